@@ -1,0 +1,3 @@
+"""capmeter measures image captions."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Captions and where they come from: the set, its sentence pool, readers and writers."""

@@ -1,0 +1,1 @@
+"""Neural encoders behind one small interface."""

@@ -1,0 +1,1 @@
+"""Thin adapters: the shapes other people's code expects."""

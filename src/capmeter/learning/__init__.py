@@ -1,0 +1,1 @@
+"""How a learned metric is trained."""

@@ -1,0 +1,1 @@
+"""How good is a metric? Benchmarks, protocols, agreement with people, robustness."""

@@ -1,0 +1,49 @@
+"""Progress of long work: silent in a library call, bars on standard error where someone looks.
+
+Code that works long opens a task and advances it; whoever wants to see it opens `shown()` around the call.
+
+>>> with task("tokens", total=2) as advance:
+...     advance(1)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_bars: ContextVar[Progress | None] = ContextVar("capmeter_progress", default=None)
+
+
+@contextmanager
+def task(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A piece of work of `total` steps (None: unknown); gives the function to call with the steps just done."""
+    bars = _bars.get()
+    if bars is None:
+        yield lambda steps: None
+        return
+    bar = bars.add_task(description, total=total)
+    try:
+        yield lambda steps: bars.advance(bar, steps)
+    finally:
+        bars.remove_task(bar)
+
+
+@contextmanager
+def shown() -> Iterator[None]:
+    """Shows every task opened inside as a bar on standard error, where that is a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+        token = _bars.set(bars)
+        try:
+            yield
+        finally:
+            _bars.reset(token)

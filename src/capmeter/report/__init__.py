@@ -1,0 +1,1 @@
+"""What the numbers mean, shown: tables, plots, explanations, one page."""

@@ -1,0 +1,1 @@
+"""Numbers in, numbers out: correlation, bootstrap, permutation. Knows no caption."""

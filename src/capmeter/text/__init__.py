@@ -1,0 +1,1 @@
+"""What is known of one sentence without a model: tokens, n-grams, stems, synonyms, word vectors."""
