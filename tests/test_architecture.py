@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "capmeter"
-FOUNDATION = {"errors", "progress"}
+FOUNDATION = {"errors", "progress", "ragged"}
 GROUND = {"captions", "text", "encoders", "stats"}
 BELOW = {
     "captions": set(),

@@ -1,0 +1,163 @@
+"""What a metric is: an immutable value that measures captions.
+
+A metric turns a part of a caption set into one row of numbers per caption (`measure`), and sums of rows into scores
+(`finish`). Everything else (running over parts, corpus scores, intervals, files) is written once, elsewhere, and
+rests on this: `finish` of one caption's row is that caption's score, `finish` of the sum of all rows the corpus score.
+
+Two kinds exist. A `MeanMetric` gives one number per caption and its corpus score is their mean; an `AdditiveMetric`
+gives sufficient statistics per caption and its corpus score is a function of their sum. What depends on the corpus
+(document frequencies …) is a `Corpus`: a value that collects a state from each part; states add up.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.evidence import Evidence
+
+Floats = npt.NDArray[np.float64]
+State = TypeVar("State")
+
+
+class CapmeterWarning(UserWarning):
+    """A score was computed, but hardly means what its reader will think."""
+
+
+class Corpus(Protocol):
+    """What is collected from a whole run before any caption is scored: a hashable value.
+
+    Equal values are collected once for all the metrics that ask for them. States of parts add up to the state of
+    the whole: `collect(a) + collect(b)` equals `collect(a and b)`.
+    """
+
+    def collect(self, part: CaptionSet) -> Any:
+        """The state of this part."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """What a metric found in a part: `values` (float64, [captions, columns]) and notes (reason → ids)."""
+
+    values: Floats
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric(ABC):
+    """The base of all metrics. A subclass is a frozen dataclass: its fields are its parameters.
+
+    Class attributes: `NAME`, the metric's name; `SUMMARY`, one line; `EXTRA`, the pip extra it needs, if any; `ROWS`,
+    how many captions it wants to see at once; `REFERENCES`, whether it needs them.
+    """
+
+    NAME: ClassVar[str]
+    SUMMARY: ClassVar[str]
+    EXTRA: ClassVar[str | None] = None
+    ROWS: ClassVar[int] = 8192
+    REFERENCES: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """The metric's name without parameters."""
+        return self.NAME
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """The names of the columns that `measure` gives."""
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """Parameters that the name already says, and the text form therefore leaves out."""
+        return frozenset()
+
+    def parameters(self) -> dict[str, Any]:
+        """Every parameter with its value, in the order of declaration."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in self.fixed}
+
+    def __str__(self) -> str:
+        """The metric's text form: its name and the parameters that are not at their defaults. It can be parsed back."""
+        defaults = {each.name: each.default for each in fields(self)}
+        shown = {key: value for key, value in self.parameters().items() if value != defaults[key]}
+        inner = ",".join(f"{key}={value_text(value)}" for key, value in shown.items())
+        return f"{self.name}({inner})" if inner else self.name
+
+    def requires(self) -> tuple[Metric, ...]:
+        """The metrics whose scores of each caption this one needs."""
+        return ()
+
+    def corpus(self) -> Corpus | None:
+        """What must be collected from the whole run first."""
+        return None
+
+    @abstractmethod
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """One row of numbers per caption of the part.
+
+        `state` is what `corpus()` collected from the whole run (None without it); `given` has, for each metric of
+        `requires()`, its score and parts per caption of this part.
+        """
+
+    @abstractmethod
+    def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
+        """Scores from sums of rows: `sums` [..., columns], `counts` [...] how many captions were summed.
+
+        The first key is "score", the others are its parts; every value has the shape of `counts`.
+        """
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """What else moves the number and belongs into the signature (tokenizer version, model hash, idf source …)."""
+        return {}
+
+    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+        """The evidence for each caption of the part; an `InputError` where a metric has none to give."""
+        raise InputError(f"{self} has no explanation to give; `capmeter list` marks the metrics that have")
+
+    @property
+    def explains(self) -> bool:
+        """Whether the metric can give evidence."""
+        return type(self).explain is not Metric.explain
+
+
+class MeanMetric(Metric):
+    """A metric of one number per caption; the corpus score is their mean. Its first column is "score"."""
+
+    def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
+        """The mean of every column."""
+        means = sums / counts[..., None]
+        return {column: means[..., k] for k, column in enumerate(self.columns)}
+
+
+class AdditiveMetric(Metric):
+    """A metric of sufficient statistics: the corpus score is `finish` of the sum of its captions' rows."""
+
+
+def wordless(part: CaptionSet, lengths: npt.NDArray[Any]) -> dict[str, list[str]]:
+    """A note of the captions that are not blank and yet have no word, given the words of each sentence of the pool."""
+    none = np.flatnonzero(lengths[part.candidates] == 0).tolist()
+    none = [k for k in none if part.pool[int(part.candidates[k])].strip()]
+    return {"no words in candidate": [part.ids[k] for k in none]} if none else {}
+
+
+def value_text(value: Any) -> str:
+    """A parameter's value as it stands in a metric's name."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "none"
+    text = str(value)
+    if (
+        isinstance(value, str)
+        and not text.replace("-", "").replace("_", "").replace(".", "").replace("/", "").isalnum()
+    ):
+        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return text

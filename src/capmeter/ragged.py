@@ -1,0 +1,62 @@
+"""Rows of different lengths in one array, as every floor uses them.
+
+>>> import numpy as np
+>>> table = Ragged.from_rows([[3, 1], [], [4]], np.int32)
+>>> table[0].tolist(), table.lengths.tolist(), table.take(np.array([2, 0])).values.tolist()
+([3, 1], [2, 0, 1], [4, 3, 1])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Ragged:
+    """Rows of different lengths in one array: row i is `values[offsets[i]:offsets[i + 1]]`."""
+
+    values: npt.NDArray[Any]
+    offsets: npt.NDArray[np.int64]
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Sequence[Any]], dtype: npt.DTypeLike) -> Ragged:
+        """The ragged table of these rows."""
+        rows = list(rows)
+        lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
+        flat = np.fromiter((value for row in rows for value in row), dtype, int(lengths.sum()))
+        return cls.from_lengths(flat, lengths)
+
+    @classmethod
+    def from_lengths(cls, values: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ragged:
+        """The ragged table whose rows, of these lengths, lie one after the other in `values`."""
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
+        return cls(values, offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> npt.NDArray[Any]:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        """The length of each row."""
+        return np.diff(self.offsets)
+
+    @property
+    def rows(self) -> npt.NDArray[np.int64]:
+        """For each value, the row that it stands in."""
+        return np.repeat(np.arange(len(self), dtype=np.int64), self.lengths)
+
+    def take(self, indices: npt.NDArray[Any]) -> Ragged:
+        """The rows at these indices, in their order."""
+        lengths = self.lengths[indices]
+        taken = Ragged.from_lengths(self.values[:0], lengths)
+        shift = np.repeat(self.offsets[:-1][indices] - taken.offsets[:-1], lengths)
+        return Ragged(self.values[np.arange(len(shift)) + shift], taken.offsets)
