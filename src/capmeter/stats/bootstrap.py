@@ -1,0 +1,146 @@
+"""The cluster bootstrap: what would the value have been with other images?
+
+Judgments of one image depend on each other, so whole images are drawn with replacement, never single judgments: on
+Flickr8k-Expert that makes the 95 % interval of a τ twice as wide, and right. A draw is a count per cluster
+(multinomial), and a statistic takes the counts as weights of its points, so no draw copies or sorts anything.
+
+>>> from capmeter.stats.kendall import TauB
+>>> human, metric, image = [1, 2, 3, 4, 2, 1], [.1, .4, .6, .7, .2, .3], ["a", "a", "b", "b", "c", "c"]
+>>> found = interval(TauB(human, metric), image, draws=200, seed=0)
+>>> round(found.value, 3), bool(found.low <= found.value <= found.high)
+(0.788, True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from capmeter.errors import InputError
+from capmeter.stats.kendall import Array
+
+Statistic = Callable[[Any], Any]
+"""Weights (None, [n] or [draws, n]) to a float or float64[draws]: `TauB(x, y)`, `Pearson(x, y)`, `mean_of(values)`…"""
+
+_CELLS = 1 << 21  # weights held at once: 16 MB
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A value with the percentile interval of its bootstrap draws, which are kept for paired comparisons."""
+
+    value: float
+    low: float
+    high: float
+    level: float
+    draws: Array = field(repr=False)
+
+
+class Clusters:
+    """Which points belong together: `codes[i]` is the cluster of point i, `len()` the number of clusters."""
+
+    def __init__(self, labels: Sequence[Any] | Array) -> None:
+        if len(labels) == 0:
+            raise InputError("a bootstrap needs at least one point, but got none")
+        seen: dict[Any, int] = {}
+        self.codes: Array = np.fromiter((seen.setdefault(label, len(seen)) for label in labels), np.intp, len(labels))
+        self._number = len(seen)
+
+    def __len__(self) -> int:
+        return self._number
+
+    def sums(self, rows: Array) -> Array:
+        """The rows [n] or [n, k] summed inside each cluster, in float64: [clusters] or [clusters, k]."""
+        values = np.asarray(rows, float)
+        if len(values) != len(self.codes):
+            raise InputError(f"expected {len(self.codes)} rows, one for each point, but got {len(values)}")
+        columns = values.reshape(len(values), -1)
+        summed = np.stack([np.bincount(self.codes, column, minlength=self._number) for column in columns.T], axis=1)
+        return summed.reshape(self._number, *values.shape[1:])
+
+
+def draw_counts(clusters: int, draws: int = 1000, seed: int = 0) -> Array:
+    """int64[draws, clusters]: how often each cluster is drawn when as many are drawn as there are; row d does not
+    depend on `draws`.
+    """
+    if clusters < 1 or draws < 1:
+        raise InputError(f"expected at least one cluster and one draw, but got {clusters} and {draws}")
+    random = np.random.default_rng(seed)
+    counts = np.empty((draws, clusters), np.int64)
+    for row in counts:
+        row[:] = np.bincount(random.integers(clusters, size=clusters), minlength=clusters)
+    return counts
+
+
+def cluster_draws(clusters: Sequence[Any] | Array | Clusters, draws: int = 1000, seed: int = 0) -> Iterator[Array]:
+    """Per draw, the weight int64[n] of each point: how often its cluster was drawn. The same seed gives the same
+    draws.
+    """
+    grouped = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
+    for row in draw_counts(len(grouped), draws, seed):
+        yield row[grouped.codes]
+
+
+def bootstrap(
+    statistic: Statistic, clusters: Sequence[Any] | Array | Clusters, draws: int = 1000, seed: int = 0
+) -> Array:
+    """The statistic under each draw, float64[draws]. Equal clusters and seed mean equal draws, so results pair up."""
+    grouped = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
+    counts = draw_counts(len(grouped), draws, seed)
+    step = max(1, _CELLS // len(grouped.codes))
+    parts = [np.asarray(statistic(counts[i : i + step, grouped.codes]), float) for i in range(0, draws, step)]
+    return np.concatenate(parts)
+
+
+def interval(
+    statistic: Statistic,
+    clusters: Sequence[Any] | Array | Clusters,
+    draws: int = 1000,
+    seed: int = 0,
+    level: float = 0.95,
+) -> Interval:
+    """The statistic's value on the points as they are, with its percentile interval under the cluster bootstrap."""
+    values = bootstrap(statistic, clusters, draws, seed)
+    low, high = percentile(values, level)
+    return Interval(float(statistic(None)), low, high, level, values)
+
+
+def difference(first: Interval, second: Interval) -> tuple[Interval, float]:
+    """First minus second, paired draw by draw, and the two-sided p: how often the draws fall on the less likely side
+    of 0, doubled.
+
+    Both must come from the same clusters, draws and seed.
+    """
+    if first.draws.shape != second.draws.shape:
+        raise InputError(
+            f"expected two results on the same draws, but got {len(first.draws)} and {len(second.draws)} draws"
+        )
+    draws = first.draws - second.draws
+    low, high = percentile(draws, first.level)
+    above, below = int((draws >= 0).sum()), int((draws <= 0).sum())
+    p = min(1.0, 2 * (min(above, below) + 1) / (len(draws) + 1))
+    return Interval(first.value - second.value, low, high, first.level, draws), p
+
+
+def percentile(draws: Array, level: float = 0.95) -> tuple[float, float]:
+    """The central interval that holds `level` of the draws."""
+    if not 0 < level < 1:
+        raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {level}")
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def mean_of(values: Array) -> Statistic:
+    """The mean as a statistic of weights, for `interval` and `bootstrap`."""
+    numbers = np.asarray(values, float)
+
+    def mean(weights: Any = None) -> Any:
+        if weights is None:
+            return float(numbers.mean())
+        table = np.asarray(weights, float)
+        return table @ numbers / table.sum(axis=-1)
+
+    return mean

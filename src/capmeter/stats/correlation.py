@@ -1,0 +1,114 @@
+"""Pearson's and Spearman's correlation, under weights that say how often each point occurs.
+
+    r = Σ (x - x̄)(y - ȳ) / sqrt(Σ (x - x̄)² Σ (y - ȳ)²)
+
+Spearman's ρ is Pearson's r of the ranks, tied points taking the mean of their ranks. As everywhere in `stats`,
+`weights` [draws, n] of whole numbers gives the values of as many resamples at once.
+
+>>> round(pearson([1, 2, 3], [1, 2, 4]), 6)
+0.981981
+>>> spearman([1, 2, 3], [1, 2, 4])
+1.0
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from capmeter.errors import InputError
+from capmeter.stats.kendall import Array, Numbers, draws_of, paired
+
+
+def pearson(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
+    """Linear correlation. float, or float64[draws] for weights [draws, n]."""
+    return Pearson(x, y)(weights)
+
+
+def spearman(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
+    """Rank correlation. float, or float64[draws] for weights [draws, n]."""
+    return Spearman(x, y)(weights)
+
+
+class Pearson:
+    """Pearson's r of two variables under any weights."""
+
+    symbol = "pearson"
+
+    def __init__(self, x: Numbers, y: Numbers) -> None:
+        x_values, y_values = paired(x, y)
+        # r does not change under shifts and scales: both are made ready so that the sums lose no digits
+        self._x, self._y = _standard(x_values), _standard(y_values)
+        self._moments = np.stack([self._x, self._y, self._x**2, self._y**2, self._x * self._y], axis=1)
+
+    def __len__(self) -> int:
+        return len(self._x)
+
+    def __call__(self, weights: Numbers | None = None) -> Any:
+        """The value: a float for weights None or [n], float64[draws] for [draws, n]; undefined: `InputError`, 0
+        inside draws.
+        """
+        table = draws_of(weights, len(self))
+        moments = table.astype(float) @ self._moments
+        return _ratio(np.c_[table.sum(axis=1), moments], weights, self.symbol)
+
+
+class Spearman:
+    """Spearman's ρ of two variables under any weights."""
+
+    symbol = "spearman"
+
+    def __init__(self, x: Numbers, y: Numbers) -> None:
+        x_values, y_values = paired(x, y)
+        self._x_levels, self._x_rank = np.unique(x_values, return_inverse=True)
+        self._y_levels, self._y_rank = np.unique(y_values, return_inverse=True)
+
+    def __len__(self) -> int:
+        return len(self._x_rank)
+
+    def __call__(self, weights: Numbers | None = None) -> Any:
+        """The value: a float for weights None or [n], float64[draws] for [draws, n]; undefined: `InputError`, 0
+        inside draws.
+        """
+        table = draws_of(weights, len(self)).astype(float)
+        sums = np.empty((len(table), 6))
+        for row, weight in zip(sums, table, strict=True):
+            x = _mean_ranks(weight, self._x_rank, len(self._x_levels))
+            y = _mean_ranks(weight, self._y_rank, len(self._y_levels))
+            row[:] = weight.sum(), weight @ x, weight @ y, weight @ (x * x), weight @ (y * y), weight @ (x * y)
+        return _ratio(sums, weights, self.symbol)
+
+
+def _standard(values: Array) -> Array:
+    centred = values - values.mean()
+    spread = float(np.abs(centred).max())
+    # a constant leaves only rounding behind; it is made exactly zero so that it is recognised below
+    if spread <= 1e-13 * max(float(np.abs(values).max()), 1e-300):
+        return np.zeros_like(values)
+    scaled: Array = centred / spread
+    return scaled
+
+
+def _mean_ranks(weight: Array, ranks: Array, levels: int) -> Array:
+    """The mean rank of each point's level among the weighted points, as a share of them and around 0."""
+    counts = np.bincount(ranks, weights=weight, minlength=levels)
+    middle = np.cumsum(counts) - counts / 2
+    total = float(weight.sum())
+    centred: Array = (middle / total - 0.5)[ranks] if total else np.zeros(len(ranks))
+    return centred
+
+
+def _ratio(sums: Array, weights: Numbers | None, symbol: str) -> Any:
+    """r from the sums [draws, 6] of 1, x, y, x², y² and xy."""
+    n, x, y, xx, yy, xy = sums.T
+    n = np.maximum(n, 1)
+    spread_x, spread_y = xx - x * x / n, yy - y * y / n
+    defined = (spread_x > 1e-14 * np.maximum(xx, 1e-300)) & (spread_y > 1e-14 * np.maximum(yy, 1e-300))
+    product = np.sqrt(np.where(defined, spread_x, 1.0)) * np.sqrt(np.where(defined, spread_y, 1.0))
+    value = np.where(defined, np.clip((xy - x * y / n) / product, -1.0, 1.0), 0.0)
+    if weights is None or np.ndim(weights) == 1:
+        if not defined[0]:
+            raise InputError(f"{symbol} needs at least two different values on both sides; one side is constant here")
+        return float(value[0])
+    return value

@@ -1,0 +1,240 @@
+"""Kendall's τ: do two variables order pairs of points alike? With the ties counted openly.
+
+Of all pairs of points, C are concordant (both variables order them the same way), D discordant, and the rest are tied
+in x, in y, or both:
+
+    τa = (C - D) / (n (n - 1) / 2)
+    τb = (C - D) / sqrt((pairs not tied in x) · (pairs not tied in y))
+    τc = 2 (C - D) / (n² (m - 1) / m),   m = the smaller number of distinct values
+
+τb and τc differ by 20 points where a variable is coarse, so a τ without its letter says little.
+
+Every function takes `weights`: how often each point occurs (a bootstrap draw's multiplicities). The value is that of
+the points repeated as often, so that a thousand draws need one ordering. `weights` of shape [draws, n] gives an array
+of `draws` values.
+
+D is counted bit by bit (a wavelet tree): with the points ordered by x, level l holds them ordered stably by the upper
+l bits of y's rank, and the pairs that first differ in bit l, in the wrong order, are ones standing before zeros of
+the same block. That is O(n log k) additions for k distinct values of y, no sorting per draw, and human ratings of
+four levels take two passes.
+
+>>> tau_b([1, 2, 3, 4], [1, 3, 2, 4])
+0.6666666666666666
+>>> tau_a([1, 2, 3], [1, 2, 3], weights=[1, 0, 2])
+0.6666666666666666
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.errors import InputError
+
+Array = npt.NDArray[Any]
+Numbers = npt.ArrayLike
+
+
+def tau_a(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
+    """(C - D) over all pairs: ties count as disagreement. float, or float64[draws] for weights [draws, n]."""
+    return TauA(x, y)(weights)
+
+
+def tau_b(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
+    """(C - D) over the geometric mean of the pairs untied in x and untied in y (what scipy calls variant "b")."""
+    return TauB(x, y)(weights)
+
+
+def tau_c(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
+    """Stuart's τ: (C - D) scaled so that ±1 can be reached although one variable has few levels (scipy's variant
+    "c").
+    """
+    return TauC(x, y)(weights)
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """How the pairs of (weighted) points fall; every field is an int64 array over the draws."""
+
+    points: Array
+    total: Array
+    concordant: Array
+    discordant: Array
+    tied_x: Array  # in x, whether or not in y
+    tied_y: Array
+    tied_both: Array
+    levels: Array  # the smaller number of distinct values, among points that occur
+
+
+class _Level:
+    """One bit of the rank: the order of the points, which of them are zeros and ones, and where each zero's block of
+    equal upper bits starts.
+    """
+
+    def __init__(self, order: Array, ones: Array, block: Array) -> None:
+        self.order = order
+        self.zeros = np.flatnonzero(~ones)
+        self.one = ones.view(np.int8)
+        self.block_of_zeros = block[self.zeros]
+
+    def inversions(self, weights: Array) -> Array:
+        """The pairs of a one before a zero in the same block, for each row of weights."""
+        weights = weights[:, self.order]
+        running = np.zeros(
+            (len(weights), weights.shape[1] + 1), np.int64
+        )  # the weight of the ones before each position
+        np.cumsum(weights * self.one, axis=1, out=running[:, 1:])
+        before = running[:, self.zeros] - running[:, self.block_of_zeros]
+        inversions: Array = np.einsum("dn,dn->d", weights[:, self.zeros], before)
+        return inversions
+
+
+class Tau:
+    """Two variables made ready for counting their pairs under any weights; a call gives the value of its variant."""
+
+    symbol = "tau"
+
+    def __init__(self, x: Numbers, y: Numbers) -> None:
+        x_ranks, y_ranks = (np.unique(values, return_inverse=True)[1].astype(np.int64) for values in paired(x, y))
+        x_levels, y_levels = int(x_ranks.max()) + 1, int(y_ranks.max()) + 1
+        # the variable with fewer levels is the one taken bit by bit; τ is symmetric
+        swapped = self._swapped = y_levels > x_levels
+        fine, coarse, levels = (y_ranks, x_ranks, x_levels) if swapped else (x_ranks, y_ranks, y_levels)
+        both = fine * levels + coarse  # inside a tie of `fine`, `coarse` ascends: no false inversions
+        self._order = np.argsort(both)
+        both, fine, self._coarse = both[self._order], fine[self._order], coarse[self._order]
+        self._coarse_levels = levels
+        self._fine_starts, self._both_starts = _starts(fine), _starts(both)
+        self._levels = _levels(self._coarse, levels)
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def pairs(self, weights: Numbers | None = None) -> Pairs:
+        """The counts, int64 arrays of shape [draws] (one draw of weight 1 where `weights` is None)."""
+        table = draws_of(weights, len(self))[:, self._order]
+        points = table.sum(axis=1)
+        total = _choose_two(points)
+        discordant = np.zeros(len(table), np.int64)
+        for level in self._levels:
+            discordant += level.inversions(table)
+        fine = np.add.reduceat(table, self._fine_starts, axis=1)
+        both = np.add.reduceat(table, self._both_starts, axis=1)
+        coarse = np.stack([np.bincount(self._coarse, row, self._coarse_levels) for row in table]).astype(np.int64)
+        tied_fine, tied_coarse, tied_both = (_choose_two(counts).sum(axis=1) for counts in (fine, coarse, both))
+        concordant = total - discordant - tied_fine - tied_coarse + tied_both
+        levels = np.minimum((fine > 0).sum(axis=1), (coarse > 0).sum(axis=1))
+        tied_x, tied_y = (tied_coarse, tied_fine) if self._swapped else (tied_fine, tied_coarse)
+        return Pairs(points, total, concordant, discordant, tied_x, tied_y, tied_both, levels)
+
+    def __call__(self, weights: Numbers | None = None) -> Any:
+        """The value: a float for weights None or [n], float64[draws] for [draws, n]; undefined (nothing varies):
+        `InputError`, 0 inside draws.
+        """
+        pairs = self.pairs(weights)
+        numerator, denominator = self.fraction(pairs)
+        defined = denominator > 0
+        if weights is None or np.ndim(weights) == 1:
+            if not defined[0]:
+                raise InputError(
+                    f"{self.symbol} needs at least two different values on both sides; one side is constant here"
+                )
+            return float(numerator[0] / denominator[0])
+        return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=defined)
+
+    def fraction(self, pairs: Pairs) -> tuple[Array, Array]:
+        """Numerator and denominator of the variant, over the draws."""
+        raise TypeError("Tau only counts; take TauA, TauB or TauC")
+
+
+class TauA(Tau):
+    """τa of two variables under any weights."""
+
+    symbol = "tau-a"
+
+    def fraction(self, pairs: Pairs) -> tuple[Array, Array]:
+        """C - D, and all pairs."""
+        return (pairs.concordant - pairs.discordant).astype(float), pairs.total.astype(float)
+
+
+class TauB(Tau):
+    """τb of two variables under any weights."""
+
+    symbol = "tau-b"
+
+    def fraction(self, pairs: Pairs) -> tuple[Array, Array]:
+        """C - D, and the geometric mean of the pairs untied on either side."""
+        untied = np.sqrt((pairs.total - pairs.tied_x).astype(float) * (pairs.total - pairs.tied_y).astype(float))
+        return (pairs.concordant - pairs.discordant).astype(float), untied
+
+
+class TauC(Tau):
+    """τc of two variables under any weights."""
+
+    symbol = "tau-c"
+
+    def fraction(self, pairs: Pairs) -> tuple[Array, Array]:
+        """2 (C - D), and n² (m - 1) / m."""
+        levels = np.maximum(pairs.levels, 1).astype(float)
+        reachable = pairs.points.astype(float) ** 2 * (levels - 1) / levels
+        return 2.0 * (pairs.concordant - pairs.discordant), reachable
+
+
+def paired(x: Numbers, y: Numbers) -> tuple[Array, Array]:
+    """Both variables as float64[n], checked: one dimension, equal length, at least two points, every value finite."""
+    x_values, y_values = np.asarray(x, float), np.asarray(y, float)
+    if x_values.ndim != 1 or x_values.shape != y_values.shape:
+        raise InputError(f"expected two lists of equal length, but got shapes {x_values.shape} and {y_values.shape}")
+    if len(x_values) < 2:
+        raise InputError(f"a correlation needs at least two points, but got {len(x_values)}")
+    for side, values in (("first", x_values), ("second", y_values)):
+        bad = np.flatnonzero(~np.isfinite(values))
+        if len(bad):
+            raise InputError(
+                f"{len(bad)} values of the {side} variable are not finite, the first at {bad[0]}: leave them out"
+            )
+    return x_values, y_values
+
+
+def draws_of(weights: Numbers | None, n: int) -> Array:
+    """Weights as int64[draws, n]; None is one draw in which every point occurs once."""
+    if weights is None:
+        return np.ones((1, n), np.int64)
+    table = np.atleast_2d(np.asarray(weights))
+    if table.ndim != 2 or table.shape[1] != n or not (np.issubdtype(table.dtype, np.integer) or table.dtype == bool):
+        raise InputError(
+            f"expected integer weights of shape [draws, {n}], but got {table.dtype} of shape {table.shape}"
+        )
+    return table.astype(np.int64, copy=False)
+
+
+def _choose_two(counts: Array) -> Array:
+    pairs: Array = counts * (counts - 1) // 2
+    return pairs
+
+
+def _starts(ordered: Array) -> Array:
+    """Where each run of equal values starts."""
+    return np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+
+
+def _levels(ranks: Array, distinct: int) -> list[_Level]:
+    """The levels of the wavelet tree over `ranks` (in the order of the other variable), the top bit first."""
+    levels = []
+    order, here, position = np.arange(len(ranks)), ranks, np.arange(len(ranks))
+    first_of = np.r_[0, np.cumsum(np.bincount(ranks, minlength=distinct))]  # where a rank stands once all are in order
+    for bit in range(max(distinct - 1, 0).bit_length() - 1, -1, -1):
+        ones = (here >> bit & 1).astype(bool)
+        block = first_of[here >> (bit + 1) << (bit + 1)]
+        levels.append(_Level(order, ones, block))
+        running = np.cumsum(ones) - ones
+        ones_before = running - running[block]
+        # inside each block, zeros move before ones, and otherwise keep their order
+        place = first_of[here >> bit << bit] + np.where(ones, ones_before, position - block - ones_before)
+        following, ranks_there = np.empty_like(order), np.empty_like(here)
+        following[place], ranks_there[place] = order, here
+        order, here = following, ranks_there
+    return levels

@@ -1,0 +1,178 @@
+"""How many pairs does a metric order as people do?
+
+* `PairAccuracy`: pairs of captions with a known better one (PASCAL-50S, FOIL). What an equal score is worth is a
+  decision that can move the result by thirty points, so it is named: `half` a point, `strict` none, `random` a seeded
+  coin, `first` as if the first had won.
+* `TieCalibrated`: all pairs of rated captions (Deutsch et al. 2023, "Ties Matter"): a pair people tie counts when the
+  metric ties it too, and a metric ties what differs by at most ε; ε is the one that serves the metric best:
+
+    acc(ε) = (pairs ordered alike, further apart than ε + pairs tied by people, at most ε apart) / all pairs
+
+>>> PairAccuracy([0.2, 0.5, 0.0], [1, 1, -1])()
+0.8333333333333334
+>>> TieCalibrated([1, 1, 2, 3], [0.30, 0.31, 0.5, 0.9]).best()
+Calibrated(accuracy=1.0, epsilon=0.010000000000000009, pairs=6, sampled=False)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from capmeter.errors import InputError
+from capmeter.stats.kendall import Array, Numbers, draws_of, paired
+
+TIES = ("half", "strict", "random", "first")
+
+
+class GroupMean:
+    """The mean of values, or of the means of groups (PASCAL-50S: of its four categories), under any weights."""
+
+    symbol = "mean"
+
+    def __init__(self, values: Numbers, groups: Sequence[Any] | None = None) -> None:
+        self._values = np.asarray(values, float)
+        names = [""] * len(self._values) if groups is None else list(groups)
+        if len(names) != len(self._values) or not names:
+            raise InputError(
+                f"expected one group for each of {len(self._values)} values (at least one), but got {len(names)}"
+            )
+        self.groups = tuple(dict.fromkeys(names))
+        self._member = np.stack(
+            [np.asarray([name == group for name in names]) for group in self.groups], axis=1
+        ).astype(float)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def by_group(self, weights: Numbers | None = None) -> Array:
+        """float64[draws, groups]; NaN where no point of a group occurs in a draw."""
+        table = draws_of(weights, len(self)).astype(float)
+        counts = table @ self._member
+        sums = table @ (self._member * self._values[:, None])
+        means: Array = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+        return means
+
+    def __call__(self, weights: Numbers | None = None) -> Any:
+        """The value: a float for weights None or [n], float64[draws] for [draws, n]. A group that is absent from a
+        draw is left out of its mean.
+        """
+        values = np.nanmean(self.by_group(weights), axis=1)
+        return float(values[0]) if weights is None or np.ndim(weights) == 1 else values
+
+
+class PairAccuracy(GroupMean):
+    """The share of pairs ordered as people did; `gaps` are score(a) - score(b), `better` is 1 where a is better and
+    -1 where b is.
+    """
+
+    symbol = "accuracy"
+
+    def __init__(
+        self, gaps: Numbers, better: Numbers, groups: Sequence[Any] | None = None, ties: str = "half", seed: int = 0
+    ) -> None:
+        gap_values, sides = np.asarray(gaps, float), np.asarray(better, float)
+        if gap_values.ndim != 1 or gap_values.shape != sides.shape:
+            raise InputError(f"expected two lists of equal length, but got shapes {gap_values.shape} and {sides.shape}")
+        if not np.isin(sides, (-1.0, 1.0)).all():
+            raise InputError(
+                "expected 1 (a is better) or -1 (b is better) for every pair; leave pairs out on which people are tied"
+            )
+        if not np.isfinite(gap_values).all():
+            raise InputError(
+                f"{int((~np.isfinite(gap_values)).sum())} score differences are not finite: leave those pairs out"
+            )
+        if ties not in TIES:
+            raise InputError(f"unknown tie policy {ties!r}; expected one of {', '.join(TIES)}")
+        coin = np.random.default_rng(seed).integers(2, size=len(sides)).astype(float)
+        credit = {
+            "half": np.full(len(sides), 0.5),
+            "strict": np.zeros(len(sides)),
+            "random": coin,
+            "first": (sides > 0).astype(float),
+        }[ties]
+        self.tied = int((gap_values == 0).sum())
+        super().__init__(np.where(gap_values == 0, credit, np.sign(gap_values) == sides), groups)
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The best accuracy, the ε that gives it, how many pairs were looked at, and whether they are a sample of all."""
+
+    accuracy: float
+    epsilon: float
+    pairs: int
+    sampled: bool
+
+
+class TieCalibrated:
+    """Tie-calibrated pair accuracy of human scores x and metric scores y under any weights.
+
+    Pairs are formed inside `groups` (captions of one image) where given. More than `most` pairs are estimated on a
+    seeded sample of as many.
+    """
+
+    symbol = "accuracy-eq"
+
+    def __init__(
+        self, x: Numbers, y: Numbers, groups: Sequence[Any] | None = None, most: int = 2_000_000, seed: int = 0
+    ) -> None:
+        x_values, y_values = paired(x, y)
+        first, second, self._sampled = _pairs(len(x_values), groups, most, seed)
+        if len(first) == 0:
+            raise InputError("no two points share a group, so there is no pair to judge")
+        human, metric = x_values[first] - x_values[second], y_values[first] - y_values[second]
+        order = np.argsort(np.abs(metric))
+        self._first, self._second = first[order], second[order]
+        human, metric = human[order], metric[order]
+        self._distance = np.abs(metric)
+        # taking a pair as tied wins it where people tie, and loses it where both order it alike
+        self._alike = (np.sign(human) == np.sign(metric)) & (human != 0)
+        self._gain = (human == 0).astype(np.int64) - self._alike
+        self._ends = np.flatnonzero(np.r_[self._distance[1:] != self._distance[:-1], True])
+        self._n = len(x_values)
+
+    def best(self, weights: Numbers | None = None) -> Calibrated:
+        """The best accuracy and its ε, for one draw."""
+        row = draws_of(weights, self._n)[0]
+        weight = row[self._first] * row[self._second]
+        right = int((weight * self._alike).sum()) + np.cumsum(weight * self._gain)[self._ends]
+        at, total = int(np.argmax(right)), int(weight.sum())
+        accuracy = float(right[at]) / total if total else 0.0
+        return Calibrated(accuracy, float(self._distance[self._ends[at]]), len(weight), self._sampled)
+
+    def __call__(self, weights: Numbers | None = None) -> Any:
+        """The best accuracy: a float for weights None or [n], float64[draws] for [draws, n], each draw with its own
+        ε.
+        """
+        if weights is None or np.ndim(weights) == 1:
+            return self.best(weights).accuracy
+        return np.asarray([self.best(row).accuracy for row in draws_of(weights, self._n)])
+
+
+def _pairs(n: int, groups: Sequence[Any] | None, most: int, seed: int) -> tuple[Array, Array, bool]:
+    """Both sides of every pair i < j (inside groups), or of `most` drawn ones."""
+    if groups is None and n * (n - 1) // 2 > most:
+        random = np.random.default_rng(seed)
+        first, other = random.integers(n, size=most), random.integers(n - 1, size=most)
+        return first, other + (other >= first), True
+    if groups is None:
+        first, second = np.triu_indices(n, 1)
+        return first, second, False
+    if len(groups) != n:
+        raise InputError(f"expected one group for each of {n} points, but got {len(groups)}")
+    members: dict[Any, list[int]] = {}
+    for index, group in enumerate(groups):
+        members.setdefault(group, []).append(index)
+    corners = [(np.asarray(found), np.triu_indices(len(found), 1)) for found in members.values() if len(found) > 1]
+    if not corners:
+        return np.empty(0, int), np.empty(0, int), False
+    first = np.concatenate([found[upper[0]] for found, upper in corners])
+    second = np.concatenate([found[upper[1]] for found, upper in corners])
+    if len(first) > most:
+        kept = np.random.default_rng(seed).choice(len(first), most, replace=False)
+        return first[kept], second[kept], True
+    return first, second, False

@@ -1,0 +1,142 @@
+"""Permutation tests: could chance alone have done this?
+
+* `paired_permutation`: two systems on the same images; under the null their captions of an image may as well change
+  places. Whole images change places, all captions of an image together, and a corpus score (BLEU) is recomputed from
+  the sums each time.
+* `association`: few systems, two numbers each; under the null any pairing is as likely. All n! pairings where that is
+  possible, else drawn.
+* `williams`: two correlations with the same human scores, compared by Williams' t (needs independent points; with
+  several judgments per image take the paired bootstrap).
+
+>>> paired_permutation([3.0, 4.0, 5.0], [1.0, 1.0, 2.0]).p     # all 2³ exchanges: only two are as far from 0
+0.25
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from math import factorial, sqrt
+from typing import Any
+
+import numpy as np
+
+from capmeter.errors import InputError
+from capmeter.stats.bootstrap import Clusters
+from capmeter.stats.kendall import Array, Numbers, paired
+
+Finish = Callable[[Array, Array], Array]
+"""Sums [..., k] and numbers of captions [...] to corpus scores [...]."""
+
+_EXACT = 12  # clusters whose 2^n exchanges are all tried
+_EXACT_PAIRINGS = 400_000  # 9! = 362,880
+_CELLS = 1 << 21
+
+
+@dataclass(frozen=True)
+class Test:
+    """What a test found: the observed value, the two-sided p, and whether every rearrangement was tried (else `draws`
+    of them).
+    """
+
+    __test__ = False  # not a test case, whatever its name says to pytest
+
+    value: float
+    p: float
+    exact: bool
+    draws: int
+
+
+def mean(sums: Array, counts: Array) -> Array:
+    """Sums over counts, for rows [n, 1] of one number per caption."""
+    result: Array = sums[..., 0] / counts
+    return result
+
+
+def paired_permutation(
+    first: Numbers,
+    second: Numbers,
+    clusters: Sequence[Any] | Array | Clusters | None = None,
+    finish: Finish = mean,
+    draws: int = 10_000,
+    seed: int = 0,
+) -> Test:
+    """Tests whether finish(first) - finish(second) differs from 0.
+
+    `first` and `second` are float64[n] or [n, k]: one number or one row of sufficient statistics per caption, rows
+    aligned. `clusters` says which rows change places together (default: each alone). With up to 12 clusters all
+    exchanges are tried; else `draws` random ones, and p = (1 + as extreme) / (1 + draws).
+    """
+    a, b = (np.asarray(rows, float) for rows in (first, second))
+    if a.shape != b.shape or a.ndim not in (1, 2) or len(a) == 0:
+        raise InputError(f"expected two aligned tables of one row per caption, but got shapes {a.shape} and {b.shape}")
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise InputError("a paired test needs a finite value for every caption of both systems; leave the others out")
+    a, b = (rows.reshape(len(rows), -1) for rows in (a, b))
+    grouped = (
+        clusters if isinstance(clusters, Clusters) else Clusters(np.arange(len(a)) if clusters is None else clusters)
+    )
+    sums_a, sums_b = grouped.sums(a), grouped.sums(b)
+    captions = np.asarray(len(a), float)
+    total_a, total_b = sums_a.sum(axis=0), sums_b.sum(axis=0)
+    observed = float(finish(total_a, captions) - finish(total_b, captions))
+    gap, extreme, tried = sums_b - sums_a, 0, 0
+    threshold = abs(observed) * (1 - 1e-9)  # rounding must not make the observed arrangement less extreme than itself
+    exact = len(grouped) <= _EXACT
+    for exchanged in _exchanges(len(grouped), draws, seed, exact):
+        moved = exchanged @ gap
+        differences = finish(total_a + moved, captions) - finish(total_b - moved, captions)
+        extreme += int((np.abs(differences) >= threshold).sum())
+        tried += len(exchanged)
+    p = extreme / tried if exact else (1 + extreme) / (1 + tried)
+    return Test(observed, p, exact, tried)
+
+
+def association(
+    x: Numbers, y: Numbers, statistic: Callable[[Array, Array], float], draws: int = 20_000, seed: int = 0
+) -> Test:
+    """Tests whether statistic(x, y) differs from 0 by pairing x with y in every order (up to nine points), else in
+    `draws` random ones.
+    """
+    x_values, y_values = paired(x, y)
+    observed = float(statistic(x_values, y_values))
+    threshold = abs(observed) - 1e-12
+    exact = factorial(min(len(y_values), 20)) <= _EXACT_PAIRINGS
+    if exact:
+        values = [abs(statistic(x_values, y_values[list(order)])) for order in permutations(range(len(y_values)))]
+        return Test(observed, float(np.mean(np.asarray(values) >= threshold)), True, len(values))
+    random = np.random.default_rng(seed)
+    extreme = sum(abs(statistic(x_values, random.permutation(y_values))) >= threshold for _ in range(draws))
+    return Test(observed, (1 + extreme) / (1 + draws), False, draws)
+
+
+def williams(r12: float, r13: float, r23: float, n: int) -> Test:
+    """Williams' t for r12 - r13, two correlations that share variable 1, over n independent points; r23 is that
+    between the other two.
+    """
+    if n < 4:
+        raise InputError(f"Williams' test needs at least four points, but got {n}")
+    if not all(-1 <= r <= 1 for r in (r12, r13, r23)):
+        raise InputError(f"expected correlations between -1 and 1, but got {r12}, {r13}, {r23}")
+    from scipy.special import stdtr
+
+    determinant = max(1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23, 0.0)
+    between = ((r12 + r13) / 2) ** 2 * (1 - r23) ** 3
+    spread = 2 * determinant * (n - 1) / (n - 3) + between
+    if r12 == r13 or spread <= 0:
+        return Test(r12 - r13, 1.0 if r12 == r13 else 0.0, True, 0)
+    t = (r12 - r13) * sqrt((n - 1) * (1 + r23) / spread)
+    return Test(r12 - r13, float(2 * stdtr(n - 3, -abs(t))), True, 0)
+
+
+def _exchanges(clusters: int, draws: int, seed: int, exact: bool) -> Any:
+    """Blocks float64[m, clusters] of zeros and ones: 1 where the two systems change places."""
+    if exact:
+        numbers = np.arange(1 << clusters)
+        yield (numbers[:, None] >> np.arange(clusters) & 1).astype(float)
+        return
+    random = np.random.default_rng(seed)
+    step = max(1, _CELLS // clusters)
+    for start in range(0, draws, step):
+        yield random.integers(2, size=(min(step, draws - start), clusters)).astype(float)

@@ -1,0 +1,99 @@
+"""The cluster bootstrap: whole clusters, same seed same draws, intervals that hold the truth."""
+
+from __future__ import annotations
+
+from math import asin, pi
+
+import numpy as np
+import pytest
+
+from capmeter.errors import InputError
+from capmeter.stats.bootstrap import Clusters, bootstrap, cluster_draws, difference, draw_counts, interval, mean_of
+from capmeter.stats.kendall import TauB
+
+
+def test_whole_clusters_are_drawn() -> None:
+    clusters = ["x", "y", "x", "z", "y"]
+    for weights in cluster_draws(clusters, draws=50, seed=1):
+        assert weights[0] == weights[2] and weights[1] == weights[4]
+        assert weights[0] + weights[1] + weights[3] == 3  # as many clusters as there are
+
+
+def test_seed_and_number_of_draws() -> None:
+    assert (draw_counts(30, 20, seed=4)[:5] == draw_counts(30, 5, seed=4)).all()
+    assert (draw_counts(30, 20, seed=4) != draw_counts(30, 20, seed=5)).any()
+    listed = np.stack(list(cluster_draws(["a", "b", "a"], 20, seed=2)))
+    assert (listed == draw_counts(2, 20, seed=2)[:, [0, 1, 0]]).all()
+
+
+def test_sums_of_clusters() -> None:
+    clusters = Clusters(["b", "a", "b"])
+    assert clusters.sums(np.asarray([1.0, 2.0, 4.0])).tolist() == [5.0, 2.0]
+    assert clusters.sums(np.asarray([[1.0, 0.5], [2.0, 0.5], [4.0, 0.5]])).tolist() == [[5.0, 1.0], [2.0, 0.5]]
+    with pytest.raises(InputError, match="expected 3 rows"):
+        clusters.sums(np.ones(4))
+
+
+def test_interval_of_a_mean_has_the_known_width() -> None:
+    values = np.random.default_rng(0).normal(size=2000)
+    found = interval(mean_of(values), np.arange(2000), draws=2000, seed=0)
+    assert found.value == pytest.approx(values.mean())
+    assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 2000**0.5, rel=0.08)
+
+
+def test_dependent_points_widen_the_interval() -> None:
+    random = np.random.default_rng(3)
+    values = np.repeat(random.normal(size=200), 9)  # nine copies of one judgment say no more than one
+    images = np.repeat(np.arange(200), 9)
+    by_image, alone = interval(mean_of(values), images), interval(mean_of(values), np.arange(1800))
+    assert (by_image.high - by_image.low) / (alone.high - alone.low) == pytest.approx(3, rel=0.15)
+
+
+def test_difference_is_paired() -> None:
+    random = np.random.default_rng(2)
+    base = random.normal(size=500)
+    better, worse = mean_of(base + 0.05), mean_of(base)
+    first, second = (interval(which, np.arange(500), seed=7) for which in (better, worse))
+    found, p = difference(first, second)
+    assert found.value == pytest.approx(0.05) and found.low == pytest.approx(0.05) and found.high == pytest.approx(0.05)
+    assert p == pytest.approx(2 / 1001)
+    assert difference(first, first)[1] == 1.0
+    with pytest.raises(InputError, match="same draws"):
+        difference(first, interval(worse, np.arange(500), draws=10))
+
+
+@pytest.mark.parametrize("level", [0, 1, 95])
+def test_level_out_of_range(level: float) -> None:
+    with pytest.raises(InputError, match="between 0 and 1"):
+        interval(mean_of(np.arange(5)), np.arange(5), level=level)
+
+
+def covered(
+    statistic: type, runs: int, images: int = 100, per_image: int = 3, rho: float = 0.5, draws: int = 200
+) -> float:
+    """The share of runs whose 95 % interval holds the true τ = 2 asin(ρ) / π of normal scores that share an image's
+    luck.
+    """
+    truth, held = 2 / pi * asin(rho), 0
+    mix = np.linalg.cholesky(np.asarray([[1, rho], [rho, 1]]))
+    clusters = Clusters(np.repeat(np.arange(images), per_image))
+    for run in range(runs):
+        random = np.random.default_rng(run)
+        luck = np.repeat(random.normal(size=(images, 2)) @ mix.T, per_image, axis=0)
+        points = luck + random.normal(size=(images * per_image, 2)) @ mix.T
+        found = interval(statistic(*points.T), clusters, draws=draws, seed=run)
+        held += found.low <= truth <= found.high
+    return held / runs
+
+
+@pytest.mark.slow
+def test_intervals_hold_the_truth() -> None:
+    assert 0.93 <= covered(TauB, runs=1000) <= 0.97
+
+
+def test_bootstrap_is_the_statistic_of_each_draw() -> None:
+    random = np.random.default_rng(9)
+    x, y, images = random.integers(4, size=60), random.normal(size=60), random.integers(12, size=60)
+    drawn = bootstrap(TauB(x, y), images, draws=7, seed=3)
+    for value, weights in zip(drawn, cluster_draws(images, 7, 3), strict=True):
+        assert value == pytest.approx(TauB(np.repeat(x, weights), np.repeat(y, weights))(), abs=1e-12)

@@ -1,0 +1,48 @@
+"""Pearson and Spearman against scipy and against points really repeated."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import pearsonr, spearmanr
+
+from capmeter.errors import InputError
+from capmeter.stats.correlation import Pearson, Spearman, pearson, spearman
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("scale", [1.0, 1e-9, 1e12])
+def test_equal_scipy(seed: int, scale: float) -> None:
+    random = np.random.default_rng(seed)
+    x = random.integers(4, size=500)
+    y = (x + random.normal(size=500) + 5) * scale
+    assert pearson(x, y) == pytest.approx(pearsonr(x, y).statistic, abs=1e-12)
+    assert spearman(x, y) == pytest.approx(spearmanr(x, y).statistic, abs=1e-12)
+
+
+def test_perfect_and_reversed() -> None:
+    x = np.arange(1000.0) + 1e6
+    assert pearson(x, x) == pytest.approx(1.0, abs=1e-12)
+    assert spearman(x, -(x**3)) == pytest.approx(-1.0, abs=1e-12)
+
+
+@given(st.integers(0, 10_000))
+@settings(max_examples=100, deadline=None)
+def test_weights_are_repetitions(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    x, y, weights = random.integers(5, size=20), random.integers(8, size=20) / 7, random.integers(4, size=20)
+    long_x, long_y = np.repeat(x, weights), np.repeat(y, weights)
+    if len(set(long_x)) < 2 or len(set(long_y)) < 2:
+        return
+    assert Pearson(x, y)(weights) == pytest.approx(pearsonr(long_x, long_y).statistic, abs=1e-9)
+    assert Spearman(x, y)(weights) == pytest.approx(spearmanr(long_x, long_y).statistic, abs=1e-9)
+    both = Spearman(x, y)(np.stack([weights, weights]))
+    assert both.shape == (2,) and both[0] == both[1] == Spearman(x, y)(weights)
+
+
+@pytest.mark.parametrize("correlation", [pearson, spearman])
+def test_constant_is_said(correlation) -> None:
+    with pytest.raises(InputError, match="constant"):
+        correlation([0.1] * 5, [1, 2, 3, 4, 5])

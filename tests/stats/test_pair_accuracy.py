@@ -1,0 +1,70 @@
+"""Pair accuracy: every tie policy by hand, and tie calibration against trying every ε."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from capmeter.errors import InputError
+from capmeter.stats.pair_accuracy import GroupMean, PairAccuracy, TieCalibrated
+
+
+def test_tie_policies() -> None:
+    gaps, better = [1.0, -2.0, 0.0, 0.0], [1, 1, 1, -1]
+    assert PairAccuracy(gaps, better, ties="half")() == 2 / 4
+    assert PairAccuracy(gaps, better, ties="strict")() == 1 / 4
+    assert PairAccuracy(gaps, better, ties="first")() == 2 / 4
+    many = PairAccuracy(np.zeros(20_000), np.ones(20_000), ties="random", seed=3)
+    assert many() == pytest.approx(0.5, abs=0.015) and many.tied == 20_000
+    assert many() == PairAccuracy(np.zeros(20_000), np.ones(20_000), ties="random", seed=3)()
+    with pytest.raises(InputError, match="half, strict, random, first"):
+        PairAccuracy(gaps, better, ties=">=")
+    with pytest.raises(InputError, match="people are tied"):
+        PairAccuracy([1.0], [0])
+
+
+def test_mean_of_groups_not_of_pairs() -> None:
+    accuracy = PairAccuracy([1, 1, 1, -1], [1, 1, 1, 1], groups=["HI", "HI", "HI", "HC"])
+    assert accuracy() == 0.5 and accuracy.groups == ("HI", "HC")
+    assert accuracy.by_group().tolist() == [[1.0, 0.0]]
+    assert accuracy([1, 1, 0, 0]) == 1.0  # no HC pair drawn
+
+
+def test_group_mean_under_weights() -> None:
+    mean = GroupMean([1.0, 2.0, 4.0], groups=["a", "a", "b"])
+    assert mean(np.asarray([[1, 1, 1], [0, 2, 1]])).tolist() == [(1.5 + 4) / 2, (2 + 4) / 2]
+
+
+@given(st.integers(0, 10_000), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_calibration_equals_trying_every_epsilon(seed: int, grouped: bool) -> None:
+    random = np.random.default_rng(seed)
+    human, metric = random.integers(3, size=14), random.integers(12, size=14)
+    groups = random.integers(3, size=14).tolist() if grouped else None
+    pairs = [(i, j) for i in range(14) for j in range(i) if groups is None or groups[i] == groups[j]]
+    if not pairs:
+        return
+
+    def accuracy(epsilon: float) -> float:
+        right = 0
+        for i, j in pairs:
+            h, m = human[i] - human[j], metric[i] - metric[j]
+            m = 0 if abs(m) <= epsilon else m
+            right += np.sign(h) == np.sign(m)
+        return right / len(pairs)
+
+    best = TieCalibrated(human, metric, groups).best()
+    present = {abs(int(metric[i] - metric[j])) for i, j in pairs}
+    assert best.accuracy == pytest.approx(max(accuracy(epsilon) for epsilon in present))
+    assert accuracy(best.epsilon) == pytest.approx(best.accuracy)
+
+
+def test_sampled_pairs_come_near_all() -> None:
+    random = np.random.default_rng(5)
+    human = random.integers(4, size=900)
+    metric = human + random.normal(size=900)
+    whole, sample = TieCalibrated(human, metric).best(), TieCalibrated(human, metric, most=50_000).best()
+    assert not whole.sampled and sample.sampled and sample.pairs == 50_000
+    assert sample.accuracy == pytest.approx(whole.accuracy, abs=0.015)

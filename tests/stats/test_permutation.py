@@ -1,0 +1,109 @@
+"""Permutation tests: by hand where all exchanges are tried, uniform p under the null, Williams against a published
+example.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from scipy.stats import kstest, pearsonr
+
+from capmeter.errors import InputError
+from capmeter.stats.correlation import pearson
+from capmeter.stats.kendall import tau_b
+from capmeter.stats.permutation import association, paired_permutation, williams
+
+
+def test_all_exchanges_by_hand() -> None:
+    first, second = np.asarray([3.0, 1.0, 4.0, 1.0]), np.asarray([2.0, 2.0, 1.0, 1.0])
+    gap = first - second
+    every = [abs(np.dot(signs, gap)) for signs in product((1, -1), repeat=4)]
+    found = paired_permutation(first, second)
+    assert found.exact and found.draws == 16
+    assert found.value == pytest.approx(gap.mean())
+    assert found.p == np.mean(np.asarray(every) >= abs(gap.sum()) - 1e-12)
+
+
+def test_clusters_change_places_together() -> None:
+    found = paired_permutation([1.0] * 10, [0.0] * 10, clusters=["a"] * 5 + ["b"] * 5)
+    assert found.draws == 4 and found.p == 0.5  # only the two arrangements that keep both images on one side
+
+
+def test_corpus_score_is_recomputed_from_sums() -> None:
+    # a ratio of sums (as BLEU's precision), not a mean of ratios: the rows are matches and lengths
+    rows_a, rows_b = np.asarray([[9.0, 10.0], [1.0, 100.0]]), np.asarray([[1.0, 10.0], [2.0, 100.0]])
+    found = paired_permutation(rows_a, rows_b, finish=lambda sums, counts: sums[..., 0] / sums[..., 1])
+    assert found.value == pytest.approx(10 / 110 - 3 / 110)
+    # the arrangements: as observed, both exchanged (-), and 11/110 against 2/110 twice (further from 0)
+    assert found.p == 1.0
+
+
+def test_random_exchanges_agree_with_all() -> None:
+    random = np.random.default_rng(0)
+    first, second = random.normal(0.4, 1, size=12), random.normal(size=12)
+    exact = paired_permutation(first, second)
+    doubled = paired_permutation(np.repeat(first, 2), np.repeat(second, 2), clusters=np.repeat(np.arange(12), 2))
+    assert exact.p == doubled.p
+    padded = paired_permutation(np.r_[first, 5.0], np.r_[second, 5.0], draws=20_000)  # an equal pair changes nothing
+    assert not padded.exact and padded.p == pytest.approx(exact.p, abs=0.01)
+
+
+def test_p_is_uniform_under_the_null() -> None:
+    values = []
+    for run in range(400):
+        random = np.random.default_rng(run)
+        images = np.repeat(np.arange(40), 3)
+        shared = np.repeat(random.normal(size=40), 3)
+        first, second = (shared + np.repeat(random.normal(size=40), 3) + random.normal(size=120) for _ in range(2))
+        values.append(paired_permutation(first, second, images, draws=500, seed=run).p)
+    assert kstest(values, "uniform").pvalue > 0.01
+    assert 0.03 <= np.mean(np.asarray(values) <= 0.05) <= 0.075
+
+
+def test_association_over_all_pairings() -> None:
+    x = [1, 2, 3, 4]
+    found = association(x, [1, 2, 3, 4], tau_b)
+    assert found.value == 1.0 and found.exact and found.draws == 24
+    assert found.p == pytest.approx(2 / 24)  # the same order and its reverse
+    random = np.random.default_rng(1)
+    a = random.normal(size=12)
+    b = a + 1.2 * random.normal(size=12)
+    drawn = association(a, b, pearson, draws=4000)
+    assert not drawn.exact and drawn.p == pytest.approx(pearsonr(a, b).pvalue, abs=0.02)
+
+
+def test_williams() -> None:
+    # Steiger (1980), example 1 in the form of Williams' T2: r12 = .4, r13 = .6 of n = 103, r23 = .5 gives t(100) =
+    # -2.25 by his formula
+    found = williams(0.4, 0.6, 0.5, 103)
+    r12, r13, r23, n = 0.4, 0.6, 0.5, 103
+    det = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
+    t = (r12 - r13) * np.sqrt(
+        (n - 1) * (1 + r23) / (2 * (n - 1) / (n - 3) * det + ((r12 + r13) / 2) ** 2 * (1 - r23) ** 3)
+    )
+    from scipy.stats import t as student
+
+    assert found.p == pytest.approx(2 * student.sf(abs(t), n - 3), rel=1e-9)
+    assert found.value == pytest.approx(-0.2)
+    assert williams(0.5, 0.5, 0.9, 12).p == 1.0
+    with pytest.raises(InputError, match="four points"):
+        williams(0.5, 0.4, 0.3, 3)
+
+
+def test_williams_p_is_uniform_under_the_null() -> None:
+    values = []
+    for run in range(600):
+        random = np.random.default_rng(run)
+        human = random.normal(size=30)
+        a, b = (human + random.normal(size=30) for _ in range(2))
+        values.append(williams(pearson(human, a), pearson(human, b), pearson(a, b), 30).p)
+    assert kstest(values, "uniform").pvalue > 0.01
+
+
+def test_unaligned_rows() -> None:
+    with pytest.raises(InputError, match="aligned"):
+        paired_permutation([1.0, 2.0], [1.0])
+    with pytest.raises(InputError, match="finite"):
+        paired_permutation([1.0, float("nan")], [1.0, 2.0])
