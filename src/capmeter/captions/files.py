@@ -1,0 +1,152 @@
+"""Files on disk: opened whether plain or gzipped, written whole or not at all, every failure a sentence.
+
+Whether a file is gzipped is told by its first bytes when it is read, and by its name (`.gz`) when it is written.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import secrets
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+from capmeter.errors import InputError
+
+GZIP = b"\x1f\x8b"
+BOM = b"\xef\xbb\xbf"
+
+
+@contextmanager
+def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The file's bytes, unzipped where it is gzipped; what goes wrong inside the block becomes an `InputError`."""
+    path = Path(path)
+    try:
+        with path.open("rb") as plain:
+            if plain.peek(2)[:2] == GZIP:
+                with gzip.GzipFile(fileobj=plain) as unzipped:
+                    yield cast(BinaryIO, io.BufferedReader(unzipped, 1 << 18))
+            else:
+                yield plain
+    except FileNotFoundError:
+        raise InputError(f"{_shown(path)}: there is no such file; check the name and the folder") from None
+    except IsADirectoryError:
+        raise InputError(f"{_shown(path)} is a folder; name a file of captions in it") from None
+    except PermissionError:
+        raise InputError(f"{_shown(path)}: no permission to read it; change its mode or copy it") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{_shown(path)}: its gzip data is cut off or damaged ({error}); fetch it again") from None
+    except OSError as error:
+        raise InputError(f"{_shown(path)}: cannot be read ({error.strerror or error})") from None
+    except ValueError as error:
+        if "null byte" not in str(error) and "null character" not in str(error):
+            raise
+        raise InputError(f"{str(path)!r} is no file name: it holds a NUL character") from None
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The whole file as text, without a byte order mark."""
+    with open_bytes(path) as file:
+        data = file.read()
+    return decode(data.removeprefix(BOM), str(path))
+
+
+def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+    """The lines with their numbers from 1, read as they are asked for. Only \\n ends a line (not \\r, not U+2028)."""
+    with open_bytes(path) as file:
+        for number, line in enumerate(file, 1):
+            if number == 1:
+                line = line.removeprefix(BOM)
+            yield number, decode(line, f"{path}, line {number}")
+
+
+def decode(data: bytes, where: str) -> str:
+    """UTF-8 bytes as text; other bytes are an `InputError`."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        place = f"{where}, line {line}" if line > 1 else where
+        hint = "it looks like UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "it may be Latin-1 or binary"
+        raise InputError(
+            f"{place}: byte 0x{data[error.start]:02x} is not UTF-8 ({hint}); save the file as UTF-8"
+        ) from None
+
+
+@contextmanager
+def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """A new file that takes its name only when the block ended well; else an earlier file of that name stays.
+
+    The bytes go to a temporary file in the same folder, are forced to disk and renamed. A device or a pipe
+    (`/dev/stdout`) is written directly.
+    """
+    path = Path(path)
+    target = path.resolve() if path.is_symlink() else path
+    try:
+        if target.is_dir():
+            raise IsADirectoryError
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+            with target.open("wb") as device:
+                yield device
+            return
+        temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.part")
+        try:
+            with temporary.open("xb") as file:
+                if target.suffix == ".gz":
+                    with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as zipped:
+                        yield cast(BinaryIO, zipped)
+                else:
+                    yield file
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            temporary.replace(target)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+    except FileNotFoundError:
+        raise InputError(
+            f"cannot write {_shown(path)}: there is no folder {_shown(path.parent)}; make it first"
+        ) from None
+    except (IsADirectoryError, NotADirectoryError):
+        raise InputError(f"cannot write {_shown(path)}: it is a folder, or lies under a file; name a file") from None
+    except PermissionError:
+        raise InputError(f"cannot write {_shown(path)}: no permission; choose another folder") from None
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start : error.end])
+        raise InputError(
+            f"cannot write {_shown(path)}: {half} is half of a surrogate pair and no text; nothing was written"
+        ) from None
+    except OSError as error:
+        raise InputError(
+            f"cannot write {_shown(path)}: {error.strerror or error}; nothing was written, an earlier file is untouched"
+        ) from None
+
+
+@contextmanager
+def text_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """`atomic_writer` for text: UTF-8, line ends as they are given."""
+    with atomic_writer(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
+        try:
+            yield text
+            text.flush()
+        finally:
+            with suppress(OSError, ValueError):
+                text.detach()
+
+
+def write_atomic(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Writes this content, whole or not at all."""
+    with atomic_writer(path) as file:
+        file.write(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+def _shown(path: Path) -> str:
+    return str(path) if str(path).isprintable() else repr(str(path))

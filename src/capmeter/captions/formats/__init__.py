@@ -1,0 +1,178 @@
+"""The file formats: which there are, and which of them a file is in, told by its content."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from capmeter.captions.files import BOM, decode, open_bytes, read_text
+from capmeter.captions.formats import coco, karpathy, mapping, native, parquet, table
+from capmeter.captions.jsontext import decode_json
+from capmeter.captions.rows import Row, Side, caption_text, described, named, reference_list
+from capmeter.errors import InputError
+
+NAMES = {
+    "jsonl": "native rows, one JSON object a line",
+    "json": "native rows, a JSON list",
+    "csv": "native rows, comma separated, with a header",
+    "tsv": "native rows, tab separated, with a header",
+    "parquet": "native rows, columns",
+    "coco": "COCO results [{image_id, caption}]; as references, annotations {images, annotations}",
+    "pycocoevalcap": "{id: [caption, ...]}",
+    "clipscore": "{image: caption}; as references {image: [caption, ...]}",
+    "karpathy": "dataset_coco.json and its like: references by split",
+    "list": "a list of captions; as references a list of lists; ids are positions",
+}
+STREAMED = ("jsonl", "csv", "tsv", "parquet")
+
+
+@dataclass
+class Reading:
+    """A file or an object of captions, recognised; `rows` can be asked for more than once."""
+
+    name: str
+    format: str
+    read: Callable[[Side, set[str]], Iterator[Row]]
+    ignored: set[str] = field(default_factory=set)
+
+    def rows(self, side: Side) -> Iterator[Row]:
+        """The rows, read for candidates or for references."""
+        return self.read(side, self.ignored)
+
+
+def open_reading(source: Any, format: str | None = None, *, side: Side = "candidates") -> Reading:
+    """What `source` (a path, or captions as lists and dicts) holds; `format` names it where it shall not be guessed."""
+    if format is not None and format not in NAMES:
+        raise InputError(f"there is no format {format!a}; the formats are {', '.join(NAMES)}")
+    if isinstance(source, str | os.PathLike):
+        return _file(Path(source), format)
+    if isinstance(source, bytes) or not isinstance(source, Mapping | Sequence):
+        listed = source.tolist() if hasattr(source, "tolist") else None
+        if not isinstance(listed, list):
+            raise InputError(f"the {side} are {described(source)}; expected a path, a list or a dict of captions")
+        source = listed
+    return _document(source, f"the {side}", format)
+
+
+def _file(path: Path, format: str | None) -> Reading:
+    name = str(path)
+    guessed, document = _recognised(path)
+    if {guessed, format} == {"csv", "tsv"}:
+        guessed = format
+    if guessed is None:
+        if format in STREAMED:
+            raise InputError(f"{name}: this is one JSON document, no {format} file; leave the format out")
+        return _document(document, name, format)
+    if format not in (None, guessed):
+        raise InputError(f"{name}: this is a {guessed} file, no {format} file; leave the format out")
+    if guessed == "jsonl":
+        return Reading(name, guessed, lambda side, ignored: native.read_json_lines(path, name, side, ignored))
+    if guessed == "parquet":
+        return Reading(name, guessed, lambda side, ignored: parquet.read(path, name, side, ignored))
+    delimiter = table.DELIMITERS[guessed]
+    return Reading(name, guessed, lambda side, ignored: table.read(path, name, side, ignored, delimiter))
+
+
+def _recognised(path: Path) -> tuple[str | None, Any]:
+    """The format of a file, or None and its value where it is one JSON document."""
+    name = str(path)
+    with open_bytes(path) as file:
+        head = file.read(len(parquet.MAGIC))
+        if head == parquet.MAGIC:
+            return "parquet", None
+        first = (head if head.endswith(b"\n") else head + file.readline()).removeprefix(BOM).strip()
+        while not first and (following := file.readline()):
+            first = following.strip()
+        second = b""
+        while not second and (following := file.readline()):
+            second = following.strip()
+    if not first:
+        raise InputError(f"{name}: the file is empty; expected captions in one of the formats {', '.join(NAMES)}")
+    if first[:1] == b"{" and first[-1:] == b"}" and second[:1] == b"{":
+        return "jsonl", None
+    if first[:1] in (b"{", b"["):
+        document = decode_json(read_text(path), name)
+        return ("jsonl" if not second and _is_row(document) else None), document
+    line = decode(first, name)
+    if "\t" in line or "," in line:
+        return ("tsv" if "\t" in line else "csv"), None
+    raise InputError(
+        f"{name}: neither JSON nor a table: it begins with {described(line)}; expected one of the formats "
+        f"{', '.join(NAMES)}"
+    )
+
+
+def _is_row(document: Any) -> bool:
+    """Whether an object is one native row rather than captions keyed by image."""
+    return isinstance(document, Mapping) and (
+        "candidate" in document or "references" in document or {"image_id", "caption"} <= document.keys()
+    )
+
+
+def _document(document: Any, name: str, format: str | None) -> Reading:
+    format = format or _document_format(document, name)
+    if isinstance(document, Mapping) and format in ("coco", "karpathy", "pycocoevalcap", "clipscore"):
+        if format == "coco":
+            _expect_list(document, "annotations", name, format)
+            return Reading(name, format, lambda side, _: coco.read_annotations(document, name, side))
+        if format == "karpathy":
+            _expect_list(document, "images", name, format)
+            return Reading(name, format, lambda side, _: karpathy.read(document, name, side))
+        return Reading(name, format, lambda side, _: mapping.read(document, name, side))
+    items = [document] if _is_row(document) else document
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        raise InputError(f"{name}: {described(items)} where the format {format} has a list; leave the format out")
+    if format == "coco":
+        return Reading(name, format, lambda side, _: coco.read_results(items, name, side))
+    if format == "json":
+        return Reading(name, format, lambda side, ignored: native.read_list(items, name, side, ignored))
+    if format == "list":
+        return Reading(name, format, lambda side, _: _read_list(items, name, side))
+    raise InputError(f"{name}: {described(items)} is not of the format {format}; leave the format out")
+
+
+def _document_format(document: Any, name: str) -> str:
+    if _is_row(document):
+        return "json"
+    if not isinstance(document, Mapping | Sequence) or isinstance(document, str) or not document:
+        raise InputError(f"{name}: {described(document)}, expected captions as a list or an object")
+    if isinstance(document, Mapping):
+        if isinstance(document.get("annotations"), list):
+            return "coco"
+        images = document.get("images")
+        if isinstance(images, list) and images and isinstance(images[0], Mapping):
+            if "sentences" in images[0]:
+                return "karpathy"
+            raise InputError(
+                f"{name}: it has images, but neither annotations (COCO) nor sentences (Karpathy): it holds no captions"
+            )
+        return "clipscore" if isinstance(next(iter(document.values())), str) else "pycocoevalcap"
+    first = document[0]
+    if isinstance(first, Mapping):
+        plain = "caption" in first and not first.keys() & {"candidate", "references", "captions", "system", "human"}
+        return "coco" if plain else "json"
+    if first is None or isinstance(first, bool | int | float):
+        raise InputError(f"{name}[0]: {described(first)}, expected a caption, a list of references or an object")
+    return "list"
+
+
+def _expect_list(document: Mapping[str, Any], key: str, name: str, format: str) -> None:
+    if not isinstance(document.get(key), list):
+        raise InputError(f"{name}: no list {key!r}, which the format {format} has (the keys are {named(document, 5)})")
+
+
+def _read_list(items: Sequence[Any], name: str, side: Side) -> Iterator[Row]:
+    for number, item in enumerate(items):
+        place = f"{name}[{number}]"
+        if side == "references":
+            yield Row(place, str(number), references=reference_list(item, place, "the entry"))
+        elif isinstance(item, Sequence) and not isinstance(item, str):
+            raise InputError(
+                f"{place}: {described(item)} where one candidate caption was expected; are candidates and references "
+                "swapped? Several candidates of an image come as a dict {id: [caption, ...]} or as rows"
+            )
+        else:
+            yield Row(place, str(number), candidate=caption_text(item, place, "the entry"))

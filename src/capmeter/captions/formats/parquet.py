@@ -1,0 +1,62 @@
+"""Parquet: the native row as columns, `references` a list of text and `human` a list of numbers."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from capmeter.captions.files import open_bytes
+from capmeter.captions.formats.native import KNOWN, columns_of, fields_of, native_rows
+from capmeter.captions.formats.table import check_header
+from capmeter.captions.rows import Row, Side
+from capmeter.errors import InputError
+
+MAGIC = b"PAR1"
+_BATCH = 4096
+
+
+def read(path: Path, name: str, side: Side, ignored: set[str]) -> Iterator[Row]:
+    """The rows, some thousands in memory at a time."""
+    import pyarrow
+    from pyarrow import parquet
+
+    number = 0
+    with open_bytes(path) as file:
+        try:
+            zipped = not isinstance(getattr(file, "raw", file), io.FileIO)
+            table = parquet.ParquetFile(pyarrow.BufferReader(file.read()) if zipped else file)
+            columns: list[str] = table.schema_arrow.names
+            check_header(columns, name)
+            wanted = [c for c in columns if c in KNOWN or c.startswith("reference")]
+            ignored |= set(columns) - set(wanted)
+            for batch in table.iter_batches(batch_size=_BATCH, columns=wanted):
+                for fields in batch.to_pylist():
+                    yield from native_rows(_without_nulls(fields), f"{name}, row {number}", side, ignored)
+                    number += 1
+        except (pyarrow.ArrowException, pyarrow.ArrowInvalid) as error:
+            raise InputError(f"{name}: not a whole Parquet file: {error}; write or copy it again") from None
+
+
+def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value is not None or name in ("candidate", "caption")}
+
+
+def write(rows: Iterable[Row], file: BinaryIO) -> None:
+    """All columns of the native row that any of the rows needs."""
+    import pyarrow
+    from pyarrow import parquet
+
+    text, texts, numbers = pyarrow.string(), pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float64())
+    columns = columns_of(rows)
+    kinds = {"references": texts, "human": numbers}
+    schema = pyarrow.schema([(column, kinds.get(column, text)) for column in columns])
+    with parquet.ParquetWriter(file, schema) as writer:
+        batch: list[dict[str, Any]] = []
+        for row in rows:
+            batch.append(fields_of(row))
+            if len(batch) == _BATCH:
+                writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
+                batch.clear()
+        writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))

@@ -1,0 +1,235 @@
+"""Candidates and their references, brought together from one source or from two."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from capmeter.captions.formats import Reading, open_reading
+from capmeter.captions.matching import Matching, ReferenceTable
+from capmeter.captions.model import Caption
+from capmeter.captions.rows import Row, named, refuse_paths, shortened
+from capmeter.errors import InputError
+
+Source = str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
+"""A file, or what a file of captions may hold."""
+OnMissing = Literal["error", "skip", "keep"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class How:
+    """How captions are read; see `load` for the meaning of each."""
+
+    format: str | None = None
+    references_format: str | None = None
+    on_missing: OnMissing = "error"
+    system: str | None = None
+    split: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.on_missing not in ("error", "skip", "keep"):
+            raise InputError(f"on_missing is {self.on_missing!a}, expected 'error', 'skip' or 'keep'")
+
+
+class Sources:
+    """Candidates and, where they lie apart, the references of all images."""
+
+    def __init__(self, candidates: Source, references: Source | None, how: How) -> None:
+        self.how = how
+        self.reading: Reading = open_reading(candidates, how.format)
+        self.references_reading: Reading | None = None
+        self.table: ReferenceTable | None = None
+        if references is not None:
+            reading = self.references_reading = open_reading(references, how.references_format, side="references")
+            self.table = ReferenceTable.collect(reading.rows("references"), reading.name, how.split)
+            texts = [text for texts in self.table.references.values() for text in texts]
+            refuse_paths(texts, reading.name, "references")
+
+    def rows(self) -> Iterator[Row]:
+        """The candidates, those of one system or split where one was asked for."""
+        system, split = self.how.system, self.how.split if self.table is None else None
+        others: set[str] = set()
+        found = False
+        for row in self.reading.rows("candidates"):
+            if system is not None and row.system != system:
+                others.add(f"system {row.system}" if row.system else "captions of no named system")
+            elif split is not None and row.split != split:
+                others.add(f"split {row.split}" if row.split else "captions of no named split")
+            else:
+                found = True
+                yield row
+        if not found:
+            asked = " and ".join(f"{what} {value!a}" for what, value in (("system", system), ("split", split)) if value)
+            had = f" of {asked}; it has {named(sorted(others), 12)}" if asked and others else ""
+            raise InputError(f"{self.reading.name}: there are no candidates{had}")
+
+    def matching(self, image_ids: Iterable[str]) -> Matching | None:
+        """How these images find their references in the table."""
+        return None if self.table is None else Matching.best(image_ids, self.table)
+
+    def references(self, row: Row, matching: Matching | None) -> tuple[str, ...]:
+        """The references of this candidate: those of the separate source, else its own."""
+        if self.table is None or matching is None:
+            return row.references or ()
+        key = matching.find(row.image_id)
+        return () if key is None else self.table.references[key]
+
+    def caption(self, row: Row, id: str, references: tuple[str, ...], matching: Matching | None) -> Caption:
+        """The row under its final id, with its references."""
+        image = row.image
+        if image is None and self.table is not None and self.table.images and matching is not None:
+            image = self.table.images.get(matching.find(row.image_id) or "")
+        return Caption(id, row.image_id, row.candidate or "", references, image, row.system, row.human)
+
+
+@dataclass
+class Missing:
+    """How many of the candidates have no references, and the first of them by image."""
+
+    total: int = 0
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+
+    def see(self, row: Row, references: tuple[str, ...]) -> bool:
+        """Looks at one candidate; tells whether it has references."""
+        self.total += 1
+        if references:
+            return True
+        self.count += 1
+        if len(self.first) < 5 and row.image_id not in self.first:
+            self.first.append(row.image_id)
+        return False
+
+    def refuse(self, sources: Sources, unused: list[str]) -> None:
+        """Raises where candidates without references are an error, or where no others are left."""
+        how, name, table = sources.how, sources.reading.name, sources.table
+        if not self.count or how.on_missing == "keep" or (how.on_missing == "skip" and self.count < self.total):
+            return
+        message = (
+            f"{name}: {self.count:,} of {self.total:,} candidates {'has' if self.count == 1 else 'have'} no references"
+        )
+        first = ", ".join(shortened(image_id)[1:-1] for image_id in self.first)
+        more = f" and {self.count - 5:,} more" if self.count > 5 else ""
+        if table is None:
+            raise InputError(
+                f"{message}: {first}{more}. Name a file of references (references=, --references), leave these out "
+                "(on_missing='skip', --on-missing skip), or keep them for metrics that need none (on_missing='keep')"
+            )
+        message += f" in {table.name}: {first}{more}."
+        if unused:
+            message += f" {len(unused):,} images there have no candidate: {named(unused)}."
+        raise InputError(
+            f"{message} Check that both are of the same split and name the images alike, or leave these candidates out "
+            "(on_missing='skip', --on-missing skip)"
+        )
+
+
+def unused_references(sources: Sources, matching: Matching | None, image_ids: Iterable[str]) -> list[str]:
+    """The images whose references no candidate asks for, of those splits that any candidate is of."""
+    table = sources.table
+    if table is None or matching is None:
+        return []
+    matched = {matching.find(image_id) for image_id in image_ids}
+    splits = {table.splits.get(image_id) for image_id in matched if image_id is not None}
+    return [
+        image_id
+        for image_id in table.references
+        if image_id not in matched and (not splits or table.splits.get(image_id) in splits)
+    ]
+
+
+@dataclass
+class Joined:
+    """Candidates with their references, and what is worth knowing about them all."""
+
+    rows: list[Row]
+    captions: list[Caption]
+    notes: dict[str, list[str]]
+
+
+def joined(sources: Sources) -> Joined:
+    """All candidates with their references, whole in memory."""
+    rows = list(sources.rows())
+    images = list(dict.fromkeys(row.image_id for row in rows))
+    refuse_paths([row.candidate or "" for row in rows], sources.reading.name, "candidates")
+    refuse_swapped(sources, rows)
+    matching = sources.matching(images)
+    unused = unused_references(sources, matching, images)
+    missing = Missing()
+    kept: list[Row] = []
+    captions: list[Caption] = []
+    without: list[str] = []
+    for row, id in zip(rows, final_ids(rows), strict=True):
+        references = sources.references(row, matching)
+        if not missing.see(row, references):
+            without.append(id)
+            if sources.how.on_missing != "keep":
+                continue
+        kept.append(row)
+        captions.append(sources.caption(row, id, references, matching))
+    missing.refuse(sources, unused)
+    repeated = repeated_candidates(kept, [caption.id for caption in captions])
+    notes = {
+        "skipped_without_references" if sources.how.on_missing == "skip" else "kept_without_references": without,
+        "references_without_candidate": unused,
+        "repeated_candidates": repeated,
+        "matched_by": [matching.way] if matching is not None and matching.way != "image id" else [],
+    }
+    return Joined(kept, captions, {reason: ids for reason, ids in notes.items() if ids})
+
+
+def final_ids(rows: Sequence[Row]) -> list[str]:
+    """The id of each candidate: its own, else its image's where that is unique, else `image#k` for the k-th."""
+    counts = Counter(row.image_id for row in rows)
+    places: Counter[str] = Counter()
+    ids: list[str] = []
+    for row in rows:
+        image_id = row.image_id
+        if row.id is not None:
+            ids.append(row.id)
+        elif counts[image_id] == 1:
+            ids.append(image_id)
+        else:
+            ids.append(f"{image_id}#{places[image_id]}")
+        places[image_id] += 1
+    if len(set(ids)) != len(ids):
+        first: dict[str, Row] = {}
+        for id, row in zip(ids, rows, strict=True):
+            if id in first:
+                raise InputError(
+                    f"{row.place}: the id {id!a} stands already at {first[id].place}; scores are keyed by id: "
+                    "give each candidate an id of its own, or leave the ids out"
+                )
+            first[id] = row
+    return ids
+
+
+def refuse_swapped(sources: Sources, rows: Sequence[Row]) -> None:
+    """Several candidates for every image and one reference each: candidates and references are likely swapped."""
+    table, format = sources.table, sources.reading.format
+    if table is None or format not in ("coco", "pycocoevalcap", "clipscore"):
+        return
+    counts = Counter(row.image_id for row in rows)
+    if min(counts.values()) > 1 and all(len(texts) == 1 for texts in table.references.values()):
+        raise InputError(
+            f"{sources.reading.name} has {max(counts.values())} candidates for an image, {table.name} one reference "
+            "for each; are the two swapped? If these are samples of a system, give them as rows of JSON lines"
+        )
+
+
+def repeated_candidates(rows: Sequence[Row], ids: Sequence[str]) -> list[str]:
+    """The ids of candidates that their image had before, of the same system (a padded data loader writes such)."""
+    counts = Counter(row.image_id for row in rows)
+    if len(counts) == len(rows):
+        return []
+    seen: set[tuple[str, str | None, str | None]] = set()
+    repeated: list[str] = []
+    for row, id in zip(rows, ids, strict=True):
+        key = (row.image_id, row.system, row.candidate)
+        if key in seen:
+            repeated.append(id)
+        seen.add(key)
+    return repeated

@@ -1,0 +1,152 @@
+"""Rows as files give them, and the checks that every field of every format passes.
+
+A file is read *for* candidates or *for* references: `{"7": ["a dog"]}` can be either. A `Row` says what one entry of a
+file holds; `matching` joins rows of candidates with rows of references.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from capmeter.errors import InputError
+
+Side = Literal["candidates", "references"]
+
+_PATH = re.compile(
+    r"(?:[A-Za-z]:)?[\w.\-~/\\%]*\.(?:jsonl?|csv|tsv|txt|parquet|gz|zip|jpe?g|png|gif|webp|bmp|tiff?|npy|npz|pkl|h5)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class Row:
+    """One entry of a file: a candidate, the references of an image, or both.
+
+    `place` is for messages; `one_of_many` says that the references are not all that the image has.
+    """
+
+    place: str
+    image_id: str
+    candidate: str | None = None
+    references: tuple[str, ...] | None = None
+    id: str | None = None
+    image: str | None = None
+    system: str | None = None
+    human: tuple[float, ...] | None = None
+    aliases: tuple[str, ...] = ()
+    split: str | None = None
+    one_of_many: bool = False
+
+
+def caption_text(value: Any, place: str, field: str) -> str:
+    """A caption: any text, the empty one too, that can be written as UTF-8."""
+    if type(value) is str and value.isascii():
+        return value
+    if not isinstance(value, str):
+        raise InputError(
+            f"{place}: {field} is {described(value)}, expected a caption as text; correct or leave out the row"
+        )
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{place}: {field} holds {value[error.start]!a}, half of a surrogate pair, which is no text (an emoji was "
+            "cut in two); repair the writer, or replace it by U+FFFD"
+        ) from None
+    return str(value)
+
+
+def image_key(value: Any, place: str, field: str = "image_id") -> str:
+    """The text form of an id: text, or a whole number."""
+    if type(value) is int:
+        return str(value)
+    if isinstance(value, str):
+        if value.strip():
+            return caption_text(value, place, field)
+        raise InputError(f"{place}: {field} is empty, expected the image's id as text or number")
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if hasattr(value, "__index__") and not isinstance(value, bool):
+        return str(int(value))
+    raise InputError(f"{place}: {field} is {described(value)}, expected the id as text or a whole number")
+
+
+def reference_list(value: Any, place: str, field: str) -> tuple[str, ...]:
+    """The references of one image: a list of captions, each text or COCO's `{"caption": text}`."""
+    if isinstance(value, str):
+        raise InputError(
+            f"{place}: {field} is one text ({shortened(value)}) where a list of captions belongs; write "
+            f"[{shortened(value)}]"
+        )
+    if not isinstance(value, Sequence):
+        if not hasattr(value, "tolist"):
+            raise InputError(f"{place}: {field} is {described(value)}, expected a list of captions")
+        value = value.tolist()
+    return tuple(
+        item
+        if type(item) is str and item.isascii()
+        else caption_text(item.get("caption") if isinstance(item, Mapping) else item, place, f"{field}[{k}]")
+        for k, item in enumerate(value)
+    )
+
+
+def human_ratings(value: Any, place: str) -> tuple[float, ...] | None:
+    """What people thought: a number or a list of numbers."""
+    if value is None:
+        return None
+    values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
+    for rating in values:
+        if isinstance(rating, bool) or not isinstance(rating, int | float) or not math.isfinite(rating):
+            raise InputError(f"{place}: human holds {described(rating)}, expected a number or a list of finite numbers")
+    return tuple(float(rating) for rating in values)
+
+
+def optional_text(value: Any, place: str, field: str) -> str | None:
+    """A name that may be missing."""
+    return None if value is None or value == "" else image_key(value, place, field)
+
+
+def described(value: Any) -> str:
+    """What came, in words."""
+    if value is None:
+        return "missing (null)"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "infinite"
+    if isinstance(value, int | float):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return f"the text {shortened(value)}"
+    if isinstance(value, Mapping):
+        return f"an object with the fields {named(map(str, value), 5)}" if value else "an empty object"
+    if isinstance(value, Sequence):
+        return f"a list of {len(value)}"
+    return f"a {type(value).__name__}"
+
+
+def shortened(text: str, length: int = 40) -> str:
+    """The beginning of a text, quoted and printable."""
+    cut = text if len(text) <= length else text[: length - 1] + "…"
+    return '"' + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in cut) + '"'
+
+
+def named(names: Any, most: int = 5) -> str:
+    """The first names of many, and how many more there are."""
+    names = list(names)
+    shown = ", ".join(shortened(name)[1:-1] for name in names[:most])
+    return shown + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
+    """Where most captions look like file names, someone passed names instead of what the files hold."""
+    paths = [text for text in captions if " " not in text and _PATH.fullmatch(text)]
+    if paths and 2 * len(paths) > len(captions):
+        raise InputError(
+            f"{name}: the {side} look like file names, not captions ({named(paths, 3)}); pass the captions themselves, "
+            "or one file of captions as the argument"
+        )
