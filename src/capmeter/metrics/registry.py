@@ -31,6 +31,7 @@ BUILTIN: dict[str, tuple[str, dict[str, Any]]] = {
     "cider": ("capmeter.metrics.cider:Cider", {}),
     "cider-d": ("capmeter.metrics.cider:CiderD", {}),
     "cider-r": ("capmeter.metrics.cider:CiderR", {}),
+    "sparcs": ("capmeter.metrics.sparcs:Sparcs", {}),
 }
 
 GROUP = "capmeter.metrics"

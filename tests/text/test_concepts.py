@@ -1,0 +1,85 @@
+"""Concepts: the tokenizer's odd corners by hand, real captions against the released code's own concepts."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import string
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capmeter.captions.model import SentencePool
+from capmeter.text.concepts import Concepts, concepts, plain, word_tokens
+from capmeter.text.stopwords import STOP_WORDS
+
+TOKENS = {
+    "a dog, a cat": ["a", "dog", ",", "a", "cat"],
+    "it's 3,000 dogs:": ["it", "'s", "3,000", "dogs", ":"],
+    "the dogs' bowl": ["the", "dogs", "'", "bowl"],
+    "they cannot, we'll": ["they", "can", "not", ",", "we", "'ll"],
+    "she isn't gonna": ["she", "is", "n't", "gon", "na"],
+    'a "big" dog': ["a", "``", "big", "''", "dog"],
+    "a 'walk' sign": ["a", "'walk", "'", "sign"],  # NLTK 3.5; later ones split the first quote too
+    "two-wheeled (red) bike": ["two-wheeled", "(", "red", ")", "bike"],
+    "a dog--a cat &more": ["a", "dog", "--", "a", "cat", "&", "more"],
+    "what?! ok": ["what", "?", "!", "ok"],
+    "'tis “so”": ["'t", "is", "“", "so", "”"],
+    "wanna": ["wan", "na"],
+    "": [],
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), TOKENS.items())
+def test_word_tokens(text: str, expected: list[str]) -> None:
+    assert word_tokens(text) == expected
+
+
+def test_plain_drops_full_stops_and_trailing_space() -> None:
+    assert plain("A U.S. Dog . \n") == "a us dog"
+
+
+def test_concepts_drop_stop_words_and_whatever_has_punctuation() -> None:
+    assert concepts("The two-wheeled bike isn't John's; dogs are running.") == ["bike", "john", "dog", "run"]
+    assert concepts("A dog and a dog") == ["dog", "dog"]
+    assert concepts("The of and !!") == []
+
+
+def test_stop_list_is_nltk_s(shared: Path) -> None:
+    with gzip.open(shared / "oracles" / "smurf_sparcs_flickr5664.json.gz", "rt", encoding="utf-8") as stream:
+        assert set(json.load(stream)["stopwords"]) == STOP_WORDS
+
+
+def test_concepts_of_real_captions_are_the_released_code_s(shared: Path) -> None:
+    with gzip.open(shared / "oracles" / "smurf_concepts.json.gz", "rt", encoding="utf-8") as stream:
+        official = json.load(stream)
+    assert [concepts(text) for text in official["preprocessed"]] == official["concepts"]
+
+
+@given(st.lists(st.sampled_from(["cannot", "gonna", "dogs", "a", "2", "lemme", "wanna"]), max_size=6))
+def test_plain_words_need_no_rules(words: list[str]) -> None:
+    text = " ".join(words)
+    assert word_tokens(text) == [token for token in word_tokens(f"{text} !") if token != "!"]
+
+
+@given(st.text(max_size=40))
+def test_any_text_gives_clean_concepts(text: str) -> None:
+    for found in concepts(text):
+        assert found
+        assert not set(found) & set(string.punctuation)
+
+
+def test_table_has_each_sentence_s_distinct_concepts_and_can_be_taken() -> None:
+    pool = SentencePool(["a dog and a dog", "the", "cats chase a dog"])
+    table = pool.analyse(Concepts())
+    assert [[table.vocabulary[k] for k in table.concepts[row]] for row in range(3)] == [
+        ["dog"],
+        [],
+        ["dog", "cat", "chase"],
+    ]
+    part = pool.part(np.array([0, 2])).analyse(Concepts())
+    assert part.vocabulary is table.vocabulary
+    assert len(part) == 2
