@@ -1,0 +1,115 @@
+"""Figures in one house style: opened with `open_figure`, written with `save_figure` as PNG, SVG or PDF.
+
+matplotlib is used without pyplot: no window, no global state, and a saved figure has the same bytes each time.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from capmeter.captions.files import write_atomic
+from capmeter.errors import InputError, MissingBackend
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6B4C9A", "#4D4D4D")
+"""Okabe and Ito's colours, which those who see fewer colours can tell apart (their yellow, too pale on white, is
+violet here)."""
+
+_DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+_STYLE: dict[str, Any] = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": "#808080",
+    "axes.grid": True,
+    "axes.labelsize": 9,
+    "axes.linewidth": 0.8,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "figure.facecolor": "white",
+    "font.size": 9,
+    "grid.color": "#E0E0E0",
+    "grid.linewidth": 0.6,
+    "image.cmap": "cividis",
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "lines.linewidth": 1.6,
+    "lines.markersize": 4,
+    "savefig.facecolor": "white",
+    "svg.fonttype": "none",  # text stays text: it can be searched and is read aloud
+    "svg.hashsalt": "capmeter",
+    "xtick.color": "#404040",
+    "xtick.labelsize": 8.5,
+    "ytick.color": "#404040",
+    "ytick.labelsize": 8.5,
+}
+_METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
+@contextmanager
+def house_style() -> Iterator[None]:
+    """matplotlib's settings inside the block; what is drawn later keeps them."""
+    try:
+        import matplotlib
+    except ImportError:
+        raise MissingBackend("plots need matplotlib; install it with: pip install 'capmeter[report]'") from None
+    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_STYLE}):
+        yield
+
+
+def open_figure(
+    rows: int = 1, columns: int = 1, *, width: float = 6.0, height: float = 3.8, share: str = "none"
+) -> tuple[Any, Any]:
+    """A new figure and its axes as an array [rows, columns]; `width` and `height` are inches for each panel.
+
+    `share` says which axes have one scale: "none", "x", "y" or "both".
+    """
+    with house_style():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        axes = figure.subplots(
+            rows, columns, squeeze=False, sharex=share in ("x", "both"), sharey=share in ("y", "both")
+        )
+    return figure, axes
+
+
+def series_style(number: int) -> dict[str, Any]:
+    """Colour, dashes and marker of the k-th series: the first 32 differ, also without colour the first eight."""
+    dashes = _DASHES[(number + number // len(COLOURS)) % len(_DASHES)]
+    return {
+        "color": COLOURS[number % len(COLOURS)],
+        "linestyle": dashes,
+        "marker": _MARKERS[number % len(_MARKERS)],
+    }
+
+
+def save_figure(figure: Any, path: str | Path, *, dpi: int = 160) -> Path:
+    """Writes the figure, whole or not at all, in the format that the file's name ends with."""
+    target = Path(path)
+    kind = image_kind(target)
+    content = io.BytesIO()
+    with house_style():
+        figure.savefig(content, format=kind, dpi=dpi, metadata=_METADATA[kind])
+    write_atomic(target, content.getvalue())
+    return target
+
+
+def save_figures(figure: Any, paths: Sequence[str | Path], *, dpi: int = 160) -> list[Path]:
+    """The figure under each of these names; a wrong name is refused before any file is written."""
+    for path in paths:
+        image_kind(path)
+    return [save_figure(figure, path, dpi=dpi) for path in paths]
+
+
+def image_kind(path: str | Path) -> str:
+    """`png`, `svg` or `pdf`, by the file's ending; another ending is an `InputError`."""
+    ending = Path(path).suffix.lower().removeprefix(".")
+    if ending not in _METADATA:
+        raise InputError(f"{path}: cannot tell the kind of picture; end the name in .png, .svg or .pdf")
+    return ending
