@@ -1,0 +1,362 @@
+"""A longest-match lexer: many patterns side by side, the longest match wins, the earlier pattern wins a tie.
+
+Python's ``re`` takes the first alternative that fits, not the longest, so a tokenizer that is defined by longest match
+needs an automaton of its own. The patterns are compiled into one non-deterministic automaton; its deterministic states
+are built when a text first visits them, and kept. Reading costs one table look-up per character and stays linear for
+hostile input: a long look-ahead that found nothing leaves marks behind, at which the next one stops.
+
+Pattern language: ``|``, ``( )``, ``*``, ``+``, ``?``, ``{m}``, ``{m,n}``, ``[a-z]``, ``[^a-z]`` (``[^]`` is any
+character) and ``{name}`` for a named fragment or a named character set. Backslash escapes ``\\n \\r \\t \\f \\v
+\\uXXXX \\xXX`` and any sign. Letters match both cases, except inside square brackets.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, NamedTuple
+
+Ranges = tuple[tuple[int, int], ...]  # inclusive code unit ranges, sorted, not touching
+Node = tuple[Any, ...]  # ("set", Ranges) | ("cat", nodes) | ("alt", nodes) | ("rep", node, least, most or None)
+
+LAST_UNIT = 0xFFFF
+OTHER_CASES = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}  # dotted and dotless i, Kelvin, long s
+PATIENCE = 64  # characters read past the last match before marks are looked for
+MARK_EVERY = 16
+
+
+def ranges(text: str) -> Ranges:
+    """Read ``"41-5A AA"``: hexadecimal code points and ranges of them."""
+    pairs = (item.partition("-") for item in text.split())
+    return merged((int(low, 16), int(high or low, 16)) for low, _, high in pairs)
+
+
+def merged(pieces: Iterable[tuple[int, int]]) -> Ranges:
+    """The union of ranges, sorted, neighbours joined."""
+    union: list[tuple[int, int]] = []
+    for low, high in sorted(pieces):
+        if union and low <= union[-1][1] + 1:
+            union[-1] = (union[-1][0], max(high, union[-1][1]))
+        else:
+            union.append((low, high))
+    return tuple(union)
+
+
+def complement(pieces: Ranges) -> Ranges:
+    """Every code unit outside the ranges."""
+    edges = [-1, *(edge for low, high in pieces for edge in (low, high)), LAST_UNIT + 1]
+    gaps = zip(edges[::2], edges[1::2], strict=True)
+    return tuple((low + 1, high - 1) for low, high in gaps if low + 1 <= high - 1)
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A pattern, what its match means, and the text that must follow it without being part of it."""
+
+    meaning: str
+    pattern: str
+    before: str = ""
+
+
+class Match(NamedTuple):
+    """Where the winning match ends, and which rule won (-1: none fits)."""
+
+    end: int
+    rule: int
+
+
+class _State(dict[str, "_State | None"]):
+    """One deterministic state: character class -> next state, None where no rule can go on; found on first use."""
+
+    __slots__ = ("automaton", "members", "rule")
+
+    def __init__(self, automaton: _Automaton, members: frozenset[int], rule: int) -> None:
+        super().__init__()
+        self.automaton, self.members, self.rule = automaton, members, rule
+
+    def __missing__(self, kind: str) -> _State | None:
+        following = self[kind] = self.automaton.step(self.members, kind)
+        return following
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+
+Marks = set[tuple[int, _State]]  # at this place, in this state, nothing more can be matched
+
+
+class Alphabet(dict[int, str]):
+    """Code unit -> one character that names the class of all code units no pattern tells apart.
+
+    Made for :meth:`str.translate`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sets: list[Ranges] = []
+        self._index: dict[Ranges, int] = {}
+        self._kinds: dict[tuple[int, ...], str] = {}
+        self.members: dict[str, frozenset[int]] = {}
+
+    def add(self, pieces: Ranges) -> int:
+        """The number of a character set."""
+        if pieces not in self._index:
+            self._index[pieces] = len(self.sets)
+            self.sets.append(pieces)
+        return self._index[pieces]
+
+    def __missing__(self, unit: int) -> str:
+        holders = tuple(number for number, pieces in enumerate(self.sets) if _holds(pieces, unit))
+        kind = self._kinds.setdefault(holders, chr(len(self._kinds) + 1))
+        self.members[kind] = frozenset(holders)
+        self[unit] = kind
+        return kind
+
+
+def _holds(pieces: Ranges, unit: int) -> bool:
+    at = bisect_right(pieces, (unit, LAST_UNIT + 1)) - 1
+    return at >= 0 and unit <= pieces[at][1]
+
+
+class _Parser:
+    """Recursive descent over one pattern."""
+
+    ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "0": "\0"}  # noqa: RUF012
+
+    def __init__(self, pattern: str, names: Mapping[str, str | Ranges]) -> None:
+        self.pattern, self.names, self.at = pattern, names, 0
+
+    def parse(self) -> Node:
+        node = self._alternatives()
+        if self.at != len(self.pattern):
+            raise ValueError(f"unbalanced pattern at {self.at}: {self.pattern}")
+        return node
+
+    def _peek(self) -> str:
+        return self.pattern[self.at] if self.at < len(self.pattern) else ""
+
+    def _take(self) -> str:
+        self.at += 1
+        return self.pattern[self.at - 1]
+
+    def _alternatives(self) -> Node:
+        branches = [self._sequence()]
+        while self._peek() == "|":
+            self._take()
+            branches.append(self._sequence())
+        return branches[0] if len(branches) == 1 else ("alt", tuple(branches))
+
+    def _sequence(self) -> Node:
+        parts: list[Node] = []
+        while self._peek() not in ("", "|", ")"):
+            parts.append(self._repeated(self._atom()))
+        return ("cat", tuple(parts))
+
+    def _repeated(self, node: Node) -> Node:
+        while True:
+            sign = self._peek()
+            if sign in ("*", "+", "?") and sign:
+                self._take()
+                node = ("rep", node, int(sign == "+"), 1 if sign == "?" else None)
+            elif sign == "{" and self.pattern[self.at + 1].isdigit():
+                close = self.pattern.index("}", self.at)
+                least, _, most = self.pattern[self.at + 1 : close].partition(",")
+                self.at = close + 1
+                node = ("rep", node, int(least), int(most or least))
+            else:
+                return node
+
+    def _atom(self) -> Node:
+        sign = self._take()
+        if sign == "(":
+            node = self._alternatives()
+            self._take()
+            return node
+        if sign == "[":
+            return ("set", self._bracket())
+        if sign == "{":
+            close = self.pattern.index("}", self.at)
+            value = self.names[self.pattern[self.at : close]]
+            self.at = close + 1
+            return _Parser(value, self.names).parse() if isinstance(value, str) else ("set", value)
+        if sign == "\\":
+            sign = self._escape()
+        cases = {sign, sign.lower(), sign.upper(), *OTHER_CASES.get(sign.lower(), "")}
+        return ("set", merged((ord(case), ord(case)) for case in cases))
+
+    def _escape(self) -> str:
+        sign = self._take()
+        if sign in ("u", "x"):
+            width = 4 if sign == "u" else 2
+            self.at += width
+            return chr(int(self.pattern[self.at - width : self.at], 16))
+        return self.ESCAPES.get(sign, sign)
+
+    def _bracket(self) -> Ranges:
+        negated = self._peek() == "^"
+        if negated:
+            self._take()
+        pieces: list[tuple[int, int]] = []
+        while (sign := self._take()) != "]":
+            low = ord(self._escape() if sign == "\\" else sign)
+            high = low
+            if self._peek() == "-" and self.pattern[self.at + 1] != "]":
+                self._take()
+                sign = self._take()
+                high = ord(self._escape() if sign == "\\" else sign)
+            pieces.append((low, high))
+        return complement(merged(pieces)) if negated else merged(pieces)
+
+
+class _Automaton:
+    """Patterns side by side: states with empty moves and moves on a character set; deterministic states on demand."""
+
+    def __init__(self, nodes: Sequence[Node], alphabet: Alphabet) -> None:
+        self.alphabet = alphabet
+        self.empty: list[list[int]] = []
+        self.moves: list[tuple[int, int] | None] = []  # (number of the character set, next state)
+        self.accepts: dict[int, int] = {}
+        self._known: dict[frozenset[int], _State] = {}
+        first = self._new()
+        for number, node in enumerate(nodes):
+            start, end = self._build(node)
+            self.empty[first].append(start)
+            self.accepts[end] = number
+        self.start = self._state(frozenset(self._closure({first})))
+
+    def _new(self) -> int:
+        self.empty.append([])
+        self.moves.append(None)
+        return len(self.empty) - 1
+
+    def _build(self, node: Node) -> tuple[int, int]:
+        kind = node[0]
+        start, end = self._new(), self._new()
+        if kind == "set":
+            self.moves[start] = (self.alphabet.add(node[1]), end)
+        elif kind == "cat":
+            last = start
+            for part in node[1]:
+                begin, finish = self._build(part)
+                self.empty[last].append(begin)
+                last = finish
+            self.empty[last].append(end)
+        elif kind == "alt":
+            for part in node[1]:
+                begin, finish = self._build(part)
+                self.empty[start].append(begin)
+                self.empty[finish].append(end)
+        else:
+            _, part, least, most = node
+            last = start
+            for turn in count():
+                if turn >= least:
+                    self.empty[last].append(end)
+                if turn == most:
+                    break
+                begin, finish = self._build(part)
+                self.empty[last].append(begin)
+                if most is None and turn + 1 >= least:
+                    self.empty[finish].extend((begin, end))
+                    break
+                last = finish
+        return start, end
+
+    def _closure(self, states: set[int]) -> set[int]:
+        waiting, reached = list(states), set(states)
+        while waiting:
+            for state in self.empty[waiting.pop()]:
+                if state not in reached:
+                    reached.add(state)
+                    waiting.append(state)
+        return reached
+
+    def _state(self, members: frozenset[int]) -> _State:
+        if members not in self._known:
+            rule = min((self.accepts[member] for member in members if member in self.accepts), default=-1)
+            self._known[members] = _State(self, members, rule)
+        return self._known[members]
+
+    def step(self, members: frozenset[int], kind: str) -> _State | None:
+        """The state reached from any of the members over a character of this class."""
+        sets = self.alphabet.members[kind]
+        moves = (self.moves[member] for member in members)
+        reached = {move[1] for move in moves if move is not None and move[0] in sets}
+        if not reached:
+            return None
+        closed = self._closure(reached)
+        return self._state(frozenset(m for m in closed if self.moves[m] is not None or m in self.accepts))
+
+    def ends(self, kinds: str, start: int, stop: int) -> list[int]:
+        """Every place in ``start…stop`` where a match that begins at ``start`` may end, ascending."""
+        found = []
+        state: _State | None = self.start
+        for at in range(start, stop + 1):
+            assert state is not None
+            if state.rule >= 0:
+                found.append(at)
+            if at == stop or (state := state[kinds[at]]) is None:
+                break
+        return found
+
+
+class Lexer:
+    """The compiled rules."""
+
+    def __init__(self, rules: Sequence[Rule], names: Mapping[str, str | Ranges]) -> None:
+        self.rules = tuple(rules)
+        self._alphabet = Alphabet()
+        pairs = [(_Parser(rule.pattern, names).parse(), _Parser(rule.before, names).parse()) for rule in rules]
+        self._all = _Automaton([("cat", pair) for pair in pairs], self._alphabet)
+        self._split = [
+            (_Automaton([head], self._alphabet), _Automaton([tail], self._alphabet)) if rule.before else None
+            for rule, (head, tail) in zip(rules, pairs, strict=True)
+        ]
+
+    def kinds(self, text: str) -> str:
+        """The text with every character replaced by the name of its class: what :meth:`match` reads."""
+        return text.translate(self._alphabet)
+
+    def marks(self) -> Marks:
+        """What readings of one text tell each other: new for every text."""
+        return set()
+
+    def match(self, kinds: str, start: int, marks: Marks) -> Match:
+        """The longest match at ``start``."""
+        state: _State | None = self._all.start
+        end, rule, at = start, -1, start
+        for kind in kinds[start : start + PATIENCE]:
+            assert state is not None
+            if (state := state[kind]) is None:
+                break
+            at += 1
+            if state.rule >= 0:
+                end, rule = at, state.rule
+        if state is not None and at < len(kinds):
+            end, rule = self._patient(kinds, at, state, end, rule, marks)
+        if rule >= 0 and (split := self._split[rule]) is not None:
+            head, tail = split
+            end = next(cut for cut in reversed(head.ends(kinds, start, end)) if end in tail.ends(kinds, cut, end))
+        return Match(end, rule)
+
+    def _patient(self, kinds: str, reached: int, state: _State | None, end: int, rule: int, marks: Marks) -> Match:
+        """Go on reading after :data:`PATIENCE` characters, minding the marks of earlier readings that led nowhere."""
+        passed: list[tuple[int, _State]] = []
+        for at in range(reached, len(kinds)):
+            assert state is not None
+            if not at % MARK_EVERY:
+                if (at, state) in marks:
+                    break
+                passed.append((at, state))
+            if (state := state[kinds[at]]) is None:
+                break
+            if state.rule >= 0:
+                end, rule = at + 1, state.rule
+                passed.clear()
+        marks.update(passed)
+        return Match(end, rule)

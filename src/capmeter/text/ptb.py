@@ -1,0 +1,187 @@
+"""Penn Treebank tokens of captions, as the standard captioning code has counted them since 2015, without Java.
+
+The standard is the tokenizer of Stanford CoreNLP 3.4.1 with ``-preserveLines -lowerCase``, followed by the removal of
+the tokens in :data:`PUNCTUATION`. Its ways are kept: ``don't`` is ``do n't``, ``cannot`` is ``can not``, ``€`` is
+``$``, ``½`` is ``1/2``, emoji vanish, U+0085 is ``...``, and brackets stay (``-lrb-``: the list of what to remove
+says ``-LRB-``, but by then all is lower case).
+
+Each caption is read on its own, as if a new line and a lower-case line followed. So these accidents of the standard
+code do not happen here:
+
+* At the end of a file ``you're`` becomes ``you ` re`` there, and smileys fall apart: its rules look one character on.
+* A carriage return, vertical tab, form feed, U+2028 or U+2029 in a caption ends the line there, and every later caption
+  of the batch is scored as its neighbour. Here they part tokens like a space: one caption stays one caption.
+* There an unclosed ``<a b="`` swallows the captions that follow, if a quotation mark comes, and an abbreviation at the
+  end (``etc.``) is followed by a second full stop if the next caption begins with a capital (it is removed later).
+
+A token never contains a space, but may contain U+00A0: ``1 1/2``, ``555 1234`` and ``<a b="c">`` are one token each.
+The standard BLEU and CIDEr part it there (``str.split()``), the standard ROUGE-L does not (``split(" ")``).
+
+>>> tokenize("A dog, two cats and the dog's ball; they don't mind.")
+['a', 'dog', 'two', 'cats', 'and', 'the', 'dog', "'s", 'ball', 'they', 'do', "n't", 'mind']
+>>> split("A t-shirt (red).")
+['a', 't-shirt', '-lrb-', 'red', '-rrb-', '.']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, lru_cache
+from typing import NamedTuple
+
+from capmeter.text.lexer import Lexer
+
+VERSION = "ptb-3.4.1-caption"
+
+PUNCTUATION = frozenset("'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ;".split())  # noqa: SIM905
+
+# Words, commas, and a full stop at the end: a caption the rules can read one way only, save for _TAKEN_APART.
+_SIMPLE = re.compile(r"[A-Za-z ,]*(?<=[A-Za-z]{2})(?: *\.)? *")
+_SIMPLE_WORD = re.compile(r" *([A-Za-z]+)(?= )")  # a space follows: no rule can make more of it
+_TAKEN_APART = frozenset(
+    ["cannot", "gonna", "gotta", "lemme", "gimme", "wanna", "cannot.", "gonna.", "gotta.", "lemme.", "gimme.", "wanna."]
+)
+
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_APOSTROPHE = re.compile("&apos;|'")
+_DOUBLE_QUOTE = re.compile('"|&quot;')
+_AMPERSAND = re.compile("&amp;", re.IGNORECASE)
+_QUOTES = str.maketrans(
+    {
+        **dict.fromkeys("\u0091\u2018\u201b\u2039", "`"),
+        **dict.fromkeys("\u0092\u2019\u203a", "'"),
+        **dict.fromkeys("\u0093\u201c\u00ab", "``"),
+        **dict.fromkeys("\u0094\u201d\u00bb", "''"),
+    }
+)
+_FRACTIONS = str.maketrans({"¼": "1/4", "½": "1/2", "¾": "3/4", "⅓": "1/3", "⅔": "2/3"})
+_CURRENCIES = str.maketrans({"¢": "cents", "£": "#", **dict.fromkeys("\u0080\u00a4\u20a0\u20ac", "$")})
+_NO_BREAK = str.maketrans({" ": "\u00a0"})
+_PARENTHESES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
+
+
+def tokenize(caption: str) -> list[str]:
+    """The tokens of a caption that are scored: lower case, punctuation removed."""
+    if _SIMPLE.fullmatch(caption) is not None:
+        words = caption.lower().replace(",", " ").split()
+        if _TAKEN_APART.isdisjoint(words):
+            if words[-1][-1] == ".":
+                words.extend(_scored(words.pop()))
+            return words
+    return [token for token in split(caption) if token not in PUNCTUATION]
+
+
+def tokenize_all(sentences: Iterable[str]) -> list[list[str]]:
+    """:func:`tokenize` of every sentence, in order."""
+    return [tokenize(sentence) for sentence in sentences]
+
+
+@lru_cache(maxsize=65536)
+def _scored(ending: str) -> tuple[str, ...]:
+    """The tokens of a caption's last word and full stop: ``dog.`` is ``dog``, but ``etc.`` is ``etc.``."""
+    return tuple(token for token in split(ending) if token not in PUNCTUATION)
+
+
+def split(caption: str) -> list[str]:
+    """All tokens of a caption, lower case, punctuation included."""
+    text = caption.replace("\n", " ")
+    if _ASTRAL.search(text) is None:
+        return [_lower(token) for token in _read(text)]
+    paired = _ASTRAL.sub(_surrogates, text)  # the rules count UTF-16 units
+    return [_lower(_joined(token)) for token in _read(paired)]
+
+
+def _read(text: str) -> Iterator[str]:
+    lexer, meanings = _lexer()
+    kinds = lexer.kinds(text + "\nz")
+    marks = lexer.marks()
+    at = 0
+    while at < len(text):
+        word = _SIMPLE_WORD.match(text, at)
+        if word is not None and word[1].lower() not in _TAKEN_APART:
+            yield word[1]
+            at = word.end()
+            continue
+        end, rule = lexer.match(kinds, at, marks)
+        meaning = meanings[rule]
+        if meaning.render is not None:
+            yield meaning.render(text[at : end - meaning.cut])
+        at = end - meaning.cut - meaning.again
+
+
+def _surrogates(character: re.Match[str]) -> str:
+    high, low = divmod(ord(character[0]) - 0x10000, 0x400)
+    return chr(0xD800 + high) + chr(0xDC00 + low)
+
+
+def _lower(token: str) -> str:
+    """Lower case as Java has it: a hyphen does not end a Greek word."""
+    if "\u03a3" in token:
+        return token.replace("-", "\u2027").lower().replace("\u2027", "-")
+    return token.lower()
+
+
+def _joined(token: str) -> str:
+    return token.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+class _Meaning(NamedTuple):
+    """What becomes of a stretch of text. ``cut`` characters at its end are left to the next token."""
+
+    render: Callable[[str], str] | None = str
+    cut: int = 0
+    again: int = 0  # this many characters at the end belong to this token and are read again for the next
+
+
+def _softened(stretch: str) -> str:
+    """Soft hyphens only mark where a line may break."""
+    return stretch.replace("\u00ad", "") or "-"
+
+
+def _quoted(stretch: str, single: str) -> str:
+    stretch = _APOSTROPHE.sub(single, stretch)
+    return _DOUBLE_QUOTE.sub(single * 2, stretch).translate(_QUOTES)
+
+
+def _constant(token: str) -> _Meaning:
+    return _Meaning(lambda stretch: token)
+
+
+_MEANINGS: dict[str, _Meaning] = {
+    "plain": _Meaning(),
+    "nothing": _Meaning(None),
+    "line": _Meaning(None),
+    "untokenizable": _Meaning(None),
+    "softened": _Meaning(_softened),
+    "assimilated 2": _Meaning(cut=2),
+    "assimilated 3": _Meaning(cut=3),
+    "sentence end": _Meaning(again=1),  # the full stop of "etc." is also the sentence's
+    "acronym": _Meaning(lambda stretch: stretch[:1] if len(stretch) == 2 else stretch, again=1),
+    "closing quote": _Meaning(lambda stretch: _quoted(stretch, "'")),
+    "opening quote": _Meaning(lambda stretch: _quoted(stretch, "`")),
+    "ampersand": _Meaning(lambda stretch: _AMPERSAND.sub("&", stretch)),
+    "spaced": _Meaning(lambda stretch: stretch.translate(_NO_BREAK)),
+    "phone": _Meaning(lambda stretch: stretch.translate(_NO_BREAK).translate(_PARENTHESES)),
+    "smiley": _Meaning(lambda stretch: stretch.translate(_PARENTHESES)),
+    "hyphens": _Meaning(lambda stretch: "--" if len(stretch) in (3, 4) else stretch),
+    "fraction": _Meaning(lambda stretch: stretch.translate(_FRACTIONS)),
+    "currency": _Meaning(lambda stretch: stretch.translate(_CURRENCIES)),
+    **{
+        name: _constant(token)
+        for name, token in {
+            "dash": "--",
+            "ellipsis": "...",
+            "less than": "<",
+            "greater than": ">",
+            **{bracket: bracket for bracket in ("-LRB-", "-RRB-", "-LSB-", "-RSB-", "-LCB-", "-RCB-")},
+        }.items()
+    },
+}
+
+
+@cache
+def _lexer() -> tuple[Lexer, tuple[_Meaning, ...]]:
+    from capmeter.text.ptb_rules import RULES, SHAPES
+
+    return Lexer(RULES, SHAPES), tuple(_MEANINGS[rule.meaning] for rule in RULES)
