@@ -72,13 +72,18 @@ def test_flickr_candidates_and_references_of_the_classic_scores(shared: Path) ->
 
 
 def test_coco_references_of_the_classic_scores(shared: Path) -> None:
-    """The first reference stands as the human candidate; a sixth reference is not in the data."""
+    """The first reference stands as the human candidate; a sixth reference is not in the data.
+
+    One accident of the neighbour: "Wii U." was followed by a caption that began with "A ".
+    """
     table = official(shared, "classic_karp1000_s0")
     by_image = {row["image_id"]: row["references"] for row in rows(shared, "coco_karpathy_test_captions")}
+    accidents = []
     for image, candidate, references in zip(table["ids"], table["tokens_cand"], table["tokens_refs"], strict=True):
-        texts = [" ".join(tokenize(text)) for text in by_image[image]]
-        assert texts[0] == candidate
-        assert texts[1:] == references[: len(texts) - 1]
+        mine = [" ".join(tokenize(text)) for text in by_image[image]]
+        theirs = [candidate, *references][: len(mine)]
+        accidents += [(a, b) for a, b in zip(mine, theirs, strict=True) if a != b]
+    assert [(a[-3:], b[-2:], a.rstrip(".") == b) for a, b in accidents] == [(" u.", " u", True)]
 
 
 BY_HAND = [

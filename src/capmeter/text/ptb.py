@@ -11,8 +11,9 @@ code do not happen here:
 * At the end of a file ``you're`` becomes ``you ` re`` there, and smileys fall apart: its rules look one character on.
 * A carriage return, vertical tab, form feed, U+2028 or U+2029 in a caption ends the line there, and every later caption
   of the batch is scored as its neighbour. Here they part tokens like a space: one caption stays one caption.
-* There an unclosed ``<a b="`` swallows the captions that follow, if a quotation mark comes, and an abbreviation at the
-  end (``etc.``) is followed by a second full stop if the next caption begins with a capital (it is removed later).
+* There a single letter with a full stop at the end (``plan B.``) loses the full stop if the next caption begins with a
+  word like ``A`` or ``The``: it is ``b.`` here. Other abbreviations gain a full stop then, which is removed later.
+* There an unclosed ``<a b="`` swallows the captions that follow, if a quotation mark comes.
 
 A token never contains a space, but may contain U+00A0: ``1 1/2``, ``555 1234`` and ``<a b="c">`` are one token each.
 The standard BLEU and CIDEr part it there (``str.split()``), the standard ROUGE-L does not (``split(" ")``).
