@@ -44,7 +44,7 @@ def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except OSError as error:
         raise InputError(f"{_shown(path)}: cannot be read ({error.strerror or error})") from None
     except ValueError as error:
-        if "null byte" not in str(error) and "null character" not in str(error):
+        if "null" not in str(error):
             raise
         raise InputError(f"{str(path)!r} is no file name: it holds a NUL character") from None
 
@@ -86,8 +86,8 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     (`/dev/stdout`) is written directly.
     """
     path = Path(path)
-    target = path.resolve() if path.is_symlink() else path
     try:
+        target = path.resolve() if path.is_symlink() else path
         if target.is_dir():
             raise IsADirectoryError
         if target.exists() and not stat.S_ISREG(target.stat().st_mode):
@@ -123,6 +123,10 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise InputError(
             f"cannot write {_shown(path)}: {half} is half of a surrogate pair and no text; nothing was written"
         ) from None
+    except ValueError as error:
+        if "null" not in str(error):
+            raise
+        raise InputError(f"{str(path)!r} is no file name: it holds a NUL character") from None
     except OSError as error:
         raise InputError(
             f"cannot write {_shown(path)}: {error.strerror or error}; nothing was written, an earlier file is untouched"

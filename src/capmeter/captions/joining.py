@@ -40,10 +40,12 @@ class Sources:
     def __init__(self, candidates: Source, references: Source | None, how: How) -> None:
         self.how = how
         self.reading: Reading = open_reading(candidates, how.format)
-        self.references_reading: Reading | None = None
+        self.references_format: str | None = None
         self.table: ReferenceTable | None = None
         if references is not None:
-            reading = self.references_reading = open_reading(references, how.references_format, side="references")
+            next(self.reading.rows("candidates"), None)  # what is wrong with the candidates is said first
+            reading = open_reading(references, how.references_format, side="references")
+            self.references_format = reading.format
             self.table = ReferenceTable.collect(reading.rows("references"), reading.name, how.split)
             texts = [text for texts in self.table.references.values() for text in texts]
             refuse_paths(texts, reading.name, "references")
@@ -72,10 +74,12 @@ class Sources:
 
     def references(self, row: Row, matching: Matching | None) -> tuple[str, ...]:
         """The references of this candidate: those of the separate source, else its own."""
-        if self.table is None or matching is None:
-            return row.references or ()
-        key = matching.find(row.image_id)
-        return () if key is None else self.table.references[key]
+        return row.references or () if self.table is None else self.references_of(row.image_id, matching)
+
+    def references_of(self, image_id: str, matching: Matching | None) -> tuple[str, ...]:
+        """The references of this image in the separate source."""
+        key = None if matching is None else matching.find(image_id)
+        return () if key is None or self.table is None else self.table.references[key]
 
     def caption(self, row: Row, id: str, references: tuple[str, ...], matching: Matching | None) -> Caption:
         """The row under its final id, with its references."""
@@ -93,15 +97,13 @@ class Missing:
     count: int = 0
     first: list[str] = field(default_factory=list)
 
-    def see(self, row: Row, references: tuple[str, ...]) -> bool:
-        """Looks at one candidate; tells whether it has references."""
-        self.total += 1
-        if references:
-            return True
-        self.count += 1
-        if len(self.first) < 5 and row.image_id not in self.first:
-            self.first.append(row.image_id)
-        return False
+    def see(self, image_id: str, candidates: int, has_references: bool) -> None:
+        """Counts candidates of one image."""
+        self.total += candidates
+        if not has_references:
+            self.count += candidates
+            if len(self.first) < 5 and image_id not in self.first:
+                self.first.append(image_id)
 
     def refuse(self, sources: Sources, unused: list[str]) -> None:
         """Raises where candidates without references are an error, or where no others are left."""
@@ -112,7 +114,7 @@ class Missing:
             f"{name}: {self.count:,} of {self.total:,} candidates {'has' if self.count == 1 else 'have'} no references"
         )
         first = ", ".join(shortened(image_id)[1:-1] for image_id in self.first)
-        more = f" and {self.count - 5:,} more" if self.count > 5 else ""
+        more = " and more" if self.count > len(self.first) else ""
         if table is None:
             raise InputError(
                 f"{message}: {first}{more}. Name a file of references (references=, --references), leave these out "
@@ -153,9 +155,10 @@ class Joined:
 def joined(sources: Sources) -> Joined:
     """All candidates with their references, whole in memory."""
     rows = list(sources.rows())
-    images = list(dict.fromkeys(row.image_id for row in rows))
+    images = Counter(row.image_id for row in rows)
     refuse_paths([row.candidate or "" for row in rows], sources.reading.name, "candidates")
-    refuse_swapped(sources, rows)
+    refuse_paths([text for row in rows[:1000] for text in row.references or ()], sources.reading.name, "references")
+    refuse_mispaired(sources, images)
     matching = sources.matching(images)
     unused = unused_references(sources, matching, images)
     missing = Missing()
@@ -164,7 +167,8 @@ def joined(sources: Sources) -> Joined:
     without: list[str] = []
     for row, id in zip(rows, final_ids(rows), strict=True):
         references = sources.references(row, matching)
-        if not missing.see(row, references):
+        missing.see(row.image_id, 1, bool(references))
+        if not references:
             without.append(id)
             if sources.how.on_missing != "keep":
                 continue
@@ -198,21 +202,32 @@ def final_ids(rows: Sequence[Row]) -> list[str]:
     if len(set(ids)) != len(ids):
         first: dict[str, Row] = {}
         for id, row in zip(ids, rows, strict=True):
-            if id in first:
-                raise InputError(
-                    f"{row.place}: the id {id!a} stands already at {first[id].place}; scores are keyed by id: "
-                    "give each candidate an id of its own, or leave the ids out"
-                )
-            first[id] = row
+            refuse_repeated_id(row, id, first)
     return ids
 
 
-def refuse_swapped(sources: Sources, rows: Sequence[Row]) -> None:
-    """Several candidates for every image and one reference each: candidates and references are likely swapped."""
+def refuse_repeated_id(row: Row, id: str, first: dict[str, Row]) -> None:
+    """Raises where this id was given to an earlier row, and remembers it."""
+    if id in first:
+        raise InputError(
+            f"{row.place}: the id {id!a} stands already at {first[id].place}; scores are keyed by id: give each "
+            "candidate an id of its own, or leave the ids out"
+        )
+    first[id] = row
+
+
+def refuse_mispaired(sources: Sources, counts: Mapping[str, int]) -> None:
+    """Lists of different lengths; several candidates for every image and one reference each, so likely swapped."""
     table, format = sources.table, sources.reading.format
-    if table is None or format not in ("coco", "pycocoevalcap", "clipscore"):
+    if table is None:
         return
-    counts = Counter(row.image_id for row in rows)
+    if format == "list" == sources.references_format and len(counts) != len(table.references):
+        raise InputError(
+            f"there are {len(counts):,} candidates, but {len(table.references):,} lists of references; in lists the "
+            "k-th belongs to the k-th: give each candidate a list"
+        )
+    if format not in ("coco", "pycocoevalcap", "clipscore"):
+        return
     if min(counts.values()) > 1 and all(len(texts) == 1 for texts in table.references.values()):
         raise InputError(
             f"{sources.reading.name} has {max(counts.values())} candidates for an image, {table.name} one reference "

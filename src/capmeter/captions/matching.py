@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -89,6 +89,12 @@ class ReferenceTable:
             raise InputError(f"{name}: there are no references")
         lists.update((image_id, tuple(texts)) for image_id, texts in singles.items())
         return cls(name, lists, images, aliases, splits)
+
+    def rows(self) -> Iterator[Row]:
+        """One row per image."""
+        for image_id, texts in self.references.items():
+            image, split = self.images.get(image_id), self.splits.get(image_id)
+            yield Row(f"image {image_id}", image_id, references=texts, image=image, split=split)
 
     def names(self, way: str) -> Mapping[str, str]:
         """For each name of this kind the image that alone has it."""

@@ -124,7 +124,7 @@ def described(value: Any) -> str:
         return f"the text {shortened(value)}"
     if isinstance(value, Mapping):
         return f"an object with the fields {named(map(str, value), 5)}" if value else "an empty object"
-    if isinstance(value, Sequence):
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
         return f"a list of {len(value)}"
     return f"a {type(value).__name__}"
 

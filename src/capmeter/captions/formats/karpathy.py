@@ -52,9 +52,11 @@ def write(rows: Iterable[Row], file: BinaryIO) -> None:
         texts = row.references or ()
         ids = range(sentences, sentences + len(texts))
         sentences += len(texts)
-        image: dict[str, Any] = {"imgid": number, "filename": row.image or row.image_id, "split": row.split or "test"}
+        image: dict[str, Any] = {"imgid": number, "split": row.split or "test"}
         if isinstance(key, int):
             image["cocoid"] = key
+        if isinstance(key, str) or row.image is not None:
+            image["filename"] = row.image if isinstance(key, int) else key
         image["sentids"] = list(ids)
         image["sentences"] = [{"raw": text, "imgid": number, "sentid": k} for k, text in zip(ids, texts, strict=True)]
         images.append(json.dumps(image, ensure_ascii=False).encode())

@@ -138,14 +138,6 @@ def fields_of(row: Row) -> dict[str, Any]:
     }
 
 
-def columns_of(rows: Iterable[Row]) -> list[str]:
-    """The fields that any of the rows has, in their usual order."""
-    needed: set[str] = set()
-    for row in rows:
-        needed.update(name for name in FIELDS if name not in needed and getattr(row, name) is not None)
-    return [name for name in FIELDS if name in needed]
-
-
 def write_json_lines(rows: Iterable[Row], file: BinaryIO) -> None:
     """One object per line."""
     for row in rows:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from capmeter.captions.files import open_bytes
-from capmeter.captions.formats.native import KNOWN, columns_of, fields_of, native_rows
+from capmeter.captions.formats.native import KNOWN, fields_of, native_rows
 from capmeter.captions.formats.table import check_header
 from capmeter.captions.rows import Row, Side
 from capmeter.errors import InputError
@@ -43,13 +43,12 @@ def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None or name in ("candidate", "caption")}
 
 
-def write(rows: Iterable[Row], file: BinaryIO) -> None:
-    """All columns of the native row that any of the rows needs."""
+def write(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:
+    """These columns of the rows, some thousands in memory at a time."""
     import pyarrow
     from pyarrow import parquet
 
     text, texts, numbers = pyarrow.string(), pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float64())
-    columns = columns_of(rows)
     kinds = {"references": texts, "human": numbers}
     schema = pyarrow.schema([(column, kinds.get(column, text)) for column in columns])
     with parquet.ParquetWriter(file, schema) as writer:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from capmeter.captions.files import text_lines
-from capmeter.captions.formats.native import columns_of, fields_of, native_rows
+from capmeter.captions.formats.native import fields_of, native_rows
 from capmeter.captions.jsontext import decode_json
 from capmeter.captions.rows import Row, Side, named, shortened
 from capmeter.errors import InputError
@@ -96,9 +96,8 @@ class _Lines:
         self._file.write(line[:-2] + "\n")
 
 
-def write(rows: Iterable[Row], file: BinaryIO, delimiter: str) -> None:
-    """All columns of the native row that any of the rows needs; the references are a JSON list."""
-    columns = columns_of(rows)
+def write(rows: Iterable[Row], columns: Sequence[str], delimiter: str, file: BinaryIO) -> None:
+    """These columns of the rows; the references are a JSON list."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
         writer = csv.writer(_Lines(text), delimiter=delimiter, lineterminator="\r\n")

@@ -1,0 +1,155 @@
+"""Every mistake in a file of captions gets a sentence that says where, what, and what to do."""
+
+# ruff: noqa: E501
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capmeter.captions.io import load
+from capmeter.captions.streaming import stream
+from capmeter.errors import InputError
+
+GOOD: dict[str, Any] = {"image_id": "1", "candidate": "a dog", "references": ["the dog", "dog"]}
+BOTH = (load, lambda *a, **k: list(stream(*a, **k)))
+
+
+def lines(*rows: Any) -> bytes:
+    return "\n".join(row if isinstance(row, str) else json.dumps(row) for row in rows).encode()
+
+
+FILES: dict[str, tuple[bytes, str]] = {
+    "empty": (b"", r"x: the file is empty; expected captions in one of the formats"),
+    "only blanks": (b"\xef\xbb\xbf \n\n", "the file is empty"),
+    "not JSON": (b"a dog runs\n", r'x: neither JSON nor a table: it begins with the text "a dog runs"'),
+    "truncated document": (b'{"1": ["a dog"],\n "2": ["a c', r"x, line 2, column 8: not valid JSON: the file ends in the middle"),
+    "truncated list": (b'[{"image_id": 1, "caption": "a"},', "the file ends in the middle"),
+    "truncated line": (lines(GOOD, '{"image_id": "2", "cand'), "x, line 2, column 19: not valid JSON: the line ends in the middle"),
+    "broken line": (lines(GOOD, '{"image_id": 2 "candidate": "a"}'), r"x, line 2, column 16: not valid JSON: Expecting ',' delimiter"),
+    "line that is no object": (lines(GOOD, GOOD, "[1]"), "x, line 3: a list of 1, expected an object with image_id"),
+    "key twice": (b'{"1": ["a"], "2": ["b"], "1": ["c"]}', "x: the key '1' stands twice in one object"),
+    "key twice in a line": (lines(GOOD, '{"image_id": 2, "image_id": 3, "candidate": "a"}'), "x, line 2: the key 'image_id' stands twice"),
+    "too deep": (b"[" * 100_000, "nested too deeply"),
+    "huge number": (b'{"1": ' + b"9" * 5000 + b"}", "not valid JSON"),
+    "a number": (b"[1, 2]", r"x\[0\]: the number 1, expected a caption"),
+    "an empty list": (b"[]", "x: a list of 0, expected captions"),
+    "an empty object": (b"{}", "x: an empty object, expected captions"),
+    "a null": (b"[null]", r"x\[0\]: missing \(null\)"),
+    "images alone": (b'{"images": [{"id": 1}]}', "neither annotations .* nor sentences"),
+    "image_id missing": (lines({"candidate": "a", "references": ["b"]}), r"x, line 1: image_id is missing, .* \(the fields are candidate, references\)"),
+    "image_id null": (lines({**GOOD, "image_id": None}), "image_id is missing"),
+    "image_id empty": (lines({**GOOD, "image_id": " "}), "image_id is empty"),
+    "image_id a list": (lines({**GOOD, "image_id": [1]}), "image_id is a list of 1, expected the id as text or a whole number"),
+    "image_id true": (lines({**GOOD, "image_id": True}), "image_id is true"),
+    "image_id half": (lines({**GOOD, "image_id": 1.5}), "image_id is the number 1.5"),
+    "candidate missing": (lines(GOOD, {"image_id": 1, "text": "a"}), "x, line 2: candidate is missing, .* the fields are image_id, text"),
+    "candidate null": (lines({**GOOD, "candidate": None}), r"candidate is missing \(null\), expected a caption as text"),
+    "candidate NaN": (b'{"image_id": 1, "candidate": NaN, "references": ["a"]}', "x, line 1: candidate is NaN, expected a caption as text"),
+    "candidate a number": (lines({**GOOD, "candidate": 3}), "candidate is the number 3"),
+    "candidate infinite": (b'{"image_id": 1, "candidate": -Infinity, "references": ["a"]}', "candidate is infinite"),
+    "candidate a list": (lines({**GOOD, "candidate": ["a"]}), "candidate is a list of 1"),
+    "candidate an object": (lines({**GOOD, "candidate": {"caption": "a"}}), "candidate is an object with the fields caption"),
+    "candidate twice": (lines({**GOOD, "caption": "b"}), "candidate and caption are all given"),
+    "references a text": (lines({**GOOD, "references": "a dog"}), r'references is one text \("a dog"\) where a list of captions belongs; write \["a dog"\]'),
+    "references a number": (lines({**GOOD, "references": 3}), "references is the number 3, expected a list"),
+    "a reference NaN": (b'{"image_id": 1, "candidate": "a", "references": ["a", NaN]}', r"references\[1\] is NaN"),
+    "a reference null": (lines({**GOOD, "references": ["a", None]}), r"references\[1\] is missing"),
+    "references only": (lines({"image_id": 1, "references": ["a"]}), "it holds references only: name the file as references"),
+    "pairs": (lines({"image_id": 1, "candidate_a": "a", "candidate_b": "b"}, GOOD), "it holds pairs .* `capmeter meta`"),
+    "captions a list": (lines({"image_id": 1, "captions": ["a"]}, GOOD), r"captions is a list of 1, expected \{\"system\""),
+    "captions empty": (lines({"image_id": 1, "captions": {}}, GOOD), "captions is an empty object"),
+    "a system's NaN": (b'{"image_id": 1, "captions": {"s": NaN}, "references": ["a"]}', r"captions\['s'\] is NaN"),
+    "human NaN": (b'{"image_id": 1, "candidate": "a", "references": ["a"], "human": [NaN]}', "human holds NaN"),
+    "human text": (lines({**GOOD, "human": "good"}), 'human holds the text "good"'),
+    "ids twice": (lines({**GOOD, "id": 5}, {**GOOD, "id": 6}, {**GOOD, "id": "5"}), "x, line 3: the id '5' stands already at .*x, line 1"),
+    "id and image id": (lines({**GOOD, "id": "2"}, {**GOOD, "image_id": "2"}), "x, line 2: the id '2' stands already at .*x, line 1"),
+    "id and made id": (lines(GOOD, GOOD, {**GOOD, "image_id": "3", "id": "1#1"}), r"x, line 3: the id '1#1' stands already at .*x, line 2"),
+    "half a surrogate pair": (b'{"image_id": 1, "candidate": "a \\ud83d", "references": ["b"]}', r"x, line 1: candidate holds '\\ud83d', half of a surrogate pair"),
+    "half a pair in an id": (b'{"image_id": "\\udc00", "candidate": "a", "references": ["b"]}', "image_id holds .* surrogate"),
+    "a table without image_id": (b"image,caption\na.jpg,a dog\n", "the first line names the columns image, caption; expected image_id with candidate"),
+    "a table without header": (b"1,a dog\n", "the first line names the columns 1, a dog"),
+    "a column twice": (b"image_id,candidate,candidate\n1,a,b\n", "the column candidate stands twice"),
+    "a cell too many": (b"image_id,candidate,references\n1,a dog, running,[]\n", "x, line 2: 4 cells where the header has 3; put quotes"),
+    "quote left open": (b'image_id,candidate,references\n1,"a dog,[]\n', "x, line 2: not valid CSV or TSV: unexpected end of data"),
+    "list cell a text": (b"image_id,candidate,references\n1,a,a dog\n", r"x, line 2: references is the text \"a dog\", expected a JSON list"),
+    "list cell of Python": (b"image_id,candidate,references\n1,a,['a dog']\n", "looks like a Python list; write it with json.dumps"),
+    "two ways of references": (b"image_id,candidate,references,reference_1\n1,a,[],b\n1,a,\"[\"\"b\"\"]\",b\n", "both references and reference_1 are given"),
+    "not UTF-8": ("[\"caf\xe9\"]".encode("latin-1"), "byte 0xe9 is not UTF-8"),
+    "not Parquet": (b"PAR1 and more", "not a whole Parquet file"),
+    "cut gzip": (gzip.compress(lines(*[GOOD] * 900))[:-20], "gzip data is cut off or damaged"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("read", BOTH, ids=["load", "stream"])
+@pytest.mark.parametrize("mistake", FILES)
+def test_a_file_with_a_mistake(tmp_path: Path, mistake: str, read: Any) -> None:
+    content, expected = FILES[mistake]
+    path = tmp_path / "x"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=expected):
+        read(path)
+
+
+R = {"1": ["a dog"], "2": ["a cat"]}
+PAIRS: dict[str, tuple[Any, Any, str]] = {
+    "annotations as candidates": ({"annotations": [{"image_id": 1, "caption": "a"}]}, R, "these are COCO annotations, .* swapped"),
+    "Karpathy as candidates": ({"images": [{"cocoid": 1, "sentences": [{"raw": "a"}]}]}, R, "Karpathy dataset file, .* swapped"),
+    "swapped pair": ({"1": ["a", "b"], "2": ["c", "d"]}, {"1": ["a dog"], "2": ["a cat"]}, "2 candidates for an image, .* are the two swapped"),
+    "swapped lists": ([["a", "b"], ["c"]], ["a dog", "a cat"], r"a list of 2 where one candidate caption was expected; are .* swapped"),
+    "swapped rows": ([GOOD], [{"image_id": "1", "candidate": "a dog"}], "holds candidates only: are the two files swapped"),
+    "a text for a list": (["a dog"], ["the dog"], r'the references\[0\]: the entry is one text \("the dog"\)'),
+    "a text for a list, keyed": ({"1": "a dog"}, {"1": "the dog"}, "the references, key '1': the value is one text"),
+    "file names as candidates": ({"1": "images/1.jpg", "2": "images/2.jpg"}, R, r"the candidates look like file names, .*images/1.jpg, images/2.jpg"),
+    "file names as references": ({"1": "a"}, {"1": ["refs/1.txt"]}, "the references look like file names"),
+    "other references": ([GOOD], [GOOD | {"references": ["a"]}, GOOD], r"image '1' has other references here than at the references\[0\]"),
+    "no list": ({"1": "a"}, {"1": None}, r"the value is missing \(null\), expected a list of captions"),
+    "no caption": ({"1": 3}, R, "the value is the number 3"),
+    "no candidates of an image": ({"1": []}, R, "the list of candidates is empty"),
+    "a key as number and text": ({1: "a", "1": "b"}, R, "the key stands twice, as number and as text"),
+    "a caption missing": ([{"image_id": 1, "caption": "a"}, {"image_id": 2}], R, r"the candidates\[1\]: caption is missing"),
+    "an image missing": ([{"image_id": 1, "caption": "a"}, {"caption": "a"}], R, r"the candidates\[1\]: image_id is missing"),
+    "an entry that is none": ([{"image_id": 1, "caption": "a"}, "a"], R, r'the candidates\[1\]: the text "a", expected'),
+    "a caption NaN": ([{"image_id": 1, "caption": float("nan")}], R, r"the candidates\[0\]: caption is NaN"),
+    "an annotation NaN": ({"1": "a"}, {"annotations": [{"image_id": 1, "caption": float("nan")}]}, r"annotations\[0\]: caption is NaN"),
+    "an image with two names": ({"1": "a"}, {"images": [{"id": 1, "file_name": "a"}, {"id": 1, "file_name": "b"}], "annotations": []}, "stands twice, with different file names"),
+    "an image without id": ({"1": "a"}, {"images": [{"file_name": "a"}], "annotations": []}, r"images\[0\]: an object with the fields file_name"),
+    "no sentences": ({"1": "a"}, {"images": [{"cocoid": 1, "sentences": []}, {"cocoid": 2}]}, r"images\[1\]: an object with the fields cocoid, expected"),
+    "no raw sentence": ({"1": "a"}, {"images": [{"cocoid": 1, "sentences": [{"tokens": []}]}]}, r"sentences\[0\]: an object with the fields tokens"),
+    "no references at all": ({"1": "a"}, {"annotations": []}, "there are no references"),
+    "half a pair": (["a \ud83d"], [["a"]], "surrogate"),
+    "no captions": (3, R, "the candidates are the number 3; expected a path, a list or a dict"),
+    "bytes": (b"a dog", R, "the candidates are a bytes;"),
+    "a set": ({"a dog"}, R, "the candidates are a set"),
+    "other lengths": (["a", "b", "c"], [["x"], ["y"]], "3 candidates, but 2 lists of references"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("read", BOTH, ids=["load", "stream"])
+@pytest.mark.parametrize("mistake", PAIRS)
+def test_a_pair_with_a_mistake(mistake: str, read: Any) -> None:
+    candidates, references, expected = PAIRS[mistake]
+    with pytest.raises(InputError, match=expected):
+        read(candidates, references)
+
+
+def test_a_caption_passed_as_a_path() -> None:
+    with pytest.raises(InputError, match="there is no such file"):
+        load("a dog runs")
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is a folder"):
+        load(tmp_path)
+
+
+def test_few_captions_may_look_like_file_names() -> None:
+    captions = load(
+        {"1": "www.example.png", "2": "a dog", "3": "a cat"}, {k: ["a sign"] for k in "123"}, on_missing="skip"
+    )
+    assert len(captions) == 3
+    assert len(load({"1": "dog"}, {"1": ["cat."]})) == 1
