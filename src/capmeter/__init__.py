@@ -1,3 +1,50 @@
-"""capmeter measures image captions."""
+"""capmeter measures image captions.
+
+>>> import capmeter
+>>> results = capmeter.score(
+...     candidates=["a dog runs on grass", "two cats sleep"],
+...     references=[["a dog is running on the grass"], ["two cats are sleeping", "two cats sleep"]],
+...     metrics=["bleu-1", "rouge-l"],
+... )
+>>> round(results["rouge-l"].score, 4), results["rouge-l"].items["1"]
+(0.8236, 1.0)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from capmeter.captions.io import load as load
+    from capmeter.captions.model import Caption as Caption
+    from capmeter.captions.model import CaptionSet as CaptionSet
+    from capmeter.metrics.evaluation import score as score
+    from capmeter.metrics.registry import parse as parse
+    from capmeter.metrics.scores import Results as Results
+
+_PUBLIC = {
+    "Caption": "capmeter.captions.model",
+    "CaptionSet": "capmeter.captions.model",
+    "Results": "capmeter.metrics.scores",
+    "load": "capmeter.captions.io",
+    "parse": "capmeter.metrics.registry",
+    "score": "capmeter.metrics.evaluation",
+}
+_FLOORS = ("captions", "encoders", "integrations", "learning", "meta", "metrics", "report", "stats", "text")
+
+__all__ = ["__version__", *sorted(_PUBLIC)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(importlib.import_module(_PUBLIC[name]), name)
+    if name in _FLOORS:
+        return importlib.import_module(f"capmeter.{name}")
+    raise AttributeError(f"module 'capmeter' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_FLOORS]

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
+from capmeter.captions.formats import open_reading
 from capmeter.captions.joining import How, OnMissing, Source, Sources, final_ids, joined
+from capmeter.captions.matching import ReferenceTable
 from capmeter.captions.model import CaptionSet
 
 
@@ -70,6 +72,14 @@ def load_systems(
         )
         for system, chosen in places.items()
     }
+
+
+def load_references(
+    references: Source, *, format: str | None = None, split: str | None = None
+) -> dict[str, tuple[str, ...]]:
+    """Reads references alone: each image's, by its id."""
+    reading = open_reading(references, format, side="references")
+    return ReferenceTable.collect(reading.rows("references"), reading.name, split).references
 
 
 def _renamed(part: CaptionSet, ids: list[str], notes: dict[str, list[str]]) -> CaptionSet:

@@ -48,7 +48,10 @@ class PoolAnalysis(Protocol[TableOut]):
     parts. Others are computed part by part and dropped with the part.
     """
 
-    compact: bool
+    @property
+    def compact(self) -> bool:
+        """Whether the table is small and can be sliced."""
+        ...
 
     def run(self, pool: SentencePool) -> TableOut:
         """The table of this pool's sentences."""

@@ -62,26 +62,31 @@ class Clusters:
         return summed.reshape(self._number, *values.shape[1:])
 
 
-def draw_counts(clusters: int, draws: int = 1000, seed: int = 0) -> Array:
-    """int64[draws, clusters]: how often each cluster is drawn when as many are drawn as there are; row d does not
-    depend on `draws`.
+def draw_blocks(clusters: int, draws: int = 1000, seed: int = 0, width: int = 0) -> Iterator[Array]:
+    """How often each cluster is drawn when as many are drawn as there are: int64[some draws, clusters], block by block.
+
+    Draw d does not depend on `draws` nor on the blocks, which hold `_CELLS` numbers (or rows of `width`) at most.
     """
     if clusters < 1 or draws < 1:
         raise InputError(f"expected at least one cluster and one draw, but got {clusters} and {draws}")
     random = np.random.default_rng(seed)
-    counts = np.empty((draws, clusters), np.int64)
-    for row in counts:
-        row[:] = np.bincount(random.integers(clusters, size=clusters), minlength=clusters)
-    return counts
+    step = max(1, _CELLS // max(clusters, width))
+    for start in range(0, draws, step):
+        rows = range(start, min(start + step, draws))
+        yield np.stack([np.bincount(random.integers(clusters, size=clusters), minlength=clusters) for _ in rows])
+
+
+def draw_counts(clusters: int, draws: int = 1000, seed: int = 0) -> Array:
+    """All draws at once: int64[draws, clusters]."""
+    return np.concatenate(list(draw_blocks(clusters, draws, seed)))
 
 
 def cluster_draws(clusters: Sequence[Any] | Array | Clusters, draws: int = 1000, seed: int = 0) -> Iterator[Array]:
-    """Per draw, the weight int64[n] of each point: how often its cluster was drawn. The same seed gives the same
-    draws.
-    """
+    """Per draw, the weight int64[n] of each point: how often its cluster was drawn. The same seed, the same draws."""
     grouped = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
-    for row in draw_counts(len(grouped), draws, seed):
-        yield row[grouped.codes]
+    for block in draw_blocks(len(grouped), draws, seed):
+        for row in block:
+            yield row[grouped.codes]
 
 
 def bootstrap(
@@ -89,10 +94,8 @@ def bootstrap(
 ) -> Array:
     """The statistic under each draw, float64[draws]. Equal clusters and seed mean equal draws, so results pair up."""
     grouped = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
-    counts = draw_counts(len(grouped), draws, seed)
-    step = max(1, _CELLS // len(grouped.codes))
-    parts = [np.asarray(statistic(counts[i : i + step, grouped.codes]), float) for i in range(0, draws, step)]
-    return np.concatenate(parts)
+    blocks = draw_blocks(len(grouped), draws, seed, width=len(grouped.codes))
+    return np.concatenate([np.asarray(statistic(block[:, grouped.codes]), float) for block in blocks])
 
 
 def interval(

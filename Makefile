@@ -1,0 +1,37 @@
+# make demo: set up, score the example captions, show the table.   make test: set up, run every check.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+
+.PHONY: demo test lint clean
+
+demo: $(VENV)/.demo
+	@mkdir -p out
+	$(BIN)/capmeter score examples/strong.json examples/weak.json examples/human.json --references examples/references.json \
+	  --metrics bleu-1,bleu-4,rouge-l,cider,cider-d,cider-r --output out/demo.json
+	@echo "The scores of every caption are in out/demo.json"
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy src
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+# torch first and by its exact version: a looser requirement may bring gigabytes for graphics cards
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@ $(VENV)/.demo
+
+clean:
+	rm -rf $(VENV) out

@@ -1,0 +1,44 @@
+"""`capmeter doctor`: what can run here, and the command for what cannot."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import platform
+import sys
+
+import typer
+
+import capmeter
+from capmeter.cli.output import show
+from capmeter.metrics.availability import EXTRAS, availability
+from capmeter.metrics.registry import metric_class, names
+from capmeter.report.tables import FORMATS, Table
+
+app = typer.Typer(rich_markup_mode="markdown")
+CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "typer", "rich")
+
+
+@app.command()
+def doctor(
+    format: str = typer.Option("table", "--format", "-f", help=f"What to print: {', '.join(FORMATS)}."),
+) -> None:
+    """Say what can run here, and give the command for what cannot.
+
+    **Example**
+
+    `capmeter doctor`
+    """
+    if format not in FORMATS:
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    rows = [
+        ["capmeter", "ready", capmeter.__version__, ""],
+        ["python", "ready" if sys.version_info >= (3, 10) else "too old", platform.python_version(), ""],
+        *([package, "ready", importlib.metadata.version(package), ""] for package in CORE),
+    ]
+    for extra in EXTRAS:
+        users = [name for name in names() if extra == metric_class(name)[0].EXTRA]
+        missing = availability(extra)
+        what = ", ".join(users) or {"report": "plots and the page", "ray": "scoring on many machines"}.get(extra, "")
+        rows.append([f"[{extra}]", "ready" if missing is None else "missing", what, missing or ""])
+    data = {row[0]: {"state": row[1], "detail": row[2], "command": row[3]} for row in rows}
+    show(Table("What can run here", ["part", "state", "detail", "to get it"], rows, [False] * 4), data, format)

@@ -1,0 +1,87 @@
+"""`capmeter score`: captions in, scores out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from capmeter.captions.io import load, load_systems
+from capmeter.cli.output import FORMAT_HELP, show, tell_notes
+from capmeter.errors import InputError
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.registry import parse_list
+from capmeter.metrics.scores import Results, save_all
+from capmeter.progress import shown
+from capmeter.report.tables import FORMATS, as_json, score_table
+
+app = typer.Typer(rich_markup_mode="markdown")
+
+
+@app.command()
+def score(
+    candidates: list[str] = typer.Argument(
+        ..., help="Files of captions, each of one system or several. `NAME=FILE` names the system.", metavar="FILE..."
+    ),
+    references: str | None = typer.Option(None, "--references", "-r", help="Their references, in any format."),
+    metrics: str = typer.Option(
+        "bleu-4,rouge-l,cider-d", "--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them."
+    ),
+    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    output: Path | None = typer.Option(None, "--output", "-o", help="Write all scores of all captions here (JSON)."),
+    per_caption: Path | None = typer.Option(
+        None, "--per-caption", help="Write one row per caption here: .parquet, .csv, .tsv or .jsonl (or with .gz)."
+    ),
+    intervals: bool = typer.Option(True, help="Give each score's 95% interval (bootstrap by image)."),
+    draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
+    seed: int = typer.Option(0, help="Seed of the draws."),
+    system: str | None = typer.Option(None, help="Of several systems in one file, score this one alone."),
+    on_missing: str = typer.Option("error", help="Captions without references: error, skip, or keep."),
+    input_format: str | None = typer.Option(None, help="The candidates' format, if it should not be recognised."),
+    references_format: str | None = typer.Option(None, help="The references' format, likewise."),
+) -> None:
+    """Score captions with metrics, each system a row.
+
+    **Examples**
+
+    `capmeter score results.json --references captions_val2014.json`
+
+    `capmeter score ours=a.json theirs=b.json -r refs.json -m bleu-4,cider-d,rouge-l --format latex`
+
+    `capmeter score rows.jsonl -m "cider-d(idf=captions_train2014.json)" --output scores.json --per-caption scores.csv`
+    """
+    if format not in FORMATS:
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    if on_missing not in ("error", "skip", "keep"):
+        raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
+    chosen = parse_list(metrics)
+    systems: dict[str, Results] = {}
+    with shown():
+        for given in candidates:
+            name, path = _named(given)
+            how = {"format": input_format, "references_format": references_format, "on_missing": on_missing}
+            sources = load_systems(path, references, **how)  # type: ignore[arg-type]
+            if system is not None:
+                sources = {system: load(path, references, system=system, **how)}  # type: ignore[arg-type]
+            for found, captions in sources.items():
+                label = found if name is None else name if len(sources) == 1 else f"{name}/{found}"
+                if label in systems:
+                    raise InputError(f"two systems are called {label!r}; name each: NAME=FILE")
+                systems[label] = evaluate(captions, chosen)
+        bounds = None
+        if intervals:
+            bounds = {label: results.intervals(draws=draws, seed=seed) for label, results in systems.items()}
+    if output is not None:
+        save_all(systems, output)
+    if per_caption is not None:
+        from capmeter.report.per_caption import write_per_caption
+
+        write_per_caption(systems, per_caption)
+    show(score_table(systems, bounds), as_json(systems, bounds), format)
+    tell_notes(systems)
+
+
+def _named(given: str) -> tuple[str | None, str]:
+    """`NAME=FILE` or `FILE`; a file whose own name has a `=` is taken as it is."""
+    name, equals, path = given.partition("=")
+    return (name, path) if equals and name and not Path(given).exists() else (None, given)

@@ -1,0 +1,178 @@
+"""CIDEr, CIDEr-D and CIDEr-R: consensus of tf-idf weighted n-grams.
+
+For n-grams of order k (1 … n), candidate c and references s₁ … s_m, with g(·) the vector of
+
+    term frequency · idf,    idf(w) = ln N − ln max(1, documents that contain w),
+
+where a document is the set of references of one caption and N counts them:
+
+    CIDEr    10/m Σⱼ  meanₖ  g(c)·g(sⱼ) / (‖g(c)‖ ‖g(sⱼ)‖)                              Vedantam et al. 2015
+    CIDEr-D  10/m Σⱼ  meanₖ  min(g(c), g(sⱼ))·g(sⱼ) / (‖g(c)‖ ‖g(sⱼ)‖) · exp(−Δ² / 2σ²)    the "CIDEr" of most tables
+    CIDEr-R  10/m Σⱼ  meanₖ  min(g(c), g(sⱼ))·g(sⱼ) / (‖g(c)‖ ‖g(sⱼ)‖) · R^0.8 · L^0.2      dos Santos et al. 2021
+
+Δ is the difference in length, L = exp(−Δ² / |sⱼ|²), and R the geometric mean over the candidate's distinct words of
+1 / (1 + |its count in c − its count in sⱼ|), or of 1 / its count in c where sⱼ lacks the word. As in the released
+codes, CIDEr's words are not stemmed (the first paper stems them). Lengths are words; CIDEr-R's released scorer counts
+bigrams, which cannot compare with a reference of one word, and differs by one pair of 388 from its published accuracy.
+Range 0 to 10; 0 when no n-gram is shared. An n-gram that every document contains weighs nothing.
+
+idf comes from this run's references (`idf=run`), so that a score depends on the set it was computed in, and one caption
+alone always scores 0; or from a file: `idf="FILE"`, either a table saved with `DocumentFrequencies.save` or any caption
+file whose references are then the documents.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import CapmeterWarning, Corpus, Floats, MeanMetric, Measurement, Metric, wordless
+from capmeter.metrics.document_frequencies import DocumentFrequencies, References, from_file
+from capmeter.metrics.evidence import Evidence
+from capmeter.metrics.ngram_evidence import ngram_evidence
+from capmeter.text.ngrams import Matches, MatchTable
+from capmeter.text.tokens import tokenizer_version
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cider(MeanMetric):
+    """CIDEr as first published: plain cosine, no clipping, no penalty of length."""
+
+    NAME: ClassVar[str] = "cider"
+    SUMMARY: ClassVar[str] = "consensus of tf-idf weighted n-grams (the original, without clipping)"
+
+    n: int = 4
+    idf: str = "run"
+    tokenizer: str = "ptb"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.n <= 8:
+            raise InputError(f"{self.NAME}: n must be 1 to 8, not {self.n}")
+        tokenizer_version(self.tokenizer)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The score, and its share from each order of n-grams."""
+        return ("score", *(f"{self.NAME}-{k}" for k in range(1, self.n + 1)))
+
+    def corpus(self) -> Corpus | None:
+        """Document frequencies of this run's references, where no file gives them."""
+        return References(self.n, self.tokenizer) if self.idf == "run" else None
+
+    def frequencies(self, state: DocumentFrequencies | None) -> DocumentFrequencies:
+        """The document frequencies that this metric weighs by."""
+        return from_file(self.idf, self.n, self.tokenizer) if state is None else state
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """The mean similarity to the references, times ten, for each caption."""
+        frequencies = self.frequencies(state)
+        matches: MatchTable = part.analyse(Matches(self.n, self.tokenizer))
+        grams, kinds = matches.grams, self.n + 1
+        order = grams.order[grams.entries.values]
+        weight = grams.counts * frequencies.idf(grams.hashes)[grams.entries.values]
+        norm = np.sqrt(
+            np.bincount(grams.entries.rows * kinds + order, weight**2, minlength=len(grams.entries) * kinds)
+        ).reshape(-1, kinds)
+
+        mine = matches.slots.values[matches.slot]
+        product = self.product(weight[mine], weight[matches.reference_entry])
+        pairs = len(part.references.values)
+        shared = np.bincount(matches.pair * kinds + order[mine], product, minlength=pairs * kinds).astype(np.float64)
+        shared = shared.reshape(-1, kinds)
+        row = part.references.rows
+        length = norm[part.candidates][row] * norm[part.references.values]
+        similarity = np.divide(shared, length, out=np.zeros_like(shared), where=length != 0)[:, 1:]
+        similarity *= self.penalty(part, matches)[:, None]
+        by_order = 10 * np.add.reduceat(similarity, part.references.offsets[:-1]) / part.references.lengths[:, None]
+        notes = wordless(part, grams.lengths)
+        if frequencies.documents < 2:
+            notes["idf is zero"] = list(part.ids)
+            warnings.warn(
+                f"{self}: document frequencies come from {frequencies.documents} document, so every idf, and with it "
+                'every score, is 0; score more captions at once, or name a reference corpus: idf="captions.json"',
+                CapmeterWarning,
+                stacklevel=2,
+            )
+        return Measurement(np.column_stack([by_order.mean(axis=1), by_order]), notes)
+
+    def product(self, candidate: Floats, reference: Floats) -> Floats:
+        """What a shared n-gram adds, from its weight in the candidate and in the reference."""
+        return candidate * reference
+
+    def penalty(self, part: CaptionSet, matches: MatchTable) -> Floats:
+        """The factor for each pair of a candidate and one of its references."""
+        return np.ones(len(part.references.values))
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The tokenizer, and where idf comes from."""
+        return {"tokenizer": tokenizer_version(self.tokenizer), "idf": self.frequencies(state).source}
+
+    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+        """The longest n-grams found in references, each with the idf that it weighs."""
+        return ngram_evidence(part, self.n, self.tokenizer, self.frequencies(state))
+
+
+@dataclass(frozen=True, kw_only=True)
+class CiderD(Cider):
+    """CIDEr-D: clipped, with a Gaussian penalty of the difference in length. What most tables call CIDEr."""
+
+    NAME: ClassVar[str] = "cider-d"
+    SUMMARY: ClassVar[str] = "consensus of tf-idf weighted n-grams, clipped (what most tables call CIDEr)"
+
+    sigma: float = 6.0
+
+    def product(self, candidate: Floats, reference: Floats) -> Floats:
+        """The candidate's weight counts up to the reference's."""
+        return np.minimum(candidate, reference) * reference
+
+    def penalty(self, part: CaptionSet, matches: MatchTable) -> Floats:
+        """exp(−Δ² / 2σ²)."""
+        candidate, reference = _lengths(part, matches)
+        penalty: Floats = np.exp(-((candidate - reference) ** 2) / (2 * self.sigma**2))
+        return penalty
+
+
+@dataclass(frozen=True, kw_only=True)
+class CiderR(Cider):
+    """CIDEr-R: clipped, with penalties of repetition and of length relative to the reference's."""
+
+    NAME: ClassVar[str] = "cider-r"
+    SUMMARY: ClassVar[str] = "CIDEr-D with penalties that suit references of very different length"
+
+    repetition: float = 0.8
+    length: float = 0.2
+
+    def product(self, candidate: Floats, reference: Floats) -> Floats:
+        """The candidate's weight counts up to the reference's."""
+        return np.minimum(candidate, reference) * reference
+
+    def penalty(self, part: CaptionSet, matches: MatchTable) -> Floats:
+        """R^0.8 · L^0.2."""
+        candidate, reference = _lengths(part, matches)
+        relative = ((candidate - reference) / reference) ** 2
+
+        words: MatchTable = part.analyse(Matches(1, self.tokenizer, letters=True))
+        grams, slots = words.grams, words.slots
+        count = grams.counts[slots.values]
+        # ln R as if the reference had none of the words, then corrected for those that it has
+        absent = -np.bincount(slots.rows, np.log(count), minlength=len(part))
+        mine, theirs = count[words.slot], grams.counts[words.reference_entry]
+        present = np.bincount(
+            words.pair, np.log(mine) - np.log1p(np.abs(mine - theirs)), minlength=len(part.references.values)
+        )
+        row = part.references.rows
+        repeated = np.exp((absent[row] + present) / np.maximum(slots.lengths, 1)[row])
+        penalty: Floats = repeated**self.repetition * np.exp(-relative) ** self.length
+        return penalty
+
+
+def _lengths(part: CaptionSet, matches: MatchTable) -> tuple[Floats, Floats]:
+    """The words of each pair's candidate and of its reference; no words count as one, having as many bigrams."""
+    words = np.maximum(matches.grams.lengths, 1).astype(np.float64)
+    return words[part.candidates][part.references.rows], words[part.references.values]

@@ -1,0 +1,131 @@
+"""In how many documents each n-gram stands: what CIDEr's idf comes from, collected, merged, saved and read back.
+
+A document is the set of references of one caption.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from dataclasses import dataclass
+from functools import cache, cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.files import write_atomic
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import AssetError, InputError
+from capmeter.text.ngrams import NGrams, NGramTable
+from capmeter.text.tokens import tokenizer_version
+
+Floats = npt.NDArray[np.float64]
+FORMAT = "capmeter document frequencies 1"
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentFrequencies:
+    """n-grams (sorted hashes) with the number of `documents` that contain each; `source` says where they are from."""
+
+    hashes: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.int64]
+    documents: int
+    n: int
+    tokenizer: str
+    name: str = "run"
+
+    def __add__(self, other: DocumentFrequencies) -> DocumentFrequencies:
+        if (self.n, self.tokenizer) != (other.n, other.tokenizer):
+            raise InputError("document frequencies of different n-grams or tokenizers cannot be added")
+        hashes, where = np.unique(np.concatenate([self.hashes, other.hashes]), return_inverse=True)
+        counts = np.zeros(len(hashes), np.int64)
+        np.add.at(counts, where, np.concatenate([self.counts, other.counts]))
+        return DocumentFrequencies(hashes, counts, self.documents + other.documents, self.n, self.tokenizer, self.name)
+
+    def idf(self, hashes: npt.NDArray[np.uint64]) -> Floats:
+        """ln N − ln max(1, document frequency) of each n-gram."""
+        found = np.minimum(np.searchsorted(self.hashes, hashes), max(len(self.hashes) - 1, 0))
+        if not len(self.hashes):
+            frequency = np.ones(len(hashes))
+        else:
+            frequency = np.where(self.hashes[found] == hashes, self.counts[found], 1).astype(np.float64)
+        idf: Floats = np.log(max(float(self.documents), 1.0)) - np.log(frequency)
+        return idf
+
+    @cached_property
+    def source(self) -> str:
+        """What the signature says: this run or a named table, its number of documents, and a hash of its content."""
+        digest = hashlib.sha256(self.hashes.astype("<u8").tobytes() + self.counts.astype("<i8").tobytes()).hexdigest()
+        return f"{self.name}/{self.documents} documents/{digest[:8]}"
+
+    def save(self, path: str | Path) -> None:
+        """Writes the table to a file that `idf="FILE"` reads (numpy's npz; it holds numbers and cannot run code)."""
+        head = {"format": FORMAT, "documents": self.documents, "n": self.n, "tokenizer": self.tokenizer}
+        buffer = io.BytesIO()
+        encoded = np.frombuffer(json.dumps(head).encode(), np.uint8)
+        np.savez_compressed(buffer, head=encoded, hashes=self.hashes, counts=self.counts)
+        write_atomic(path, buffer.getvalue())
+
+    @classmethod
+    def read(cls, path: str | Path) -> DocumentFrequencies:
+        """Reads a saved table; a damaged or foreign file is an `AssetError`."""
+        try:
+            with np.load(path, allow_pickle=False) as saved:
+                head = json.loads(bytes(saved["head"]))
+                hashes, counts = saved["hashes"].astype(np.uint64), saved["counts"].astype(np.int64)
+        except (OSError, ValueError, KeyError, EOFError) as problem:
+            raise AssetError(f"{path}: not a saved table of document frequencies ({problem})") from problem
+        if head.get("format") != FORMAT or hashes.shape != counts.shape or np.any(hashes[1:] <= hashes[:-1]):
+            raise AssetError(
+                f"{path}: not a table of document frequencies that this version reads (expected {FORMAT!r})"
+            )
+        return cls(hashes, counts, int(head["documents"]), int(head["n"]), str(head["tokenizer"]), Path(path).name)
+
+
+@dataclass(frozen=True)
+class References:
+    """Corpus: the document frequencies of this run's references."""
+
+    n: int = 4
+    tokenizer: str = "ptb"
+
+    def collect(self, part: CaptionSet) -> DocumentFrequencies:
+        """The document frequencies of this part's references."""
+        grams: NGramTable = part.pool.analyse(NGrams(self.n, self.tokenizer))
+        hashes, counts = grams.documents(part.references)
+        return DocumentFrequencies(hashes, counts, len(part), self.n, tokenizer_version(self.tokenizer))
+
+
+@cache
+def _read(path: str, n: int, tokenizer: str, stamp: tuple[int, int]) -> DocumentFrequencies:
+    from capmeter.captions.io import load_references
+
+    with Path(path).open("rb") as file:
+        saved = file.read(2) == b"PK"
+    if not saved:
+        documents = load_references(path)
+        whole = CaptionSet.from_captions(Caption(image, image, "", texts) for image, texts in documents.items())
+        collected = References(n, tokenizer).collect(whole)
+        return DocumentFrequencies(
+            collected.hashes, collected.counts, collected.documents, n, collected.tokenizer, Path(path).name
+        )
+    table = DocumentFrequencies.read(path)
+    if (table.n, table.tokenizer) != (n, tokenizer_version(tokenizer)):
+        raise InputError(
+            f"{path}: holds frequencies of n-grams up to {table.n} by tokenizer {table.tokenizer}; expected n={n} and "
+            f"{tokenizer_version(tokenizer)}: save it again with these"
+        )
+    return table
+
+
+def from_file(path: str, n: int, tokenizer: str) -> DocumentFrequencies:
+    """The document frequencies that a file holds, or that the references in a caption file have."""
+    try:
+        stat = Path(path).stat()
+    except OSError as problem:
+        raise InputError(
+            f'idf="{path}": {problem.strerror}; expected `run` (the references of the run), a saved table, or captions'
+        ) from problem
+    return _read(path, n, tokenizer, (stat.st_mtime_ns, stat.st_size))

@@ -1,0 +1,114 @@
+"""ROUGE-L as captioning computes it (Lin 2004; the coco-caption code).
+
+    P = max over references of LCS / candidate length,    R = max over references of LCS / reference length
+    ROUGE-L = (1 + β²) P R / (R + β² P),    β = 1.2;  0 where P or R is 0
+
+LCS is the length of the longest common subsequence of tokens. The largest P and the largest R may come from
+different references. Range 0 to 1; 1 for a candidate equal to a reference. As in the standard code an empty text
+counts as one empty token, so an empty candidate scores 0 unless a reference is empty too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from rapidfuzz.distance import LCSseq
+from rapidfuzz.process import cpdist
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric, wordless
+from capmeter.metrics.evidence import Evidence, Link, Mark
+from capmeter.text.tokens import Tokens, TokenTable, tokenizer_version
+
+_CHARACTERS = 0x10F000  # that Unicode has for us
+
+
+@dataclass(frozen=True, kw_only=True)
+class RougeL(MeanMetric):
+    """ROUGE-L with recall weighted β² times as much as precision."""
+
+    NAME: ClassVar[str] = "rouge-l"
+    SUMMARY: ClassVar[str] = "longest common subsequence, F-measure leaning to recall"
+
+    beta: float = 1.2
+    tokenizer: str = "ptb"
+
+    def __post_init__(self) -> None:
+        if not self.beta > 0:
+            raise InputError(f"rouge-l: beta must be above 0, not {self.beta}")
+        tokenizer_version(self.tokenizer)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The score, and the precision and recall it is made of."""
+        return ("score", "precision", "recall")
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """ROUGE-L of each caption."""
+        tokens: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
+        texts = _as_characters(tokens)
+        of = np.repeat(part.candidates, part.references.lengths)
+        common = cpdist(
+            [texts[i] for i in of.tolist()],
+            [texts[i] for i in part.references.values.tolist()],
+            scorer=LCSseq.similarity,
+            dtype=np.int32,
+        ).astype(np.float64)
+        length = np.maximum(tokens.ids.lengths, 1)
+        start = part.references.offsets[:-1]
+        precision = np.maximum.reduceat(common / length[of], start)
+        recall = np.maximum.reduceat(common / length[part.references.values], start)
+        weight = self.beta**2
+        both = (precision > 0) & (recall > 0)
+        score = np.where(both, (1 + weight) * precision * recall / np.where(both, recall + weight * precision, 1), 0.0)
+        return Measurement(np.column_stack([score, precision, recall]), wordless(part, tokens.ids.lengths))
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The tokenizer."""
+        return {"tokenizer": tokenizer_version(self.tokenizer)}
+
+    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+        """The tokens of one longest common subsequence with the reference that shares most."""
+        tokens: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
+        texts = _as_characters(tokens)
+        evidence = []
+        for row in range(len(part)):
+            mine, theirs = int(part.candidates[row]), part.references[row].tolist()
+            best = int(np.argmax([LCSseq.similarity(texts[mine], texts[other]) for other in theirs]))
+            blocks = LCSseq.opcodes(texts[mine], texts[theirs[best]])
+            links = tuple(
+                Link((block.src_start, block.src_end), best, (block.dest_start, block.dest_end), "subsequence")
+                for block in blocks
+                if block.tag == "equal"
+            )
+            marks = tuple(
+                Mark("candidate", None, block.src_start, block.src_end, "unmatched")
+                for block in blocks
+                if block.tag in ("delete", "replace")
+            )
+            references = tuple(tokens.row(other) for other in theirs)
+            evidence.append(Evidence(tokens.row(mine), references, links, marks, {"best reference": float(best)}))
+        return evidence
+
+
+def _as_characters(tokens: TokenTable) -> list[str]:
+    """Each sentence as a text of one character per token, so that a string library can compare token sequences.
+
+    A sentence without tokens becomes one character: the empty token's.
+    """
+    used, code = np.arange(len(tokens.vocabulary)), tokens.ids.values.astype(np.int64)
+    if len(used) > _CHARACTERS:
+        used, code = np.unique(tokens.ids.values, return_inverse=True)
+    if len(used) > _CHARACTERS:
+        raise InputError(f"more than {_CHARACTERS} distinct words in one part of the captions; score fewer at once")
+    nothing = [k for k, word in enumerate(used.tolist()) if not tokens.vocabulary.words[word]]
+    letters = np.concatenate([code, nothing[:1] or [len(used)]])
+    letters += (letters >= 0xD800) * 0x800  # code points that are no characters
+    text = letters.astype("<u4").tobytes().decode("utf-32-le")
+    bounds = tokens.ids.offsets.tolist()
+    return [text[a:b] or text[-1] for a, b in pairwise(bounds)]

@@ -1,0 +1,230 @@
+"""What comes out: scores of one metric (`Scores`) and of all metrics of a run (`Results`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import capmeter
+from capmeter.captions.files import atomic_writer, read_text
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats, Metric
+from capmeter.metrics.registry import parse
+from capmeter.stats.bootstrap import Clusters, draw_blocks, percentile
+
+
+class Items(Mapping[str, float]):
+    """One number per caption, keyed by id in the order of the input; `array` has them all."""
+
+    def __init__(self, ids: Ids, array: Floats) -> None:
+        self.ids, self.array = ids, array
+
+    def __getitem__(self, id: str) -> float:
+        return float(self.array[self.ids.position[id]])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids.names)
+
+    def __len__(self) -> int:
+        return len(self.ids.names)
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{id!r}: {value:.4f}" for id, value in zip(self.ids.names[:3], self.array, strict=False))
+        return f"Items({len(self)}: {{{shown}{', …' if len(self) > 3 else ''}}})"
+
+
+@dataclass(frozen=True, eq=False)
+class Ids:
+    """The captions that were scored: their ids, and the image that each belongs to."""
+
+    names: Sequence[str]
+    images: Sequence[str]
+
+    @cached_property
+    def position(self) -> dict[str, int]:
+        """Each id's position."""
+        return {name: k for k, name in enumerate(self.names)}
+
+    @cached_property
+    def clusters(self) -> Clusters:
+        """Which captions belong together: those of one image are drawn together."""
+        return Clusters(self.images)
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """One metric's scores.
+
+    `score`: of the whole set; `items`: of each caption; `parts` and `part_items`: what the score is made of (precision,
+    lower orders …), of the set and of each caption; `notes`: reason → ids of captions that were empty, cut …;
+    `signature`: everything that moves the number; `values`: the rows that `metric.finish` makes scores of.
+    """
+
+    name: str
+    score: float
+    items: Items
+    parts: dict[str, float]
+    part_items: dict[str, Items]
+    notes: dict[str, list[str]]
+    signature: str
+    metric: Metric | None = field(default=None, repr=False)
+    values: Floats | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, metric: Metric, ids: Ids, values: Floats, notes: dict[str, list[str]], signature: str) -> Scores:
+        """The scores that these rows make."""
+        each = metric.finish(values, np.ones(len(values)))
+        whole = metric.finish(values.sum(axis=0), np.float64(len(values)))
+        for name, array in each.items():
+            if not (np.isfinite(array).all() and np.isfinite(whole[name])):
+                where = [ids.names[k] for k in np.flatnonzero(~np.isfinite(array))[:5]]
+                raise ArithmeticError(
+                    f"{metric}: {name} is not a finite number for the captions {where}; please report it"
+                )
+        parts = [name for name in each if name != "score"]
+        return cls(
+            name=str(metric),
+            score=float(whole["score"]),
+            items=Items(ids, each["score"]),
+            parts={name: float(whole[name]) for name in parts},
+            part_items={name: Items(ids, each[name]) for name in parts},
+            notes=notes,
+            signature=signature,
+            metric=metric,
+            values=values,
+        )
+
+    def drawn(self, weights: npt.NDArray[Any], clusters: Clusters) -> Floats:
+        """The corpus score under each draw, when cluster c's captions count `weights[draw, c]` times: [draws]."""
+        if self.metric is None or self.values is None:
+            raise InputError(f"{self.name}: read from a file that holds no rows to draw from; score the captions again")
+        sums, counts = clusters.sums(self.values), clusters.sums(np.ones(len(self.values)))
+        return self.metric.finish(weights @ sums, weights @ counts)["score"]
+
+
+class Results(Mapping[str, Scores]):
+    """The scores of a run, by metric name. `results["cider-d(n=4)"]` finds `cider-d`: names are read as values."""
+
+    def __init__(self, scores: Sequence[Scores], ids: Ids, notes: dict[str, list[str]] | None = None) -> None:
+        self._scores = {each.name: each for each in scores}
+        self.ids = ids
+        self.notes = notes or {}
+
+    def __getitem__(self, name: str | Metric) -> Scores:
+        known = self._scores.get(str(name))
+        if known is None:
+            known = self._scores.get(str(parse(name)))
+        if known is None:
+            raise KeyError(f"{name} was not scored; scored were {', '.join(self._scores)}")
+        return known
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._scores)
+
+    def __len__(self) -> int:
+        return len(self._scores)
+
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{name}: {each.score:.4f}" for name, each in self._scores.items())
+        return f"Results({len(self.ids.names)} captions; {scores})"
+
+    def intervals(self, *, level: float = 0.95, draws: int = 1000, seed: int = 0) -> dict[str, tuple[float, float]]:
+        """For each metric the interval that holds its corpus score with this confidence.
+
+        Images are drawn with replacement, with all their captions (a cluster bootstrap, percentile interval); all
+        metrics see the same draws.
+        """
+        clusters = self.ids.clusters
+        drawn: dict[str, list[Floats]] = {name: [] for name in self._scores}
+        for weights in draw_blocks(len(clusters), draws, seed):
+            for name, scores in self._scores.items():
+                drawn[name].append(scores.drawn(weights, clusters))
+        return {name: percentile(np.concatenate(values), level) for name, values in drawn.items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The results as `--output` writes them."""
+        return {
+            "capmeter": capmeter.__version__,
+            "metrics": {
+                name: {
+                    "score": each.score,
+                    "signature": each.signature,
+                    "parts": each.parts,
+                    "items": dict(zip(each.items.ids.names, each.items.array.tolist(), strict=True)),
+                    "part_items": {
+                        part: dict(zip(items.ids.names, items.array.tolist(), strict=True))
+                        for part, items in each.part_items.items()
+                    },
+                    "notes": each.notes,
+                }
+                for name, each in self._scores.items()
+            },
+            "images": dict(zip(self.ids.names, self.ids.images, strict=True)),
+            "notes": self.notes,
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Writes the results as JSON, whole or not at all."""
+        with atomic_writer(path) as file:
+            file.write(json.dumps(self.to_dict(), ensure_ascii=True).encode())
+
+    @classmethod
+    def from_dict(cls, saved: Mapping[str, Any], where: str = "results") -> Results:
+        """The results that `to_dict` gave; a wrong shape is an `InputError`."""
+        try:
+            images = saved.get("images", {})
+            scores = []
+            ids: Ids | None = None
+            for name, each in saved["metrics"].items():
+                if ids is None or list(each["items"]) != ids.names:
+                    names = list(each["items"])
+                    ids = Ids(names, [images.get(one, one) for one in names])
+                part_items = {
+                    part: Items(ids, np.array(list(items.values()), np.float64))
+                    for part, items in each.get("part_items", {}).items()
+                }
+                items = Items(ids, np.array(list(each["items"].values()), np.float64))
+                scores.append(
+                    Scores(
+                        name, float(each["score"]), items, each["parts"], part_items, each["notes"], each["signature"]
+                    )
+                )
+        except (KeyError, TypeError, AttributeError, ValueError) as problem:
+            raise InputError(
+                f"{where}: not a results file of capmeter ({type(problem).__name__}: {problem}); expected what "
+                "`capmeter score --output` writes"
+            ) from problem
+        if ids is None:
+            raise InputError(f"{where}: the results file holds no metric")
+        return cls(scores, ids, saved.get("notes"))
+
+    @classmethod
+    def read(cls, path: str | Path) -> Results:
+        """Reads what `save` wrote."""
+        try:
+            saved = json.loads(read_text(path))
+        except ValueError as problem:
+            raise InputError(
+                f"{path}: not JSON ({problem}); expected what `capmeter score --output` writes"
+            ) from problem
+        return cls.from_dict(saved, str(path))
+
+
+def save_all(systems: Mapping[str, Results], path: str | Path) -> None:
+    """Writes one system's results as `Results.save` does, or several under `systems`, whole or not at all."""
+    if len(systems) == 1:
+        next(iter(systems.values())).save(path)
+        return
+    saved = {name: each.to_dict() for name, each in systems.items()}
+    with atomic_writer(path) as file:
+        file.write(json.dumps({"capmeter": capmeter.__version__, "systems": saved}).encode())
+
+
+__all__ = ["Ids", "Items", "Results", "Scores", "save_all"]

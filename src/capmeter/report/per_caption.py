@@ -1,0 +1,59 @@
+"""One row per caption: id, image, system and every score, for data frames and spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from capmeter.captions.files import atomic_writer
+from capmeter.errors import InputError
+from capmeter.metrics.scores import Results
+
+KINDS = (".parquet", ".csv", ".tsv", ".jsonl")
+
+
+def write_per_caption(systems: Mapping[str, Results], path: Path) -> None:
+    """Writes the rows in the format that the file's name says, whole or not at all."""
+    kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
+    if kind not in KINDS:
+        raise InputError(f"{path}: expected a name that tells the format, ending in {', '.join(KINDS)}")
+    if kind == ".parquet":
+        import pyarrow
+        import pyarrow.parquet
+
+        columns = [_columns(name, results) for name, results in systems.items()]
+        table = pyarrow.concat_tables([pyarrow.table(each) for each in columns])
+        with atomic_writer(path) as file:
+            pyarrow.parquet.write_table(table, file)
+        return
+    with atomic_writer(path) as file:
+        if kind == ".jsonl":
+            for row in _rows(systems):
+                file.write(json.dumps(row).encode() + b"\n")
+            return
+        text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
+        writer: Any = None
+        for row in _rows(systems):
+            if writer is None:
+                writer = csv.DictWriter(text, list(row), delimiter="\t" if kind == ".tsv" else ",", lineterminator="\n")
+                writer.writeheader()
+            writer.writerow(row)
+        text.detach()
+
+
+def _columns(system: str, results: Results) -> dict[str, Any]:
+    ids = results.ids
+    scores = {name: scores.items.array for name, scores in results.items()}
+    return {"id": list(ids.names), "image_id": list(ids.images), "system": [system] * len(ids.names), **scores}
+
+
+def _rows(systems: Mapping[str, Results]) -> Iterator[dict[str, Any]]:
+    for system, results in systems.items():
+        columns = _columns(system, results)
+        values = [column.tolist() if hasattr(column, "tolist") else column for column in columns.values()]
+        for row in zip(*values, strict=True):
+            yield dict(zip(columns, row, strict=True))

@@ -1,0 +1,120 @@
+"""Scores as tables: for the eye, for a paper, for a program.
+
+A table is a list of columns and rows of cells, so that every format shows the same numbers.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import capmeter
+from capmeter.errors import InputError
+from capmeter.metrics.scores import Results
+
+Interval = tuple[float, float]
+FORMATS = ("table", "json", "csv", "latex")
+_LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"})
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns with a heading each, and rows of cells; `numeric` columns are set to the right."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numeric: Sequence[bool]
+    note: str = ""
+
+
+def score_table(
+    systems: Mapping[str, Results], intervals: Mapping[str, Mapping[str, Interval]] | None = None, digits: int = 4
+) -> Table:
+    """One row per metric for a single system, else one row per system and one column per metric."""
+
+    def cell(system: str, metric: str) -> list[str]:
+        score = f"{systems[system][metric].score:.{digits}f}"
+        if intervals is None:
+            return [score]
+        low, high = intervals[system][metric]
+        return [score, f"[{low:.{digits}f}, {high:.{digits}f}]"]
+
+    metrics = list(next(iter(systems.values())))
+    note = "" if intervals is None else "in brackets: 95% interval, images drawn with replacement"
+    if len(systems) == 1:
+        (system,) = systems
+        heads = ["metric", "score"] + (["95% interval"] if intervals is not None else [])
+        rows = [[metric, *cell(system, metric)] for metric in metrics]
+        return Table(_count(systems[system]), heads, rows, [False] + [True] * (len(heads) - 1))
+    rows = [[system, *(" ".join(cell(system, metric)) for metric in metrics)] for system in systems]
+    title = _count(next(iter(systems.values()))) + " each"
+    return Table(title, ["system", *metrics], rows, [False] + [True] * len(metrics), note)
+
+
+def _count(results: Results) -> str:
+    captions, images = len(results.ids.names), len(results.ids.clusters)
+    return f"{captions:,} captions of {images:,} images"
+
+
+def print_table(table: Table, console: Any) -> None:
+    """Shows the table on a rich console."""
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(title=Text(table.title), title_justify="left", box=box.SIMPLE_HEAD, caption=Text(table.note))
+    for name, numeric in zip(table.columns, table.numeric, strict=True):
+        shown.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
+    for row in table.rows:
+        shown.add_row(*(Text(cell) for cell in row))
+    console.print(shown)
+
+
+def as_csv(table: Table) -> str:
+    """Comma-separated values with a heading."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(table.columns)
+    writer.writerows(table.rows)
+    return text.getvalue()
+
+
+def as_latex(table: Table) -> str:
+    """A `tabular` with rules of the booktabs package."""
+    lines = [r"\begin{tabular}{" + "".join("r" if numeric else "l" for numeric in table.numeric) + "}", r"\toprule"]
+    body = [" & ".join(cell.translate(_LATEX) for cell in row) + r" \\" for row in [table.columns, *table.rows]]
+    return "\n".join([*lines, body[0], r"\midrule", *body[1:], r"\bottomrule", r"\end{tabular}", ""])
+
+
+def as_json(
+    systems: Mapping[str, Results], intervals: Mapping[str, Mapping[str, Interval]] | None = None
+) -> dict[str, Any]:
+    """Scores, intervals, parts, notes and signatures, without the captions' own scores (`--output` has those)."""
+
+    def of(system: str) -> dict[str, Any]:
+        rows = {}
+        for name, scores in systems[system].items():
+            interval = {} if intervals is None else dict(zip(("low", "high"), intervals[system][name], strict=True))
+            rows[name] = {"score": scores.score, **interval, "parts": scores.parts, "signature": scores.signature}
+            rows[name]["notes"] = scores.notes
+        return {"metrics": rows, "notes": systems[system].notes}
+
+    if len(systems) == 1:
+        return {"capmeter": capmeter.__version__, **of(next(iter(systems)))}
+    return {"capmeter": capmeter.__version__, "systems": {system: of(system) for system in systems}}
+
+
+def rendered(table: Table, data: dict[str, Any], format: str) -> str:
+    """The table as text in one of the machine-readable formats."""
+    if format == "csv":
+        return as_csv(table)
+    if format == "latex":
+        return as_latex(table)
+    if format == "json":
+        return json.dumps(data, indent=2) + "\n"
+    raise InputError(f"unknown format {format!r}; expected one of {', '.join(FORMATS)}")

@@ -1,0 +1,157 @@
+"""Counts of the n-grams of every sentence of a pool, and how candidates and references share them.
+
+An n-gram is known by a 64-bit hash of its words that is the same in every run, so that tables of different parts of a
+corpus can be merged and saved. (Among 20 million distinct n-grams the chance of any collision is 1 in 100,000.)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.ragged import Ragged
+from capmeter.text.tokens import Sentences, TokenTable, Words
+
+Floats = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.int64]
+
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Every bit of the input moves every bit of the output (the finaliser of splitmix64)."""
+    for shift, factor in ((np.uint64(30), _MIX[0]), (np.uint64(27), _MIX[1])):
+        values = (values ^ (values >> shift)) * factor
+    mixed: npt.NDArray[np.uint64] = values ^ (values >> np.uint64(31))
+    return mixed
+
+
+@dataclass(frozen=True, eq=False)
+class NGramTable:
+    """The n-grams of each sentence with their counts.
+
+    `entries`: row i are the distinct n-grams of sentence i, as numbers over this table; `counts`: how often each
+    stands there (shape of `entries.values`); `order` (1 … n) and `hashes` of each numbered n-gram; `lengths`: words
+    of each sentence.
+    """
+
+    entries: Ragged
+    counts: Integers
+    order: Integers
+    hashes: npt.NDArray[np.uint64]
+    lengths: Integers
+
+    @property
+    def size(self) -> int:
+        """How many distinct n-grams the table has."""
+        return len(self.hashes)
+
+    def documents(self, groups: Ragged) -> tuple[npt.NDArray[np.uint64], Integers]:
+        """Document frequencies: in how many groups of sentences each n-gram stands (sorted hashes, counts)."""
+        spread = self.entries.take(groups.values)
+        group = np.repeat(groups.rows, spread.lengths)
+        keys = np.sort(group * self.size + spread.values)
+        distinct = keys[np.diff(keys, prepend=-1) > 0]
+        frequency = np.bincount(distinct % max(self.size, 1), minlength=self.size)
+        seen = np.flatnonzero(frequency)
+        return self.hashes[seen], frequency[seen]
+
+
+@dataclass(frozen=True)
+class NGrams:
+    """Analysis: the n-grams up to order n of each sentence (`letters`: see `Words`)."""
+
+    n: int = 4
+    tokenizer: str = "ptb"
+    letters: bool = False
+    compact: ClassVar[bool] = False
+
+    def run(self, pool: Sentences) -> NGramTable:
+        """The n-gram table of this pool."""
+        words: TokenTable = pool.analyse(Words(self.tokenizer, self.letters))
+        sentence = words.ids.rows
+        last = words.ids.offsets[1:][sentence]
+        position = np.arange(len(sentence))
+        word = words.vocabulary.hashes[words.ids.values]
+        gram = _mixed(word + _STEP)
+        hashes, sentences, orders = [gram], [sentence], [np.ones(len(gram), np.int8)]
+        for order in range(2, self.n + 1):
+            starts = np.flatnonzero(position + order <= last)
+            gram_at = np.zeros(len(word), np.uint64)
+            gram_at[starts] = _mixed(gram[starts] * _STEP + word[starts + order - 1])
+            gram = gram_at
+            hashes.append(gram[starts])
+            sentences.append(sentence[starts])
+            orders.append(np.full(len(starts), order, np.int8))
+        distinct, first, number = np.unique(np.concatenate(hashes), return_index=True, return_inverse=True)
+        size = max(len(distinct), 1)
+        keys, counts = np.unique(np.concatenate(sentences) * size + number, return_counts=True)
+        per_sentence = np.bincount(keys // size, minlength=len(words.ids))
+        return NGramTable(
+            entries=Ragged.from_lengths(keys % size, per_sentence),
+            counts=counts,
+            order=np.concatenate(orders)[first].astype(np.int64),
+            hashes=distinct,
+            lengths=words.ids.lengths,
+        )
+
+
+class Paired(Protocol):
+    """Candidates and references as indices into a pool."""
+
+    @property
+    def pool(self) -> Sentences:
+        """The sentences."""
+        ...
+
+    @property
+    def candidates(self) -> npt.NDArray[Any]:
+        """Each caption's candidate."""
+        ...
+
+    @property
+    def references(self) -> Ragged:
+        """Each caption's references."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class MatchTable:
+    """Which n-grams each candidate shares with each of its references.
+
+    `slots`: row i are the entries (positions in the n-gram table) of caption i's candidate. Every match is a slot
+    (position in `slots.values`), a pair (position in `references.values`) and that reference's entry.
+    """
+
+    grams: NGramTable
+    slots: Ragged
+    slot: Integers
+    pair: Integers
+    reference_entry: Integers
+
+
+@dataclass(frozen=True)
+class Matches:
+    """Analysis: the n-grams shared by candidates and references."""
+
+    n: int = 4
+    tokenizer: str = "ptb"
+    letters: bool = False
+
+    def run(self, captions: Paired) -> MatchTable:
+        """The match table of these captions."""
+        grams: NGramTable = captions.pool.analyse(NGrams(self.n, self.tokenizer, self.letters))
+        positions = Ragged(np.arange(len(grams.entries.values)), grams.entries.offsets)
+        slots = positions.take(captions.candidates)
+        theirs = positions.take(captions.references.values)
+        row = np.repeat(captions.references.rows, theirs.lengths)
+        pair = theirs.rows
+        mine = slots.rows * grams.size + grams.entries.values[slots.values]
+        sought = row * grams.size + grams.entries.values[theirs.values]
+        found = np.searchsorted(mine, sought)
+        hit = np.flatnonzero(mine[np.minimum(found, len(mine) - 1)] == sought) if len(mine) else found[:0]
+        return MatchTable(grams, slots, found[hit], pair[hit], theirs.values[hit])

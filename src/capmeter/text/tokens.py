@@ -1,0 +1,128 @@
+"""Tokens of every sentence of a pool, as integers over one vocabulary.
+
+Two views exist because the standard code has two: ROUGE-L splits a tokenised caption at blanks (`Tokens`); BLEU and
+CIDEr split it at any white space (`Words`), which differs where a token holds a no-break space (`1 1/2`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.errors import InputError
+from capmeter.ragged import Ragged
+from capmeter.text import ptb
+
+TOKENIZERS = {"ptb": ptb.VERSION, "whitespace": "whitespace"}
+
+
+class Sentences(Protocol):
+    """What an analysis of single sentences needs of a pool: the sentences, and what other analyses found."""
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """The distinct sentences."""
+        ...
+
+    def analyse(self, analysis: Any) -> Any:
+        """Another analysis's table."""
+        ...
+
+
+class Vocabulary:
+    """The distinct words of a pool, in order of first use."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = tuple(words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """A 64-bit hash of each word that is the same in every run and on every machine."""
+        digests = b"".join(
+            hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest() for word in self.words
+        )
+        return np.frombuffer(digests, "<u8").astype(np.uint64)
+
+
+@dataclass(frozen=True, eq=False)
+class TokenTable:
+    """Each sentence's tokens: row i of `ids` are the words of sentence i as indices into the vocabulary."""
+
+    ids: Ragged
+    vocabulary: Vocabulary
+
+    @classmethod
+    def from_lists(cls, sentences: Sequence[Sequence[str]]) -> TokenTable:
+        """The table of these token lists."""
+        index: defaultdict[str, int] = defaultdict()
+        index.default_factory = index.__len__
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        flat = np.fromiter(map(index.__getitem__, chain.from_iterable(sentences)), np.int32, int(lengths.sum()))
+        return cls(Ragged.from_lengths(flat, lengths), Vocabulary(index))
+
+    def take(self, indices: npt.NDArray[np.int64]) -> TokenTable:
+        """The rows at these indices, over the same vocabulary."""
+        return TokenTable(self.ids.take(indices), self.vocabulary)
+
+    def row(self, index: int) -> tuple[str, ...]:
+        """One sentence's tokens as text."""
+        return tuple(self.vocabulary.words[i] for i in self.ids[index].tolist())
+
+
+def tokenizer_version(tokenizer: str) -> str:
+    """The name and version that a signature gives for this tokenizer; an unknown one is an `InputError`."""
+    if tokenizer not in TOKENIZERS:
+        raise InputError(f"unknown tokenizer {tokenizer!r}; expected one of {', '.join(sorted(TOKENIZERS))}")
+    return TOKENIZERS[tokenizer]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Analysis: the tokens of each sentence. `whitespace` takes sentences as already tokenised, one blank between."""
+
+    tokenizer: str = "ptb"
+    compact: ClassVar[bool] = True
+
+    def run(self, pool: Sentences) -> TokenTable:
+        """The token table of this pool."""
+        tokenizer_version(self.tokenizer)
+        if self.tokenizer == "ptb":
+            return TokenTable.from_lists(ptb.tokenize_all(pool.sentences))
+        return TokenTable.from_lists([sentence.split(" ") for sentence in pool.sentences])
+
+
+@dataclass(frozen=True)
+class Words:
+    """Analysis: the same tokens split again at any white space, empty ones dropped (Python's `str.split`).
+
+    With `letters`, only runs of letters, digits and underscores count (`\\w+`): `t-shirt` is two words, `&` none.
+    """
+
+    tokenizer: str = "ptb"
+    letters: bool = False
+    compact: ClassVar[bool] = True
+
+    def run(self, pool: Sentences) -> TokenTable:
+        """The word table of this pool."""
+        tokens: TokenTable = pool.analyse(Tokens(self.tokenizer))
+        split = re.compile(r"\w+").findall if self.letters else str.split
+        pieces = [split(word) for word in tokens.vocabulary.words]
+        if all(
+            len(piece) == 1 and piece[0] == word for piece, word in zip(pieces, tokens.vocabulary.words, strict=True)
+        ):
+            return tokens
+        return TokenTable.from_lists(
+            [[word for i in tokens.ids[row].tolist() for word in pieces[i]] for row in range(len(tokens.ids))]
+        )

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from capmeter.captions.model import Caption, CaptionSet, SentencePool
+from capmeter.errors import InputError
+
+ROWS = [
+    Caption("1", "a", "a dog runs", ("the dog runs", "a dog runs")),
+    Caption("2", "a", "the dog runs", ("the dog runs", "a dog runs"), system="x"),
+    Caption("3", "b", "", ("two cats",), human=(1.0, 2.0)),
+]
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Counts how often it was run, to see what is remembered."""
+
+    compact: bool = True
+    runs: ClassVar[list[int]] = []
+
+    def run(self, pool: SentencePool) -> np.ndarray:
+        self.runs.append(len(pool))
+        return np.array([len(sentence) for sentence in pool.sentences])
+
+
+@pytest.fixture(autouse=True)
+def no_runs() -> None:
+    Lengths.runs.clear()
+
+
+def test_rows_come_back_as_they_were_given() -> None:
+    captions = CaptionSet.from_captions(ROWS)
+    assert list(captions) == ROWS
+    assert captions["2"] == ROWS[1]
+
+
+def test_each_distinct_sentence_is_stored_once() -> None:
+    captions = CaptionSet.from_captions(ROWS)
+    assert sorted(captions.pool.sentences) == ["", "a dog runs", "the dog runs", "two cats"]
+    assert captions.references.lengths.tolist() == [2, 2, 1]
+
+
+def test_a_doubled_id_is_an_error_that_names_both_places() -> None:
+    with pytest.raises(InputError, match=r"'1' stands twice \(captions 0 and 3"):
+        CaptionSet.from_captions([*ROWS, ROWS[0]])
+
+
+def test_an_unknown_id_is_an_error() -> None:
+    with pytest.raises(InputError, match="no caption with the id 'z' among the 3"):
+        CaptionSet.from_captions(ROWS)["z"]
+
+
+def test_a_selection_keeps_its_rows_and_only_their_sentences() -> None:
+    part = CaptionSet.from_captions(ROWS).select([2, 0])
+    assert list(part) == [ROWS[2], ROWS[0]]
+    assert sorted(part.pool.sentences) == ["", "a dog runs", "the dog runs", "two cats"]
+    assert len(CaptionSet.from_captions(ROWS).select([2]).pool) == 2
+
+
+def test_chunks_are_the_whole() -> None:
+    captions = CaptionSet.from_captions(ROWS)
+    assert [row for part in captions.chunks(2) for row in part] == ROWS
+    assert next(iter(captions.chunks(3))) is captions
+
+
+def test_an_analysis_runs_once_and_a_compact_one_is_sliced_for_parts() -> None:
+    captions = CaptionSet.from_captions(ROWS)
+    whole = captions.pool.analyse(Lengths())
+    assert captions.pool.analyse(Lengths()) is whole
+    part = captions.select([2])
+    assert part.pool.analyse(Lengths()).tolist() == [len(s) for s in part.pool.sentences]
+    assert Lengths.runs == [4]
+
+
+def test_an_analysis_that_is_not_compact_runs_for_the_part_alone() -> None:
+    captions = CaptionSet.from_captions(ROWS)
+    assert captions.select([2]).pool.analyse(Lengths(compact=False)).tolist() == [0, 8]
+    assert Lengths.runs == [2]

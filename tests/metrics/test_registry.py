@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capmeter.errors import InputError
+from capmeter.metrics.base import Metric
+from capmeter.metrics.cider import CiderD
+from capmeter.metrics.registry import metric_class, names, parse, parse_list
+
+
+def test_every_name_gives_a_metric_whose_text_form_parses_back() -> None:
+    for name in names():
+        metric = parse(name)
+        assert isinstance(metric, Metric)
+        assert str(metric) == name == metric.name
+        assert parse(str(metric)) == metric
+        assert metric.SUMMARY and "\n" not in metric.SUMMARY
+
+
+def test_parameters_that_are_at_their_default_are_not_said() -> None:
+    assert str(parse("cider-d( n = 4, sigma=6 )")) == "cider-d"
+    assert str(parse("cider-d(sigma=5)")) == "cider-d(sigma=5.0)"
+
+
+@given(st.floats(0.1, 99), st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=12))
+def test_any_value_survives_the_text_form(sigma: float, idf: str) -> None:
+    metric = CiderD(sigma=sigma, idf=idf)
+    assert parse(str(metric)) == metric
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("cider_d", "did you mean cider-d"),
+        ("meteorr", "did you mean meteor"),
+        ("nothing-like-it", "known are: bleu-1"),
+        ("cider-d(sigm=5)", "no parameter 'sigm'; did you mean sigma"),
+        ("cider-d(sigma=wide)", "sigma=wide is not float"),
+        ("cider-d(sigma)", "expected parameter=value"),
+        ("cider-d(sigma=5,sigma=6)", "'sigma' twice"),
+        ("cider-d(n=0)", "n must be 1 to 8"),
+        ("(n=1)", "is not a metric"),
+        ("bleu-4(tokenizer=moses)", "unknown tokenizer 'moses'; expected one of ptb, whitespace"),
+    ],
+)
+def test_mistakes_get_a_sentence(text: str, message: str) -> None:
+    if text == "meteorr" and "meteor" not in names():
+        pytest.skip("METEOR is not part of this build")
+    with pytest.raises(InputError) as caught:
+        parse(text)
+    assert message in str(caught.value)
+
+
+def test_lists_split_at_commas_outside_brackets() -> None:
+    assert [str(m) for m in parse_list("bleu-4, cider-d(n=2,sigma=5),rouge-l")] == [
+        "bleu-4",
+        "cider-d(n=2,sigma=5.0)",
+        "rouge-l",
+    ]
+    with pytest.raises(InputError, match="named twice"):
+        parse_list("cider-d,cider-d(n=4)")
+    with pytest.raises(InputError, match="no metric was named"):
+        parse_list(" , ")
+
+
+def test_other_packages_announce_metrics(monkeypatch: pytest.MonkeyPatch) -> None:
+    from importlib.metadata import EntryPoint
+
+    from capmeter.metrics import registry
+
+    entry = EntryPoint("mine", "capmeter.metrics.rouge:RougeL", registry.GROUP)
+    wrong = EntryPoint("wrong", "math:pi", registry.GROUP)
+    monkeypatch.setattr(registry, "_announced", lambda: {"mine": entry, "wrong": wrong})
+    assert metric_class("mine")[0].__name__ == "RougeL"
+    with pytest.raises(InputError, match="expected a Metric class"):
+        parse("wrong")
