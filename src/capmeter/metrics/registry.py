@@ -32,6 +32,9 @@ BUILTIN: dict[str, tuple[str, dict[str, Any]]] = {
     "cider-d": ("capmeter.metrics.cider:CiderD", {}),
     "cider-r": ("capmeter.metrics.cider:CiderR", {}),
     "sparcs": ("capmeter.metrics.sparcs:Sparcs", {}),
+    "mima": ("capmeter.metrics.mima:Mima", {}),
+    "spurts": ("capmeter.metrics.mima:Spurts", {}),
+    "smurf": ("capmeter.metrics.smurf:Smurf", {}),
 }
 
 GROUP = "capmeter.metrics"

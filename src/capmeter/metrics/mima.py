@@ -1,0 +1,171 @@
+"""MIMA and SPURTS: how typical a caption's grammar is, and how distinct its words are, read off attention maps.
+
+An attention map, divided by its sum, is a joint distribution of a query position X and a key position Y. The
+information that flows through a head is the redundancy of the two, their normalised mutual information (Eq. 6):
+
+    I = 2 (H(X) + H(Y) − H(X, Y)) / (H(X) + H(Y))
+
+and the typicality of a text is, over the layers and heads of a pretrained encoder (Eq. 7):
+
+    f_MIMA = 1 − median_layer(max_head I)
+
+* `mima` is f_MIMA of the caption: high for grammar that the encoder knows well. The paper's encoder is DistilBERT.
+* `spurts` is 1 − f_MIMA of the caption's content words (Eq. 8), its style. The paper's encoder is DistilRoBERTa.
+
+Both lie between 0 and 1, need no references and give 0 for an empty caption; the corpus score is the mean. `encoder`
+is any encoder with attention maps: `minilm` (comes with the `neural` extra), a hub id or a folder. Scores of different
+encoders cannot be compared.
+
+Each row of a map sums to 1, so that X is uniform over the t positions, H(X) = log2 t and H(X, Y) = log2 t + the mean
+entropy of the rows. This is what is computed, layer by layer; maps are dropped with their batch.
+
+Followed where the paper leaves it open is the released code (github.com/JoshuaFeinglass/SMURF): logarithms to base 2;
+begin and end tokens are part of the map; the median of an even number of layers is the mean of the middle two; Eq. 6
+as printed lacks brackets. "Without stop words" means for SPURTS that a stop word's piece is *replaced by the padding
+token*, which is hidden as a key but keeps its place and its row, while punctuation is really dropped. Captions are
+lower-cased and lose their full stops first. A caption longer than the encoder reads is cut, and noted.
+
+>>> import numpy as np
+>>> same, own = np.full((1, 1, 1, 4, 4), 0.25), np.eye(4)[None, None, None]
+>>> information_flow(same).item(), information_flow(own).item()  # every query looks everywhere; each at its own key
+(0.0, 1.0)
+
+J. Feinglass and Y. Yang. SMURF: SeMantic and linguistic UndeRstanding Fusion for Caption Evaluation via Typicality
+Analysis. ACL 2021.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.model import CaptionSet
+from capmeter.encoders.encoder import Encoder, load_encoder
+from capmeter.encoders.models import find_encoder, software
+from capmeter.encoders.pieces import PieceTable
+from capmeter.encoders.settings import current
+from capmeter.metrics.base import Floats, MeanMetric, Measurement
+from capmeter.text.concepts import plain
+from capmeter.text.stopwords import STOP_WORDS
+
+
+def information_flow(maps: npt.NDArray[Any]) -> Floats:
+    """The redundancy of every head of [captions, layers, heads, t, t] maps whose rows sum to 1: float64[c, l, h]."""
+    flow = np.empty(maps.shape[:3])
+    positions = maps.shape[-1]
+    for layer in range(maps.shape[1]):
+        joint = maps[:, layer]
+        rows = _entropy(joint.reshape(*joint.shape[:2], -1)) / positions  # the mean over rows of their entropy
+        keys = _entropy(joint.mean(axis=-2, dtype=np.float64))
+        flow[:, layer] = 2 * (keys - rows) / (keys + np.log2(positions))
+    return flow
+
+
+def _entropy(masses: npt.NDArray[Any]) -> Floats:
+    """−Σ p log2 p over the last axis."""
+    logs = np.log2(np.maximum(masses, np.finfo(np.float32).tiny))  # p = 0 gives 0
+    logs *= masses
+    entropy: Floats = -logs.sum(axis=-1, dtype=np.float64)
+    return entropy
+
+
+def redundancy(sentences: Sequence[str], encoder: Encoder, *, content_only: bool) -> tuple[Floats, npt.NDArray[Any]]:
+    """median_layer(max_head I) of every sentence, float64[n], and which of them were cut, bool[n].
+
+    `content_only` hides stop words and drops punctuation, as SPURTS does.
+    """
+    pieces, masks = _sequences(sentences, encoder, content_only=content_only)
+    values = np.zeros(len(sentences))
+    for batch in encoder.encode_ids(pieces, masks=masks, attentions=True):
+        if batch.attentions is not None:
+            values[batch.rows] = np.median(information_flow(batch.attentions).max(axis=2), axis=1)
+    return values, pieces.cut
+
+
+def _sequences(
+    sentences: Sequence[str], encoder: Encoder, *, content_only: bool
+) -> tuple[PieceTable, list[list[bool]]]:
+    """Word pieces between begin and end, and which of them may be attended to."""
+    stop, punctuation = _vocabulary(encoder)
+    room = encoder.max_length - 2
+    rows: list[list[int]] = []
+    cut: list[bool] = []
+    for start in range(0, len(sentences), 8192):
+        texts = [plain(sentence) for sentence in sentences[start : start + 8192]]
+        made = encoder.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)
+        for ids in made["input_ids"]:
+            if content_only:
+                ids = [encoder.pad_id if stop[piece] else piece for piece in ids if not punctuation[piece]]
+            cut.append(len(ids) > room)
+            rows.append([encoder.begin_id, *ids[:room], encoder.end_id])
+    pieces = PieceTable.of(rows, cut)
+    return pieces, [[piece != encoder.pad_id for piece in row] for row in rows]
+
+
+@lru_cache(maxsize=4)
+def _vocabulary(encoder: Encoder) -> tuple[list[bool], list[bool]]:
+    """For every word piece, whether it is a stop word and whether it is a punctuation mark."""
+    words = [piece.replace("Ġ", "") for piece in encoder.tokens(range(len(encoder.tokenizer)))]
+    return [word in STOP_WORDS for word in words], [len(word) == 1 and word in string.punctuation for word in words]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Typicality(MeanMetric):
+    EXTRA: ClassVar[str | None] = "neural"
+    REFERENCES: ClassVar[bool] = False
+    columns: ClassVar[tuple[str, ...]] = ("score",)
+    content_only: ClassVar[bool]
+
+    encoder: str
+
+    def _score(self, redundancy: Floats) -> Floats:
+        return redundancy
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Any, Mapping[str, Floats]]) -> Measurement:
+        """One number per caption; each distinct candidate goes through the encoder once."""
+        distinct, where = np.unique(part.candidates, return_inverse=True)
+        sentences = [part.pool[int(index)] for index in distinct]
+        values, cut = redundancy(sentences, load_encoder(self.encoder), content_only=self.content_only)
+        said = np.array([bool(plain(sentence)) for sentence in sentences], np.bool_)
+        scores = np.where(said, self._score(values), 0.0)[where]
+        too_long = [part.ids[row] for row in np.flatnonzero(cut[where]).tolist()]
+        return Measurement(scores[:, None], {"cut": too_long} if too_long else {})
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The encoder's weights, and how it ran."""
+        return {
+            "weights": find_encoder(self.encoder).sha256[:12],
+            "software": software(),
+            "precision": current().precision,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mima(_Typicality):
+    """Typicality of the caption as a text of its language: f_MIMA."""
+
+    NAME: ClassVar[str] = "mima"
+    SUMMARY: ClassVar[str] = "how typical the caption's grammar is to an encoder; needs no references"
+    content_only: ClassVar[bool] = False
+
+    encoder: str = "distilbert"
+
+    def _score(self, redundancy: Floats) -> Floats:
+        return 1 - redundancy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spurts(_Typicality):
+    """Distinctness of the caption's content words: 1 − f_MIMA without stop words."""
+
+    NAME: ClassVar[str] = "spurts"
+    SUMMARY: ClassVar[str] = "how distinct the caption's content words are to an encoder; needs no references"
+    content_only: ClassVar[bool] = True
+
+    encoder: str = "distilroberta"

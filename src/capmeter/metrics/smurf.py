@@ -1,0 +1,112 @@
+"""SMURF: semantics (SPARCS), style (SPURTS) and grammar (MIMA) in one score, on the scale of human captions.
+
+With each component in standard deviations from the mean of human captions (a prime) and T = −1.96 (Eq. 12):
+
+    G = min(MIMA' − T, 0)          the grammatical outlier penalty
+    D = max(SPURTS' − T, 0)        the style reward
+    SMURF = SPARCS' + G            if SPARCS' < T
+            SPARCS' + D + G        otherwise: style only counts for a caption that says the right thing
+
+Unbounded; 0 to 4 is what people write, higher is better, an empty caption is far below 0. The corpus score is the
+mean. Parts: G, D and the standardised components. `encoder` is that of MIMA and SPURTS, or MIMA's and SPURTS' joined
+by `+` (the paper's: `distilbert+distilroberta`; offline: `minilm`). `standard` names the constants (a shipped one or a
+file of `capmeter standardize`; None: the one shipped for the encoder). Constants of another encoder are refused.
+
+The released code (github.com/JoshuaFeinglass/SMURF) takes the mean of the terms where the paper adds them:
+(SPARCS' + G)/2 below T and (SPARCS' + D + G)/3 from T on. `as_released=True` does so, and gives the scores that the
+authors published; ranks differ only across the threshold.
+
+>>> standard = read_standard("paper")
+>>> components = [np.array([0.4, 0.05]), np.array([0.5, 0.5]), np.array([0.4, 0.6])]  # SPARCS, MIMA, SPURTS
+>>> fuse(*components, standard)[:, 0].round(3).tolist()
+[1.908, -2.042]
+
+J. Feinglass and Y. Yang. SMURF: SeMantic and linguistic UndeRstanding Fusion for Caption Evaluation via Typicality
+Analysis. ACL 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+
+from capmeter.captions.model import CaptionSet
+from capmeter.encoders.models import find_encoder, software
+from capmeter.encoders.settings import current
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.mima import Mima, Spurts
+from capmeter.metrics.sparcs import Sparcs
+from capmeter.metrics.standards import Standard, read_standard, require_encoders, standard_for
+
+THRESHOLD = -1.96  # the left end of the 95% interval of human captions
+PARTS = ("score", "G", "D", "sparcs", "mima", "spurts")
+
+
+def fuse(sparcs: Floats, mima: Floats, spurts: Floats, standard: Standard, *, as_released: bool = False) -> Floats:
+    """SMURF from the components' raw scores: float64[n, 6], its score, G, D and the standardised components."""
+    semantics, grammar, style = standard.sparcs.apply(sparcs), standard.mima.apply(mima), standard.spurts.apply(spurts)
+    penalty = np.minimum(grammar - THRESHOLD, 0)
+    reward = np.maximum(style - THRESHOLD, 0)
+    correct = semantics >= THRESHOLD
+    score = semantics + penalty + np.where(correct, reward, 0)
+    if as_released:
+        score = score / np.where(correct, 3, 2)
+    return np.stack([score, penalty, reward, semantics, grammar, style], axis=1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Smurf(MeanMetric):
+    """Semantics, style and grammar fused on the scale of human captions."""
+
+    NAME: ClassVar[str] = "smurf"
+    SUMMARY: ClassVar[str] = "semantics, style and grammar on the scale of human captions"
+    EXTRA: ClassVar[str | None] = "neural"
+    columns: ClassVar[tuple[str, ...]] = PARTS
+
+    encoder: str = "distilbert+distilroberta"
+    standard: str | None = None
+    as_released: bool = False
+
+    def __post_init__(self) -> None:
+        if not all(self._encoders):
+            raise InputError(f"encoder={self.encoder!r}: expected one encoder, or MIMA's and SPURTS' joined by +")
+
+    @property
+    def _encoders(self) -> tuple[str, str]:
+        first, plus, second = self.encoder.partition("+")
+        return first.strip(), second.strip() if plus else first.strip()
+
+    @cached_property
+    def constants(self) -> Standard:
+        """The constants that this metric standardises by; an `InputError` where they belong to another encoder."""
+        if self.standard is None:
+            return standard_for(*self._encoders)
+        found = read_standard(self.standard)
+        require_encoders(found, self.standard, *self._encoders)
+        return found
+
+    def requires(self) -> tuple[Metric, ...]:
+        """SPARCS, MIMA and SPURTS, with this metric's encoders."""
+        _ = self.constants  # refuse before anything is encoded
+        first, second = self._encoders
+        return Sparcs(), Mima(encoder=first), Spurts(encoder=second)
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """Score, G, D and the standardised components of every caption, float64[captions, 6]."""
+        sparcs, mima, spurts = (given[metric]["score"] for metric in self.requires())
+        return Measurement(fuse(sparcs, mima, spurts, self.constants, as_released=self.as_released))
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The constants and the encoders' weights."""
+        weights = "+".join(dict.fromkeys(find_encoder(name).sha256[:12] for name in self._encoders))
+        return {
+            "constants": self.constants.label,
+            "weights": weights,
+            "software": software(),
+            "precision": current().precision,
+        }
