@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ class WordPieces:
     """Word-piece ids of every sentence: a PieceTable."""
 
     encoder: str = "minilm"
-    compact: ClassVar[bool] = True
+    compact = True
 
     def run(self, pool: Pool) -> PieceTable:
         """The table for all sentences of the pool."""
@@ -59,7 +59,7 @@ class HiddenStates:
     encoder: str = "minilm"
     layer: int = 6
     unit: bool = True
-    compact: ClassVar[bool] = False
+    compact = False
 
     def run(self, pool: Pool) -> StateTable:
         """The table for all sentences of the pool."""
@@ -79,7 +79,7 @@ class SentenceVectors:
 
     encoder: str = "minilm"
     layer: int = 6
-    compact: ClassVar[bool] = False
+    compact = False
 
     def run(self, pool: Pool) -> NDArray[np.float32]:
         """The vectors of all sentences of the pool; no more than some thousand sentences' states at a time."""

@@ -20,7 +20,7 @@ from capmeter import progress
 from capmeter.encoders.cache import VectorCache, entry_key
 from capmeter.encoders.models import EncoderFiles, find_encoder, require_neural
 from capmeter.encoders.pieces import PieceTable, gather
-from capmeter.encoders.settings import Settings, current
+from capmeter.encoders.settings import current
 from capmeter.errors import AssetError, InputError
 
 _CPU_TOKENS, _GPU_TOKENS = 1024, 32768
@@ -49,18 +49,17 @@ class Batch:
 class Encoder:
     """A transformer and its tokenizer, loaded once per process: get it with `load_encoder`."""
 
-    def __init__(self, files: EncoderFiles, settings: Settings) -> None:
+    def __init__(self, files: EncoderFiles, device: str = "cpu", precision: str = "float32") -> None:
         require_neural()
         import torch
         from transformers import AutoModel, AutoTokenizer
         from transformers.utils import logging
 
         self.files = files
-        self.settings = settings
-        self.device = _device(settings.device)
+        self.device, self.precision = device, precision
         logging.disable_progress_bar()
         half = torch.bfloat16 if self.device == "cpu" else torch.float16
-        dtype = torch.float32 if settings.precision == "float32" else half
+        dtype = torch.float32 if precision == "float32" else half
         folder = str(files.folder)
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True)
@@ -122,6 +121,12 @@ class Encoder:
         """The word pieces of some ids as text."""
         return list(self.tokenizer.convert_ids_to_tokens([int(piece) for piece in ids]))
 
+    def word_of(self, piece: str) -> str:
+        """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
+        if self._lead:  # byte-level: "Ġdog" begins a word, "dog" goes on with one, "." is punctuation
+            return piece[1:] if piece.startswith("Ġ") else (f"##{piece}" if piece.isalnum() else piece)
+        return piece
+
     def batches(
         self, sentences: Sequence[str], *, hidden: int | None = None, attentions: bool = False
     ) -> Iterator[Batch]:
@@ -172,7 +177,7 @@ class Encoder:
             raise InputError("masks: expected one flag per word piece of every sequence")
 
     def _rows_per_batch(self, length: int, attentions: bool) -> int:
-        tokens = self.settings.tokens or (_CPU_TOKENS if self.device == "cpu" else _GPU_TOKENS)
+        tokens = current().tokens or (_CPU_TOKENS if self.device == "cpu" else _GPU_TOKENS)
         rows = tokens // length
         if attentions:
             rows = min(rows, _MAP_BYTES // (4 * self.layers * self.heads * length * length))
@@ -237,7 +242,7 @@ class Encoder:
         if cache is None:
             self._fill(states, pieces, np.arange(len(pieces)), layer)
             return states
-        space = f"{self.files.sha256} layer={layer} {self.settings.precision}"
+        space = f"{self.files.sha256} layer={layer} {self.precision}"
         for start in range(0, len(pieces), _CACHE_SENTENCES):
             rows = np.arange(start, min(start + _CACHE_SENTENCES, len(pieces)))
             keys = [entry_key(space, pieces[int(row)]) for row in rows]
@@ -264,15 +269,12 @@ class Encoder:
 def load_encoder(name: str) -> Encoder:
     """The encoder called `name`, as the settings in force want it; loaded once for each way of running it."""
     settings = current()
-    _device(settings.device)
-    files = find_encoder(name)
-    kept = replace(settings, cache=None, cache_bytes=1)
-    return _load(files, kept)
+    return _load(find_encoder(name), _device(settings.device), settings.precision)
 
 
 @functools.lru_cache(maxsize=4)
-def _load(files: EncoderFiles, settings: Settings) -> Encoder:
-    return Encoder(files, settings)
+def _load(files: EncoderFiles, device: str, precision: str) -> Encoder:
+    return Encoder(files, device, precision)
 
 
 def _device(name: str) -> str:

@@ -35,6 +35,8 @@ BUILTIN: dict[str, tuple[str, dict[str, Any]]] = {
     "mima": ("capmeter.metrics.mima:Mima", {}),
     "spurts": ("capmeter.metrics.mima:Spurts", {}),
     "smurf": ("capmeter.metrics.smurf:Smurf", {}),
+    "bertscore": ("capmeter.metrics.bertscore:BertScore", {}),
+    "tbr": ("capmeter.metrics.tbr:Tbr", {}),
 }
 
 GROUP = "capmeter.metrics"

@@ -1,0 +1,208 @@
+"""BERTScore (Zhang et al. 2020): greedy matching of contextual word pieces by cosine similarity.
+
+    R = Σ_{r ∈ reference} w(r) max_{c ∈ candidate} cos(r, c) / Σ_r w(r)          P likewise with the roles exchanged
+    F1 = 2 P R / (P + R)
+
+The vectors are the hidden states of one layer of a language model. w is 1, or with `idf` ln((N + 1) / (df + 1)) over
+the N references of the run; begin and end tokens may be matched but weigh nothing. With several references P, R and F1
+are each the largest over them (`pooling="max"`, as published) or their mean. The score is F1; precision and recall are
+parts. Range -1 to 1, in practice 0 to 1; 1 for a candidate that is a reference. An empty candidate scores 0.
+
+`rescale` maps the similarity of unrelated captions to 0: (x - b) / (1 - b). The baselines b of `bert`, `roberta`,
+`distilbert` and `distilroberta` at their default layers are those of the bert-score package, that of `minilm` was
+measured the same way from unrelated captions; for another encoder or layer `capmeter calibrate` measures one, and
+`rescale=b` takes it.
+
+Where this departs from the bert-score package (0.3.13): there the padding of a batch counts as a match of similarity 0,
+so that scores depend on what else is in a batch (by up to 0.04); here no caption is padded and the numbers are those of
+the package with `batch_size=1`. If all of a caption's words weigh 0, they are weighed equally
+(the package gives NaN); F1 is kept within -1 and 1 (its formula has no bounds where P is about -R).
+
+>>> import capmeter
+>>> results = capmeter.score(candidates=["a dog runs"], references=[["a dog runs", "cats sleep"]], metrics="bertscore")
+>>> round(results["bertscore"].items["0"], 4)
+1.0
+
+Zhang, Kishore, Wu, Weinberger, Artzi: BERTScore: Evaluating Text Generation with BERT. ICLR 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.model import CaptionSet
+from capmeter.encoders import load_encoder
+from capmeter.errors import InputError
+from capmeter.metrics.base import Corpus, Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.evidence import Evidence, Link
+from capmeter.metrics.word_pieces import (
+    PieceDocuments,
+    PieceFrequencies,
+    Pieces,
+    blocks,
+    cut_note,
+    encoder_facts,
+    unit_states,
+    vocabulary_size,
+)
+
+# The layers with the best agreement with people in the bert-score package; other encoders use their last.
+LAYERS = {"bert": 9, "roberta": 17, "distilbert": 5, "distilroberta": 5}
+# (encoder, layer): similarity of unrelated sentences (P, R, F1).
+BASELINES = {
+    ("bert", 9): (0.35375935, 0.3537393, 0.35219112),
+    ("roberta", 17): (0.83150584, 0.8314941, 0.83122575),
+    ("distilbert", 5): (0.6666034, 0.66660464, 0.66620487),
+    ("distilroberta", 5): (0.84732, 0.84759504, 0.8473319),
+    ("minilm", 6): (0.186, 0.186, 0.183),
+}
+POOLINGS = ("max", "mean")
+
+
+@dataclass(frozen=True, kw_only=True)
+class BertScore(MeanMetric):
+    """Greedy matching of contextual word pieces: F1, with precision and recall as parts.
+
+    encoder: alias, hub id or folder. layer: None is the encoder's usual one. idf: weigh pieces by rarity in the run's
+    references. rescale: map unrelated captions to 0, by the known baseline or this one. pooling over references.
+    """
+
+    NAME: ClassVar[str] = "bertscore"
+    SUMMARY: ClassVar[str] = "greedy matching of contextual word pieces by cosine"
+    EXTRA: ClassVar[str | None] = "neural"
+    ROWS: ClassVar[int] = 2048
+
+    encoder: str = "minilm"
+    layer: int | None = None
+    idf: bool = False
+    rescale: bool | float = False
+    pooling: str = "max"
+
+    def __post_init__(self) -> None:
+        if self.pooling not in POOLINGS:
+            raise InputError(f"bertscore: pooling is {' or '.join(POOLINGS)}, not {self.pooling!r}")
+        if not isinstance(self.rescale, bool) and not -1 < self.rescale < 1:
+            raise InputError(f"bertscore: rescale is true, false or a baseline between -1 and 1, not {self.rescale}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """F1, precision, recall."""
+        return "score", "precision", "recall"
+
+    def corpus(self) -> Corpus | None:
+        """Frequencies of word pieces in the references, for idf."""
+        return PieceDocuments(self.encoder) if self.idf else None
+
+    def depth(self) -> int:
+        """The layer in use."""
+        return load_encoder(self.encoder).layer(self.layer, LAYERS.get(self.encoder))
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """F1, P and R of each caption."""
+        table = unit_states(part, self.encoder, self.depth())
+        weights = self._weights(state)
+        values = np.zeros((len(part), 3))
+        for rows, candidates, references in blocks(part, table, part.references):
+            precision, recall, present = greedy_match(candidates, references, weights)
+            f1 = harmonic_mean(precision, recall)
+            scores = np.stack([f1, precision, recall], axis=-1)  # [rows, references, 3]
+            if self.pooling == "max":
+                values[rows] = np.where(present[..., None], scores, -np.inf).max(axis=1)
+            else:
+                values[rows] = (scores * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
+        if self.rescale is not False:
+            precision_0, recall_0, f1_0 = self._baseline()
+            base = np.array([f1_0, precision_0, recall_0])
+            values = (values - base) / (1 - base)
+        return Measurement(values, cut_note(part, self.encoder))
+
+    def _weights(self, state: PieceFrequencies | None) -> Floats:
+        return np.ones(vocabulary_size(self.encoder)) if state is None else state.smoothed()
+
+    def _baseline(self) -> tuple[float, float, float]:
+        if self.rescale is not True:
+            return (self.rescale,) * 3
+        found = BASELINES.get((self.encoder, self.depth()))
+        if found is None:
+            raise InputError(
+                f"bertscore: no baseline is known for encoder {self.encoder!r} at layer {self.depth()}; known are "
+                f"{', '.join(f'{name} ({layer})' for name, layer in BASELINES)}; measure one with `capmeter calibrate` "
+                f"and give rescale=B, or leave rescale out"
+            )
+        return found
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The weights, the layer, the libraries and where idf comes from."""
+        source = {"idf": f"run/{state.documents} references"} if isinstance(state, PieceFrequencies) else {}
+        return encoder_facts(self.encoder, self.depth()) | source
+
+    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+        """For every reference, each of its word pieces with its best match, and the candidate's not yet linked ones."""
+        encoder = load_encoder(self.encoder)
+        table = unit_states(part, self.encoder, self.depth())
+        measured = self.measure(part, state, {}).values
+        evidence = []
+        for row in range(len(part)):
+            candidate = int(part.candidates[row])
+            links = []
+            for number, reference in enumerate(part.references[row]):
+                similar = table[candidate][1:-1] @ table[int(reference)][1:-1].T
+                if not similar.size:
+                    continue
+                pairs = {(int(c), r) for r, c in enumerate(similar.argmax(0))}
+                pairs |= {(c, int(r)) for c, r in enumerate(similar.argmax(1))}
+                for c, r in sorted(pairs, key=lambda pair: (pair[1], pair[0])):
+                    links.append(Link((c, c + 1), number, (r, r + 1), "embedding", float(similar[c, r])))
+            words = [
+                tuple(encoder.tokens(table.pieces[int(s)][1:-1])) for s in (candidate, *part.references[row].tolist())
+            ]
+            facts: dict[str, float | str] = dict(
+                zip(("f1", "precision", "recall"), measured[row].tolist(), strict=True)
+            )
+            evidence.append(Evidence(words[0], tuple(words[1:]), tuple(links), (), facts))
+        return evidence
+
+
+def greedy_match(candidates: Pieces, references: Pieces, weights: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """P and R of each row's candidate with each of its references, and which references there are.
+
+    All three have the shape [rows, references].
+
+    The best match of a piece is looked for among all real pieces of the other side, begin and end tokens included.
+    """
+    similar = candidates.states @ references.states.transpose(0, 2, 1)  # [n, c, t]
+    number = int(references.owner.max(initial=0)) + 1
+    owned: NDArray[np.bool_] = references.owned(number)
+    present: NDArray[np.bool_] = np.asarray(owned.any(axis=2))
+    best_of_reference = np.where(candidates.real[:, :, None], similar, -2).max(axis=1)  # [n, t]
+    words = np.logical_and(owned, references.word[:, None, :])
+    recall = _weighted(best_of_reference[:, None, :], np.where(words, weights[references.ids][:, None, :], 0.0), words)
+    precision = np.zeros_like(recall)
+    candidate_weight = np.where(candidates.word, weights[candidates.ids], 0.0)
+    for b in range(number):
+        best_of_candidate = np.where(owned[:, b, None, :], similar, -2).max(axis=2)  # [n, c]
+        precision[:, b] = _weighted(best_of_candidate, candidate_weight, candidates.word)
+    spoken = np.asarray(candidates.word.any(axis=1))[:, None] & np.asarray(words.any(axis=2))
+    return np.where(spoken, precision, 0.0), np.where(spoken, recall, 0.0), present
+
+
+def harmonic_mean(precision: Floats, recall: Floats) -> Floats:
+    """F1 of P and R, kept within -1 and 1: near P = -R the formula has no bounds."""
+    total = precision + recall
+    quotient = 2 * precision * recall / np.where(total == 0, 1.0, total)
+    f1: Floats = np.clip(np.where(total == 0, 0.0, quotient), -1, 1)
+    return f1
+
+
+def _weighted(values: NDArray[Any], weights: Floats, words: NDArray[np.bool_]) -> Floats:
+    """Weighted mean over the last axis; where all weights are 0, the plain mean over words; 0 without words."""
+    total = weights.sum(axis=-1, keepdims=True)
+    weights = np.where(total > 0, weights, words)
+    total = weights.sum(axis=-1)
+    mean: Floats = (values.astype(np.float64) * weights).sum(axis=-1) / np.where(total > 0, total, 1.0)
+    return mean

@@ -1,0 +1,217 @@
+"""TBR (Yi, Deng, Hu 2020): recall of a combined reference, with cuT, comBine and Remove.
+
+    S(r, c) = max_j cos(r, c_j) if that exceeds β, else 0                                      (Eq. 1-2: cut)
+    R_comb  = Σ_{r ∈ Comb} idf(r) S(r, c) / Σ_{r ∈ Comb, S > 0} idf(r)                         (Eq. 3-4: combine)
+    R_rm    = Σ_{r ∈ Comb'} S(r, c') / |Comb'|,    ' = without stop words                      (Eq. 5: remove)
+    score   = R_comb · R_rm                                                                    (Eq. 6)
+
+Comb is a base reference with those word pieces of the others that nothing in it matches: what the references tell of
+the picture together, each thing once. idf(w) = -lg(df / N) over the N references of the run. Range 0 to 1; 1 for a
+candidate that matches the whole of its only reference; an empty candidate scores 0.
+
+The base. The paper takes a random reference. Here every reference is the base once and the score is the mean, which is
+the expected score of the random choice: no reference is favoured and nothing is drawn. The others join in the order of
+their word-piece ids, which does not depend on the order in which a file lists them.
+
+The steps can be switched, which gives the paper's ablation four names: T `tbr(combine=false,remove=false)`, TB
+`tbr(remove=false)`, TBR `tbr`, T+cat+R `tbr(references=cat)`. `references`: `combine`; `cat`, all pieces of all
+references; `mean` or `max`, each reference alone and the mean or largest score. `combine=False` is `references=max`,
+the pooling of BERTScore. `cut=False` sets β to 0 in Eq. 2, as the paper reads plain greedy matching.
+β: `bert` .4 (layer 8), `roberta` .83 (layer 17), the paper's; `minilm` and others: `capmeter calibrate`.
+
+`as_released=True` gives the released code's numbers (ck0123/improved-bertscore-for-image-captioning-evaluation on
+GitHub). It departs from the paper in these points: idf is ln((N + 1) / (df + 1)) over references and candidates; an
+appended piece's vector is the one before it; the base's end token counts as a word and the last appended row is lost,
+so that appended rows meet the weight and stop-word status of the next; a piece is dropped as a duplicate if any earlier
+reference matches it, in the combination or not; R_rm divides by the matched pieces only; β is .4 whatever the encoder.
+Both drop stop words by word piece, from the released list of 1,186 entries (the default in lower case too).
+
+>>> import capmeter
+>>> results = capmeter.score(
+...     candidates=["a dog runs along the beach"], references=[["a dog runs along the beach"]], metrics="tbr"
+... )
+>>> round(results["tbr"].items["0"], 4)
+1.0
+
+Yi, Deng, Hu: Improving Image Captioning Evaluation by Considering Inter References Variance. ACL 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from capmeter.captions.model import CaptionSet
+from capmeter.encoders import PieceTable, WordPieces, load_encoder
+from capmeter.errors import InputError
+from capmeter.metrics import combination
+from capmeter.metrics.base import Corpus, Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.combination import Comparison, Flags
+from capmeter.metrics.evidence import Evidence
+from capmeter.metrics.tbr_evidence import explain_combination
+from capmeter.metrics.word_pieces import (
+    PieceDocuments,
+    PieceFrequencies,
+    Pieces,
+    blocks,
+    cut_note,
+    encoder_facts,
+    unit_states,
+    vocabulary_size,
+)
+from capmeter.ragged import Ragged
+from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
+
+LAYERS = {"bert": 8, "roberta": 17}
+BETAS = {("bert", 8): 0.4, ("roberta", 17): 0.83, ("minilm", 6): 0.19}
+RELEASED_LAYER, RELEASED_BETA = 8, 0.4
+REFERENCES = ("combine", "cat", "mean", "max")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tbr(MeanMetric):
+    """Recall of the combined reference; parts: r-comb (Eq. 4) and r-rm (Eq. 5).
+
+    encoder: alias, hub id or folder. layer, beta: None is the encoder's own. idf: weigh R_comb by rarity. cut, combine,
+    remove: the three steps. references: how several are used. as_released: the released code's numbers.
+    """
+
+    NAME: ClassVar[str] = "tbr"
+    SUMMARY: ClassVar[str] = "recall of the combined references by contextual word pieces"
+    EXTRA: ClassVar[str | None] = "neural"
+    ROWS: ClassVar[int] = 2048
+
+    encoder: str = "minilm"
+    layer: int | None = None
+    beta: float | None = None
+    idf: bool = True
+    cut: bool = True
+    combine: bool = True
+    remove: bool = True
+    references: str = "combine"
+    as_released: bool = False
+
+    def __post_init__(self) -> None:
+        if self.references not in REFERENCES:
+            raise InputError(f"tbr: references is one of {', '.join(REFERENCES)}, not {self.references!r}")
+        if self.beta is not None and not 0 <= self.beta < 1:
+            raise InputError(f"tbr: beta is a cosine from 0 to below 1, not {self.beta}")
+        # `combine=False` and `references=max` say the same: one identity for one number.
+        if not self.combine and self.references == "combine":
+            object.__setattr__(self, "references", "max")
+        object.__setattr__(self, "combine", self.references == "combine")
+        if self.as_released and not (self.idf and self.cut and self.combine and self.remove):
+            raise InputError("tbr: as_released=true is one fixed formula; only encoder, layer and beta go with it")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The score and its two factors."""
+        return "score", "r-comb", "r-rm"
+
+    def corpus(self) -> Corpus | None:
+        """Frequencies of word pieces: in the references, as released in the candidates too."""
+        return PieceDocuments(self.encoder, candidates=self.as_released) if self.idf else None
+
+    def depth(self) -> int:
+        """The layer in use."""
+        usual = RELEASED_LAYER if self.as_released else LAYERS.get(self.encoder)
+        return load_encoder(self.encoder).layer(self.layer, usual)
+
+    def threshold(self) -> float:
+        """β: what was given, else the encoder's own at this layer."""
+        if self.beta is not None:
+            return self.beta
+        if self.as_released:
+            return RELEASED_BETA
+        found = BETAS.get((self.encoder, self.depth()))
+        if found is None:
+            raise InputError(
+                f"tbr: no beta is known for encoder {self.encoder!r} at layer {self.depth()}; find it with `capmeter "
+                f"calibrate CAPTIONS --encoder {self.encoder} --layer {self.depth()}` and give tbr(beta=…)"
+            )
+        return found
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """Score, R_comb and R_rm of each caption."""
+        beta = self.threshold()
+        table = unit_states(part, self.encoder, self.depth())
+        weights, stop = self._weights(state), stop_pieces(self.encoder, not self.as_released)
+        values = np.zeros((len(part), 3))
+        for rows, candidates, references in blocks(part, table, self.ordered(part)):
+            compared = combination.compare(candidates, references, weights, stop)
+            comb, removed, present = self.recalls(references, compared, beta)
+            scores = np.stack([comb * removed, comb, removed], axis=-1)  # [rows, bases, 3]
+            if self.references == "max":
+                values[rows] = np.where(present[..., None], scores, 0).max(axis=1)
+            else:
+                values[rows] = (scores * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
+        return Measurement(values, cut_note(part, self.encoder))
+
+    def recalls(self, references: Pieces, compared: Comparison, beta: float) -> tuple[Floats, Floats, Flags]:
+        """R_comb and R_rm of each base (or single reference) of each row, and which of them there are."""
+        own = combination.own_words(references)
+        present: Flags = np.asarray(references.owned(own.shape[1]).any(axis=-1))
+        if self.as_released:
+            added = combination.combine_released(own, combination.matching(references, beta))
+            return *combination.released_recalls(references, own, added, compared, beta), present
+        members = self.members(references, own, beta)
+        present = present[:, : members.shape[1]]
+        cut = beta if self.cut else 0.0
+        comb = combination.recall(members, compared, cut)
+        removed = combination.recall_without_stop_words(members, compared, cut) if self.remove else np.ones_like(comb)
+        return comb, removed, present
+
+    def members(self, references: Pieces, own: Flags, beta: float) -> Flags:
+        """bool[n, base, t]: the pieces of the reference each base stands for."""
+        if self.references == "combine":
+            return combination.combine(own, combination.matching(references, beta))
+        if self.references == "cat":
+            return np.asarray(own.any(axis=1, keepdims=True))
+        return own
+
+    def ordered(self, part: CaptionSet) -> Ragged:
+        """The references in the order in which they join: by word-piece ids, as released as listed."""
+        if self.as_released:
+            return part.references
+        pieces: PieceTable = part.pool.analyse(WordPieces(self.encoder))
+        used = np.unique(part.references.values)
+        ranked = sorted(used.tolist(), key=lambda sentence: pieces[sentence].tolist())
+        rank = np.empty(len(part.pool), np.int64)
+        rank[ranked] = np.arange(len(ranked))
+        order = np.lexsort((rank[part.references.values], part.references.rows))
+        return Ragged(part.references.values[order], part.references.offsets)
+
+    def _weights(self, state: PieceFrequencies | None) -> Floats:
+        if state is None:
+            return np.ones(vocabulary_size(self.encoder))
+        return state.smoothed() if self.as_released else state.plain()
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """β, the weights, the layer, the libraries and where idf comes from."""
+        of = "references and candidates" if self.as_released else "references"
+        source = {"idf": f"run/{state.documents} {of}"} if isinstance(state, PieceFrequencies) else {}
+        return {"beta": f"{self.threshold():g}"} | encoder_facts(self.encoder, self.depth()) | source
+
+    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+        """The combined reference on its best base: greedy matches, and pieces combined, cut or removed."""
+        if self.as_released:
+            raise InputError("tbr(as_released=true) mixes up words and vectors; ask plain tbr for an explanation")
+        table = unit_states(part, self.encoder, self.depth())
+        weights, stop = self._weights(state), stop_pieces(self.encoder, True)
+        return explain_combination(self, part, table, weights, stop)
+
+
+@cache
+def stop_pieces(encoder: str, any_case: bool) -> Flags:
+    """bool[vocabulary]: which word pieces are stop words. A piece inside a word ("##s") is none."""
+    loaded = load_encoder(encoder)
+    pieces = loaded.tokens(range(vocabulary_size(encoder)))
+    words = [loaded.word_of(piece) for piece in pieces]
+    lowered = [word.lower() for word in words] if any_case else words
+    return np.array(
+        [low in UNIMPORTANT_WORDS or word in UNIMPORTANT_WORDS for low, word in zip(lowered, words, strict=True)]
+    )

@@ -1,0 +1,150 @@
+"""What the metrics on contextual word pieces share: padded blocks, piece frequencies, notes of cut captions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.model import CaptionSet
+from capmeter.encoders import HiddenStates, PieceTable, StateTable, WordPieces, find_encoder, load_encoder, software
+from capmeter.encoders.settings import current
+from capmeter.metrics.base import Floats
+from capmeter.ragged import Ragged
+
+_BLOCK_FLOATS = 1 << 23  # of the references' vectors of one block: 32 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Word pieces of n rows, each row one sentence or several one after the other, padded to the longest row.
+
+    states: float32[n, t, width], unit vectors, 0 in the padding. ids: int32[n, t].
+    owner: int64[n, t], which of its row's sentences a piece is from; -1 in the padding.
+    word: bool[n, t], true for all but padding, begin and end tokens.
+    """
+
+    states: NDArray[np.float32]
+    ids: NDArray[np.int32]
+    owner: NDArray[np.int64]
+    word: NDArray[np.bool_]
+
+    @classmethod
+    def lay_out(cls, table: StateTable, sentences: Ragged) -> Pieces:
+        """The pieces of rows of sentences, given as indices into the table."""
+        chosen = sentences.values.astype(np.int64)
+        lengths = table.pieces.lengths[chosen]
+        of_sentence = np.repeat(np.arange(len(chosen)), lengths)
+        within = np.arange(len(of_sentence)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        source = table.pieces.offsets[chosen][of_sentence] + within
+        row = sentences.rows[of_sentence]
+        counts = np.bincount(row, minlength=len(sentences))
+        column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        shape = (len(sentences), int(counts.max(initial=1)))
+        states = np.zeros((*shape, table.states.shape[1]), np.float32)
+        ids, owner, word = np.zeros(shape, np.int32), np.full(shape, -1, np.int64), np.zeros(shape, np.bool_)
+        states[row, column] = table.states[source]
+        ids[row, column] = table.pieces.ids[source]
+        owner[row, column] = of_sentence - sentences.offsets[row]
+        word[row, column] = (within > 0) & (within < lengths[of_sentence] - 1)
+        return cls(states, ids, owner, word)
+
+    @property
+    def real(self) -> NDArray[np.bool_]:
+        """bool[n, t], true for all but padding."""
+        return self.owner >= 0
+
+    def owned(self, sentences: int) -> NDArray[np.bool_]:
+        """bool[n, sentences, t]: which pieces (words or not) sentence b of a row has."""
+        return np.asarray(self.owner[:, None, :] == np.arange(sentences)[None, :, None])
+
+
+def blocks(
+    part: CaptionSet, table: StateTable, references: Ragged
+) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces]]:
+    """Rows of the part in blocks of bounded memory, rows of like size together: (rows, candidates, references)."""
+    lengths = table.pieces.lengths
+    total = np.zeros(len(part), np.int64)
+    np.add.at(total, references.rows, lengths[references.values])
+    order = np.argsort(total, kind="stable")
+    width = table.states.shape[1]
+    start = 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop + 1 - start) * total[order[stop]] * width <= _BLOCK_FLOATS:
+            stop += 1
+        rows = order[start:stop]
+        alone = Ragged(part.candidates[rows], np.arange(len(rows) + 1, dtype=np.int64))
+        yield rows, Pieces.lay_out(table, alone), Pieces.lay_out(table, references.take(rows))
+        start = stop
+
+
+def unit_states(part: CaptionSet, encoder: str, layer: int) -> StateTable:
+    """The unit hidden states of all sentences of the part, each distinct sentence encoded once."""
+    table: StateTable = part.pool.analyse(HiddenStates(encoder, layer))
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class PieceFrequencies:
+    """In how many of some sentences (repeats counted) each word piece stands. counts: int64[vocabulary]."""
+
+    counts: NDArray[np.int64]
+    documents: int
+
+    def __add__(self, other: PieceFrequencies) -> PieceFrequencies:
+        return PieceFrequencies(self.counts + other.counts, self.documents + other.documents)
+
+    def smoothed(self) -> Floats:
+        """ln((N + 1) / (df + 1)) of every piece: bert-score's idf."""
+        return np.log((self.documents + 1) / (self.counts + 1.0))
+
+    def plain(self) -> Floats:
+        """-lg(df / N) of every piece (Yi et al.); 0 for a piece that no document has."""
+        frequency = np.where(self.counts > 0, self.counts, self.documents)
+        return np.abs(np.log10(frequency / max(self.documents, 1)))
+
+
+@dataclass(frozen=True)
+class PieceDocuments:
+    """Corpus: the frequencies of word pieces in all references, and in all candidates too if asked."""
+
+    encoder: str
+    candidates: bool = False
+
+    def collect(self, part: CaptionSet) -> PieceFrequencies:
+        """The frequencies in this part."""
+        pieces: PieceTable = part.pool.analyse(WordPieces(self.encoder))
+        said = np.bincount(part.references.values, minlength=len(part.pool))
+        if self.candidates:
+            said = said + np.bincount(part.candidates, minlength=len(part.pool))
+        size = vocabulary_size(self.encoder)
+        sentence = np.repeat(np.arange(len(pieces)), pieces.lengths)
+        distinct = np.unique(sentence * size + pieces.ids)
+        counts = np.bincount(distinct % size, weights=said[distinct // size], minlength=size)
+        return PieceFrequencies(counts.astype(np.int64), int(said.sum()))
+
+
+@cache
+def vocabulary_size(encoder: str) -> int:
+    """How many word pieces the encoder's tokenizer knows."""
+    return len(load_encoder(encoder).tokenizer)
+
+
+def cut_note(part: CaptionSet, encoder: str) -> dict[str, list[str]]:
+    """A note of the captions of which some sentence was longer than the encoder reads."""
+    pieces: PieceTable = part.pool.analyse(WordPieces(encoder))
+    if not pieces.cut.any():
+        return {}
+    long = pieces.cut[part.candidates].copy()
+    np.logical_or.at(long, part.references.rows, pieces.cut[part.references.values])
+    return {"cut": [part.ids[row] for row in np.flatnonzero(long).tolist()]}
+
+
+def encoder_facts(encoder: str, layer: int) -> dict[str, str]:
+    """What of the encoder moves a number, for a signature."""
+    facts = {"weights": find_encoder(encoder).sha256[:12], "layer": str(layer), "software": software()}
+    return facts | {"precision": current().precision}
