@@ -37,6 +37,7 @@ BUILTIN: dict[str, tuple[str, dict[str, Any]]] = {
     "smurf": ("capmeter.metrics.smurf:Smurf", {}),
     "bertscore": ("capmeter.metrics.bertscore:BertScore", {}),
     "tbr": ("capmeter.metrics.tbr:Tbr", {}),
+    "tbr-unigram": ("capmeter.metrics.tbr_unigram:TbrUnigram", {}),
 }
 
 GROUP = "capmeter.metrics"

@@ -1,0 +1,107 @@
+"""TBR without an encoder (Yi, Deng, Hu 2020, Section 4.3): recall of the words of the combined references.
+
+    score = |{w ∈ Comb' : w ∈ candidate}| / |Comb'|
+
+Comb' are the distinct words of all references, each once whatever the base, without stop words. A strong and cheap
+baseline: it measures how much of what people saw the candidate says, and punishes nothing that it adds. Range 0 to 1;
+1 if every content word of the references is in the candidate. Where the references have stop words alone the score is
+0.
+
+`tokenizer`: the paper does not say; the default is that of the other metrics (lower case, no punctuation).
+`as_released=True` gives the released code's numbers: words between white space, in the case they are written in, so
+that `Dog` is not `dog` and a comma is a word, while a full stop is a stop word (Kendall τb .471 on Flickr8k-Expert, as
+in the paper; lower case would give .486). Stop words are those of the released list, in the default in lower case.
+
+>>> import capmeter
+>>> results = capmeter.score(
+...     candidates=["a brown dog runs"], references=[["a dog is running", "brown dog outdoors"]], metrics="tbr-unigram"
+... )
+>>> results["tbr-unigram"].score
+0.5
+
+Yi, Deng, Hu: Improving Image Captioning Evaluation by Considering Inter References Variance. ACL 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric, wordless
+from capmeter.metrics.evidence import Evidence, Link, Mark
+from capmeter.text.tokens import TokenTable, Words, tokenizer_version
+from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
+
+
+@dataclass(frozen=True, kw_only=True)
+class TbrUnigram(MeanMetric):
+    """Recall of the references' distinct content words."""
+
+    NAME: ClassVar[str] = "tbr-unigram"
+    SUMMARY: ClassVar[str] = "recall of the distinct content words of all references"
+
+    tokenizer: str = "ptb"
+    as_released: bool = False
+
+    def __post_init__(self) -> None:
+        tokenizer_version(self.tokenizer)
+        if self.as_released and self.tokenizer != "ptb":
+            raise InputError("tbr-unigram: as_released=true splits at white space; leave tokenizer out")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The score."""
+        return ("score",)
+
+    @property
+    def _splitting(self) -> str:
+        return "whitespace" if self.as_released else self.tokenizer
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """The score of each caption."""
+        table: TokenTable = part.pool.analyse(Words(self._splitting))
+        words, ids = len(table.vocabulary), table.ids
+        content = np.array([not self._is_stop(word) for word in table.vocabulary.words], np.bool_)
+
+        said = ids.take(part.candidates)
+        said_keys = said.rows * words + said.values
+        spread = ids.take(part.references.values)
+        row = np.repeat(part.references.rows, spread.lengths)
+        wanted = np.unique((row * words + spread.values)[content[spread.values]])  # caption and word, each once
+        total = np.bincount(wanted // max(words, 1), minlength=len(part))
+        found = np.bincount(wanted[np.isin(wanted, said_keys)] // max(words, 1), minlength=len(part))
+        return Measurement((found / np.maximum(total, 1))[:, None], wordless(part, ids.lengths))
+
+    def _is_stop(self, word: str) -> bool:
+        return word in UNIMPORTANT_WORDS or (not self.as_released and word.lower() in UNIMPORTANT_WORDS)
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The tokenizer."""
+        return {"tokenizer": tokenizer_version(self._splitting)}
+
+    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+        """Each content word of the references, once: found in the candidate or not; and the stop words removed."""
+        table: TokenTable = part.pool.analyse(Words(self._splitting))
+        scores = self.measure(part, state, {}).values[:, 0].tolist()
+        evidence = []
+        for k, score in enumerate(scores):
+            candidate = table.row(int(part.candidates[k]))
+            references = [table.row(int(reference)) for reference in part.references[k]]
+            links, marks, seen = [], [], set()
+            for number, reference in enumerate(references):
+                for start, word in enumerate(reference):
+                    if self._is_stop(word):
+                        marks.append(Mark("reference", number, start, start + 1, "removed"))
+                    elif word not in seen:
+                        seen.add(word)
+                        marks.append(Mark("reference", number, start, start + 1, "combined"))
+                        if word in candidate:
+                            place = candidate.index(word)
+                            links.append(Link((place, place + 1), number, (start, start + 1), "exact"))
+            evidence.append(Evidence(candidate, tuple(references), tuple(links), tuple(marks), {"score": score}))
+        return evidence
