@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from capmeter.captions.io import load as load
     from capmeter.captions.model import Caption as Caption
     from capmeter.captions.model import CaptionSet as CaptionSet
+    from capmeter.captions.streaming import stream as stream
     from capmeter.metrics.evaluation import score as score
     from capmeter.metrics.registry import parse as parse
     from capmeter.metrics.scores import Results as Results
@@ -32,6 +33,7 @@ _PUBLIC = {
     "load": "capmeter.captions.io",
     "parse": "capmeter.metrics.registry",
     "score": "capmeter.metrics.evaluation",
+    "stream": "capmeter.captions.streaming",
 }
 _FLOORS = ("captions", "encoders", "integrations", "learning", "meta", "metrics", "report", "stats", "text")
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import typer
 
 from capmeter.captions.io import load, load_systems
+from capmeter.captions.model import CaptionSet
+from capmeter.captions.streaming import CaptionStream, stream
 from capmeter.cli.output import FORMAT_HELP, show, tell_notes
 from capmeter.errors import InputError
 from capmeter.metrics.evaluation import evaluate
@@ -36,6 +38,9 @@ def score(
     draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
     seed: int = typer.Option(0, help="Seed of the draws."),
     system: str | None = typer.Option(None, help="Of several systems in one file, score this one alone."),
+    streaming: bool = typer.Option(
+        False, "--stream", help="Read the captions part by part, as one system: for files that do not fit memory."
+    ),
     on_missing: str = typer.Option("error", help="Captions without references: error, skip, or keep."),
     input_format: str | None = typer.Option(None, help="The candidates' format, if it should not be recognised."),
     references_format: str | None = typer.Option(None, help="The references' format, likewise."),
@@ -60,9 +65,13 @@ def score(
         for given in candidates:
             name, path = _named(given)
             how = {"format": input_format, "references_format": references_format, "on_missing": on_missing}
-            sources = load_systems(path, references, **how)  # type: ignore[arg-type]
-            if system is not None:
+            sources: dict[str, CaptionSet | CaptionStream]
+            if streaming:
+                sources = {name or Path(path).name: stream(path, references, system=system, **how)}  # type: ignore[arg-type]
+            elif system is not None:
                 sources = {system: load(path, references, system=system, **how)}  # type: ignore[arg-type]
+            else:
+                sources = dict(load_systems(path, references, **how))  # type: ignore[arg-type]
             for found, captions in sources.items():
                 label = found if name is None else name if len(sources) == 1 else f"{name}/{found}"
                 if label in systems:

@@ -15,6 +15,7 @@ import numpy as np
 import capmeter
 from capmeter.captions.io import load
 from capmeter.captions.model import CaptionSet
+from capmeter.captions.streaming import CaptionStream
 from capmeter.errors import InputError
 from capmeter.metrics.base import Corpus, Floats, Metric, value_text
 from capmeter.metrics.registry import parse_list
@@ -80,12 +81,15 @@ def evaluate(source: Source, metrics: Sequence[Metric]) -> Results:
     values: dict[Metric, list[Floats]] = defaultdict(list)
     notes: dict[Metric, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     loading: dict[str, list[str]] = {}
-    with task("scoring", total=len(source) if isinstance(source, CaptionSet) else None) as advance:
+    copies: list[str] = []
+    with task("scoring", total=_length(source)) as advance:
         for part in _parts(source, rows):
             _check_references(part, order)
             names.extend(part.ids)
             images.extend(part.image_ids)
             loading.update(part.notes)
+            own = part.references.values == part.candidates[part.references.rows]
+            copies.extend(part.ids[k] for k in np.unique(part.references.rows[own]).tolist())
             blank = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if not part.pool[at].strip()]
             given: dict[Metric, Mapping[str, Floats]] = {}
             for metric in order:
@@ -100,6 +104,8 @@ def evaluate(source: Source, metrics: Sequence[Metric]) -> Results:
     if not names:
         raise InputError("there is no caption to score; the source is empty")
     loading.update(getattr(source, "notes", {}))
+    if copies:
+        loading["candidate is one of its own references"] = copies
     ids = Ids(names, images)
     scores = [
         Scores.of(metric, ids, np.concatenate(values[metric]), dict(notes[metric]), signature(metric, state[metric]))
@@ -126,7 +132,7 @@ def _collect(source: Source, rows: int, corpora: set[Corpus]) -> dict[Corpus, An
     states: dict[Corpus, Any] = {}
     if not corpora:
         return states
-    with task("collecting", total=len(source) if isinstance(source, CaptionSet) else None) as advance:
+    with task("collecting", total=_length(source)) as advance:
         for part in _parts(source, rows):
             for corpus in corpora:
                 found = corpus.collect(part)
@@ -135,6 +141,11 @@ def _collect(source: Source, rows: int, corpora: set[Corpus]) -> dict[Corpus, An
     if not states:
         raise InputError("there is no caption to score; the source is empty")
     return states
+
+
+def _length(source: Source) -> int | None:
+    """The number of captions, where the source knows it."""
+    return len(source) if isinstance(source, CaptionSet | CaptionStream) else None
 
 
 def _parts(source: Source, rows: int) -> Iterator[CaptionSet]:

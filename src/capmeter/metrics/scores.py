@@ -118,12 +118,12 @@ class Results(Mapping[str, Scores]):
         self.notes = notes or {}
 
     def __getitem__(self, name: str | Metric) -> Scores:
-        known = self._scores.get(str(name))
-        if known is None:
-            known = self._scores.get(str(parse(name)))
-        if known is None:
-            raise KeyError(f"{name} was not scored; scored were {', '.join(self._scores)}")
-        return known
+        if str(name) in self._scores:
+            return self._scores[str(name)]
+        try:
+            return self._scores[str(parse(name))]
+        except (InputError, KeyError):
+            raise KeyError(f"{name} was not scored; scored were {', '.join(self._scores)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._scores)

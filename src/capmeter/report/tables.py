@@ -27,7 +27,7 @@ class Table:
 
     title: str
     columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    rows: Sequence[Sequence[Any]]
     numeric: Sequence[bool]
     note: str = ""
 
@@ -84,6 +84,17 @@ def as_csv(table: Table) -> str:
     return text.getvalue()
 
 
+def scores_as_csv(data: dict[str, Any]) -> str:
+    """What `as_json` gave as comma-separated values in full precision: one row per system and metric."""
+    systems = data.get("systems") or {"": data}
+    rows = [
+        [system, metric, scores["score"], scores.get("low", ""), scores.get("high", ""), scores["signature"]]
+        for system, results in systems.items()
+        for metric, scores in results["metrics"].items()
+    ]
+    return as_csv(Table("", ["system", "metric", "score", "low", "high", "signature"], rows, []))
+
+
 def as_latex(table: Table) -> str:
     """A `tabular` with rules of the booktabs package."""
     lines = [r"\begin{tabular}{" + "".join("r" if numeric else "l" for numeric in table.numeric) + "}", r"\toprule"]
@@ -112,7 +123,7 @@ def as_json(
 def rendered(table: Table, data: dict[str, Any], format: str) -> str:
     """The table as text in one of the machine-readable formats."""
     if format == "csv":
-        return as_csv(table)
+        return scores_as_csv(data) if "metrics" in data or "systems" in data else as_csv(table)
     if format == "latex":
         return as_latex(table)
     if format == "json":

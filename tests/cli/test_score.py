@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from capmeter.cli.main import main
+
+REFERENCES = {"1": ["a dog runs on the grass", "the dog is running"], "2": ["two cats sleep", "cats sleeping"]}
+GOOD = {"1": ["a dog runs on the grass"], "2": ["two cats sleep on a sofa"]}
+BAD = {"1": ["a cat"], "2": [""]}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name, content in (("references", REFERENCES), ("good", GOOD), ("bad", BAD)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    return tmp_path
+
+
+class Ran:
+    """What a run of the command line gave."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+
+@pytest.fixture
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    def call(*arguments: str) -> Ran:
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["capmeter", *arguments])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        return Ran(int(leaving.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+def test_one_system_into_one_table(run) -> None:
+    ran = run("score", "good.json", "--references", "references.json", "--metrics", "bleu-1,rouge-l")
+    assert ran.code == 0
+    assert "2 captions of 2 images" in ran.out
+    assert [line.split()[0] for line in ran.out.splitlines() if line.strip().startswith(("bleu", "rouge"))] == [
+        "bleu-1",
+        "rouge-l",
+    ]
+    assert "0.7500" in ran.out  # 9 of 12 unigrams, and no brevity
+    assert "signature: bleu-1|tokenizer:ptb-3.4.1-caption|" in ran.err
+    assert "signature" not in ran.out
+
+
+def test_several_systems_are_the_rows_of_one_table(run) -> None:
+    ran = run("score", "A=good.json", "B=bad.json", "-r", "references.json", "-m", "rouge-l", "--no-intervals")
+    assert [line.split()[0] for line in ran.out.splitlines() if line.startswith(("  A", "  B"))] == ["A", "B"]
+    assert "note: B: empty candidate: 2" in ran.err
+
+
+def test_json_has_scores_intervals_and_signatures(run) -> None:
+    ran = run("score", "good.json", "-r", "references.json", "-m", "rouge-l", "--format", "json")
+    saved = json.loads(ran.out)["metrics"]["rouge-l"]
+    assert saved["low"] <= saved["score"] <= saved["high"]
+    assert saved["signature"].startswith("rouge-l|beta:1.2|")
+
+
+def test_csv_has_a_row_per_system_and_metric_in_full_precision(run) -> None:
+    ran = run("score", "A=good.json", "B=bad.json", "-r", "references.json", "-m", "rouge-l,bleu-1", "-f", "csv")
+    rows = list(csv.DictReader(io.StringIO(ran.out)))
+    assert [(row["system"], row["metric"]) for row in rows] == [
+        ("A", "rouge-l"),
+        ("A", "bleu-1"),
+        ("B", "rouge-l"),
+        ("B", "bleu-1"),
+    ]
+    assert float(rows[1]["score"]) == pytest.approx(0.75, abs=1e-9)
+    assert float(rows[1]["score"]) != 0.75  # the standard code's small constants are kept
+
+
+def test_latex_escapes_names(run, folder: Path) -> None:
+    (folder / "a_b.json").write_text(json.dumps(GOOD))
+    ran = run("score", "a_b.json", "good.json", "-r", "references.json", "-m", "rouge-l", "-f", "latex")
+    assert r"a\_b & " in ran.out
+    assert ran.out.count(r"\\") == 3
+
+
+def test_output_holds_every_caption_by_id(run, folder: Path) -> None:
+    ran = run("score", "bad.json", "-r", "references.json", "-m", "rouge-l,cider-d", "-o", "scores.json")
+    assert ran.code == 0
+    saved = json.loads((folder / "scores.json").read_text())
+    assert saved["metrics"]["rouge-l"]["items"] == {"1": pytest.approx(2.44 / 12 / (1 / 6 + 1.44 / 2)), "2": 0.0}
+    assert saved["metrics"]["rouge-l"]["notes"] == {"empty candidate": ["2"]}
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.tsv", "rows.jsonl", "rows.parquet", "rows.csv.gz"])
+def test_one_row_per_caption(run, folder: Path, name: str) -> None:
+    assert (
+        run("score", "good.json", "bad.json", "-r", "references.json", "-m", "rouge-l", "--per-caption", name).code == 0
+    )
+    if name == "rows.parquet":
+        import pyarrow.parquet
+
+        rows = pyarrow.parquet.read_table(folder / name).to_pylist()
+    else:
+        data = (folder / name).read_bytes()
+        text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
+        kind = "\t" if name.endswith(".tsv") else ","
+        rows = (
+            [json.loads(line) for line in text.splitlines()]
+            if name.endswith(".jsonl")
+            else list(csv.DictReader(io.StringIO(text), delimiter=kind))
+        )
+    assert [(row["system"], row["id"], row["image_id"]) for row in rows] == [
+        ("good", "1", "1"),
+        ("good", "2", "2"),
+        ("bad", "1", "1"),
+        ("bad", "2", "2"),
+    ]
+    assert float(rows[0]["rouge-l"]) == 1.0
+
+
+def test_streamed_scores_are_the_same(run, folder: Path) -> None:
+    rows = [{"image_id": k, "candidate": GOOD[k][0], "references": REFERENCES[k]} for k in GOOD]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    arguments = ("score", "rows.jsonl", "-m", "bleu-4,cider-d,rouge-l", "-f", "csv")
+    assert run(*arguments).out.replace("rows", "") == run(*arguments, "--stream").out.replace("rows.jsonl", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["good.json", "-r", "nosuch.json"], 1, "nosuch.json: there is no such file"),
+        (["good.json"], 1, "references"),
+        (["good.json", "-r", "references.json", "-m", "blue-4"], 1, "did you mean bleu-4"),
+        (["good.json", "-r", "references.json", "-f", "html"], 2, "is not one of table, json, csv, latex"),
+        (["good.json", "-r", "references.json", "--per-caption", "x.xls"], 1, "expected a name that tells the format"),
+        (["good.json", "good.json", "-r", "references.json"], 1, "two systems are called 'good'"),
+        (["good.json", "-r", "references.json", "-o", "no/folder.json"], 1, "no folder"),
+        ([], 2, "Missing argument"),
+    ],
+)
+def test_mistakes_get_a_sentence_and_a_code(run, arguments: list[str], code: int, message: str) -> None:
+    ran = run("score", *arguments)
+    assert ran.code == code
+    assert message in " ".join(ran.err.replace("│", " ").split())
+    assert "Traceback" not in ran.err
+    assert ran.out == ""
+
+
+def test_a_reader_that_leaves_early_is_no_crash() -> None:
+    command = [sys.executable, "-c", "from capmeter.cli.main import main; main()", "list", "-f", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stderr
+    process.stdout.close()
+    assert b"Traceback" not in process.stderr.read()
+    process.wait()
+
+
+def test_list_shows_every_metric(run) -> None:
+    from capmeter.metrics.registry import names
+
+    listed = json.loads(run("list", "-f", "json").out)
+    assert list(listed) == names()
+    assert listed["cider-d"]["parameters"]["sigma"] == "6.0"
+    assert listed["cider-d"]["explains"] is True
+    table = run("list").out
+    assert all(name in table for name in names())
+
+
+def test_doctor_gives_the_command_for_what_is_missing(run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import importlib.util
+
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else found(name, *rest))
+    data = json.loads(run("doctor", "-f", "json").out)
+    assert data["[ray]"] == {
+        "state": "missing",
+        "detail": "scoring on many machines",
+        "command": "pip install 'capmeter[ray]'",
+    }
+    assert data["numpy"]["state"] == "ready"
+
+
+def test_version_and_help(run) -> None:
+    import capmeter
+
+    assert run("--version").out == f"capmeter {capmeter.__version__}\n"
+    text = run("score", "--help").out
+    assert "Examples" in text and "--per-caption" in text

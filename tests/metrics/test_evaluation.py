@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from captionsets import ROWS, caption_set
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import capmeter
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.evaluation import evaluate, score, signature
+from capmeter.metrics.registry import parse_list
+
+CLASSIC = "bleu-4,rouge-l,cider,cider-d,cider-r"
+pytestmark = pytest.mark.filterwarnings("ignore::capmeter.metrics.base.CapmeterWarning")
+
+
+class Parts:
+    """A source that gives a set in the parts that were drawn, again at each walk."""
+
+    def __init__(self, captions: CaptionSet, cuts: list[int]) -> None:
+        self.pieces = [piece for piece in np.split(np.arange(len(captions)), sorted(cuts)) if len(piece)]
+        self.captions = captions
+
+    def __iter__(self):
+        # sets of their own, as a file's parts are: no analysis is shared with the whole
+        return (CaptionSet.from_captions(self.captions.select(piece)) for piece in self.pieces)
+
+
+@settings(max_examples=60, deadline=None)
+@given(ROWS, st.lists(st.integers(0, 12), max_size=4))
+def test_split_and_merge_equals_the_whole(rows, cuts) -> None:
+    metrics = parse_list(CLASSIC)
+    captions = caption_set(rows)
+    whole, parts = evaluate(captions, metrics), evaluate(Parts(captions, cuts), metrics)
+    for metric in metrics:
+        assert list(parts[metric].items) == list(whole[metric].items)
+        assert np.abs(parts[metric].items.array - whole[metric].items.array).max() <= 1e-12
+        assert abs(parts[metric].score - whole[metric].score) <= 1e-12
+        assert parts[metric].signature == whole[metric].signature
+        assert parts[metric].notes == whole[metric].notes
+
+
+@settings(max_examples=30, deadline=None)
+@given(ROWS, st.integers(1, 3))
+def test_chunks_of_a_set_equal_the_whole(rows, size) -> None:
+    metrics = parse_list(CLASSIC)
+    captions = caption_set(rows)
+    whole = evaluate(captions, metrics)
+    chunked = evaluate(list(captions.chunks(size)), metrics)
+    for metric in metrics:
+        assert np.abs(chunked[metric].items.array - whole[metric].items.array).max() <= 1e-12
+
+
+@settings(max_examples=30, deadline=None)
+@given(ROWS, st.randoms(use_true_random=False))
+def test_the_order_of_captions_does_not_matter(rows, random) -> None:
+    captions = caption_set(rows)
+    order = list(range(len(rows)))
+    random.shuffle(order)
+    metrics = parse_list(CLASSIC)
+    straight, turned = evaluate(captions, metrics), evaluate(captions.select(order), metrics)
+    for metric in metrics:
+        assert turned[metric].items == pytest.approx(dict(straight[metric].items), abs=1e-12)
+        assert turned[metric].score == pytest.approx(straight[metric].score, abs=1e-12)
+
+
+def test_a_candidate_equal_to_its_only_reference_has_the_full_score() -> None:
+    texts = ["a man rides a red bike on the road", "two dogs play with a ball in the park", "some food on a table"]
+    results = score(candidates=texts, references=[[text] for text in texts], metrics=CLASSIC)
+    assert results["bleu-4"].score == pytest.approx(1, abs=1e-8)
+    assert results["rouge-l"].score == 1.0
+    assert [results[name].score for name in ("cider", "cider-d", "cider-r")] == pytest.approx([10, 10, 10])
+    assert results.notes["candidate is one of its own references"] == ["0", "1", "2"]
+
+
+def test_captions_without_references_are_an_error_that_names_the_first_five() -> None:
+    captions = CaptionSet.from_captions(Caption(f"x{k}", f"x{k}", "a dog", ()) for k in range(7))
+    with pytest.raises(InputError, match=r"7 captions have no reference \(the first: x0, x1, x2, x3, x4\).*bleu-4"):
+        evaluate(captions, parse_list("bleu-4"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "expected captions, or candidates="),
+        ({"candidates": ["a"], "captions": "x.json"}, "and not both"),
+        ({"captions": iter([])}, "can be walked once only"),
+        ({"captions": [1, 2]}, "is a number|are numbers|expected"),
+        ({"candidates": "a dog", "references": [["a dog"]]}, "a dog"),
+        ({"candidates": ["a dog"], "references": ["a dog"]}, "list"),
+        ({"candidates": [], "references": []}, "a list of 0"),
+    ],
+)
+def test_wrong_calls_get_a_sentence(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        score(**arguments)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Length(MeanMetric):
+    """Words of the candidate; counts how often it runs."""
+
+    NAME: ClassVar[str] = "length"
+    SUMMARY: ClassVar[str] = "words"
+    REFERENCES: ClassVar[bool] = False
+    runs: ClassVar[list[int]] = []
+
+    columns = ("score",)
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        self.runs.append(len(part))
+        return Measurement(np.array([[len(caption.candidate.split())] for caption in part], np.float64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composite(MeanMetric):
+    """Twice the length, asked of the run and not computed again."""
+
+    NAME: ClassVar[str] = "composite"
+    SUMMARY: ClassVar[str] = "twice the words"
+    REFERENCES: ClassVar[bool] = False
+    by: float = 2.0
+
+    columns = ("score", "length")
+
+    def requires(self) -> tuple[Metric, ...]:
+        return (Length(),)
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        length = given[Length()]["score"]
+        return Measurement(np.column_stack([self.by * length, length]))
+
+
+def test_a_composite_metric_gets_the_scores_it_requires_once() -> None:
+    Length.runs.clear()
+    captions = CaptionSet.from_captions([Caption("a", "a", "one two"), Caption("b", "b", "one")])
+    results = evaluate(captions, [Composite(), Length()])
+    assert Length.runs == [2]
+    assert dict(results["composite"].items) == {"a": 4.0, "b": 2.0}
+    assert results["composite"].parts == {"length": 1.5}
+    alone = evaluate(captions, [Composite(by=3.0)])
+    assert list(alone) == ["composite(by=3.0)"]
+
+
+def test_a_score_that_is_no_number_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    captions = CaptionSet.from_captions([Caption("a", "a", "one")])
+    monkeypatch.setattr(Length, "measure", lambda *_: Measurement(np.array([[np.nan]])))
+    with pytest.raises(ArithmeticError, match=r"length: score is not a finite number for the captions \['a'\]"):
+        evaluate(captions, [Length()])
+
+
+def test_the_signature_says_everything_that_moves_the_number() -> None:
+    captions = caption_set([("a dog", ["a dog"]), ("a cat", ["two cats"])])
+    results = evaluate(captions, parse_list("bleu-2,cider-d(sigma=5)"))
+    assert results["bleu-2"].signature == (
+        f"bleu-2|tokenizer:ptb-3.4.1-caption|smooth:1e-15/1e-9|length:closest|capmeter:{capmeter.__version__}"
+    )
+    assert results["cider-d(sigma=5)"].signature.startswith("cider-d|n:4|idf:run/2 documents/")
+    assert "|sigma:5.0|" in results["cider-d(sigma=5)"].signature
+    assert signature(Length(), None) == f"length|capmeter:{capmeter.__version__}"

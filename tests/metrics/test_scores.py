@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from captionsets import caption_set
+
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.evaluation import evaluate, score
+from capmeter.metrics.registry import parse_list
+from capmeter.metrics.scores import Results, save_all
+
+ROWS = [("a dog runs", ["a dog runs fast"]), ("two cats", ["two cats sleep"]), ("a man", ["a man sits"]), ("x", ["y"])]
+
+
+@pytest.fixture
+def results() -> Results:
+    return evaluate(caption_set(ROWS), parse_list("bleu-2,rouge-l,cider-d"))
+
+
+def test_names_are_read_as_values(results: Results) -> None:
+    assert results["cider-d(n=4)"] is results["cider-d"]
+    assert "cider-d" in results and "cider-r" not in results and "no-such-metric" not in results
+    with pytest.raises(KeyError, match="cider-r was not scored; scored were bleu-2, rouge-l, cider-d"):
+        results["cider-r"]
+
+
+def test_items_are_keyed_by_id_in_the_order_of_the_input(results: Results) -> None:
+    items = results["rouge-l"].items
+    assert list(items) == ["i0", "i1", "i2", "i3"]
+    assert items["i3"] == 0.0
+    with pytest.raises(KeyError):
+        items["i9"]
+
+
+def test_saved_and_read_back(results: Results, tmp_path: Path) -> None:
+    results.save(tmp_path / "scores.json")
+    saved = json.loads((tmp_path / "scores.json").read_text())
+    assert set(saved["metrics"]["bleu-2"]) >= {"score", "signature", "parts", "items", "notes"}
+    again = Results.read(tmp_path / "scores.json")
+    for name, scores in results.items():
+        assert again[name].score == scores.score
+        assert dict(again[name].items) == dict(scores.items)
+        assert again[name].parts == scores.parts
+        assert again[name].signature == scores.signature
+        assert {part: dict(items) for part, items in again[name].part_items.items()} == {
+            part: dict(items) for part, items in scores.part_items.items()
+        }
+    assert list(again.ids.images) == list(results.ids.images)
+
+
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{}", '{"metrics": {}}', '{"metrics": {"bleu-4": 3}}', '{"metrics": {"a": {"items": []}}}']
+)
+def test_a_foreign_file_is_an_input_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / "x.json").write_text(content)
+    with pytest.raises(InputError, match=r"x\.json"):
+        Results.read(tmp_path / "x.json")
+
+
+def test_several_systems_are_saved_under_their_names(results: Results, tmp_path: Path) -> None:
+    save_all({"one": results, "two": results}, tmp_path / "both.json")
+    saved = json.loads((tmp_path / "both.json").read_text())
+    assert set(saved["systems"]) == {"one", "two"}
+    assert saved["systems"]["one"]["metrics"]["bleu-2"]["score"] == results["bleu-2"].score
+
+
+def test_intervals_hold_the_score_and_are_the_same_for_a_seed(results: Results) -> None:
+    intervals = results.intervals(seed=3)
+    assert intervals == results.intervals(seed=3)
+    for name, (low, high) in intervals.items():
+        assert low <= results[name].score <= high
+        assert low < high
+
+
+def test_the_interval_of_an_additive_metric_is_of_the_corpus_score(results: Results) -> None:
+    """BLEU's draws are functions of drawn sums, not means of captions' scores."""
+    scores = results["bleu-2"]
+    clusters = results.ids.clusters
+    once = np.ones((1, len(clusters)))
+    assert scores.drawn(once, clusters)[0] == pytest.approx(scores.score, abs=1e-15)
+    first = np.array([[2.0, 0, 0, 0]])
+    assert scores.drawn(first, clusters)[0] == pytest.approx(scores.items["i0"], abs=1e-9)
+
+
+def test_captions_of_one_image_are_drawn_together() -> None:
+    captions = CaptionSet.from_captions(
+        [
+            Caption("a1", "a", "a dog", references=("a dog",)),
+            Caption("a2", "a", "x", references=("a dog",)),
+            Caption("b1", "b", "a dog", references=("a dog",)),
+            Caption("b2", "b", "x", references=("a dog",)),
+        ]
+    )
+    # every image has the same mean, so whichever images are drawn, the score does not move
+    low, high = score(captions, "rouge-l").intervals()["rouge-l"]
+    assert low == high == 0.5
+
+
+def test_results_from_a_file_cannot_be_drawn_from(results: Results, tmp_path: Path) -> None:
+    results.save(tmp_path / "s.json")
+    with pytest.raises(InputError, match="score the captions again"):
+        Results.read(tmp_path / "s.json").intervals()
