@@ -176,6 +176,9 @@ def test_systems_in_one_row() -> None:
     assert systems["two"]["30"].references == ("two cats sleep", "cats")
     assert load(SYSTEMS).ids == ("7#0", "7#1", "30#0", "30#1")
     assert load(SYSTEMS, system="two").ids == ("7", "30")
+    assert load_systems(
+        [*SYSTEMS, {"image_id": "7", "candidate": "a dog", "system": "one"}], {"7": ["x"]}, on_missing="skip"
+    )["one"].notes == {"skipped_without_references": ["30"], "repeated_candidates": ["7#1"]}
     with pytest.raises(InputError, match="there are no candidates of system 'three'; it has system one, system two"):
         load(SYSTEMS, system="three")
 

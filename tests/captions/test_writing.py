@@ -51,7 +51,7 @@ def test_rows_come_back_as_they_were(to: str, ending: str, captions: CaptionSet)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"x{ending}"
         written = save(captions, path, to=to)
-        assert (written.files, written.dropped) == ({str(path): "rows"}, {})
+        assert (written.files, written.dropped) == ({str(path): ("rows", len(captions))}, {})
         assert list(load(path, format=to)) == list(captions)
 
 
@@ -68,7 +68,10 @@ def test_pairs_come_back_as_they_were(to: str, ending: str, captions: CaptionSet
     with tempfile.TemporaryDirectory() as folder:
         path, other = Path(folder) / f"x{ending}", Path(folder) / f"y{ending}"
         written = save(captions, path, to=to, references=other)
-        assert written.files == {str(path): "candidates", str(other): "references"}
+        assert written.files == {
+            str(path): ("candidates", len(captions)),
+            str(other): ("images' references", len(captions)),
+        }
         again = load(path, other, format=to, references_format=to)
         assert [(c.image_id, c.candidate, c.references) for c in again] == [
             (c.image_id, c.candidate, c.references) for c in captions

@@ -8,14 +8,16 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from capmeter.captions.formats import open_reading
-from capmeter.captions.joining import How, OnMissing, Source, Sources, final_ids, joined
+from capmeter.captions.joining import How, Joined, OnMissing, Source, Sources, joined
 from capmeter.captions.matching import ReferenceTable
 from capmeter.captions.model import CaptionSet
+from capmeter.captions.rows import Row
 
 
 def load(
@@ -59,33 +61,40 @@ def load_systems(
     The sets share their analyses. Captions of no named system are called by the file's name.
     """
     how = How(format=format, references_format=references_format, on_missing=on_missing, split=split)
-    found = joined(Sources(candidates, references, how))
-    whole = CaptionSet.from_captions(found.captions, notes=found.notes)
-    places: dict[str, list[int]] = {}
-    for place, system in enumerate(whole.systems):
-        places.setdefault(system or _name_of(candidates), []).append(place)
-    if len(places) == 1:
-        return dict.fromkeys(places, whole)
-    return {
-        system: _renamed(
-            whole.select(np.array(chosen)), final_ids([found.rows[place] for place in chosen]), found.notes
-        )
-        for system, chosen in places.items()
-    }
+    sources = Sources(candidates, references, how)
+    rows: dict[str, list[Row]] = {}
+    for row in sources.rows():
+        rows.setdefault(row.system or _name_of(candidates), []).append(row)
+    found = {system: joined(sources, own) for system, own in rows.items()}
+    if len(found) == 1:
+        return {system: CaptionSet.from_captions(own.captions, notes=own.notes) for system, own in found.items()}
+    everything = [caption for own in found.values() for caption in own.captions]
+    whole = CaptionSet.from_captions(replace(caption, id=str(place)) for place, caption in enumerate(everything))
+    systems: dict[str, CaptionSet] = {}
+    start = 0
+    for system, own in found.items():
+        stop = start + len(own.captions)
+        systems[system] = _renamed(whole.select(np.arange(start, stop)), own)
+        start = stop
+    return systems
 
 
 def load_references(
     references: Source, *, format: str | None = None, split: str | None = None
 ) -> dict[str, tuple[str, ...]]:
-    """Reads references alone: each image's, by its id."""
+    """Reads references alone: those of each image, by image id.
+
+    >>> load_references({"7": ["a dog", "a puppy"]})
+    {'7': ('a dog', 'a puppy')}
+    """
     reading = open_reading(references, format, side="references")
     return ReferenceTable.collect(reading.rows("references"), reading.name, split).references
 
 
-def _renamed(part: CaptionSet, ids: list[str], notes: dict[str, list[str]]) -> CaptionSet:
-    """The part of one system: its ids need not tell it from other systems."""
+def _renamed(part: CaptionSet, own: Joined) -> CaptionSet:
+    """The part of one system under its own ids, which need not tell it from other systems."""
     return CaptionSet(
-        ids=tuple(ids),
+        ids=tuple(caption.id for caption in own.captions),
         image_ids=part.image_ids,
         pool=part.pool,
         candidates=part.candidates,
@@ -93,7 +102,7 @@ def _renamed(part: CaptionSet, ids: list[str], notes: dict[str, list[str]]) -> C
         images=part.images,
         systems=part.systems,
         humans=part.humans,
-        notes=notes,
+        notes=own.notes,
     )
 
 

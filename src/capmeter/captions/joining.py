@@ -152,9 +152,9 @@ class Joined:
     notes: dict[str, list[str]]
 
 
-def joined(sources: Sources) -> Joined:
-    """All candidates with their references, whole in memory."""
-    rows = list(sources.rows())
+def joined(sources: Sources, rows: Sequence[Row] | None = None) -> Joined:
+    """These candidates (None: all) with their references, whole in memory."""
+    rows = list(sources.rows()) if rows is None else rows
     images = Counter(row.image_id for row in rows)
     refuse_paths([row.candidate or "" for row in rows], sources.reading.name, "candidates")
     refuse_paths([text for row in rows[:1000] for text in row.references or ()], sources.reading.name, "references")

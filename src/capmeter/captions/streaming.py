@@ -162,15 +162,14 @@ class CaptionStream:
         single = np.setdiff1d(np.asarray(bare, np.int64), shared)
         twice = _twice(np.concatenate([np.asarray(explicit, np.int64), single]))
         if len(twice) or (marked and len(shared)):
-            self._refuse_twice(whole, twice)
+            self._refuse_twice(whole)
         missing.refuse(sources, unused)
         return whole
 
-    def _refuse_twice(self, whole: _Whole, twice: Hashes) -> None:
+    def _refuse_twice(self, whole: _Whole) -> None:
         """Finds the id that stands twice, if there is one: equal hashes alone are no proof."""
-        if not len(twice):
-            twice = _twice(_hashes([id for _, id in self._named(whole)]))
-        suspects = set(twice.tolist())
+        hashes = array("q", (hash(id) for _, id in self._named(whole)))
+        suspects = set(_twice(np.asarray(hashes, np.int64)).tolist())
         first: dict[str, Row] = {}
         for row, id in self._named(whole):
             if hash(id) in suspects:

@@ -43,13 +43,13 @@ TARGETS = (*ROWS, *dict.fromkeys([*CANDIDATES, *REFERENCES]))
 class Written:
     """What a conversion read and wrote.
 
-    `files` says what each file holds; `dropped` counts the rows whose field did not fit; `ignored` names the source's
-    fields that capmeter does not know.
+    `files` says what each file holds, and of how many captions or images; `dropped` counts the rows whose field did not
+    fit; `ignored` names the source's fields that capmeter does not know.
     """
 
     source_format: str
     side: Side
-    files: dict[str, str] = field(default_factory=dict)
+    files: dict[str, tuple[str, int]] = field(default_factory=dict)
     dropped: dict[str, int] = field(default_factory=dict)
     ignored: list[str] = field(default_factory=list)
 
@@ -150,11 +150,12 @@ def _write(
     with ExitStack() as open_files:
         for target, what, write, fields in _parts(present, path, to, references_path):
             entries: Iterable[Row] = rows
-            if what == "references" and to in REFERENCES:
+            if what == "images' references":
                 entries = list(ReferenceTable.collect(rows, "the source").rows())
             write(entries, open_files.enter_context(atomic_writer(target)))
             held.update(fields)
-            written.files[str(target)] = what
+            number = len(entries) if isinstance(entries, list) else present["image_id"]
+            written.files[str(target)] = (what, number)
     written.dropped = {name: count for name, count in present.items() if name not in held}
     return written
 
@@ -171,9 +172,9 @@ def _parts(
         if references_path is not None and present["references"]:
             if Path(references_path) == Path(path):
                 raise InputError(f"candidates and references cannot both be written to {path}")
-            yield references_path, "references", *REFERENCES[to]
+            yield references_path, "images' references", *REFERENCES[to]
     elif present["references"]:
-        yield path, "references", *REFERENCES[to]
+        yield path, "images' references", *REFERENCES[to]
     else:
         raise InputError(f"the format {to} holds references, and the source has none; name them with references=")
 

@@ -21,6 +21,8 @@ from capmeter.errors import AssetError, CapmeterError, MissingBackend
 COMMANDS = {
     "score": "capmeter.cli.score",
     "list": "capmeter.cli.list",
+    "validate": "capmeter.cli.validate",
+    "convert": "capmeter.cli.convert",
     "doctor": "capmeter.cli.doctor",
 }
 

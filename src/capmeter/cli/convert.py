@@ -1,0 +1,64 @@
+"""`capmeter convert`: captions from one format to another."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import typer
+
+from capmeter.captions.rows import Side
+from capmeter.captions.writing import TARGETS
+from capmeter.captions.writing import convert as convert_captions
+from capmeter.cli.main import say
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+
+
+@app.command()
+def convert(
+    source: str = typer.Argument(..., help="The captions to convert, in any format.", metavar="IN"),
+    target: str = typer.Argument(..., help="The file to write; a name that ends in .gz is gzipped.", metavar="OUT"),
+    to: str = typer.Option(..., "--to", "-t", help=f"The format to write: {', '.join(TARGETS)}."),
+    references: str | None = typer.Option(None, "--references", "-r", help="The references of IN, if they lie apart."),
+    references_out: str | None = typer.Option(
+        None, help="Where to write the references, for formats that keep them apart (coco, pycocoevalcap, clipscore)."
+    ),
+    system: str | None = typer.Option(None, help="Of several systems in IN, take this one alone."),
+    split: str | None = typer.Option(None, help="Take the images of this split alone."),
+    side: str | None = typer.Option(None, help="Read IN for candidates or for references (else its form tells)."),
+    input_format: str | None = typer.Option(None, help="The format of IN, if it should not be recognised."),
+    references_format: str | None = typer.Option(None, help="The references' format, likewise."),
+) -> None:
+    """Turn captions of one format into another, saying what the new format cannot hold.
+
+    **Examples**
+
+    `capmeter convert results.json rows.jsonl --to jsonl --references captions_val2014.json`
+
+    `capmeter convert dataset_coco.json test.json --to coco --split test`
+
+    `capmeter convert rows.parquet results.json --to coco --references-out captions.json --system blip2`
+    """
+    if to not in TARGETS:
+        raise typer.BadParameter(f"{to!r} is not one of {', '.join(TARGETS)}", param_hint="--to")
+    if side not in (None, "candidates", "references"):
+        raise typer.BadParameter(f"{side!r} is not candidates or references", param_hint="--side")
+    written = convert_captions(
+        source,
+        target,
+        to=to,
+        references=references,
+        references_path=references_out,
+        format=input_format,
+        references_format=references_format,
+        system=system,
+        split=split,
+        side=cast("Side | None", side),
+    )
+    say(f"note: read {source} as {written.source_format} ({written.side})")
+    for path, (what, count) in written.files.items():
+        typer.echo(f"{path}: {count:,} {what}")
+    for field, count in written.dropped.items():
+        say(f"note: {to} cannot hold {field}: dropped from {count:,} rows")
+    if written.ignored:
+        say(f"note: fields that capmeter does not know were dropped: {', '.join(written.ignored)}")

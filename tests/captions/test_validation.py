@@ -1,0 +1,132 @@
+"""What `examine` finds in good, doubtful and bad captions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capmeter.captions.validation import examine
+
+SUBJECTS = ["dog", "cat", "girl", "boy", "bus", "train", "horse", "bird", "man", "woman", "chef", "clown"]
+PLACES = ["beach", "street", "kitchen", "park", "river", "forest", "stage", "roof", "field", "boat", "bridge", "yard"]
+CANDIDATES = {str(k): f"a {SUBJECTS[k % 7]} in the {PLACES[k % 11]}" for k in range(24)}
+REFERENCES = {
+    key: [f"the {text.split()[1]} stays {text[text.index(' in ') + 1 :]}", "somewhere"]
+    for key, text in CANDIDATES.items()
+}
+
+
+def test_good_captions() -> None:
+    findings = examine(CANDIDATES, REFERENCES)
+    assert findings.ok
+    assert findings.warnings == []
+    assert findings.facts == {
+        "format": "clipscore",
+        "references format": "pycocoevalcap",
+        "holds": "candidates and references",
+        "captions": 24,
+        "images": 24,
+        "references": 48,
+        "references per caption": {"min": 2, "median": 2, "max": 2},
+        "distinct candidates": len(set(CANDIDATES.values())),
+        "empty candidates": 0,
+        "words per candidate": 5.0,
+        "words per reference": 3.5,
+        "length ratio": 1.429,
+        "candidate words that references know": round((7 + 11 + 2) / (7 + 11 + 3), 3),
+        "words found in own references": 0.8,
+        "words found in another image's references": pytest.approx(0.45, abs=0.1),
+    }
+
+
+def test_references_of_other_images_are_noticed() -> None:
+    keys = list(REFERENCES)
+    shifted = {key: REFERENCES[keys[(place + 5) % len(keys)]] for place, key in enumerate(keys)}
+    (warning,) = examine(CANDIDATES, shifted).warnings
+    assert "do the references belong to these images?" in warning
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"3": "", "4": " "}, "2 candidates are empty and will get the lowest score: 3, 4"),
+        (
+            {"3": "a bird <eos>"},
+            "special tokens such as <eos>, which would be scored as words: in 1 of the candidates (3)",
+        ),
+        ({"3": "[CLS] a bird"}, "special tokens"),
+        ({"3": "a\0bird"}, "control or replacement characters: in 1 of the candidates (3)"),
+        ({"3": "a bird " * 200}, "texts longer than 1,000 characters: in 1 of the candidates (3)"),
+        ({str(k): "a dog" for k in range(6)}, '6 of 24 candidates are the same: "a dog"'),
+    ],
+)
+def test_doubtful_candidates(change: dict[str, str], expected: str) -> None:
+    findings = examine({**CANDIDATES, **change}, REFERENCES)
+    assert findings.ok
+    assert any(expected in warning for warning in findings.warnings), findings.warnings
+
+
+def test_repeated_candidates_and_unused_references() -> None:
+    findings = examine({"7": ["a", "a"], "8": ["b"]}, {"7": ["a", "c"], "8": ["c"], "9": ["d"]})
+    assert findings.ok
+    assert findings.warnings == [
+        "1 images have references but no candidate: 9",
+        "1 candidates repeat an earlier one of the same image (from a padded data loader?): 7#1",
+    ]
+
+
+def test_candidates_without_references_are_a_problem() -> None:
+    findings = examine({"7": "a", "8": "b"}, {"7": ["a"]})
+    assert findings.problems == ["1 of 2 candidates have no references: 8"]
+    assert not findings.ok
+
+
+def test_candidates_alone() -> None:
+    findings = examine(CANDIDATES)
+    assert findings.ok
+    assert findings.facts["references"] == "none; name their file with --references"
+
+
+def test_references_alone() -> None:
+    rows: list[dict[str, Any]] = [
+        {"image_id": "7", "references": ["a", " "], "split": "train"},
+        {"image_id": "8", "references": [], "split": "test", "licence": 3},
+    ]
+    findings = examine(rows)
+    assert findings.facts == {
+        "format": "json",
+        "holds": "references",
+        "images": 2,
+        "splits": {"train": 1, "test": 1},
+        "references": 2,
+        "references per caption": {"min": 0, "median": 1.0, "max": 2},
+        "fields not used": ["licence"],
+    }
+    assert findings.warnings == ["1 images have no reference: 8", "1 images have an empty reference: 7"]
+    assert examine(rows, split="train").facts["images"] == 1
+
+
+def test_images_matched_by_another_name() -> None:
+    findings = examine({"7.jpg": "a"}, {"7": ["a"]})
+    assert findings.facts["images matched by"] == "file name without its ending"
+
+
+def test_a_mistake_is_a_problem(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"1": 3}))
+    assert examine(path).problems == [f"{path}, key '1': the value is the number 3, expected a list of captions"]
+    assert "there is no such file" in examine(tmp_path / "none").problems[0]
+    assert "swapped" in examine({"annotations": [{"image_id": 1, "caption": "a"}]}, {"1": ["a"]}).problems[0]
+
+
+def test_real_files(shared: Path) -> None:
+    findings = examine(shared / "data" / "coco_val2014_mrnn.jsonl.gz")
+    assert (findings.ok, findings.warnings) == (True, [])
+    assert findings.facts["captions"] == 1000
+    assert (
+        findings.facts["words found in own references"]
+        > 1.5 * findings.facts["words found in another image's references"]
+    )
