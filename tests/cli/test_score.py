@@ -186,6 +186,15 @@ def test_doctor_gives_the_command_for_what_is_missing(run, monkeypatch: pytest.M
     assert data["numpy"]["state"] == "ready"
 
 
+def test_a_saved_idf_frees_scores_from_the_run(run, folder: Path) -> None:
+    assert run("idf", "references.json", "-o", "idf.npz").code == 0
+    whole = json.loads(run("score", "good.json", "-r", "references.json", "-m", "cider-d", "-f", "json").out)
+    name = "cider-d(idf=idf.npz)"
+    saved = json.loads(run("score", "good.json", "-r", "references.json", "-m", name, "-f", "json").out)
+    assert saved["metrics"][name]["score"] == whole["metrics"]["cider-d"]["score"]
+    assert "idf:idf.npz/2 documents/" in saved["metrics"][name]["signature"]
+
+
 def test_version_and_help(run) -> None:
     import capmeter
 

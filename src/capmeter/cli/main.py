@@ -23,6 +23,7 @@ COMMANDS = {
     "list": "capmeter.cli.list",
     "validate": "capmeter.cli.validate",
     "convert": "capmeter.cli.convert",
+    "idf": "capmeter.cli.idf",
     "doctor": "capmeter.cli.doctor",
 }
 

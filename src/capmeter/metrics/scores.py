@@ -148,6 +148,12 @@ class Results(Mapping[str, Scores]):
                 drawn[name].append(scores.drawn(weights, clusters))
         return {name: percentile(np.concatenate(values), level) for name, values in drawn.items()}
 
+    def to_columns(self, system: str | None = None) -> dict[str, Any]:
+        """One row per caption, as columns that any data frame takes: `pandas.DataFrame(results.to_columns())`."""
+        names = {} if system is None else {"system": [system] * len(self.ids.names)}
+        scores = {name: each.items.array for name, each in self._scores.items()}
+        return {"id": list(self.ids.names), "image_id": list(self.ids.images), **names, **scores}
+
     def to_dict(self) -> dict[str, Any]:
         """The results as `--output` writes them."""
         return {

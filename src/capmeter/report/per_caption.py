@@ -25,7 +25,7 @@ def write_per_caption(systems: Mapping[str, Results], path: Path) -> None:
         import pyarrow
         import pyarrow.parquet
 
-        columns = [_columns(name, results) for name, results in systems.items()]
+        columns = [results.to_columns(name) for name, results in systems.items()]
         table = pyarrow.concat_tables([pyarrow.table(each) for each in columns])
         with atomic_writer(path) as file:
             pyarrow.parquet.write_table(table, file)
@@ -45,15 +45,9 @@ def write_per_caption(systems: Mapping[str, Results], path: Path) -> None:
         text.detach()
 
 
-def _columns(system: str, results: Results) -> dict[str, Any]:
-    ids = results.ids
-    scores = {name: scores.items.array for name, scores in results.items()}
-    return {"id": list(ids.names), "image_id": list(ids.images), "system": [system] * len(ids.names), **scores}
-
-
 def _rows(systems: Mapping[str, Results]) -> Iterator[dict[str, Any]]:
     for system, results in systems.items():
-        columns = _columns(system, results)
+        columns = results.to_columns(system)
         values = [column.tolist() if hasattr(column, "tolist") else column for column in columns.values()]
         for row in zip(*values, strict=True):
             yield dict(zip(columns, row, strict=True))

@@ -1,0 +1,34 @@
+"""`capmeter idf`: the document frequencies of a corpus of references, saved for CIDEr."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from capmeter.cli.main import say
+from capmeter.metrics.document_frequencies import from_file
+from capmeter.progress import shown
+
+app = typer.Typer(rich_markup_mode="markdown")
+
+
+@app.command()
+def idf(
+    references: str = typer.Argument(..., help="A file of references, in any format.", metavar="FILE"),
+    output: Path = typer.Option(..., "--output", "-o", help="Where to save the table (.npz)."),
+    n: int = typer.Option(4, help="n-grams up to this order.", min=1, max=8),
+    tokenizer: str = typer.Option("ptb", help="ptb, or whitespace for text that is tokenised already."),
+) -> None:
+    """Save the document frequencies of a reference corpus, so that CIDEr's idf does not depend on the run.
+
+    **Example**
+
+    `capmeter idf captions_train2014.json --output coco-train.npz`
+
+    `capmeter score results.json -r captions_val2014.json -m 'cider-d(idf=coco-train.npz)'`
+    """
+    with shown():
+        table = from_file(references, n, tokenizer)
+    table.save(output)
+    say(f"{output}: {len(table.hashes):,} n-grams of {table.documents:,} documents; use it as cider-d(idf={output})")
