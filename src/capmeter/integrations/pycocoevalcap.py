@@ -1,0 +1,213 @@
+"""The face of pycocoevalcap 1.2 on capmeter: change the import line, keep the rest.
+
+    from capmeter.integrations.pycocoevalcap import COCOEvalCap      # was: from pycocoevalcap.eval import COCOEvalCap
+    from capmeter.integrations.pycocoevalcap import Bleu             # was: from pycocoevalcap.bleu.bleu import Bleu
+
+Same arguments, same shapes, same numbers, no Java. What differs: mistakes are an `InputError` that says where, not an
+assertion; each caption is tokenised on its own (see `capmeter.text.ptb`); counts are not printed; and SPICE, which
+needs Java, is not among the metrics.
+
+The scorers take captions that are already tokenised, words separated by blanks:
+
+>>> gts = {7: ["a dog runs on the grass", "a dog is running"], 9: ["two cats sleep"]}
+>>> res = {7: ["a dog runs"], 9: ["two cats sleep"]}
+>>> score, scores = Rouge().compute_score(gts, res)
+>>> print(f"{score:.4f}", scores.round(4))
+0.8144 [0.6289 1.    ]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.bleu import Bleu as BleuMetric
+from capmeter.metrics.cider import CiderD
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.rouge import RougeL
+from capmeter.metrics.scores import Scores
+from capmeter.text import ptb
+
+Texts = Mapping[Hashable, Sequence[str]]
+Floats = npt.NDArray[np.float64]
+
+
+class PTBTokenizer:
+    """Tokenises `{id: [{"caption": text}, …]}` to `{id: [tokens separated by blanks, …]}`."""
+
+    def tokenize(self, captions_for_image: Mapping[Hashable, Sequence[Mapping[str, Any]]]) -> dict[Hashable, list[str]]:
+        """The captions of each image, lower case, without punctuation, words separated by blanks.
+
+        >>> PTBTokenizer().tokenize({7: [{"caption": "A dog's ball."}]})
+        {7: ["a dog 's ball"]}
+        """
+        return {
+            key: [" ".join(ptb.tokenize(text)) for text in _annotated(key, captions)]
+            for key, captions in captions_for_image.items()
+        }
+
+
+class Bleu:
+    """BLEU-1 … BLEU-n."""
+
+    def __init__(self, n: int = 4) -> None:
+        self._metric = BleuMetric(n=n, tokenizer="whitespace")
+
+    def compute_score(self, gts: Texts, res: Texts, verbose: int = 1) -> tuple[list[float], list[list[float]]]:
+        """The corpus score of each order, and for each order the score of each caption."""
+        scores = evaluate(_tokenised(gts, res), [self._metric])[self._metric]
+        orders = [f"bleu-{k}" for k in range(1, self._metric.n + 1)]
+        return [scores.parts[name] for name in orders], [scores.part_items[name].array.tolist() for name in orders]
+
+    def method(self) -> str:
+        """Its name in the standard code."""
+        return "Bleu"
+
+
+class _MeanScorer(ABC):
+    """A scorer of one number for each caption."""
+
+    _metric: RougeL | CiderD
+
+    def compute_score(self, gts: Texts, res: Texts) -> tuple[float, Floats]:
+        """The mean, and the score of each caption in the order of `gts`."""
+        scores = evaluate(_tokenised(gts, res), [self._metric])[self._metric]
+        return np.float64(scores.score), scores.items.array
+
+    @abstractmethod
+    def method(self) -> str:
+        """Its name in the standard code."""
+
+
+class Rouge(_MeanScorer):
+    """ROUGE-L."""
+
+    def __init__(self) -> None:
+        self._metric = RougeL(tokenizer="whitespace")
+        self.beta = self._metric.beta
+
+    def method(self) -> str:
+        """Its name in the standard code."""
+        return "Rouge"
+
+
+class Cider(_MeanScorer):
+    """CIDEr-D, which the standard code calls CIDEr; idf comes from the references of the call."""
+
+    def __init__(self, test: Any = None, refs: Any = None, n: int = 4, sigma: float = 6.0) -> None:
+        self._metric = CiderD(n=n, sigma=sigma, tokenizer="whitespace")
+
+    def method(self) -> str:
+        """Its name in the standard code."""
+        return "CIDEr"
+
+
+class COCOEvalCap:
+    """Scores the captions `cocoRes` of images with the references `coco`.
+
+    Both are pycocotools' `COCO` objects, or anything with `getImgIds()` and `imgToAnns` (image id → list of
+    `{"caption": text}`). To score some images only, set `params["image_id"]` before `evaluate()`.
+    """
+
+    def __init__(self, coco: Any, cocoRes: Any) -> None:  # noqa: N803
+        for name, given in (("coco", coco), ("cocoRes", cocoRes)):
+            if not hasattr(given, "imgToAnns"):
+                raise InputError(
+                    f"{name}: expected an object with imgToAnns such as pycocotools' COCO, got {given!r:.80}"
+                )
+        self.coco, self.cocoRes = coco, cocoRes
+        self.params: dict[str, Any] = {"image_id": coco.getImgIds()}
+        self.evalImgs: list[dict[str, Any]] = []
+        self.eval: dict[str, Any] = {}
+        self.imgToEval: dict[Hashable, dict[str, Any]] = {}
+
+    def evaluate(self) -> None:
+        """Computes Bleu_1 … Bleu_4, ROUGE_L and CIDEr, and prints each; see `eval`, `imgToEval` and `evalImgs`."""
+        images = list(self.params["image_id"])
+        gts = {image: _annotated(image, _of(self.coco, image, "coco")) for image in images}
+        res = {image: _annotated(image, _of(self.cocoRes, image, "cocoRes")) for image in images}
+        captions = _captions(gts, res)
+        bleu, rouge, cider = BleuMetric(), RougeL(), CiderD()
+        results = evaluate(captions, [bleu, rouge, cider])
+        for k in range(1, 5):
+            part = f"bleu-{k}"
+            self._report(f"Bleu_{k}", results[bleu].parts[part], results[bleu].part_items[part].array.tolist(), images)
+        for method, metric in (("ROUGE_L", rouge), ("CIDEr", cider)):
+            scores: Scores = results[metric]
+            self._report(method, np.float64(scores.score), scores.items.array, images)
+        self.setEvalImgs()
+
+    def _report(self, method: str, score: Any, scores: Iterable[Any], images: list[Hashable]) -> None:
+        self.setEval(score, method)
+        self.setImgToEvalImgs(scores, images, method)
+        print(f"{method}: {score:0.3f}")  # as the standard code does
+
+    def setEval(self, score: Any, method: str) -> None:  # noqa: N802
+        """Notes a corpus score."""
+        self.eval[method] = score
+
+    def setImgToEvalImgs(self, scores: Iterable[Any], imgIds: Iterable[Hashable], method: str) -> None:  # noqa: N802, N803
+        """Notes the score of each image."""
+        for image, score in zip(imgIds, scores, strict=False):
+            self.imgToEval.setdefault(image, {"image_id": image})[method] = score
+
+    def setEvalImgs(self) -> None:  # noqa: N802
+        """Collects what was noted of each image."""
+        self.evalImgs = list(self.imgToEval.values())
+
+
+def _of(coco: Any, image: Hashable, name: str) -> Any:
+    try:
+        return coco.imgToAnns[image]
+    except KeyError:
+        raise InputError(
+            f"{name} has no caption of image {image!r}; set params['image_id'] to the images that both have, such as "
+            "cocoRes.getImgIds()"
+        ) from None
+
+
+def _annotated(key: Hashable, captions: Any) -> list[str]:
+    """The texts of `[{"caption": text}, …]`."""
+    if isinstance(captions, str | Mapping) or not isinstance(captions, Sequence):
+        raise InputError(f'image {key!r}: expected a list of {{"caption": text}}, got {captions!r:.80}')
+    for caption in captions:
+        if not isinstance(caption, Mapping) or not isinstance(caption.get("caption"), str):
+            raise InputError(f'image {key!r}: expected {{"caption": text}}, got {caption!r:.80}')
+    return [caption["caption"] for caption in captions]
+
+
+def _tokenised(gts: Any, res: Any) -> CaptionSet:
+    for name, given in (("gts", gts), ("res", res)):
+        if not isinstance(given, Mapping):
+            raise InputError(f"{name}: expected a dict id → list of captions, got {type(given).__name__}")
+        for key, texts in given.items():
+            if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+                raise InputError(f"{name}[{key!r}]: expected a list of tokenised captions (text), got {texts!r:.80}")
+    if gts.keys() != res.keys():
+        alone = [sorted(map(repr, a.keys() - b.keys()))[:5] for a, b in ((gts, res), (res, gts))]
+        raise InputError(
+            f"gts and res must have the same ids; in gts alone: {', '.join(alone[0]) or 'none'}; in res alone: "
+            f"{', '.join(alone[1]) or 'none'} (the first five of each)"
+        )
+    return _captions(gts, res)
+
+
+def _captions(gts: Texts, res: Texts) -> CaptionSet:
+    """The captions in the order of `gts`, with their positions as ids: any key may be an id here."""
+    for key in gts:
+        if len(res[key]) != 1:
+            raise InputError(f"res[{key!r}]: expected a list of exactly one caption, got {len(res[key])}")
+        if not gts[key]:
+            raise InputError(f"gts[{key!r}]: expected at least one reference, got none")
+    if not gts:
+        raise InputError("gts and res are empty; there is no caption to score")
+    return CaptionSet.from_captions(Caption(str(k), str(k), res[key][0], tuple(gts[key])) for k, key in enumerate(gts))
+
+
+__all__ = ["Bleu", "COCOEvalCap", "Cider", "PTBTokenizer", "Rouge"]

@@ -1,0 +1,151 @@
+"""The pycocoevalcap face: same shapes, types and numbers as the standard code."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from official import official
+
+from capmeter.errors import InputError
+from capmeter.integrations.pycocoevalcap import Bleu, Cider, COCOEvalCap, PTBTokenizer, Rouge
+
+GTS = {
+    391895: ["a man rides a red bike down the road", "a man on a bike", "man riding a bicycle"],
+    "dog": ["a dog runs on the grass", "the dog is running"],
+    (1, 2): ["1\u00a01/2 cakes on a plate", "cakes"],
+}
+RES = {391895: ["a man rides a bike"], "dog": ["a dog a dog"], (1, 2): [""]}
+
+
+class Coco:
+    """The part of pycocotools' COCO that the evaluation needs."""
+
+    def __init__(self, captions: dict[Any, list[str]]) -> None:
+        self.imgToAnns: dict[Any, list[dict[str, Any]]] = defaultdict(list)
+        for image, texts in captions.items():
+            self.imgToAnns[image] = [{"image_id": image, "id": k, "caption": text} for k, text in enumerate(texts)]
+
+    def getImgIds(self) -> list[Any]:
+        return list(self.imgToAnns)
+
+
+def standard(name: str) -> Any:
+    module = pytest.importorskip(f"pycocoevalcap.{name.lower()}.{name.lower()}", reason="needs pycocoevalcap")
+    return getattr(module, name)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
+def test_bleu_has_the_shapes_types_and_numbers_of_the_standard_code(n: int) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        theirs = standard("Bleu")(n).compute_score(GTS, RES)
+    mine = Bleu(n).compute_score(GTS, RES)
+    assert Bleu(n).method() == standard("Bleu")(n).method()
+    assert len(mine[0]) == n
+    for a, b in zip(mine, theirs, strict=True):
+        assert type(a) is type(b)
+        assert type(a[0]) is type(b[0])
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+    assert type(mine[1][0][0]) is float
+
+
+@pytest.mark.parametrize(("ours", "name"), [(Rouge, "Rouge"), (Cider, "Cider")])
+def test_mean_scorers_have_the_shapes_types_and_numbers_of_the_standard_code(ours: Any, name: str) -> None:
+    theirs = standard(name)().compute_score(GTS, RES)
+    mine = ours().compute_score(GTS, RES)
+    assert ours().method() == standard(name)().method()
+    for a, b in zip(mine, theirs, strict=True):
+        assert type(a) is type(b)
+        np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+def test_cider_parameters_are_used() -> None:
+    mine = Cider(sigma=1.0).compute_score(GTS, RES)
+    np.testing.assert_allclose(mine[1], standard("Cider")(sigma=1.0).compute_score(GTS, RES)[1], atol=1e-12)
+    assert mine[0] != Cider().compute_score(GTS, RES)[0]
+
+
+@pytest.mark.parametrize("name", ["karp1000_s0", "karp1000_s1"])
+def test_real_captions(shared: Path, name: str) -> None:
+    table = official(shared, name)
+    gts = {k: list(caption.references) for k, caption in enumerate(table.captions)}
+    res = {k: [caption.candidate] for k, caption in enumerate(table.captions)}
+    for scorer, key, items in ((Rouge(), "rouge", "rouge_l"), (Cider(), "cider", "ciderD")):
+        score, scores = scorer.compute_score(gts, res)
+        assert score == pytest.approx(table.corpus[key], abs=1e-12)
+        assert np.abs(scores - table.items[items]).max() < 1e-12
+    corpus, scores = Bleu(4).compute_score(gts, res)
+    np.testing.assert_allclose(corpus, table.corpus["bleu"], rtol=0, atol=1e-12)
+    assert np.shape(scores) == (4, 1000)
+
+
+def test_tokenizer_gives_lines_in_order() -> None:
+    captions = {3: [{"caption": "A dog."}, {"caption": "Dogs (two)"}], "b": [{"caption": ""}]}
+    assert PTBTokenizer().tokenize(captions) == {3: ["a dog", "dogs -lrb- two -rrb-"], "b": [""]}
+
+
+def test_evaluation_of_coco_objects(capsys: pytest.CaptureFixture[str]) -> None:
+    references = {7: ["A dog runs on the grass.", "The dog is running."], 9: ["Two cats sleep.", "cats, asleep"]}
+    evaluation = COCOEvalCap(Coco(references), Coco({9: ["Two cats!"], 7: ["A dog runs."]}))
+    assert evaluation.params == {"image_id": [7, 9]}
+    evaluation.evaluate()
+    methods = ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr"]
+    assert list(evaluation.eval) == methods
+    assert capsys.readouterr().out.split() == [w for m in methods for w in (f"{m}:", f"{evaluation.eval[m]:0.3f}")]
+    assert list(evaluation.imgToEval) == [7, 9]
+    assert evaluation.evalImgs[0] == evaluation.imgToEval[7]
+    assert list(evaluation.imgToEval[9]) == ["image_id", *methods]
+    gts = {7: ["a dog runs on the grass", "the dog is running"], 9: ["two cats sleep", "cats asleep"]}
+    res = {7: ["a dog runs"], 9: ["two cats"]}
+    assert [each["CIDEr"] for each in evaluation.evalImgs] == Cider().compute_score(gts, res)[1].tolist()
+    assert evaluation.eval["Bleu_2"] == Bleu(4).compute_score(gts, res)[0][1]
+
+
+def test_evaluation_of_some_images() -> None:
+    references = Coco({7: ["a dog runs"], 9: ["two cats sleep"], 11: ["a red ball"]})
+    results = Coco({9: ["two cats"], 11: ["ball"]})
+    evaluation = COCOEvalCap(references, results)
+    with pytest.raises(InputError, match=r"res\[7\].*got 0"):
+        evaluation.evaluate()
+    evaluation.params["image_id"] = [9, 11]
+    results.imgToAnns.default_factory = None
+    with contextlib.redirect_stdout(io.StringIO()):
+        evaluation.evaluate()
+    assert [each["image_id"] for each in evaluation.evalImgs] == [9, 11]
+
+
+BAD = [
+    ({1: ["a"]}, {2: ["a"]}, "in gts alone: 1; in res alone: 2"),
+    ({1: ["a"]}, {1: ["a", "b"]}, "exactly one caption, got 2"),
+    ({1: ["a"]}, {1: "a"}, r"res\[1\]: expected a list"),
+    ({1: "a dog"}, {1: ["a"]}, r"gts\[1\]: expected a list"),
+    ({1: [None]}, {1: ["a"]}, r"gts\[1\]: expected a list"),
+    ({1: []}, {1: ["a"]}, "at least one reference"),
+    (["a"], {1: ["a"]}, "expected a dict"),
+    ({}, {}, "empty"),
+]
+
+
+@pytest.mark.parametrize(("gts", "res", "sentence"), BAD)
+@pytest.mark.parametrize("scorer", [Bleu(4), Rouge(), Cider()])
+def test_mistakes_get_a_sentence(scorer: Any, gts: Any, res: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        scorer.compute_score(gts, res)
+
+
+def test_mistakes_in_coco_objects() -> None:
+    with pytest.raises(InputError, match="imgToAnns"):
+        COCOEvalCap({}, Coco({}))
+    results = Coco({1: ["a"]})
+    results.imgToAnns.default_factory = None
+    with pytest.raises(InputError, match="cocoRes has no caption of image 2"):
+        COCOEvalCap(Coco({1: ["a"], 2: ["b"]}), results).evaluate()
+    with pytest.raises(InputError, match="expected"):
+        PTBTokenizer().tokenize({1: [{"text": "a"}]})
+    with pytest.raises(InputError, match="expected a list"):
+        PTBTokenizer().tokenize({1: "a dog"})
