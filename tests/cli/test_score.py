@@ -128,7 +128,7 @@ def test_streamed_scores_are_the_same(run, folder: Path) -> None:
     rows = [{"image_id": k, "candidate": GOOD[k][0], "references": REFERENCES[k]} for k in GOOD]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     arguments = ("score", "rows.jsonl", "-m", "bleu-4,cider-d,rouge-l", "-f", "csv")
-    assert run(*arguments).out.replace("rows", "") == run(*arguments, "--stream").out.replace("rows.jsonl", "")
+    assert run(*arguments).out == run(*arguments, "--stream").out.replace("rows.jsonl", "rows")
 
 
 @pytest.mark.parametrize(

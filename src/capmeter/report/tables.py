@@ -58,7 +58,7 @@ def score_table(
 
 def _count(results: Results) -> str:
     captions, images = len(results.ids.names), len(results.ids.clusters)
-    return f"{captions:,} captions of {images:,} images"
+    return f"{captions:,} caption{'s' * (captions != 1)} of {images:,} image{'s' * (images != 1)}"
 
 
 def print_table(table: Table, console: Any) -> None:
@@ -86,7 +86,7 @@ def as_csv(table: Table) -> str:
 
 def scores_as_csv(data: dict[str, Any]) -> str:
     """What `as_json` gave as comma-separated values in full precision: one row per system and metric."""
-    systems = data.get("systems") or {"": data}
+    systems = data.get("systems") or {data["system"]: data}
     rows = [
         [system, metric, scores["score"], scores.get("low", ""), scores.get("high", ""), scores["signature"]]
         for system, results in systems.items()
@@ -116,7 +116,8 @@ def as_json(
         return {"metrics": rows, "notes": systems[system].notes}
 
     if len(systems) == 1:
-        return {"capmeter": capmeter.__version__, **of(next(iter(systems)))}
+        (system,) = systems
+        return {"capmeter": capmeter.__version__, "system": system, **of(system)}
     return {"capmeter": capmeter.__version__, "systems": {system: of(system) for system in systems}}
 
 
