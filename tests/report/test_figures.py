@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from capmeter.errors import InputError, MissingBackend
-from capmeter.report.figures import open_figure, save_figure, save_figures, series_style
+from capmeter.report.figures import house_style, open_figure, save_figure, save_figures, series_style
 
 pytest.importorskip("matplotlib")
 SIGNATURES = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
+@house_style()
 def _drawn():
     figure, axes = open_figure(1, 2)
     for k in range(3):
@@ -57,3 +58,13 @@ def test_without_matplotlib_the_message_says_what_to_install(monkeypatch: pytest
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingBackend, match=r"pip install 'capmeter\[report\]'"):
         open_figure()
+
+
+def test_what_is_drawn_has_the_style_and_leaves_no_setting_behind() -> None:
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    axis = _drawn().axes[0]
+    assert axis.get_title(loc="left") == "two words"
+    assert not axis.spines["top"].get_visible()
+    assert dict(matplotlib.rcParams) == before

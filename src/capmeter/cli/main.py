@@ -24,6 +24,7 @@ COMMANDS = {
     "validate": "capmeter.cli.validate",
     "convert": "capmeter.cli.convert",
     "idf": "capmeter.cli.idf",
+    "robustness": "capmeter.cli.robustness",
     "doctor": "capmeter.cli.doctor",
 }
 

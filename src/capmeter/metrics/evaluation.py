@@ -68,13 +68,18 @@ def _is_stream(captions: Any) -> bool:
     return not isinstance(captions, str | Sequence | Mapping) and hasattr(captions, "__iter__")
 
 
-def evaluate(source: Source, metrics: Sequence[Metric]) -> Results:
-    """The scores of these metrics on this source."""
+def evaluate(source: Source, metrics: Sequence[Metric], *, corpus: Source | None = None) -> Results:
+    """The scores of these metrics on this source.
+
+    What depends on the corpus (document frequencies …) is collected from `corpus`, where that is given, else from the
+    source itself: captions that repeat their references (in a study of what becomes of them) must not weigh double.
+    """
     order = _with_required(metrics)
     rows = min(metric.ROWS for metric in order)
     corpora = {metric: metric.corpus() for metric in order}
-    states = _collect(source, rows, {corpus for corpus in corpora.values() if corpus is not None})
-    state = {metric: None if corpus is None else states[corpus] for metric, corpus in corpora.items()}
+    asked = {each for each in corpora.values() if each is not None}
+    states = _collect(source if corpus is None else corpus, rows, asked)
+    state = {metric: None if each is None else states[each] for metric, each in corpora.items()}
 
     names: list[str] = []
     images: list[str] = []

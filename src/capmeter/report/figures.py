@@ -1,5 +1,13 @@
 """Figures in one house style: opened with `open_figure`, written with `save_figure` as PNG, SVG or PDF.
 
+matplotlib reads its settings while it draws, so a function that draws carries the style as a decorator:
+
+    @house_style()
+    def curve_figure(study: Study) -> Any:
+        figure, axes = open_figure(1, 2)
+        axes[0, 0].plot(study.x, study.y, label="one", **series_style(0))
+        return figure
+
 matplotlib is used without pyplot: no window, no global state, and a saved figure has the same bytes each time.
 """
 
@@ -53,7 +61,7 @@ _METADATA: dict[str, dict[str, Any]] = {"png": {"Software": None}, "svg": {"Date
 
 @contextmanager
 def house_style() -> Iterator[None]:
-    """matplotlib's settings inside the block; what is drawn later keeps them."""
+    """matplotlib's settings inside the block, or in the function that it decorates."""
     try:
         import matplotlib
     except ImportError:

@@ -1,0 +1,86 @@
+"""`capmeter robustness`: human captions made worse on purpose, and which metrics notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from capmeter.captions.io import load, load_references
+from capmeter.cli.main import say
+from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.meta.degradations import BUILTIN
+from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS
+from capmeter.meta.robustness import robustness as study_of
+from capmeter.progress import shown
+from capmeter.report.figures import image_kind, save_figures
+from capmeter.report.robustness import robustness_figure, robustness_table
+from capmeter.report.tables import FORMATS
+
+app = typer.Typer(rich_markup_mode="markdown")
+_WAYS = "; ".join(f"{name}: {way.SUMMARY}" for name, way in BUILTIN.items())
+
+
+@app.command()
+def robustness(
+    references: str = typer.Argument(
+        ...,
+        help="References in any format, two at least of each image: one is degraded, the others judge.",
+        metavar="FILE",
+    ),
+    metrics: str = typer.Option(
+        "bleu-4,rouge-l,cider-d", "--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them."
+    ),
+    degradations: str = typer.Option(
+        ",".join(DEGRADATIONS),
+        "--degradations",
+        help=f"Names, separated by commas, or `all`. {_WAYS}. `other-caption(similarity=…)` takes tf-idf, random, a "
+        "metric's name or an .npz file of image features.",
+    ),
+    candidates: str | None = typer.Option(
+        None, help="Degrade the captions of this file instead, and judge them by all references."
+    ),
+    images: int | None = typer.Option(None, help="Draw this many of the images.", min=2),
+    split: str | None = typer.Option(None, help="Take the references of this split alone."),
+    strengths: str = typer.Option(",".join(f"{k:g}" for k in STRENGTHS), help="The strengths γ, from 0 to 1."),
+    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    output: Path | None = typer.Option(None, "--output", "-o", help="Write the whole study here (JSON)."),
+    plot: list[Path] = typer.Option([], help="Draw the curves here: .png, .svg or .pdf; may be given several times."),
+    draws: int = typer.Option(1000, help="How many bootstrap draws the bands rest on.", min=10),
+    seed: int = typer.Option(0, help="Seed of the captions, of what becomes of them, and of the draws.", min=0),
+) -> None:
+    """Degrade human captions with growing strength, and see which metrics notice.
+
+    A table of the area under each curve (the lower, the more a metric notices), and the curves with `--plot`.
+
+    **Examples**
+
+    `capmeter robustness captions_val2014.json --images 1000 -m bleu-4,rouge-l,cider-d,meteor --plot curves.png`
+
+    `capmeter robustness refs.jsonl --degradations all --format latex`
+
+    `capmeter robustness refs.jsonl --degradations "other-caption(similarity=cider-d),permutation" -o study.json`
+    """
+    if format not in FORMATS:
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    try:
+        points = [float(point) for point in strengths.split(",") if point.strip()]
+    except ValueError:
+        raise typer.BadParameter(
+            f"{strengths!r}: expected numbers, such as 0,0.5,1", param_hint="--strengths"
+        ) from None
+    for path in plot:
+        image_kind(path)
+    with shown():
+        captions = load_references(references, split=split) if candidates is None else load(candidates, references)
+        ways = list(BUILTIN) if degradations.strip() == "all" else degradations
+        study = study_of(captions, metrics, ways, strengths=points, images=images, seed=seed, draws=draws)
+    if output is not None:
+        study.save(output)
+    if plot:
+        save_figures(robustness_figure(study), plot)
+    show(robustness_table(study), study.to_dict(), format)
+    for reason, ids in study.captions.notes.items():
+        say(f"note: {reason.replace('_', ' ')}: {', '.join(ids[:5])}{f' and {len(ids) - 5:,} more' if ids[5:] else ''}")
+    for signature in dict.fromkeys(curve.signature for curve in study):
+        say(f"signature: {signature}")

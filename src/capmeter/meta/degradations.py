@@ -1,0 +1,270 @@
+"""Degradations: captions made worse on purpose, little by little, to see whether a metric notices.
+
+A `Degradation` is an immutable value with a text form that is its name (`other-caption(similarity=tf-idf)`). Its
+`strength` γ in [0, 1] says how much is touched: 0 leaves the caption as it is, 1 is the strongest. What a caption
+becomes depends on the seed, its id and γ alone, never on the order or the number of the captions around it; and what is
+touched at one γ is touched at every larger one.
+
+The first three are Cui et al.'s (2018, Eq. 7–9; their names T_RC, T_WP and T_RW are understood too), repetition,
+removal and substitution are the errors of captioners that Lee et al. (2021, UMIC) train with.
+
+>>> from capmeter.captions.model import Caption, CaptionSet
+>>> captions = CaptionSet.from_captions(
+...     [
+...         Caption("1", "1", "a dog runs on the grass", ("a dog is running",)),
+...         Caption("2", "2", "two cats sleep on a sofa", ("cats on a sofa",)),
+...     ]
+... )
+>>> worse = parse("permutation").fitted(captions, seed=0)
+>>> worse(0, 0.0), worse(0, 1.0)
+('a dog runs on the grass', 'the a grass runs on dog')
+>>> parse("rc").fitted(captions, seed=0)(0, 1.0)
+'two cats sleep on a sofa'
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from typing import ClassVar, Protocol
+
+import numpy as np
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.meta.similarity import Neighbours, Similarity
+from capmeter.metrics.base import value_text
+from capmeter.text import perturbations
+from capmeter.text.perturbations import Vocabulary, Words, is_content
+
+
+class Degrade(Protocol):
+    """The caption at this row of the set that the degradation was fitted to, as it becomes at this strength."""
+
+    def __call__(self, row: int, strength: float) -> str:
+        """The degraded caption."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Degradation(ABC):
+    """The base of all degradations. `NAME`, `SUMMARY`, and `CUI`, the name in Cui et al., where it is theirs."""
+
+    NAME: ClassVar[str]
+    SUMMARY: ClassVar[str]
+    CUI: ClassVar[str | None] = None
+
+    def __str__(self) -> str:
+        """The text form: its name and the parameters that are not at their defaults."""
+        shown = [
+            f"{each.name}={value_text(getattr(self, each.name))}"
+            for each in fields(self)
+            if getattr(self, each.name) != each.default
+        ]
+        return f"{self.NAME}({','.join(shown)})" if shown else self.NAME
+
+    @abstractmethod
+    def fitted(self, captions: CaptionSet, seed: int = 0) -> Degrade:
+        """The function that degrades these captions."""
+
+    def random(self, seed: int, id: str) -> np.random.Generator:
+        """The generator of one caption: the same for every strength, and whatever captions come before it."""
+        digest = hashlib.blake2b(f"{self.NAME}\0{id}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return np.random.default_rng([seed, int.from_bytes(digest, "little")])
+
+
+class WordDegradation(Degradation):
+    """A degradation that touches round(γ n) of a caption's n words, at least one where γ > 0."""
+
+    def fitted(self, captions: CaptionSet, seed: int = 0) -> Degrade:
+        """The function that degrades these captions."""
+        change = self._change(captions)
+        split: dict[int, Words] = {}
+
+        def degrade(row: int, strength: float) -> str:
+            _check(strength)
+            if row not in split:
+                split[row] = Words.of(captions.pool[int(captions.candidates[row])])
+            words = split[row]
+            if strength == 0 or not words.core:
+                return captions.pool[int(captions.candidates[row])]
+            touched = max(1, int(strength * self._touchable(words) + 0.5))
+            return words.sentence(change(words.core, touched, self.random(seed, captions.ids[row])))
+
+        return degrade
+
+    def _touchable(self, words: Words) -> int:
+        return len(words.core)
+
+    @abstractmethod
+    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
+        """The change itself, with what it must know of the set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permutation(WordDegradation):
+    """T_WP: γ of the words change places, every one of them (two at least).
+
+    Cui et al. take any order but the given one; here no touched word stays where it was, so that γ is what it says.
+    """
+
+    NAME = "permutation"
+    SUMMARY = "words change places"
+    CUI = "wp"
+
+    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
+        return perturbations.permuted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replacement(WordDegradation):
+    """T_RW: γ of the words become other words, drawn from those that the set's references use."""
+
+    NAME = "replacement"
+    SUMMARY = "words become random words of the references"
+    CUI = "rw"
+
+    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
+        vocabulary = _vocabulary(captions)
+        return lambda words, touched, random: perturbations.replaced(words, touched, random, vocabulary)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Substitution(WordDegradation):
+    """γ of the content words become other content words that the references have after the same word.
+
+    The caption reads well and says what is not there. Lee et al. substitute 30 % of the words by words of the same part
+    of speech; here the word before takes the place of a tagger.
+    """
+
+    NAME = "substitution"
+    SUMMARY = "content words become wrong ones that fit the sentence"
+
+    def _touchable(self, words: Words) -> int:
+        return sum(map(is_content, words.core))
+
+    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
+        vocabulary = _vocabulary(captions)
+        return lambda words, touched, random: perturbations.substituted(words, touched, random, vocabulary)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repetition(WordDegradation):
+    """γ of the words are said twice."""
+
+    NAME = "repetition"
+    SUMMARY = "words are said twice"
+
+    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
+        return perturbations.repeated
+
+
+@dataclass(frozen=True, kw_only=True)
+class Removal(WordDegradation):
+    """γ of the words are left out; one stays."""
+
+    NAME = "removal"
+    SUMMARY = "words are left out"
+
+    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
+        return perturbations.removed
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherCaption(Degradation):
+    """T_RC: the caption of another image, drawn among the γ of all other images that are most similar to this one.
+
+    A small γ is the hard case: captions of images that look alike. `similarity` says how images are compared: `tf-idf`
+    (the words of their references, rare ones counting more), `random` (any image at every γ > 0), the name of a metric
+    (the other image's caption against this image's references), or a file of image features (.npz with `image_ids` and
+    `features`, compared by cosine); in Python also a function of two lists of image ids that gives a matrix.
+    """
+
+    NAME = "other-caption"
+    SUMMARY = "the caption of one of the most similar images"
+    CUI = "rc"
+
+    similarity: Similarity = "tf-idf"
+
+    def fitted(self, captions: CaptionSet, seed: int = 0) -> Degrade:
+        """The function that degrades these captions."""
+        neighbours = Neighbours.of(captions, self.similarity)
+        chosen = [self.random(seed, id).random(2).tolist() for id in captions.ids]
+
+        def degrade(row: int, strength: float) -> str:
+            _check(strength)
+            if strength == 0:
+                return captions.pool[int(captions.candidates[row])]
+            among, which = chosen[row]
+            rows = neighbours.rows(row, strength, among)
+            return captions.pool[int(captions.candidates[rows[int(which * len(rows))]])]
+
+        return degrade
+
+
+BUILTIN: dict[str, type[Degradation]] = {
+    each.NAME: each for each in (OtherCaption, Permutation, Replacement, Substitution, Repetition, Removal)
+}
+_BY_CUI = {each.CUI: name for name, each in BUILTIN.items() if each.CUI}
+
+
+def parse(text: str | Degradation) -> Degradation:
+    """The degradation of this text form: `removal`, `other-caption(similarity=cider-d)`, `rc`, `T_WP`."""
+    if isinstance(text, Degradation):
+        return text
+    name, bracket, inside = text.strip().partition("(")
+    name = name.strip().lower().removeprefix("t_")
+    name = _BY_CUI.get(name, name)
+    if name not in BUILTIN:
+        near = difflib.get_close_matches(name, BUILTIN, n=2)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(BUILTIN)}"
+        raise InputError(f"unknown degradation {text.strip()!r}; {hint}")
+    kind = BUILTIN[name]
+    if not bracket:
+        return kind()
+    key, equals, value = inside.strip().removesuffix(")").partition("=")
+    known = [each.name for each in fields(kind)]
+    if not inside.strip().endswith(")") or not equals or not value.strip() or key.strip() not in known:
+        usable = ", ".join(f"{name}({each}=…)" for each in known) or f"{name}, which has no parameters"
+        raise InputError(f"cannot read the degradation {text.strip()!r}; expected {usable}")
+    return kind(**{key.strip(): value.strip().strip('"')})
+
+
+def parse_list(text: str | Iterable[str | Degradation]) -> list[Degradation]:
+    """Degradations from a comma-separated text or a list; doubles are an error."""
+    parts = _split(text) if isinstance(text, str) else list(text)
+    found = [parse(part) for part in parts]
+    if not found:
+        raise InputError(f"no degradation was named; expected at least one of {', '.join(BUILTIN)}")
+    for k, each in enumerate(found):
+        if each in found[:k]:
+            raise InputError(f"the degradation {each} was named twice; name each once")
+    return found
+
+
+def _split(text: str) -> list[str]:
+    """The text at its commas outside of brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part for part in parts if part.strip()]
+
+
+def _vocabulary(captions: CaptionSet) -> Vocabulary:
+    used = np.unique(captions.references.values).tolist()
+    vocabulary = Vocabulary.of(captions.pool[index] for index in used)
+    if len(vocabulary.words) < 2:
+        raise InputError("the references have no words to replace others by; give captions with references")
+    return vocabulary
+
+
+def _check(strength: float) -> None:
+    if not 0 <= strength <= 1:
+        raise InputError(f"a strength is {strength}, expected a number from 0 (untouched) to 1 (strongest)")

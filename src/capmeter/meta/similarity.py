@@ -1,0 +1,179 @@
+"""How alike the images of a set are: what "a caption of a similar image" means.
+
+Images are compared by the words of their references, by a metric, by features of their pixels that the user has, or by
+a function of the user's. Only one image's similarities are held at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.registry import parse
+from capmeter.text.perturbations import bare, is_content
+from capmeter.text.porter import stem
+
+Floats = npt.NDArray[np.float64]
+Similarity = str | Callable[[Sequence[str], Sequence[str]], Any]
+"""`tf-idf`, `random`, a metric's name, an .npz file of features, or a function of two lists of image ids that gives a
+matrix (a higher number means more alike)."""
+
+_PAIRS = 4_000_000  # a metric is asked at most as many times: 2,000 images
+
+
+class Neighbours:
+    """For each caption, the captions of other images from the most to the least similar."""
+
+    def __init__(
+        self, images: Sequence[str], rows: dict[str, list[int]], own: Sequence[str], likeness: Callable[[int], Floats]
+    ) -> None:
+        self._images, self._rows, self._own, self._likeness = images, rows, own, likeness
+        self._place = {image: place for place, image in enumerate(images)}
+        self._last: tuple[int, npt.NDArray[np.intp]] | None = None
+
+    @classmethod
+    def of(cls, captions: CaptionSet, similarity: Similarity = "tf-idf") -> Neighbours:
+        """The neighbours in this set; ties go by image id."""
+        rows: dict[str, list[int]] = {}
+        for row in sorted(range(len(captions)), key=lambda row: captions.ids[row]):
+            rows.setdefault(captions.image_ids[row], []).append(row)
+        images = sorted(rows)
+        if len(images) < 2:
+            raise InputError(f"captions of other images need at least two images, but the set has {len(images)}")
+        return cls(images, rows, captions.image_ids, _likeness(captions, images, rows, similarity))
+
+    def rows(self, row: int, share: float, drawn: float) -> list[int]:
+        """The captions of one other image, drawn among the given share of those most similar to this caption's.
+
+        `drawn` in [0, 1) chooses; at least the nearest image is always among them.
+        """
+        place = self._place[self._own[row]]
+        if self._last is None or self._last[0] != place:
+            likeness = np.asarray(self._likeness(place), float).copy()
+            likeness[place] = -np.inf
+            self._last = place, np.argsort(-likeness, kind="stable")[:-1]
+        nearest = self._last[1]
+        among = max(1, int(share * len(nearest) + 0.5))
+        return self._rows[self._images[int(nearest[int(drawn * among)])]]
+
+
+def _likeness(
+    captions: CaptionSet, images: list[str], rows: dict[str, list[int]], similarity: Similarity
+) -> Callable[[int], Floats]:
+    if not isinstance(similarity, str):
+        named = similarity
+        return lambda place: _checked(named([images[place]], images), (1, len(images)), "the similarity function")[0]
+    if similarity == "random":
+        return _random(images)
+    if similarity == "tf-idf":
+        return _cosine(_words(captions, images, rows))
+    if similarity.endswith(".npz"):
+        return _cosine(_features(similarity, images))
+    return _by_metric(captions, images, rows, similarity)
+
+
+def _random(images: list[str]) -> Callable[[int], Floats]:
+    """Every image's own order of the others, the same at each call."""
+    return lambda place: np.random.default_rng(list(images[place].encode("utf-8", "surrogatepass"))).random(len(images))
+
+
+def _words(captions: CaptionSet, images: list[str], rows: dict[str, list[int]]) -> Any:
+    """Per image the stems of its references' content words, weighted by how rare they are among images: [n, stems]."""
+    from scipy.sparse import csr_array, diags_array
+
+    known: dict[str, int] = {}
+    counts: list[int] = []
+    columns: list[int] = []
+    offsets = [0]
+    for image in images:
+        references = {index for row in rows[image] for index in captions.references[row].tolist()}
+        words = (word for index in sorted(references) for word in captions.pool[index].split())
+        found = Counter(stem(bare(word)) for word in words if is_content(word))
+        columns.extend(known.setdefault(word, len(known)) for word in found)
+        counts.extend(found.values())
+        offsets.append(len(columns))
+    parts = np.array(counts, np.float64), np.array(columns, np.int32), np.array(offsets, np.int32)
+    table: Any = csr_array(parts, (len(images), len(known)))
+    images_with = np.bincount(table.indices, minlength=len(known))
+    return table @ diags_array(np.log(len(images) / images_with))
+
+
+def _features(path: str, images: list[str]) -> Floats:
+    """Features from an .npz file, in the order of the images."""
+    expected = f"{path}: expected an .npz file with `image_ids` [n] and `features` [n, d]"
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            ids, features = [str(each) for each in file["image_ids"].tolist()], np.asarray(file["features"], float)
+    except (OSError, ValueError, KeyError, AttributeError) as problem:
+        raise InputError(f"{expected} ({problem})") from problem
+    if features.ndim != 2 or len(features) != len(ids):
+        raise InputError(f"{expected}, but got {len(ids)} ids and features of shape {features.shape}")
+    place = {id: k for k, id in enumerate(ids)}
+    missing = [image for image in images if image not in place]
+    if missing:
+        raise InputError(f"{path}: {len(missing)} images have no features; the first: {', '.join(missing[:5])}")
+    return features[[place[image] for image in images]]
+
+
+def _cosine(table: Any) -> Callable[[int], Floats]:
+    """Rows of the cosine matrix of a dense or sparse table; a row of zeros is like nothing."""
+    norms = np.sqrt(np.asarray((table * table).sum(axis=1), float)).ravel()
+    norms[norms == 0] = 1.0
+    if isinstance(table, np.ndarray):
+        return lambda place: table @ table[place] / (norms * norms[place])
+    columns = table.T.tocsc()
+
+    def row(place: int) -> Floats:
+        one = table[[place]]
+        return cast(Floats, (one @ columns).toarray().ravel() / (norms * norms[place]))
+
+    return row
+
+
+def _by_metric(
+    captions: CaptionSet, images: list[str], rows: dict[str, list[int]], name: str
+) -> Callable[[int], Floats]:
+    """The metric's scores of each other image's first caption against this image's references."""
+    metric = parse(name)
+    if len(images) ** 2 > _PAIRS:
+        raise InputError(
+            f"the similarity {name} would score {len(images) ** 2:,} pairs of images, which is too many; take at most "
+            f"{int(_PAIRS**0.5):,} images, or the similarity tf-idf"
+        )
+    first = np.array([rows[image][0] for image in images])
+    pairs = evaluate(_Pairs(captions, first), [metric], corpus=captions)[metric]
+    scores = pairs.items.array.reshape(len(images), len(images))
+    return lambda place: scores[place]
+
+
+class _Pairs:
+    """Every caption of some rows against the references of every other, one image's references a part."""
+
+    def __init__(self, captions: CaptionSet, rows: npt.NDArray[np.intp]) -> None:
+        self._captions, self._rows = captions, rows
+
+    def __iter__(self) -> Iterator[CaptionSet]:
+        captions, rows = self._captions, self._rows
+        for row in rows.tolist():
+            yield CaptionSet(
+                ids=[f"{row} {other}" for other in rows.tolist()],
+                image_ids=[captions.image_ids[row]] * len(rows),
+                images=[captions.images[row]] * len(rows),
+                pool=captions.pool,
+                candidates=captions.candidates[rows],
+                references=captions.references.take(np.full(len(rows), row)),
+            )
+
+
+def _checked(matrix: Any, shape: tuple[int, int], what: str) -> Floats:
+    found = np.asarray(matrix, float)
+    if found.shape != shape or not np.isfinite(found).all():
+        raise InputError(f"{what} gave {found.shape}, expected finite numbers of shape {shape}")
+    return found

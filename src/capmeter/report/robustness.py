@@ -1,0 +1,92 @@
+"""Robustness studies as a table and as a figure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from capmeter.meta.robustness import Curve, Robustness
+from capmeter.report.figures import house_style, open_figure, series_style
+from capmeter.report.tables import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_COLUMNS = 3
+_INSIDE = 5  # metrics whose legend finds room inside a panel
+
+
+def robustness_table(study: Robustness) -> Table:
+    """One row per degradation and metric, the metric that notices most first: the smallest area."""
+    half, full = _nearest(study, 0.5), _nearest(study, 1.0)
+    strengths = study[0].strengths
+    rows = [
+        [
+            each.degradation,
+            each.metric,
+            f"{each.area.value:.3f}",
+            f"[{each.area.low:.3f}, {each.area.high:.3f}]",
+            f"{each.normalised.values[half]:.3f}",
+            f"{each.normalised.values[full]:.3f}",
+            f"{100 * each.preferred.values[half]:.1f}",
+            f"{100 * each.preferred.values[full]:.1f}",
+        ]
+        for way in study.degradations
+        for each in _sorted(study, way)
+    ]
+    heads = [
+        "degradation",
+        "metric",
+        "area",
+        f"{100 * study.level:g}% interval",
+        f"score at γ={strengths[half]:g}",
+        f"score at γ={strengths[full]:g}",
+        f"% preferred at γ={strengths[half]:g}",
+        f"% preferred at γ={strengths[full]:g}",
+    ]
+    images = len(set(study.captions.image_ids))
+    return Table(
+        f"{len(study.captions):,} human captions of {images:,} images, degraded with growing strength γ",
+        heads,
+        rows,
+        [False, False, True, True, True, True, True, True],
+        "area: under the curve of the score over γ, the untouched captions' at 1; lower notices more. "
+        "preferred: the untouched caption scores higher than the degraded one.",
+    )
+
+
+@house_style()
+def robustness_figure(study: Robustness) -> Any:
+    """A panel per degradation: each metric's normalised score over γ with its band, the legend sorted by area."""
+    ways = study.degradations
+    columns = min(_COLUMNS, len(ways))
+    rows = -(-len(ways) // columns)
+    figure, axes = open_figure(rows, columns, width=4.0, height=3.5)
+    top = max(float(each.normalised.high.max()) for each in study)
+    bottom = min(0.0, *(float(each.normalised.low.min()) for each in study))
+    styles = {metric: series_style(number) for number, metric in enumerate(study.metrics)}
+    for panel, way in zip(axes.flat, ways, strict=False):
+        for each in _sorted(study, way):
+            style = styles[each.metric]
+            label = f"{each.metric}  {each.area.value:.2f}"
+            panel.plot(each.strengths, each.normalised.values, label=label, **style)
+            panel.fill_between(
+                each.strengths, each.normalised.low, each.normalised.high, color=style["color"], alpha=0.15, linewidth=0
+            )
+        panel.set(title=way, xlabel="strength γ", xlim=(-0.02, 1.02), ylim=(bottom - 0.02, top * 1.03))
+        aside = {} if len(styles) <= _INSIDE else {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        panel.legend(title="area under the curve", title_fontsize=8, handlelength=2.6, **aside)
+    for row in axes:
+        row[0].set_ylabel("score, untouched captions = 1")
+    for panel in axes.flat[len(ways) :]:
+        panel.set_visible(False)
+    return figure
+
+
+def _sorted(study: Robustness, way: str) -> Sequence[Curve]:
+    return sorted((each for each in study if each.degradation == way), key=lambda each: each.area.value)
+
+
+def _nearest(study: Robustness, strength: float) -> int:
+    """The point of the study that is nearest to this strength, and not the untouched one."""
+    strengths = study[0].strengths
+    return 1 + int(abs(strengths[1:] - strength).argmin())

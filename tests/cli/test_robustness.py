@@ -1,0 +1,92 @@
+"""`capmeter robustness` as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REFERENCES = {
+    f"{k}": [f"a {w} dog runs", f"the dog is {w}", f"one {w} dog"] for k, w in enumerate(["red", "blue", "tan"])
+}
+FAST = ["--strengths", "0,0.5,1", "--draws", "50", "-m", "bleu-1,rouge-l"]
+
+
+def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    return subprocess.run(
+        [sys.executable, "-c", "from capmeter.cli.main import main; main()", "robustness", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": source},
+        check=False,
+    )
+
+
+@pytest.fixture
+def references(tmp_path: Path) -> Path:
+    file = tmp_path / "refs.json"
+    file.write_text(json.dumps(REFERENCES))
+    return file
+
+
+def test_a_table_a_study_and_a_plot(references: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    png, svg, study = tmp_path / "c.png", tmp_path / "c.svg", tmp_path / "study.json"
+    done = _run(references, *FAST, "--degradations", "all", "--plot", png, "--plot", svg, "-o", study)
+    assert done.returncode == 0, done.stderr
+    assert "3 human captions of 3 images" in done.stdout
+    assert done.stdout.count("rouge-l") == 6
+    assert "capmeter: signature: bleu-1|" in done.stderr
+    assert png.read_bytes()[:4] == b"\x89PNG"
+    for text in ("substitution", "strength γ", "rouge-l  "):
+        assert text in svg.read_text(encoding="utf-8")
+    assert len(json.loads(study.read_text())["curves"]) == 12
+
+
+def test_json_and_csv_say_the_same(references: Path) -> None:
+    curves = json.loads(_run(references, *FAST, "--format", "json").stdout)["curves"]
+    rows = list(csv.DictReader(io.StringIO(_run(references, *FAST, "--format", "csv").stdout)))
+    areas = {(row["degradation"], row["metric"]): row["area"] for row in rows}
+    assert len(curves) == len(rows) == 6
+    assert areas == {(each["degradation"], each["metric"]): f"{each['area']['value']:.3f}" for each in curves}
+
+
+def test_captions_of_a_system_instead_of_a_reference(references: Path, tmp_path: Path) -> None:
+    candidates = tmp_path / "system.json"
+    candidates.write_text(json.dumps([{"image_id": k, "caption": "a dog runs fast"} for k in REFERENCES]))
+    done = _run(references, *FAST, "--candidates", candidates, "--degradations", "removal", "--format", "json")
+    found = json.loads(done.stdout)
+    assert found["examples"]["removal"][0] == "a dog runs fast"
+
+
+def test_images_that_cannot_take_part_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "refs.json"
+    file.write_text(json.dumps({**REFERENCES, "lonely": ["one dog"]}))
+    done = _run(file, *FAST)
+    assert "note: images with less than two different references: lonely" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--degradations", "shuffle"], 1, "unknown degradation 'shuffle'"),
+        (["--strengths", "0,two"], 2, "expected numbers, such as 0,0.5,1"),
+        (["--strengths", "0,7"], 1, "expected numbers from 0"),
+        (["--format", "yaml"], 2, "is not one of"),
+        (["--plot", "a.gif"], 1, "end the name in .png, .svg or .pdf"),
+        (["-m", "blue-4"], 1, "did you mean bleu-4"),
+        (["--plot", "nowhere/a.png", "--degradations", "removal", *FAST], 1, "there is no folder"),
+    ],
+)
+def test_mistakes_are_sentences(references: Path, arguments: list[str], code: int, message: str) -> None:
+    done = _run(references, *arguments)
+    assert done.returncode == code
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
