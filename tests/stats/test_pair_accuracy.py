@@ -56,7 +56,7 @@ def test_calibration_equals_trying_every_epsilon(seed: int, grouped: bool) -> No
         return right / len(pairs)
 
     best = TieCalibrated(human, metric, groups).best()
-    present = {abs(int(metric[i] - metric[j])) for i, j in pairs}
+    present = {0} | {abs(int(metric[i] - metric[j])) for i, j in pairs}
     assert best.accuracy == pytest.approx(max(accuracy(epsilon) for epsilon in present))
     assert accuracy(best.epsilon) == pytest.approx(best.accuracy)
 

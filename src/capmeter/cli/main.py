@@ -25,6 +25,7 @@ COMMANDS = {
     "convert": "capmeter.cli.convert",
     "idf": "capmeter.cli.idf",
     "robustness": "capmeter.cli.robustness",
+    "meta": "capmeter.cli.meta",
     "doctor": "capmeter.cli.doctor",
 }
 

@@ -139,10 +139,13 @@ class TieCalibrated:
         """The best accuracy and its ε, for one draw."""
         row = draws_of(weights, self._n)[0]
         weight = row[self._first] * row[self._second]
-        right = int((weight * self._alike).sum()) + np.cumsum(weight * self._gain)[self._ends]
-        at, total = int(np.argmax(right)), int(weight.sum())
-        accuracy = float(right[at]) / total if total else 0.0
-        return Calibrated(accuracy, float(self._distance[self._ends[at]]), len(weight), self._sampled)
+        gained = np.cumsum(weight * self._gain)[self._ends]
+        distances = self._distance[self._ends]
+        if distances[0] > 0:  # ε = 0 takes no pair as tied
+            gained, distances = np.r_[0, gained], np.r_[0.0, distances]
+        at, total = int(np.argmax(gained)), int(weight.sum())
+        right = int((weight * self._alike).sum()) + int(gained[at])
+        return Calibrated(right / total if total else 0.0, float(distances[at]), len(weight), self._sampled)
 
     def __call__(self, weights: Numbers | None = None) -> Any:
         """The best accuracy: a float for weights None or [n], float64[draws] for [draws, n], each draw with its own

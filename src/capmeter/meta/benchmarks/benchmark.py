@@ -1,0 +1,153 @@
+"""A benchmark: where judgments come from, what its file looks like, and under which protocols it has been used."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capmeter.errors import InputError, ProtocolError
+from capmeter.meta.benchmarks.rows import Row, read_jsonl, row_ids
+from capmeter.meta.judgments import Judgments, Paired, Points, Rated, pairs, points
+from capmeter.meta.protocol import Protocol, changed, split
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reader:
+    """A layout other than JSON lines, as the benchmark's authors or later users distribute it."""
+
+    what: str
+    accepts: Callable[[Path], bool]
+    read: Callable[[Path], list[Row]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark:
+    """One benchmark. Its file is JSON lines of rows with `keys`, or one of `readers`' layouts.
+
+    `rows` is the number of the whole set; `fits` tells a row of this benchmark from another's with the same keys;
+    `build` makes judgments of the rows; `protocols` come by name, the first is the default.
+    """
+
+    name: str
+    title: str
+    source: str
+    build: Callable[[str, list[Row], Protocol], Judgments]
+    protocols: Mapping[str, Protocol]
+    rows: int | None = None
+    keys: tuple[str, ...] = ("image_id", "candidate", "references", "human")
+    fits: Callable[[Row], bool] = field(default=lambda row: True)
+    looks: str = ""
+    readers: tuple[Reader, ...] = ()
+
+    def protocol(self, text: str | Protocol | None = None) -> Protocol:
+        """A protocol by name, with changes in brackets: `clipscore2021(statistic=tau-b)`; None is the default."""
+        if isinstance(text, Protocol):
+            return text
+        if text is None:
+            return next(iter(self.protocols.values()))
+        name, changes = split(text)
+        if name not in self.protocols:
+            raise ProtocolError(
+                f"{self.name} has no protocol {name!r}; expected one of {', '.join(self.protocols)} "
+                "(change a field in brackets: name(statistic=tau-b))"
+            )
+        return changed(self.protocols[name], changes)
+
+    def load(self, path: str | Path, protocol: str | Protocol | None = None, *, sample: bool = False) -> Judgments:
+        """The judgments of this file under a protocol; `sample` accepts a part of the set, and drops `expect`."""
+        chosen = self.protocol(protocol)
+        if sample:
+            chosen = changed(chosen, "expect=none")
+        rows = self.read(Path(path))
+        # the protocol's own check speaks of judgments; a wrong file is recognised earlier, by its rows
+        if chosen.expect is not None and self.rows is not None and len(rows) != self.rows:
+            raise ProtocolError(
+                f"{path} has {len(rows):,} rows, but {self.name} has {self.rows:,}; is it part of the set, or another? "
+                "To judge by it all the same, drop the check (--sample, or expect=none), and do not compare the "
+                "value with published ones"
+            )
+        return self.build(self.name, rows, chosen)
+
+    def read(self, path: Path) -> list[Row]:
+        """The file's rows, checked to be this benchmark's."""
+        for reader in self.readers:
+            if reader.accepts(path):
+                return reader.read(path)
+        if path.is_dir():
+            known = "; ".join(reader.what for reader in self.readers)
+            raise InputError(
+                f"{path} is a folder; {self.name} is a file of JSON lines{' or ' + known if known else ''}"
+            )
+        rows = read_jsonl(path)
+        for row in rows:
+            missing = [key for key in self.keys if key not in row]
+            if missing or not self.fits(row):
+                self._refuse(row, missing)
+        return rows
+
+    def _refuse(self, row: Row, missing: list[str]) -> None:
+        from capmeter.meta.benchmarks import table
+
+        fitting = [
+            name
+            for name, other in table().items()
+            if other.name != self.name
+            and other.rows
+            and not [key for key in other.keys if key not in row]
+            and other.fits(row)
+        ]
+        hint = f"it looks like {' or '.join(fitting)}" if fitting else "see `capmeter meta --list` for the benchmarks"
+        why = f"it has no {', '.join(missing)}" if missing else f"expected {self.looks}"
+        raise InputError(f"{row.place} is no row of {self.name}: {why}; {hint}")
+
+
+def rated(name: str, rows: list[Row], protocol: Protocol) -> Points:
+    """Points of rows of one rated caption each, in the native form."""
+    by_image = row_ids(rows)
+    return points(name, [_rated(id, row, protocol) for id, row in zip(by_image, rows, strict=True)], protocol)
+
+
+def _rated(id: str, row: Row, protocol: Protocol) -> Rated:
+    own = row.flag("candidate_in_references", False)
+    by_person = row.fields.get("candidate_index") == 0 or str(row.fields.get("system")).lower() == "human"
+    groups = {key: str(value) for key, value in row.fields.items() if isinstance(value, str | int)}
+    references = row.texts("references") if "references" in row else ()
+    ratings = row.numbers(protocol.judgments)
+    image, candidate = row.text("image_id"), row.text("candidate")
+    return Rated(id, image, candidate, references, ratings, own, by_person, groups=groups)
+
+
+def paired(better: Callable[[Row, Protocol], float]) -> Callable[[str, list[Row], Protocol], Judgments]:
+    """Pairs of rows with `candidate_a` and `candidate_b`; `better` is above 0 where a is, below 0 where b is."""
+
+    def build(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
+        made = []
+        for id, row in zip(row_ids(rows), rows, strict=True):
+            side = better(row, protocol)
+            groups = {key: str(value) for key, value in row.fields.items() if isinstance(value, str | int)}
+            a, b = row.text("candidate_a"), row.text("candidate_b")
+            made.append(
+                Paired(
+                    id=id,
+                    image_id=row.text("image_id"),
+                    candidates=(a, b),
+                    references=row.texts("references") if "references" in row else (),
+                    better=(side > 0) - (side < 0),
+                    valid=row.flag("valid", True),
+                    identical=row.flag("identical", a.lower() == b.lower()),
+                    groups=groups,
+                )
+            )
+        return pairs(name, made, protocol)
+
+    return build
+
+
+def named_winner(row: Row, key: str) -> int:
+    """A field that says "a" or "b", as 1 or -1 ("tie" is 0)."""
+    sides = {"a": 1, "b": -1, "tie": 0}
+    value = row.fields.get(key)
+    if value not in sides:
+        raise row.wrong(key, "a, b or tie")
+    return sides[str(value)]

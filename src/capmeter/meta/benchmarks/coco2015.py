@@ -1,0 +1,72 @@
+"""The 2015 COCO captioning challenge: 15 teams, M1 to M5 by people, and the automatic scores of their submissions.
+
+M1: share of captions better than or equal to a person's; M2: share that passes the Turing test; M3 correctness and M4
+detail (1-5); M5: share similar to a person's. The captions themselves are not public, so a metric comes as scores by
+team: those the challenge's table gives for the same submission (names such as `cider-d@c40`), or from a file.
+With a dozen points the interval is wide; an exact or drawn permutation p is printed beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from capmeter.meta.benchmarks.benchmark import Benchmark
+from capmeter.meta.benchmarks.rows import Row
+from capmeter.meta.judgments import Judgments, System, systems
+from capmeter.meta.protocol import Protocol
+
+COLUMNS = {
+    "Bleu_1": "bleu-1",
+    "Bleu_2": "bleu-2",
+    "Bleu_3": "bleu-3",
+    "Bleu_4": "bleu-4",
+    "METEOR": "meteor",
+    "ROUGE_L": "rouge-l",
+    "CIDEr": "cider-d",
+    "SPICE": "spice",
+}
+BASELINES = ("Human", "Random")
+
+
+def _scores(row: Row) -> dict[str, float]:
+    """The automatic scores of the judged submission itself, not of a later one."""
+    scores: dict[str, float] = {}
+    for table in ("c5", "c40"):
+        entries = row.fields.get(table)
+        if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
+            raise row.wrong(table, "a list of automatic scores")
+        for entry in entries:
+            if entry.get("same_submission_date"):
+                scores |= {f"{name}@{table}": float(entry[column]) for column, name in COLUMNS.items()}
+    return scores
+
+
+def _build(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
+    made = []
+    for row in rows:
+        team = row.text("team")
+        made.append(System(team, row.number(protocol.judgments), (), _scores(row), baseline=team in BASELINES))
+    return systems(name, made, protocol)
+
+
+COCO2015 = Benchmark(
+    name="coco2015",
+    title="COCO captioning challenge 2015: 15 teams, M1-M5",
+    source="cocodataset.github.io: leaderboard/cap_*.json",
+    rows=17,
+    keys=("team", "M1", "M2", "c5", "c40"),
+    build=_build,
+    # ten teams and the human baseline, whose automatic scores are of the judged submission; or twelve teams with
+    # scores of their validation captions from a file
+    protocols={
+        f"{name}{suffix}": Protocol(
+            name=f"{name}{suffix}",
+            judgments=judgments,
+            leave_out=left_out,
+            statistic="pearson",
+            expect=expect,
+        )
+        for name, expect, left_out in (("same-submission", 11, ()), ("cui2018", 12, ("baselines",)))
+        for suffix, judgments in (("", "M1"), ("-m2", "M2"), ("-m3", "M3"), ("-m4", "M4"), ("-m5", "M5"))
+    },
+)

@@ -1,0 +1,153 @@
+"""Flickr8k-Expert and Flickr8k-CF (Hodosh, Young and Hockenmaier 2013): captions of other images, rated.
+
+Expert: 5,822 image-caption pairs, three experts each, 1 (unrelated) to 4 (no error). CF: 47,830 pairs, at least three
+yes/no votes each. All candidates are captions that people wrote, mostly for another image.
+
+Layouts besides JSON lines:
+* the folder of the original distribution (Flickr8k_text.zip): ExpertAnnotations.txt or CrowdFlowerAnnotations.txt
+  with Flickr8k.token.txt, as its readme describes them;
+* the json that CLIPScore's flickr8k_example writes (flickr8k.json, crowdflower_flickr8k.json): image → `ground_truth`
+  and `human_judgement` [{caption, rating}]. Own captions are already left out there, and each expert is one entry.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from capmeter.captions.files import read_text, text_lines
+from capmeter.errors import InputError
+from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, rated
+from capmeter.meta.benchmarks.rows import Row
+from capmeter.meta.protocol import Protocol
+
+TOKENS = "Flickr8k.token.txt"
+
+
+def _captions(folder: Path) -> dict[str, str]:
+    """Caption id (image#k) → caption."""
+    captions = {}
+    for number, line in text_lines(folder / TOKENS):
+        id, tab, text = line.rstrip("\n").partition("\t")
+        if not tab:
+            raise InputError(f"{folder / TOKENS}, line {number}: expected an id, a tab and a caption")
+        captions[id] = text
+    return captions
+
+
+def _folder(annotations: str, crowd: bool) -> Reader:
+    def read(folder: Path) -> list[Row]:
+        captions = _captions(folder)
+        images: dict[str, list[str]] = {}
+        for id, text in captions.items():
+            images.setdefault(id.split("#")[0], []).append(text)
+        rows = []
+        for number, line in text_lines(folder / annotations):
+            if not line.strip():
+                continue
+            place = f"{folder / annotations}, line {number}"
+            image, id, *numbers = line.split()
+            if id not in captions or image not in images:
+                raise InputError(f"{place}: {TOKENS} has no caption {id!r} or no image {image!r}")
+            try:
+                values = [float(value) for value in numbers]
+                ratings = [1] * int(values[1]) + [0] * int(values[2]) if crowd else [int(value) for value in values]
+            except (ValueError, IndexError):
+                expected = "share, yes and no votes" if crowd else "three ratings"
+                raise InputError(f"{place}: expected an image, a caption id and {expected}") from None
+            fields: dict[str, Any] = {
+                "image_id": image,
+                "candidate": captions[id],
+                "references": images[image],
+                "human": ratings,
+                "candidate_in_references": id.split("#")[0] == image or captions[id] in images[image],
+            }
+            rows.append(Row(fields, place))
+        return rows
+
+    return Reader(
+        what=f"the folder with {annotations} and {TOKENS}",
+        accepts=lambda path: path.is_dir() and (path / annotations).is_file() and (path / TOKENS).is_file(),
+        read=read,
+    )
+
+
+def _clipscore_json(path: Path) -> list[Row]:
+    images = json.loads(read_text(path))
+    if not isinstance(images, dict):
+        raise InputError(f"{path}: expected an object of images, as CLIPScore's download script writes it")
+    rows = []
+    for image, entry in images.items():
+        try:
+            references = list(entry["ground_truth"])
+            ratings: dict[str, list[float]] = {}
+            for judgment in entry["human_judgement"]:
+                if judgment["rating"] == judgment["rating"]:  # some copies write nan where no expert answered
+                    ratings.setdefault(judgment["caption"], []).append(float(judgment["rating"]))
+        except (TypeError, KeyError, ValueError):
+            raise InputError(f"{path}, image {image!r}: expected ground_truth and human_judgement") from None
+        for caption, values in ratings.items():
+            fields = {"image_id": image, "candidate": caption, "references": references, "human": values}
+            rows.append(Row({**fields, "candidate_in_references": caption in references}, f"{path}, image {image!r}"))
+    return rows
+
+
+CLIPSCORE_JSON = Reader(
+    what="the json of CLIPScore's flickr8k_example",
+    accepts=lambda path: path.is_file() and path.suffix == ".json",
+    read=_clipscore_json,
+)
+
+EXPERT = Benchmark(
+    name="flickr8k-expert",
+    title="Flickr8k-Expert: 5,822 captions, three experts each (1-4)",
+    source="Hodosh et al. 2013, Flickr8k_text.zip: ExpertAnnotations.txt",
+    rows=5822,
+    fits=lambda row: len(row.numbers("human")) == 3 and all(1 <= value <= 4 for value in row.numbers("human")),
+    looks="three ratings from 1 to 4",
+    build=rated,
+    readers=(_folder("ExpertAnnotations.txt", crowd=False), CLIPSCORE_JSON),
+    protocols={
+        "clipscore2021": Protocol(
+            name="clipscore2021", leave_out=("own-captions",), ratings="flatten", statistic="tau-c", expect=16992
+        ),
+        # Eq. 12: all pairs of a rating and a score; own captions left out as in SPICE's procedure, which it follows
+        "cui2018": Protocol(
+            name="cui2018", leave_out=("own-captions",), ratings="flatten", statistic="tau-b", expect=16992
+        ),
+        "averaged": Protocol(
+            name="averaged", leave_out=("own-captions",), ratings="mean", statistic="tau-b", expect=5664
+        ),
+        "lceval": Protocol(name="lceval", ratings="mean", statistic="tau-b", expect=5822),
+        # the paper says neither; this τ, the ratings flattened and references one at a time give its table to the digit
+        "umic": Protocol(
+            name="umic",
+            leave_out=("own-captions",),
+            references="each",
+            ratings="flatten",
+            statistic="tau-c",
+            expect=16992,
+        ),
+    },
+)
+
+CF = Benchmark(
+    name="flickr8k-cf",
+    title="Flickr8k-CF: 47,830 captions, three or more yes/no votes each",
+    source="Hodosh et al. 2013, Flickr8k_text.zip: CrowdFlowerAnnotations.txt",
+    rows=47830,
+    fits=lambda row: len(row.numbers("human")) >= 3 and set(row.numbers("human")) <= {0.0, 1.0},
+    looks="three or more votes of 0 or 1",
+    build=rated,
+    readers=(_folder("CrowdFlowerAnnotations.txt", crowd=True), CLIPSCORE_JSON),
+    protocols={
+        "clipscore2021": Protocol(
+            name="clipscore2021", references="without-candidates", ratings="mean", statistic="tau-b", expect=47830
+        ),
+        "cui2018": Protocol(name="cui2018", ratings="mean", statistic="tau-b", expect=47830),
+        "averaged": Protocol(
+            name="averaged", leave_out=("own-captions",), ratings="mean", statistic="tau-b", expect=47107
+        ),
+    },
+)

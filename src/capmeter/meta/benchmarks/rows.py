@@ -1,0 +1,101 @@
+"""Rows of a benchmark's file: read with their place, and every field taken from them checked."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capmeter.captions.files import text_lines
+from capmeter.captions.jsontext import decode_json
+from capmeter.errors import InputError
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: its fields, and where it stands (for messages)."""
+
+    fields: Mapping[str, Any]
+    place: str
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.fields
+
+    def text(self, key: str) -> str:
+        """A field that must be text (ids may be numbers)."""
+        value = self.fields.get(key)
+        if isinstance(value, int) and not isinstance(value, bool) and key in ("id", "image_id"):
+            return str(value)
+        if not isinstance(value, str):
+            raise self.wrong(key, "text")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """A field that must be a list of texts."""
+        value = self.fields.get(key)
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise self.wrong(key, "a list of texts")
+        return tuple(value)
+
+    def number(self, key: str) -> float:
+        """A field that must be a number."""
+        value = self.fields.get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            raise self.wrong(key, "a number")
+        return float(value)
+
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """A field that must be a number or a list of numbers."""
+        value = self.fields.get(key)
+        each: list[Any] = value if isinstance(value, list) else [value]
+        if not all(isinstance(one, int | float) and one == one for one in each):
+            raise self.wrong(key, "a list of numbers")
+        return tuple(float(one) for one in each)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """A field that may be absent, else must be true or false."""
+        value = self.fields.get(key, default)
+        if not isinstance(value, bool):
+            raise self.wrong(key, "true or false")
+        return value
+
+    def wrong(self, key: str, expected: str) -> InputError:
+        """What to raise where a field is not what it should be."""
+        if key not in self.fields:
+            return InputError(
+                f"{self.place}: there is no {key!r}; expected {expected} (fields: {', '.join(self.fields)})"
+            )
+        found = repr(self.fields[key])
+        return InputError(f"{self.place}: {key!r} is {found[:60]}; expected {expected}")
+
+
+def read_jsonl(path: Path) -> list[Row]:
+    """The rows of a JSON-lines file, plain or gzipped."""
+    rows = []
+    for number, line in text_lines(path):
+        if not line.strip():
+            continue
+        place = f"{path}, line {number}"
+        value = decode_json(line, str(path), number)
+        if not isinstance(value, dict):
+            raise InputError(f'{place}: expected an object such as {{"image_id": …}}, but got {type(value).__name__}')
+        rows.append(Row(value, place))
+    if not rows:
+        raise InputError(f"{path} has no rows")
+    return rows
+
+
+def row_ids(rows: list[Row]) -> list[str]:
+    """Each row's own `id`; else its image's where that is unique; else `image#k` for the k-th row of the image."""
+    images = [row.text("image_id") for row in rows]
+    counts, places, ids = Counter(images), Counter[str](), []
+    for row, image in zip(rows, images, strict=True):
+        k, places[image] = places[image], places[image] + 1
+        own = row.text("id") if "id" in row else image if counts[image] == 1 else f"{image}#{k}"
+        ids.append(own)
+    doubled = [id for id, count in Counter(ids).items() if count > 1]
+    if doubled:
+        raise InputError(f"the id {doubled[0]!r} stands {ids.count(doubled[0])} times; scores are keyed by id")
+    return ids

@@ -1,0 +1,107 @@
+"""Texts without images: WMT16 translations into English, and CoNLL-2014's corrected sentences.
+
+* WMT16 segments (Bojar et al. 2016): 560 translations from each of six languages, with a direct-assessment score.
+  LCEval reports Kendall's τ for each language and the mean; the shared task reports Pearson's r.
+* CoNLL-2014 systems (Ng et al. 2014): twelve corrections of 1,312 sentences and the input itself, ranked by people
+  (Grundkiewicz et al. 2015, expected wins). The rankings are part of the loader's table below; a file of sentences
+  gives the captions, so that a metric's corpus score is set against them.
+"""
+
+from __future__ import annotations
+
+from capmeter.captions.model import Caption
+from capmeter.errors import InputError
+from capmeter.meta.benchmarks.benchmark import Benchmark, rated
+from capmeter.meta.benchmarks.rows import Row
+from capmeter.meta.judgments import Judgments, Points, System, systems
+from capmeter.meta.protocol import Protocol
+
+# Grundkiewicz, Junczys-Dowmunt and Gillian 2015, table 3: expected wins
+EXPECTED_WINS = {
+    "AMU": 0.62837,
+    "RAC": 0.566014,
+    "CAMB": 0.560664,
+    "CUUI": 0.549703,
+    "POST": 0.538986,
+    "UFC": 0.513497,
+    "PKU": 0.506412,
+    "UMC": 0.494529,
+    "IITB": 0.485077,
+    "SJTU": 0.463416,
+    "INPUT": 0.456373,
+    "NTHU": 0.437097,
+    "IPN": 0.299862,
+}
+
+
+def _segments(name: str, rows: list[Row], protocol: Protocol) -> Points:
+    named = []
+    for row in rows:
+        segment = f"{row.text('lang_pair')}-{int(row.number('segment'))}"
+        named.append(Row({"image_id": segment, **row.fields}, row.place))
+    return rated(name, named, protocol)
+
+
+def _corrections(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
+    if "systems" not in rows[0]:
+        return _ranked_alone(name, rows, protocol)
+    if protocol.judgments not in ("expected_wins", "human"):
+        raise InputError(f"{name} knows the judgments expected_wins, but the protocol asks for {protocol.judgments}")
+    captions: dict[str, list[Caption]] = {}
+    for row in rows:
+        sentence, outputs = int(row.number("sent_id")), row.fields["systems"]
+        if not isinstance(outputs, dict) or set(outputs) != set(EXPECTED_WINS):
+            raise row.wrong("systems", f"the sentences of {', '.join(EXPECTED_WINS)}")
+        references = row.texts("references")
+        for system, text in outputs.items():
+            id = f"{system}/{sentence}"
+            captions.setdefault(system, []).append(Caption(id, str(sentence), text, references, system=system))
+    made = [
+        System(system, EXPECTED_WINS[system], tuple(each), baseline=system == "INPUT")
+        for system, each in captions.items()
+    ]
+    return systems(name, made, protocol)
+
+
+def _ranked_alone(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
+    made = []
+    for row in rows:
+        scores = {key.removeprefix("published_"): row.number(key) for key in row.fields if key.startswith("published_")}
+        system = row.text("system")
+        made.append(System(system, row.number("expected_wins"), (), scores, baseline=system == "INPUT"))
+    return systems(name, made, protocol)
+
+
+WMT16 = Benchmark(
+    name="wmt16",
+    title="WMT16 segments: 3,360 translations into English from six languages",
+    source="Bojar et al. 2016, DAseg-wmt-newstest2016; as in Ma et al. 2017, blend: sample/data/data/da-wmt16",
+    rows=3360,
+    keys=("candidate", "references", "human", "lang_pair", "segment"),
+    build=_segments,
+    protocols={
+        "lceval": Protocol(name="lceval", ratings="mean", statistic="tau-b", by="lang_pair", expect=3360),
+        "wmt2016": Protocol(name="wmt2016", ratings="mean", statistic="pearson", by="lang_pair", expect=3360),
+    },
+)
+
+CONLL14 = Benchmark(
+    name="conll14",
+    title="CoNLL-2014 systems: twelve corrections of 1,312 sentences, ranked by people",
+    source="Ng et al. 2014; Grundkiewicz et al. 2015, grammatical/evaluation: expected wins",
+    rows=None,
+    keys=(),
+    fits=lambda row: "systems" in row or "expected_wins" in row,
+    looks="systems (their sentences), or system and expected_wins",
+    build=_corrections,
+    protocols={
+        name: Protocol(
+            name=name, judgments="expected_wins", leave_out=left_out, statistic=statistic, expect=13 - len(left_out)
+        )
+        for name, statistic, left_out in (
+            ("napoles2016", "spearman", ("baselines",)),
+            ("napoles2016-pearson", "pearson", ("baselines",)),
+            ("with-input", "spearman", ()),
+        )
+    },
+)

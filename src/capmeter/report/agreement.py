@@ -1,0 +1,136 @@
+"""Agreement with people as a table, and as files of the scores behind it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from capmeter.captions.files import text_writer, write_atomic
+from capmeter.errors import InputError
+from capmeter.meta.agreement import Agreement, Report
+from capmeter.meta.judgments import Judgments, Pairs, Points, Systems
+from capmeter.report.tables import Table
+
+
+def agreement_table(report: Report, digits: int = 1) -> Table:
+    """One row per metric from best to worst; `agreement_notes` are the lines that belong below it."""
+    results = report.results
+    groups = sorted({group for each in results for group in each.groups})
+    shown = {
+        "p": any(each.p is not None for each in results),
+        "equal scores": any(each.tied for each in results),
+        "published": any(each.published for each in results),
+    }
+    columns = ["rank", "metric", report.protocol.statistic, f"{report.level:.0%} interval", *groups]
+    columns += [name for name, wanted in shown.items() if wanted]
+    rows = []
+    for each in results:
+        row = [str(each.rank or "-"), each.metric, _number(each.value, digits), _interval(each, digits)]
+        row += [_number(each.groups.get(group), digits) for group in groups]
+        cells = {
+            "p": "-" if each.p is None else f"{each.p:.3f}",
+            "equal scores": "-" if each.tied is None else str(each.tied),
+            "published": f"{each.published.value:g} ({each.published.source})" if each.published else "-",
+        }
+        rows.append(row + [cells[name] for name, wanted in shown.items() if wanted])
+    numeric = (
+        [True, False] + [True] * (2 + len(groups)) + [name != "published" for name, wanted in shown.items() if wanted]
+    )
+    return Table(_title(report), columns, rows, numeric)
+
+
+def _title(report: Report) -> str:
+    judgments = report.judgments
+    of = "" if isinstance(judgments, Systems) else f" of {len(set(judgments.clusters)):,} images"
+    return f"{report.benchmark}: {len(judgments):,} {report.unit}{of}"
+
+
+def agreement_notes(report: Report) -> list[str]:
+    """The protocol in one line, then what else must be known of the numbers."""
+    what = "systems" if isinstance(report.judgments, Systems) else "images"
+    lines = [f"protocol: {report.protocol}"]
+    left = [f"{count:,} {reason}" for reason, count in report.judgments.notes.items() if count]
+    if left:
+        lines.append(f"left out: {', '.join(left)}")
+    lines.append(
+        f"values x 100; intervals: {report.draws:,} draws of {what} (seed {report.seed}); a new rank begins where a "
+        "metric is significantly worse than the best of the rank before"
+    )
+    return lines + [f"{each.metric} {each.note}" for each in report.results if each.note]
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def _interval(each: Agreement, digits: int) -> str:
+    return "-" if each.low is None else f"[{each.low:.{digits}f}, {each.high:.{digits}f}]"
+
+
+def difference_table(report: Report, digits: int = 1) -> Table:
+    """Every pair of metrics: the difference on the same draws, its interval and p."""
+    rows = [
+        [
+            each.first,
+            each.second,
+            f"{each.value:+.{digits}f}",
+            f"[{each.low:.{digits}f}, {each.high:.{digits}f}]",
+            f"{each.p:.3f}",
+        ]
+        for each in report.differences
+    ]
+    heads = ["metric", "minus", "difference", f"{report.level:.0%} interval", "p"]
+    return Table(f"{report.benchmark}: paired differences", heads, rows, [False, False, True, True, True])
+
+
+def write_items(report: Report, path: Path) -> None:
+    """The scores behind a report, one row per caption (or system) with what people said: .csv, .tsv or .jsonl."""
+    kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
+    if kind not in (".csv", ".tsv", ".jsonl"):
+        raise InputError(f"{path}: expected a name that tells the format, ending in .csv, .tsv or .jsonl")
+    rows = list(_items(report))
+    if kind == ".jsonl":
+        write_atomic(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        return
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), delimiter="\t" if kind == ".tsv" else ",", lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items()} for row in rows
+    )
+    write_atomic(path, text.getvalue())
+
+
+def _items(report: Report) -> Iterator[dict[str, Any]]:
+    judgments = report.judgments
+    human: dict[int, Any] = {}
+    if isinstance(judgments, Points):
+        for row, rating in zip(judgments.rows.tolist(), judgments.human.tolist(), strict=True):
+            human.setdefault(row, []).append(rating)
+    elif isinstance(judgments, Pairs):
+        for a, b, better in zip(judgments.first, judgments.second, judgments.better.tolist(), strict=True):
+            human[int(a)], human[int(b)] = better, -better
+    elif isinstance(judgments, Systems):
+        human = dict(enumerate(judgments.human.tolist()))
+    names = judgments.names if isinstance(judgments, Systems) else judgments.ids
+    for k, id in enumerate(names):
+        yield {"id": id, "human": human.get(k), **{name: float(values[k]) for name, values in report.items.items()}}
+
+
+def write_captions(judgments: Judgments, path: Path) -> None:
+    """The captions to be scored, as native JSON lines with their ids: for a metric that runs elsewhere."""
+    if len(judgments.captions) == 0:
+        raise InputError(f"{judgments.benchmark} has no captions to write, only systems: {', '.join(judgments.ids)}")
+    with text_writer(path) as file:
+        for caption in judgments.captions:
+            row = {
+                "id": caption.id,
+                "image_id": caption.image_id,
+                "candidate": caption.candidate,
+                "references": list(caption.references),
+            }
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")

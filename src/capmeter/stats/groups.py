@@ -1,0 +1,56 @@
+"""A statistic inside each group, and the mean of the groups: WMT's language pairs, the captions of one image.
+
+>>> from capmeter.stats.kendall import TauB
+>>> MeanOfGroups(TauB, [1, 2, 3, 1, 2, 3], [1, 2, 3, 3, 2, 1], ["a", "a", "a", "b", "b", "b"]).by_group()
+{'a': 1.0, 'b': -1.0}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from capmeter.errors import InputError
+from capmeter.stats.kendall import Numbers, draws_of, paired
+
+
+class MeanOfGroups:
+    """The mean over groups of a statistic of x and y; a group in which x or y is constant has none, and is left out."""
+
+    symbol = "mean of groups"
+
+    def __init__(self, make: Callable[[Any, Any], Any], x: Numbers, y: Numbers, groups: Sequence[Any]) -> None:
+        x_values, y_values = paired(x, y)
+        if len(groups) != len(x_values):
+            raise InputError(f"expected one group for each of {len(x_values)} points, but got {len(groups)}")
+        members: dict[Any, list[int]] = {}
+        for index, group in enumerate(groups):
+            members.setdefault(group, []).append(index)
+        self._n = len(x_values)
+        self._parts = {
+            group: (np.asarray(rows), make(x_values[rows], y_values[rows]))
+            for group, rows in members.items()
+            if len(set(x_values[rows].tolist())) > 1 and len(set(y_values[rows].tolist())) > 1
+        }
+        if not self._parts:
+            raise InputError(f"in none of {len(members)} groups do both sides have two different values")
+
+    def by_group(self) -> dict[Any, float]:
+        """Each group's value."""
+        return {group: float(statistic()) for group, (_, statistic) in self._parts.items()}
+
+    def __call__(self, weights: Numbers | None = None) -> Any:
+        """The mean: a float for weights None or [n], float64[draws] for [draws, n]; groups not drawn are left out."""
+        if weights is None:
+            return float(np.mean(list(self.by_group().values())))
+        table = draws_of(weights, self._n)
+        sums, counts = np.zeros(len(table)), np.zeros(len(table))
+        for rows, statistic in self._parts.values():
+            drawn = table[:, rows]
+            present = drawn.sum(axis=1) > 1
+            sums += np.where(present, statistic(drawn), 0.0)
+            counts += present
+        values = sums / np.maximum(counts, 1)
+        return float(values[0]) if np.ndim(weights) == 1 else values

@@ -1,0 +1,100 @@
+"""`capmeter meta` as it is run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TEXTS = ["a dog runs on grass", "a dog runs", "a cat sits there", "nothing of this"]
+
+
+@pytest.fixture()
+def rated(tmp_path: Path) -> Path:
+    rows = [
+        {"image_id": f"{image}", "candidate": text, "references": ["a dog runs on grass", "dogs"], "human": [5 - k]}
+        for image in range(8)
+        for k, text in enumerate(TEXTS)
+    ]
+    path = tmp_path / "rated.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def call(*arguments: object) -> subprocess.CompletedProcess[str]:
+    code = "from capmeter.cli.main import main; main()"
+    command = [sys.executable, "-c", code, "meta", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_table_with_its_protocol_in_one_line(rated: Path) -> None:
+    done = call("-b", "rated", "-d", rated, "-m", "rouge-l,bleu-1", "--draws", 50, "--differences")
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "rated: 32 judgments of 8 images" in lines[0]
+    assert any(line.split()[:2] == ["1", "rouge-l"] for line in lines)
+    assert sum(line.startswith("protocol: averaged(judgments=human,") for line in lines) == 1
+    assert "signature: rouge-l|" in done.stderr and "signature" not in done.stdout
+
+
+def test_json_and_scores_of_a_file(rated: Path, tmp_path: Path) -> None:
+    mine = {f"{image}#{k}": -k for image in range(8) for k in range(4)}
+    (tmp_path / "mine.json").write_text(json.dumps(mine))
+    done = call("-b", "rated", "-d", rated, "-s", tmp_path / "mine.json", "--draws", 50, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["results"][0] | {"metric": "mine", "n": 32, "rank": 1} == data["results"][0]
+    assert data["results"][0]["value"] == pytest.approx(100)
+
+
+def test_several_benchmarks(rated: Path) -> None:
+    done = call("-b", "rated", "-d", rated, "-b", "rated", "-d", rated, "-m", "bleu-1", "--draws", 20, "-f", "json")
+    assert [each["benchmark"] for each in json.loads(done.stdout)["benchmarks"]] == ["rated", "rated"]
+
+
+def test_latex_and_csv(rated: Path) -> None:
+    latex = call("-b", "rated", "-d", rated, "-m", "bleu-1", "--draws", 20, "-f", "latex").stdout
+    assert latex.startswith(r"\begin{tabular}") and "\n% protocol: averaged(" in latex
+    done = call("-b", "rated", "-d", rated, "-m", "bleu-1", "--draws", 20, "-f", "csv")
+    assert done.stdout.splitlines()[0] == "rank,metric,tau-b,95% interval" and "protocol: averaged(" in done.stderr
+
+
+def test_export_scored_elsewhere_comes_back(rated: Path, tmp_path: Path) -> None:
+    captions = tmp_path / "captions.jsonl"
+    assert call("-b", "rated", "-d", rated, "--export", captions).returncode == 0
+    rows = [json.loads(line) for line in captions.read_text().splitlines()]
+    scores = tmp_path / "length.csv"
+    scores.write_text("id,length\n" + "".join(f"{row['id']},{len(row['candidate'])}\n" for row in rows))
+    items = tmp_path / "items.jsonl"
+    done = call("-b", "rated", "-d", rated, "-s", scores, "--draws", 20, "--per-caption", items)
+    assert done.returncode == 0, done.stderr
+    kept = [json.loads(line) for line in items.read_text().splitlines()]
+    assert kept[0] == {"id": "0#0", "human": [5.0], "length": float(len(TEXTS[0]))}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["-b", "rated"], 2, "give each --benchmark its --data"),
+        (["-b", "flickr8k", "-d", "x"], 1, "did you mean flickr8k-"),
+        (["-b", "rated", "-d", "absent.jsonl", "-m", "bleu-1"], 1, "absent.jsonl"),
+        (["-b", "rated", "-d", "RATED", "-m", "bleu-9"], 1, "unknown metric"),
+        (["-b", "rated", "-d", "RATED"], 1, "nothing to judge"),
+        (["-b", "rated", "-d", "RATED", "-m", "bleu-1", "-p", "clipscore2021"], 1, "no protocol 'clipscore2021'"),
+        (["-b", "composite", "-d", "RATED", "-m", "bleu-1"], 1, "no row of composite: it has no candidate_index"),
+        (["-b", "rated", "-d", "RATED", "-m", "bleu-1", "-f", "xml"], 2, "xml"),
+    ],
+)
+def test_errors(rated: Path, arguments: list[str], code: int, message: str) -> None:
+    done = call(*(str(rated) if each == "RATED" else each for each in arguments))
+    assert done.returncode == code
+    assert message in " ".join(done.stderr.replace("│", " ").split()) and "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+def test_list() -> None:
+    done = call("--list", "-f", "json")
+    assert "clipscore2021" in json.loads(done.stdout)["flickr8k-expert"]["protocols"]

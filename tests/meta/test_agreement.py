@@ -1,0 +1,124 @@
+"""From judgments and scores to values, intervals, ranks and differences."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import kendalltau
+
+from capmeter.errors import InputError, ProtocolError
+from capmeter.meta.agreement import judge, run
+from capmeter.meta.judgments import Paired, Points, Rated, pairs, points
+from capmeter.meta.protocol import Protocol
+
+
+@pytest.fixture(scope="module")
+def rated() -> Points:
+    random = np.random.default_rng(0)
+    rows = [
+        Rated(f"{image}#{k}", str(image), f"caption {k}", ("a",), tuple(random.integers(1, 5, 3).tolist()))
+        for image in range(80)
+        for k in range(3)
+    ]
+    return points("mine", rows, Protocol(name="p", ratings="mean", statistic="tau-b"))
+
+
+def scores(rated: Points, noise: float, seed: int = 1) -> np.ndarray:
+    return rated.human + noise * np.random.default_rng(seed).normal(size=len(rated.human))
+
+
+def test_value_is_scipys(rated: Points) -> None:
+    values = scores(rated, 1.0)
+    report = judge(rated, {"m": values}, draws=50)
+    assert report["m"].value == pytest.approx(100 * kendalltau(rated.human, values).statistic)
+    assert report["m"].low < report["m"].value < report["m"].high and report["m"].n == 240
+
+
+def test_ranks_and_paired_differences(rated: Points) -> None:
+    report = judge(
+        rated,
+        {"noisy": scores(rated, 3.0), "good": scores(rated, 0.2), "twin": scores(rated, 0.2) + 1, "bad": -rated.human},
+        draws=300,
+    )
+    assert [each.metric for each in report.results] == ["good", "twin", "noisy", "bad"]
+    assert [each.rank for each in report.results] == [1, 1, 2, 3]
+    gap = report.difference("good", "noisy")
+    assert gap.value == pytest.approx(report["good"].value - report["noisy"].value) and gap.low > 0 and gap.p < 0.01
+    back = report.difference("noisy", "good")
+    assert (back.value, back.low, back.high) == (-gap.value, -gap.high, -gap.low)
+    assert report.difference("good", "twin").p == 1.0
+    # paired: the difference is far less uncertain than either value
+    assert gap.high - gap.low < 2 * (report["noisy"].high - report["noisy"].low)
+
+
+def test_constant_scores_have_no_value_but_a_note(rated: Points) -> None:
+    report = judge(rated, {"flat": np.ones(len(rated.human)), "good": scores(rated, 0.1)}, draws=20)
+    assert report["flat"].value is None and "same score" in str(report["flat"].note)
+    assert report["good"].rank == 1 and report["flat"].rank is None
+
+
+def test_json(rated: Points) -> None:
+    data = judge(rated, {"m": scores(rated, 1), "flat": np.zeros(240)}, draws=20).to_json()
+    assert json.loads(json.dumps(data, allow_nan=False)) == data
+    assert {"metric", "value", "low", "high", "n"} <= set(data["results"][0])
+    assert data["protocol"].startswith("p(judgments=human,") and data["scale"] == 100
+    assert data["results"][1]["value"] is None
+
+
+def test_pairs_by_category() -> None:
+    rows = [
+        Paired(str(k), str(k), ("a", "b"), (), 1 if k % 3 else -1, groups={"category": "HC" if k < 10 else "MM"})
+        for k in range(30)
+    ]
+    judged = pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category", ties="strict"))
+    values = np.zeros(60)
+    values[judged.first] = np.where(np.arange(30) < 10, judged.better, 0)  # right on HC, tied on MM
+    report = judge(judged, {"m": values}, draws=50)
+    assert report["m"].groups == {"HC": 100.0, "MM": 0.0} and report["m"].value == 50.0 and report["m"].tied == 20
+    with pytest.raises(ProtocolError, match="has pairs, which tau-b cannot judge"):
+        judge(pairs("mine", rows, Protocol(name="p", statistic="tau-b")), {"m": values})
+
+
+def test_accuracy_needs_pairs(rated: Points) -> None:
+    rows = [Rated(str(k), str(k), "x", (), (k,)) for k in range(5)]
+    with pytest.raises(ProtocolError, match="accuracy-eq can"):
+        judge(points("mine", rows, Protocol(name="p", statistic="accuracy")), {"m": np.arange(5.0)})
+    report = judge(points("mine", rows, Protocol(name="p", statistic="accuracy-eq")), {"m": np.arange(5.0)}, draws=20)
+    assert report["m"].value == 100.0
+
+
+def write(path, rows) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def test_run_on_a_native_file(tmp_path) -> None:
+    texts = ["a dog runs on grass", "a dog runs", "a cat sits", "nothing"]
+    rows = [
+        {"image_id": f"{image}", "candidate": text, "references": ["a dog runs on grass"], "human": [5 - k, 5 - k]}
+        for image in range(6)
+        for k, text in enumerate(texts)
+    ]
+    data = write(tmp_path / "rated.jsonl", rows)
+    ids = [f"{image}#{k}" for image in range(6) for k in range(4)]
+    mine = {id: -float(id[-1]) for id in ids}
+    report = run("rouge-l,bleu-1", benchmark="rated", data=data, scores={"mine": mine}, draws=50)
+    assert report["mine"].value == pytest.approx(100.0)
+    assert report["rouge-l"].value > 90 and "tokenizer" in str(report["rouge-l"].signature)
+    assert report["mine"].signature is None
+    assert list(report.judgments.ids) == ids
+    with pytest.raises(InputError, match="nothing to judge"):
+        run(benchmark="rated", data=data)
+    with pytest.raises(InputError, match="no score for 1 ids"):
+        run(benchmark="rated", data=data, scores={"mine": dict(list(mine.items())[1:])})
+    with pytest.raises(InputError, match="two sets of scores named rouge-l"):
+        run("rouge-l", benchmark="rated", data=data, scores={"rouge-l": mine})
+
+
+def test_references_that_are_needed_but_missing(tmp_path) -> None:
+    rows = [{"image_id": str(k), "candidate": "a dog", "human": [k]} for k in range(4)]
+    data = write(tmp_path / "r.jsonl", rows)
+    with pytest.raises(ProtocolError, match="no references for 4 of 4 captions, but rouge-l need"):
+        run("rouge-l", benchmark="rated", data=data)
