@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from capmeter.errors import CapmeterError
+from capmeter.text.meteor_resources import meteor_language
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +19,18 @@ def shared() -> Path:
     if not (folder / "data").is_dir():
         pytest.skip(f"needs the research data folder (CAPMETER_SHARED), not found at {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def meteor_index(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """METEOR's resources with their index, built once into the test runner's cache; skipped without the package."""
+    cache = pytestconfig.cache
+    assert cache is not None
+    folder = cache.mkdir("meteor")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAPMETER_CACHE", str(folder))
+        try:
+            meteor_language()
+        except CapmeterError as error:
+            pytest.skip(f"needs METEOR's resources: {error}")
+        yield folder

@@ -31,6 +31,7 @@ BUILTIN: dict[str, tuple[str, dict[str, Any]]] = {
     "cider": ("capmeter.metrics.cider:Cider", {}),
     "cider-d": ("capmeter.metrics.cider:CiderD", {}),
     "cider-r": ("capmeter.metrics.cider:CiderR", {}),
+    "meteor": ("capmeter.metrics.meteor:Meteor", {}),
     "sparcs": ("capmeter.metrics.sparcs:Sparcs", {}),
     "mima": ("capmeter.metrics.mima:Mima", {}),
     "spurts": ("capmeter.metrics.mima:Spurts", {}),

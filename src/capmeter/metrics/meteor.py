@@ -1,0 +1,244 @@
+"""METEOR 1.5 (Denkowski and Lavie 2014) as captioning uses it: `-l en -norm` on tokenised captions, without Java.
+
+Candidate and reference are aligned word by word: same word, same stem, shared WordNet synset, or a pair of METEOR's
+paraphrase table, covering as many words as possible in as few chunks (runs that are contiguous on both sides) as
+possible. With wᵢ the weight of module i, c and f the matched content and function words:
+
+    P = Σ wᵢ (δ cᵢ + (1 − δ) fᵢ) / (δ content words + (1 − δ) function words)     of the candidate;  R of the reference
+    F = 1 / ((1 − α) / P + α / R),        fragmentation = chunks / mean of the matched words of both sides
+    METEOR = F (1 − γ fragmentation^β),   the largest over the references;  fragmentation is 0 for a perfect match
+
+English: α .85, β .2, γ .6, δ .75, weights 1, .6, .8, .6. Range 0 (nothing matched) to 1. The corpus score is the same
+formula on summed counts (each caption's best reference; a perfect caption's chunk is not counted), as the Java
+program's EVAL gives it; it is not the mean of the captions, which is the part "mean".
+
+Everything follows the released program where it departs from the paper: its beam search prefers exact matches and
+counts a one-word match of another kind as nothing, words are compared by a 32-bit hash, and the English list of
+function words serves every language. Per caption and corpus the numbers are equal to the program's to the last digit
+for English; the other languages have the program's tuned parameters and those of its modules for which there are
+resources (`path`). Stems differ from the program's for some Finnish words and for Danish words with doubled digits.
+
+>>> from capmeter.metrics.evaluation import score
+>>> results = score(candidates=["a dog runs"], references=[["a dog is running"]], metrics="meteor")  # doctest: +SKIP
+>>> round(results["meteor"].score, 6)  # doctest: +SKIP
+0.312395
+
+Denkowski and Lavie (2014): Meteor Universal: Language Specific Translation Evaluation for Any Target Language. WMT.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import AdditiveMetric, Floats, Measurement, Metric, wordless
+from capmeter.metrics.evidence import Evidence, Link, Mark
+from capmeter.text.meteor_aligner import KINDS, Matches, align
+from capmeter.text.meteor_java import java_statistics
+from capmeter.text.meteor_resources import LANGUAGES, MeteorLanguage, meteor_directory, meteor_language
+from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, perfect, scores, statistics
+from capmeter.text.meteor_words import MeteorSentences, meteor_sentences
+from capmeter.text.tokens import Tokens, TokenTable, tokenizer_version
+
+Ints = npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Meteor(AdditiveMetric):
+    """METEOR 1.5.
+
+    Args:
+        language: a short name of the program's: en, cz, fr, es, de, ru (tuned), pt, da, … (not tuned), other.
+        tokenizer: `ptb`, or `whitespace` for captions that are tokenised already.
+        references: `each` scores each and takes the best; `cat` joins all references of a caption into one.
+        path: the directory of a METEOR 1.5 release; by default the resources of the package pycocoevalcap.
+        backend: `python`, or `java` for the original program.
+    """
+
+    NAME: ClassVar[str] = "meteor"
+    SUMMARY: ClassVar[str] = "words aligned by form, stem, synonym and paraphrase, with a penalty for fragments"
+    EXTRA: ClassVar[str | None] = "meteor"
+
+    language: str = "en"
+    tokenizer: str = "ptb"
+    references: str = "each"
+    path: str | None = None
+    backend: str = "python"
+
+    def __post_init__(self) -> None:
+        tokenizer_version(self.tokenizer)
+        for name, known in (
+            ("language", tuple(LANGUAGES)),
+            ("references", ("each", "cat")),
+            ("backend", ("python", "java")),
+        ):
+            if getattr(self, name) not in known:
+                raise InputError(f"meteor has no {name} {getattr(self, name)!r}; it has {', '.join(known)}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The program's 23 numbers for the best reference, the chunks that count for the corpus, and the score."""
+        return (*COLUMNS, "counted-chunks", "score")
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """The counts of each caption with its best reference."""
+        tokens: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
+        counts = self._java(part, tokens) if self.backend == "java" else part.analyse(_Alignments.of(self)).best_counts
+        known = self._known()
+        score = scores(counts, known.settings.parameters, known.weights).score
+        counted = np.where(perfect(counts), 0.0, counts[:, CHUNKS])
+        return Measurement(np.column_stack([counts, counted, score]), wordless(part, tokens.ids.lengths))
+
+    def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
+        """METEOR from counts, and what it is made of; "mean" is the mean of the captions' scores."""
+        known = self._known()
+        summed = sums[..., : len(COLUMNS)].copy()
+        summed[..., CHUNKS] = sums[..., -2]
+        found = scores(summed, known.settings.parameters, known.weights)
+        return {
+            "score": found.score,
+            "mean": sums[..., -1] / counts,
+            "precision": found.precision,
+            "recall": found.recall,
+            "f-mean": found.mean,
+            "fragmentation": found.fragmentation,
+            "penalty": found.penalty,
+            "chunks": sums[..., CHUNKS] / counts,
+        }
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The tokenizer, the modules with their weights, the parameters and the version of the paraphrase table."""
+        known = self._known()
+        modules = "+".join(f"{name}*{weight:g}" for name, weight in zip(known.modules, known.weights, strict=True))
+        return {
+            "tokenizer": tokenizer_version(self.tokenizer),
+            "meteor": "1.5",
+            "modules": modules,
+            "parameters": "/".join(f"{value:g}" for value in known.settings.parameters),
+            "paraphrases": known.version,
+        }
+
+    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+        """The alignment with the reference that gave the score; what it left unmatched is marked."""
+        return part.analyse(_Alignments.of(self)).evidence(part, self._known())
+
+    def _known(self) -> MeteorLanguage:
+        return meteor_language(self.language, self.path)
+
+    def _java(self, part: CaptionSet, tokens: TokenTable) -> Floats:
+        candidates, references = _lines(part, tokens, self.references)
+        return java_statistics(candidates, references, (self.language, self._known()), meteor_directory(self.path))
+
+
+def _lines(part: CaptionSet, tokens: TokenTable, references: str) -> tuple[list[str], list[list[str]]]:
+    """Each candidate and its references as lines of tokens, as the program's pipe is given them."""
+    pool = [" ".join(tokens.row(k)) for k in range(len(part.pool))]
+    lines = [[pool[k] for k in part.references[row].tolist()] for row in range(len(part))]
+    return [pool[k] for k in part.candidates.tolist()], [
+        [" ".join(row)] for row in lines
+    ] if references == "cat" else lines
+
+
+@dataclass(frozen=True)
+class _Alignments:
+    """Analysis of a set: each candidate aligned with each of its references."""
+
+    language: str
+    tokenizer: str
+    references: str
+    path: str | None
+
+    @classmethod
+    def of(cls, metric: Meteor) -> _Alignments:
+        return cls(metric.language, metric.tokenizer, metric.references, metric.path)
+
+    def run(self, captions: CaptionSet) -> _Aligned:
+        """All alignments of this set."""
+        known = meteor_language(self.language, self.path)
+        candidates, references = _lines(captions, captions.pool.analyse(Tokens(self.tokenizer)), self.references)
+        numbers: dict[str, int] = {}
+        mine = np.array([numbers.setdefault(line, len(numbers)) for line in candidates], np.int64)
+        theirs = np.array([numbers.setdefault(line, len(numbers)) for row in references for line in row], np.int64)
+        lengths = np.fromiter(map(len, references), np.int64, len(references))
+        # The program's pipe uses ||| to separate captions; a caption cannot hold it.
+        sentences = meteor_sentences([known.normalize(line.replace("|||", "")) for line in numbers], known)
+        keys = np.repeat(mine, lengths) << 32 | theirs
+        pairs, pair = np.unique(keys, return_inverse=True)
+        hypotheses, others = pairs >> 32, pairs & 0xFFFFFFFF
+        matches = align(sentences, hypotheses, others)
+        counts = statistics(sentences, hypotheses, others, matches, known.modules)
+        score = scores(counts, known.settings.parameters, known.weights).score[pair]
+        first = np.cumsum(lengths) - lengths
+        largest = np.flatnonzero(score == np.repeat(np.maximum.reduceat(score, first), lengths))
+        best = largest[np.searchsorted(largest, first)]
+        return _Aligned(sentences, mine, theirs, first, best, pair, matches, counts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Aligned:
+    """Alignments: of caption k the references are `theirs[first[k]:]`, the best `theirs[best[k]]`.
+
+    `pair` says which of the distinct pairs of `matches` and `counts` each candidate with each reference is.
+    """
+
+    sentences: MeteorSentences
+    mine: Ints
+    theirs: Ints
+    first: Ints
+    best: Ints
+    pair: Ints
+    matches: Matches
+    counts: Floats
+
+    @property
+    def best_counts(self) -> Floats:
+        """The counts of each caption with its best reference (the first of equally good ones)."""
+        counts: Floats = self.counts[self.pair[self.best]]
+        return counts
+
+    def evidence(self, part: CaptionSet, known: MeteorLanguage) -> list[Evidence]:
+        """What the best alignment of each caption matched."""
+        found = scores(self.best_counts, known.settings.parameters, known.weights)
+        last = np.append(self.first[1:], len(self.theirs))
+        tokens = self.sentences.tokens
+        evidence = []
+        for row in range(len(part)):
+            index = int(self.best[row] - self.first[row])
+            candidate = tuple(tokens[self.mine[row]])
+            references = tuple(tuple(tokens[k]) for k in self.theirs[self.first[row] : last[row]].tolist())
+            links = tuple(self._links(int(self.pair[self.best[row]]), index, known))
+            marks = (
+                *_unmatched("candidate", None, len(candidate), [link.candidate for link in links]),
+                *_unmatched("reference", index, len(references[index]), [link.reference for link in links]),
+            )
+            facts: dict[str, float | str] = {
+                "best reference": float(index),
+                "precision": float(found.precision[row]),
+                "recall": float(found.recall[row]),
+                "fragmentation": float(found.fragmentation[row]),
+                "penalty": float(found.penalty[row]),
+                "chunks": float(self.best_counts[row, CHUNKS]),
+            }
+            evidence.append(Evidence(candidate, references, links, marks, facts))
+        return evidence
+
+    def _links(self, pair: int, index: int, known: MeteorLanguage) -> list[Link]:
+        weights = dict(zip(known.modules, known.weights, strict=True))
+        links = []
+        for k in range(*np.searchsorted(self.matches.pair, [pair, pair + 1]).tolist()):
+            start, other = int(self.matches.hypothesis_start[k]), int(self.matches.start[k])
+            kind = KINDS[self.matches.kind[k]]
+            mine = (start, start + int(self.matches.hypothesis_length[k]))
+            links.append(Link(mine, index, (other, other + int(self.matches.length[k])), kind, weights[kind]))
+        return links
+
+
+def _unmatched(side: str, index: int | None, length: int, spans: Sequence[tuple[int, int]]) -> list[Mark]:
+    covered = {position for start, end in spans for position in range(start, end)}
+    return [Mark(side, index, at, at + 1, "unmatched") for at in range(length) if at not in covered]

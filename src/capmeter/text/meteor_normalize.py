@@ -1,0 +1,121 @@
+"""METEOR 1.5's tokeniser (its option `-norm`): punctuation apart, abbreviations' dots kept, hyphens opened, lower case.
+
+For English, Czech, French, Spanish, German and Russian the reference program has a normaliser (one, with three ways
+with apostrophes); for the other languages it only lower-cases (`-lower`).
+
+>>> MeteorNormalizer("english", {"dr": 1, "Dr": 1})("Dr. Smith's half-open U.S. jar, 1,000 miles...")
+['dr.', 'smith', "'s", 'half', 'open', 'us', 'jar', ',', '1,000', 'miles', '...']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+WESTERN = frozenset({"english", "czech", "french", "spanish", "german", "russian"})
+
+_ALPHA = (
+    "A-Za-z\u0160\u017d\u0161\u017e\u0178\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u017e"
+    "\u0400-\u04ff\u0500-\u0527\ua640-\ua66e\ua67e-\ua697\u1d00-\u1d7f"
+)
+_ALNUM = "0-9" + _ALPHA
+# The program's regular expressions know ASCII white space and digits only.
+_OTHER = re.compile(rf"([^{_ALNUM} \t\n\x0b\f\r.'`,\-\u2018\u2019])")
+_DOTS = re.compile(r"\.(\.+)")
+_DOTS_END = re.compile(r"DOTMULTI\.([^.])")
+_COMMAS = (re.compile(r"([^0-9]),([^0-9])"), re.compile(r"([0-9]),([^0-9])"), re.compile(r"([^0-9]),([0-9])"))
+_SINGLE_QUOTE = re.compile("[`\u2018\u2019]")
+_DOUBLE_QUOTE = re.compile("[\u201c\u201d]|''")
+_HYPHEN = re.compile(rf"([{_ALNUM}.])-([{_ALNUM}])")
+_HAS_ALPHA = re.compile(rf"[{_ALPHA}]")
+_SPACES = re.compile(r"[ \u2000-\u200a\u202f\u205f\u3000\u00a0]+")
+_WORDS = re.compile(r"[^ \t\n\r\f]+")
+_CONTROLS = "".join(map(chr, range(33)))
+_PLAIN = re.compile(r"[A-Za-z0-9 ]*")
+
+_Rules = tuple[tuple[re.Pattern[str], str], ...]
+_ENGLISH: _Rules = (
+    (re.compile(rf"([^{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
+    (re.compile(rf"([^{_ALPHA}0-9])'([{_ALPHA}])"), r"\1 ' \2"),
+    (re.compile(rf"([{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
+    (re.compile(rf"([{_ALPHA}])'([{_ALPHA}])"), r"\1 '\2"),
+    (re.compile(r"([0-9])'(s)"), r"\1 '\2"),
+)
+_FRENCH: _Rules = (
+    (re.compile(rf"([^{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
+    (re.compile(rf"([^{_ALPHA}])'([{_ALPHA}])"), r"\1 ' \2"),
+    (re.compile(rf"([{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
+    (re.compile(rf"([{_ALPHA}])'([{_ALPHA}])"), r"\1' \2"),
+)
+_PLAIN_APOSTROPHE: _Rules = ((re.compile("'"), " ' "),)
+
+
+def words_of(line: str) -> list[str]:
+    """The words of a line, split at ASCII white space alone, as the reference program splits."""
+    return _WORDS.findall(line)
+
+
+def lowered(sentence: str) -> list[str]:
+    """What the program makes of a sentence with `-lower`: its words in lower case."""
+    return words_of(sentence.strip(_CONTROLS).lower())
+
+
+@dataclass(frozen=True)
+class MeteorNormalizer:
+    """The normaliser of one language; `prefixes` are its abbreviations (1: keep the dot, 2: before numbers only)."""
+
+    language: str
+    prefixes: Mapping[str, int]
+
+    def __call__(self, sentence: str) -> list[str]:
+        """The tokens of one sentence."""
+        if _PLAIN.fullmatch(sentence) and "DOTMULTI" not in sentence:
+            return sentence.lower().split()
+        line = _OTHER.sub(r" \1 ", f" {sentence} ")
+        line = _protect_dots(line)
+        for rule in _COMMAS:
+            line = rule.sub(r"\1 , \2", line)
+        line = _DOUBLE_QUOTE.sub(' " ', _SINGLE_QUOTE.sub("'", line))
+        line = _HYPHEN.sub(r"\1 \2", line.replace("\u2013", "-").replace("--", "-"))
+        for rule, replacement in {"english": _ENGLISH, "french": _FRENCH}.get(self.language, _PLAIN_APOSTROPHE):
+            line = rule.sub(replacement, line)
+        line = _bring_dots_back(self._split_dots(words_of(line)))
+        return lowered(_SPACES.sub(" ", line))
+
+    def _split_dots(self, words: list[str]) -> str:
+        """The words again, a sentence's last dot split off, an abbreviation's kept, an acronym's dots removed."""
+        out: list[str] = []
+        for word, after in zip(words, [*words[1:], ""], strict=False):
+            stem = word[:-1]
+            if not (stem and word.endswith(".")):
+                out.append(word)
+            elif "." in stem and _HAS_ALPHA.search(stem):
+                out.append(word.replace(".", ""))
+            elif self._keeps_dot(stem, after[:1]):
+                out.append(word)
+            else:
+                out.append(stem + " .")
+        return "".join(word + " " for word in out)
+
+    def _keeps_dot(self, stem: str, after: str) -> bool:
+        """Whether an abbreviation's dot, or one before a small letter, does not end the sentence."""
+        kind = self.prefixes.get(stem)
+        return kind == 1 or "a" <= after <= "z" or (kind == 2 and "0" <= after <= "9")
+
+
+def _protect_dots(line: str) -> str:
+    """Runs of dots as DOTMULTI words, so that no rule takes them for the end of a sentence."""
+    line = _DOTS.sub(r" DOTMULTI\1", line)
+    while "DOTMULTI." in line:
+        line = _DOTS_END.sub(r"DOTDOTMULTI \1", line).replace("DOTMULTI.", "DOTDOTMULTI")
+    return line
+
+
+def _bring_dots_back(line: str) -> str:
+    while "DOTDOTMULTI" in line:
+        line = line.replace("DOTDOTMULTI", "DOTMULTI.")
+    return line.replace("DOTMULTI", ".")
+
+
+Normalize = Callable[[str], list[str]]

@@ -1,0 +1,192 @@
+"""METEOR 1.5's word lists and tables, read from the pip package pycocoevalcap or a release directory. No Java runs.
+
+Both hold `meteor-1.5.jar`, which is a plain zip, and a folder `data` with gzipped paraphrase tables. The package has
+the English table alone; for the other languages a release directory may have more, and without a table the
+paraphrase module is left out (as the program does with `-m "exact stem"`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zipfile
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from capmeter.errors import AssetError, InputError, MissingBackend
+from capmeter.text.meteor_normalize import WESTERN, MeteorNormalizer, Normalize, lowered
+from capmeter.text.paraphrases import Paraphrases, index_path, load_paraphrases, read_index
+from capmeter.text.snowball import Stem, stemmer
+from capmeter.text.wordnet import Synonyms
+
+COMMAND = "pip install 'capmeter[meteor]'"
+ENVIRONMENT = "CAPMETER_METEOR"
+JAR = "meteor-1.5.jar"
+_UNTUNED = ((0.75, 1.4, 0.7, 0.5), (1.0, 0.5), ("exact", "stem"))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """A language's name in the program's files, its tuned parameters, module weights and modules (task `rank`)."""
+
+    name: str
+    parameters: tuple[float, float, float, float]
+    weights: tuple[float, ...]
+    modules: tuple[str, ...]
+
+
+def _tuned(name: str, parameters: tuple[float, float, float, float], weights: tuple[float, ...]) -> Settings:
+    modules = {2: ("exact", "paraphrase"), 3: ("exact", "stem", "paraphrase")}
+    return Settings(name, parameters, weights, modules.get(len(weights), ("exact", "stem", "synonym", "paraphrase")))
+
+
+LANGUAGES = {
+    "en": _tuned("english", (0.85, 0.2, 0.6, 0.75), (1.0, 0.6, 0.8, 0.6)),
+    "cz": _tuned("czech", (0.95, 0.2, 0.6, 0.8), (1.0, 0.4)),
+    "fr": _tuned("french", (0.9, 1.4, 0.6, 0.65), (1.0, 0.2, 0.4)),
+    "es": _tuned("spanish", (0.65, 1.3, 0.5, 0.8), (1.0, 0.8, 0.6)),
+    "de": _tuned("german", (0.95, 1.0, 0.55, 0.55), (1.0, 0.8, 0.2)),
+    "ru": _tuned("russian", (0.75, 1.4, 0.7, 0.5), (1.0, 0.5, 0.5)),
+    "ar-bw-red": Settings("arabic-buckwalter-reduced", *_UNTUNED),
+    "pt": Settings("portuguese", *_UNTUNED),
+    "da": Settings("danish", *_UNTUNED),
+    "ro": Settings("romanian", *_UNTUNED),
+    "hu": Settings("hungarian", *_UNTUNED),
+    "tr": Settings("turkish", *_UNTUNED),
+    "fi": Settings("finnish", *_UNTUNED),
+    "nl": Settings("dutch", *_UNTUNED),
+    "it": Settings("italian", *_UNTUNED),
+    "no": Settings("norwegian", *_UNTUNED),
+    "se": Settings("swedish", *_UNTUNED),
+    "other": Settings("other", (0.75, 1.4, 0.7, 0.5), (1.0,), ("exact",)),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class MeteorLanguage:
+    """All that METEOR knows of one language; what it does not have is None."""
+
+    settings: Settings
+    modules: tuple[str, ...]
+    normalize: Normalize
+    function_words: frozenset[str]
+    stem: Stem | None
+    synonyms: Synonyms | None
+    paraphrases: Paraphrases | None
+    version: str
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The weight of each module's matches."""
+        return self.settings.weights[: len(self.modules)]
+
+
+def meteor_directory(path: str | None = None) -> Path:
+    """The directory with the jar: `path`, else the one the environment names, else the pip package's."""
+    for named, source in ((path, "the parameter path"), (os.environ.get(ENVIRONMENT), f"the variable {ENVIRONMENT}")):
+        if named:
+            directory = Path(named)
+            if not (directory / JAR).is_file():
+                raise AssetError(
+                    f"{directory}, named by {source}, has no {JAR}; name the directory of a METEOR 1.5 release, "
+                    f"or leave the name out and install the resources with: {COMMAND}"
+                )
+            return directory
+    spec = find_spec("pycocoevalcap")
+    for place in (spec.submodule_search_locations or ()) if spec else ():
+        if (Path(place) / "meteor" / JAR).is_file():
+            return Path(place) / "meteor"
+    raise MissingBackend(
+        "METEOR's word lists and paraphrase table (read from the package pycocoevalcap) are not installed; "
+        f"install them with: {COMMAND}"
+    )
+
+
+def meteor_language(language: str = "en", path: str | None = None) -> MeteorLanguage:
+    """What METEOR knows of a language, by its short name, loaded once."""
+    if language not in LANGUAGES:
+        raise InputError(f"METEOR has no language {language!r}; it has {', '.join(LANGUAGES)}")
+    return _load(language, meteor_directory(path))
+
+
+@lru_cache(maxsize=8)
+def _load(language: str, directory: Path) -> MeteorLanguage:
+    settings = LANGUAGES[language]
+    name = settings.name
+    table = _table(language, directory)
+    modules = tuple(module for module in settings.modules if module != "paraphrase" or table)
+    try:
+        with zipfile.ZipFile(directory / JAR) as jar:
+
+            def text(member: str) -> str:
+                return jar.read(member).decode("utf-8")
+
+            return MeteorLanguage(
+                settings=settings,
+                modules=modules,
+                normalize=MeteorNormalizer(name, _prefixes(text(f"nonbreaking/{name}.prefixes")))
+                if name in WESTERN
+                else lowered,
+                # The program reads the English list whatever the language is, and so do we.
+                function_words=frozenset(text("function/english.words").splitlines()),
+                stem=_stem(name, jar) if "stem" in modules else None,
+                synonyms=Synonyms(text(f"synonym/{name}.synsets"), text(f"synonym/{name}.exceptions"))
+                if "synonym" in modules
+                else None,
+                paraphrases=load_paraphrases(table, table_version(table)) if table else None,
+                version=table_version(table) if table else "none",
+            )
+    except (KeyError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+        raise AssetError(
+            f"{directory / JAR} is not METEOR 1.5's jar, or is damaged ({error}); install it again"
+        ) from error
+
+
+def _table(language: str, directory: Path) -> Path | None:
+    table = directory / "data" / f"paraphrase-{language}.gz"
+    return table if "paraphrase" in LANGUAGES[language].modules and table.is_file() else None
+
+
+def table_version(table: Path) -> str:
+    """The checksum and length of a table's text, as its gzip file's last eight bytes give them, and the file's size."""
+    with table.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 8, 0))
+        return f"{file.read(8).hex()}-{size:x}"
+
+
+def _prefixes(text: str) -> dict[str, int]:
+    """Abbreviations that keep their dot: 1 always, 2 before numbers only."""
+    prefixes = {}
+    for fields in map(str.split, text.splitlines()):
+        if fields and not fields[0].startswith("#"):
+            prefixes[fields[0]] = 2 if fields[1:2] == ["#NUMERIC_ONLY#"] else 1
+    return prefixes
+
+
+def _stem(name: str, jar: zipfile.ZipFile) -> Stem:
+    if name != "arabic-buckwalter-reduced":
+        return stemmer(name)
+    lines = gzip.decompress(jar.read(f"stem/{name}.gz")).decode("utf-8").splitlines()
+    stems = {fields[0]: fields[2] for fields in map(str.split, lines) if len(fields) > 2}
+    return lambda word: stems.get(word, word)
+
+
+def meteor_resources_state() -> tuple[bool, str]:
+    """Whether METEOR is ready, and a sentence that says where its resources and its index are."""
+    try:
+        directory = meteor_directory()
+        stemmer("english")
+    except (MissingBackend, AssetError) as error:
+        return False, str(error)
+    table = _table("en", directory)
+    if table is None:
+        return False, f"{directory} has no English paraphrase table (data/paraphrase-en.gz); install it with: {COMMAND}"
+    path = index_path(table, table_version(table))
+    if not path.exists():
+        return True, f"resources in {directory}; the paraphrase index will be built at the first use, in {path.parent}"
+    if read_index(path) is None:
+        return True, f"resources in {directory}; the paraphrase index {path} is damaged and will be built anew"
+    return True, f"resources in {directory}; paraphrase index {path} ({path.stat().st_size / 1e6:.0f} MB)"

@@ -1,0 +1,113 @@
+"""METEOR 1.5's sufficient statistics of an alignment, and the score that it makes of them.
+
+The 23 numbers are those that the reference program prints, in its order: the lengths of hypothesis and reference,
+their function words, then for each of four modules the matched content words (hypothesis, reference) and function
+words (hypothesis, reference), then chunks and the matched words of both sides.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.text.meteor_aligner import KINDS, Matches
+from capmeter.text.meteor_words import MeteorSentences
+
+Ints = npt.NDArray[np.integer[Any]]
+Floats = npt.NDArray[np.float64]
+
+COLUMNS = (
+    *("candidate-words", "reference-words", "candidate-function-words", "reference-function-words"),
+    *(
+        f"{side}-{word}-{module}"
+        for module in range(1, 5)
+        for word in ("content", "function")
+        for side in ("candidate", "reference")
+    ),
+    *("chunks", "candidate-matched", "reference-matched"),
+)
+CHUNKS = COLUMNS.index("chunks")
+_power = np.frompyfunc(math.pow, 2, 1)
+
+
+def statistics(
+    sentences: MeteorSentences, hypotheses: Ints, references: Ints, matches: Matches, modules: tuple[str, ...]
+) -> Floats:
+    """The statistics of each pair, from the alignment of all of them (ordered by pair and place in the reference)."""
+    counts = np.zeros((len(hypotheses), len(COLUMNS)))
+    function = sentences.function_sum
+    for column, chosen in enumerate((hypotheses, references)):
+        first, last = sentences.offsets[chosen], sentences.offsets[chosen + 1]
+        counts[:, column] = last - first
+        counts[:, 2 + column] = function[last] - function[first]
+    # The program numbers the modules that a language has from one on.
+    place = np.array([modules.index(kind) if kind in modules else 0 for kind in KINDS])[matches.kind]
+    sides = (
+        (hypotheses, matches.hypothesis_start, matches.hypothesis_length),
+        (references, matches.start, matches.length),
+    )
+    for side, (chosen, start, length) in enumerate(sides):
+        first = sentences.offsets[chosen[matches.pair]] + start
+        functional = function[first + length] - function[first]
+        for at, words in (
+            (4 + 4 * place, length - functional),
+            (6 + 4 * place, functional),
+            (0 * place + CHUNKS + 1, length),
+        ):
+            cell = matches.pair * len(COLUMNS) + at + side
+            counts += np.bincount(cell, weights=words, minlength=counts.size).reshape(counts.shape)
+    goes_on = (
+        (matches.pair[1:] == matches.pair[:-1])
+        & (matches.start[1:] == (matches.start + matches.length)[:-1])
+        & (matches.hypothesis_start[1:] == (matches.hypothesis_start + matches.hypothesis_length)[:-1])
+    )
+    counts[:, CHUNKS] = np.bincount(matches.pair, minlength=len(counts))
+    counts[:, CHUNKS] -= np.bincount(matches.pair[1:][goes_on], minlength=len(counts))
+    return counts
+
+
+def perfect(counts: Floats) -> npt.NDArray[np.bool_]:
+    """Where all words of both sides are matched in one chunk."""
+    whole = (counts[..., CHUNKS + 1] == counts[..., 0]) & (counts[..., CHUNKS + 2] == counts[..., 1])
+    found: npt.NDArray[np.bool_] = whole & (counts[..., CHUNKS] == 1)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class MeteorScores:
+    """The score and what it is made of; all of one shape. Where nothing can be divided, 0."""
+
+    score: Floats
+    precision: Floats
+    recall: Floats
+    mean: Floats
+    fragmentation: Floats
+    penalty: Floats
+
+
+def scores(counts: Floats, parameters: tuple[float, float, float, float], weights: tuple[float, ...]) -> MeteorScores:
+    """The scores of statistics (shape [..., 23]), in the reference program's order of operations, digit by digit."""
+    alpha, beta, gamma, delta = parameters
+    matched, length = [], []
+    for side in (0, 1):
+        content = np.zeros(counts.shape[:-1])
+        for module, weight in enumerate(weights):
+            content = content + counts[..., 4 + 4 * module + side] * weight * delta
+        for module, weight in enumerate(weights):
+            content = content + counts[..., 6 + 4 * module + side] * weight * (1.0 - delta)
+        matched.append(content)
+        length.append(delta * (counts[..., side] - counts[..., 2 + side]) + (1.0 - delta) * counts[..., 2 + side])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        precision, recall = matched[0] / length[0], matched[1] / length[1]
+        mean = 1.0 / ((1.0 - alpha) / precision + alpha / recall)
+        fragmentation = counts[..., CHUNKS] / ((counts[..., CHUNKS + 1] + counts[..., CHUNKS + 2]) / 2.0)
+    fragmentation = np.where(perfect(counts), 0.0, fragmentation)
+    # Python's power and Java's agree to the last digit; numpy's need not.
+    penalty = gamma * np.asarray(_power(fragmentation, beta), np.float64)
+    score = np.maximum(np.nan_to_num(mean * (1.0 - penalty)), 0.0)
+    parts = (np.nan_to_num(part) for part in (precision, recall, mean, fragmentation, penalty))
+    return MeteorScores(score, *parts)

@@ -1,0 +1,53 @@
+"""Synonyms as METEOR 1.5 has them: two words that share a WordNet synset, each also by its base form.
+
+The synset list has pairs of lines: a word (lower case, `_` for a space), then the numbers of its synsets, all parts of
+speech together. The list of exceptions has pairs of lines: a base form, then its irregular forms.
+
+>>> words = Synonyms("car\\n1\\nautomobile\\n1 2\\ngoose\\n3\\n", "goose\\ngeese\\n")
+>>> sorted(words.synsets("automobiles")), sorted(words.synsets("geese"))
+([1, 2], [3])
+"""
+
+from __future__ import annotations
+
+_SUFFIXES = (
+    *(
+        ("s", ""),
+        ("ses", "s"),
+        ("xes", "x"),
+        ("zes", "z"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("men", "man"),
+        ("ies", "y"),
+    ),
+    *(("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
+    *(("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
+)
+
+
+class Synonyms:
+    """The synsets of words."""
+
+    def __init__(self, synsets: str, exceptions: str) -> None:
+        lines = synsets.split("\n")
+        self._synsets = dict(zip(lines[0::2], lines[1::2], strict=False))
+        self._bases: dict[str, list[str]] = {}
+        lines = exceptions.split("\n")
+        for base, forms in zip(lines[0::2], lines[1::2], strict=False):
+            for form in forms.split():
+                self._bases.setdefault(form, []).append(base)
+
+    def synsets(self, word: str) -> frozenset[int]:
+        """The numbers of the synsets of a word and of its base forms."""
+        bases = self._bases.get(word) or (self._base(word),)
+        return frozenset(int(number) for known in (word, *bases) for number in self._synsets.get(known, "").split())
+
+    def _base(self, word: str) -> str:
+        """The first form that WordNet's suffix rules make of a word and that it knows."""
+        if word.endswith("ss") or len(word) <= 2:
+            return word
+        for suffix, ending in _SUFFIXES:
+            if word.endswith(suffix) and (base := word[: -len(suffix)] + ending) in self._synsets:
+                return base
+        return ""

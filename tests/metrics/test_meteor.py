@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import stat
+import subprocess
+import time
+from gzip import decompress
+from pathlib import Path
+
+import numpy as np
+import pytest
+from captionsets import ROWS, caption_set
+from hypothesis import given, settings
+from official import SETS, official, tokenised
+from plainmeteor import small_release
+
+import capmeter.text.meteor_java as meteor_java
+from capmeter.errors import AssetError, InputError, MissingBackend
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.evidence import Link
+from capmeter.metrics.meteor import Meteor
+from capmeter.metrics.registry import parse
+from capmeter.text import meteor_resources
+from capmeter.text.meteor_resources import COMMAND, ENVIRONMENT, JAR, meteor_resources_state
+from capmeter.text.meteor_statistics import COLUMNS
+
+PLAIN = Meteor(tokenizer="whitespace")
+JAVA = Meteor(tokenizer="whitespace", backend="java")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Meteor:
+    """METEOR over a release of a few words: no package needed."""
+    folder = tmp_path_factory.mktemp("meteor")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAPMETER_CACHE", str(folder / "cache"))
+        metric = Meteor(tokenizer="whitespace", path=str(small_release(folder / "release")))
+        measure(metric, [("a", ["a"])])
+    return metric
+
+
+def measure(metric: Meteor, rows: list[tuple[str, list[str]]]):
+    return evaluate(caption_set(rows), [metric])[metric]
+
+
+def test_by_hand(small: Meteor) -> None:
+    scores = measure(small, [("the dogs ran", ["the dog ran home", "geese"])])
+    # exact: "the" (function), "ran"; stem: dogs; one chunk of three words on both sides
+    p = (0.75 * (1 + 0.6) + 0.25) / (0.75 * 2 + 0.25)
+    r = (0.75 * (1 + 0.6) + 0.25) / (0.75 * 3 + 0.25)
+    f = 1 / (0.15 / p + 0.85 / r)
+    assert scores.items["i0"] == pytest.approx(f * (1 - 0.6 * (1 / 3) ** 0.2), abs=1e-15)
+    assert scores.parts == {
+        "mean": scores.score,
+        "precision": pytest.approx(p),
+        "recall": pytest.approx(r),
+        "f-mean": pytest.approx(f),
+        "fragmentation": pytest.approx(1 / 3),
+        "penalty": pytest.approx(0.6 * (1 / 3) ** 0.2),
+        "chunks": 1.0,
+    }
+
+
+def test_the_corpus_score_sums_counts_and_leaves_out_a_perfect_captions_chunk(small: Meteor) -> None:
+    rows = [("a red car", ["a red car"]), ("dog", ["a dog"])]
+    scores = measure(small, rows)
+    assert scores.items["i0"] == 1.0
+    # words: 4 content-ish of 3 + 1; all candidate words match; the reference misses one function word
+    p = 1.0
+    r = (0.75 * 3 + 0.25) / (0.75 * 3 + 0.25 * 2)
+    assert scores.score == pytest.approx(1 / (0.15 / p + 0.85 / r) * (1 - 0.6 * (1 / 4) ** 0.2), abs=1e-15)
+    assert scores.parts["mean"] == pytest.approx(np.mean(list(scores.items.values())), abs=1e-15)
+    assert scores.parts["chunks"] == 1.0
+
+
+def test_the_first_of_the_best_references_counts(small: Meteor) -> None:
+    metric_values = small.measure(caption_set([("a dog", ["cat", "a dog x", "x a dog", "a"])]), None, {}).values
+    assert metric_values[0, COLUMNS.index("reference-words")] == 3
+    [evidence] = small.explain(caption_set([("a dog", ["cat", "a dog x", "x a dog", "a"])]), None)
+    assert evidence.facts["best reference"] == 1.0
+
+
+def test_empty_texts_score_nothing(small: Meteor) -> None:
+    scores = measure(small, [("", ["a"]), ("", [""]), ("a", [""]), ("a", ["", "a"]), ("the", ["a"])])
+    assert list(scores.items.values()) == [0.0, 0.0, 0.0, 1.0, 0.0]
+    assert scores.notes == {"empty candidate": ["i0", "i1"]}
+    assert all(np.isfinite(part.array).all() for part in scores.part_items.values())
+
+
+def test_explanation_is_the_alignment(small: Meteor) -> None:
+    rows = [("the geese saw many cars", ["x", "a lot of birds saw the automobile"])]
+    [evidence] = small.explain(caption_set(rows), None)
+    assert evidence.candidate == ("the", "geese", "saw", "many", "cars")
+    assert evidence.references[1] == ("a", "lot", "of", "birds", "saw", "the", "automobile")
+    assert evidence.links == (
+        Link((3, 4), 1, (0, 3), "paraphrase", 0.6),
+        Link((1, 2), 1, (3, 4), "synonym", 0.8),
+        Link((2, 3), 1, (4, 5), "exact", 1.0),
+        Link((0, 1), 1, (5, 6), "exact", 1.0),
+        Link((4, 5), 1, (6, 7), "synonym", 0.8),
+    )
+    assert evidence.marks == ()
+    scores = measure(small, rows)
+    assert {name: evidence.facts[name] for name in ("precision", "recall", "penalty", "chunks")} == {
+        name: scores.part_items[name]["i0"] for name in ("precision", "recall", "penalty", "chunks")
+    }
+    [other] = small.explain(caption_set([("dog", ["a cat"])]), None)
+    assert [(mark.side, mark.start) for mark in other.marks] == [("candidate", 0), ("reference", 0), ("reference", 1)]
+
+
+def test_references_joined_into_one(small: Meteor) -> None:
+    joined = Meteor(tokenizer="whitespace", path=small.path, references="cat")
+    rows = [("a red dog on it", ["a dog", "red car on it", ""])]
+    assert (
+        measure(joined, rows).items["i0"] == measure(small, [("a red dog on it", ["a dog red car on it"])]).items["i0"]
+    )
+
+
+def test_ptb_tokens_then_the_normaliser(small: Meteor) -> None:
+    metric = Meteor(path=small.path)
+    rows = [("A half-red Dog's car.", ["a half red dog 's car"])]
+    assert measure(metric, rows).items["i0"] == 1.0
+
+
+def test_the_separator_of_the_programs_pipe_is_no_word(small: Meteor) -> None:
+    assert measure(small, [("a ||| dog", ["a dog"]), ("a dog", ["a ||| dog"])]).items.array.tolist() == [1.0, 1.0]
+
+
+@settings(max_examples=25, deadline=None)
+@given(ROWS)
+def test_properties(small, rows) -> None:
+    scores = measure(small, rows)
+    assert ((scores.items.array >= 0) & (scores.items.array <= 1)).all()
+    assert 0 <= scores.score <= 1
+    backwards = measure(small, [(one, many[::-1]) for one, many in rows[::-1]])
+    assert np.array_equal(backwards.items.array[::-1], scores.items.array)
+    whole = caption_set(rows)
+    parts = [small.measure(part, None, {}).values for part in whole.chunks(3)]
+    assert np.array_equal(np.concatenate(parts), small.measure(whole, None, {}).values)
+
+
+@given(ROWS)
+def test_a_perfect_candidate_scores_one(small, rows) -> None:
+    same = [(many[0], many) for _, many in rows if many[0].strip()]
+    if same:
+        assert set(measure(small, same).items.array.tolist()) == {1.0}
+
+
+def test_text_form_and_signature(small: Meteor) -> None:
+    metric = parse('meteor(language=fr,path="/some where/m")')
+    assert metric == Meteor(language="fr", path="/some where/m")
+    assert parse(str(metric)) == metric
+    facts = small.facts(None)
+    assert facts["modules"] == "exact*1+stem*0.6+synonym*0.8+paraphrase*0.6"
+    assert facts["parameters"] == "0.85/0.2/0.6/0.75"
+
+
+def test_a_language_without_a_table_has_its_other_modules(small: Meteor) -> None:
+    french = Meteor(language="fr", tokenizer="whitespace", path=small.path)
+    assert french.facts(None)["modules"] == "exact*1+stem*0.2"
+    scores = measure(french, [("l'homme courait", ["l'homme court ici"])])
+    assert 0 < scores.score < 1
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"language": "english"}, {"backend": "c"}, {"references": "best"}, {"tokenizer": "words"}]
+)
+def test_wrong_parameters_are_named(wrong: dict[str, str]) -> None:
+    with pytest.raises(InputError, match=next(iter(wrong.values()))):
+        Meteor(**wrong)
+
+
+def test_missing_resources_name_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+    monkeypatch.setattr(meteor_resources, "find_spec", lambda name: None)
+    with pytest.raises(MissingBackend) as missing:
+        measure(PLAIN, [("a", ["a"])])
+    assert COMMAND in str(missing.value)
+    assert meteor_resources_state() == (False, str(missing.value))
+    monkeypatch.setenv(ENVIRONMENT, str(tmp_path))
+    with pytest.raises(AssetError, match=f"{ENVIRONMENT}.*no {JAR}|no {JAR}"):
+        measure(PLAIN, [("a", ["a"])])
+    with pytest.raises(AssetError, match="the parameter path"):
+        measure(Meteor(path=str(tmp_path / "nowhere")), [("a", ["a"])])
+
+
+def test_a_broken_jar_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / JAR).write_bytes(b"PK no zip")
+    with pytest.raises(AssetError, match="damaged"):
+        measure(Meteor(path=str(tmp_path)), [("a", ["a"])])
+
+
+def test_the_state_of_the_resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    release = small_release(tmp_path / "release")
+    monkeypatch.setenv(ENVIRONMENT, str(release))
+    monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
+    assert "will be built at the first use" in meteor_resources_state()[1]
+    measure(Meteor(tokenizer="whitespace"), [("a", ["a"])])
+    ready, said = meteor_resources_state()
+    assert ready
+    assert "MB" in said
+    [index] = (tmp_path / "cache").glob("*.index")
+    index.write_bytes(index.read_bytes()[:-200])
+    assert "damaged and will be built anew" in meteor_resources_state()[1]
+    (release / "data" / "paraphrase-en.gz").unlink()
+    assert meteor_resources_state()[0] is False
+
+
+def fake_java(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = folder / "java"
+    java.write_text("#!/bin/sh\n" + script)
+    java.chmod(java.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_java_that_hangs_is_ended(small: Meteor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_java(tmp_path, "exec sleep 60\n", monkeypatch)
+    monkeypatch.setattr(meteor_java, "_LOADING", 0.3)
+    begin = time.monotonic()
+    with pytest.raises(AssetError, match="did not end within"):
+        measure(Meteor(path=small.path, backend="java"), [("a", ["a"])])
+    assert time.monotonic() - begin < 20
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("cat > /dev/null; echo out of memory >&2; exit 3", "code 3 .* out of memory"),
+        ("echo nothing to say; echo oops >&2", "ended with code 0 after 1 of 2 captions; it said: oops"),
+        ("cat > /dev/null; yes x | head -c 3000000 >&2; exit 1", "ended with code 1"),
+    ],
+)
+def test_java_that_fails_is_an_error(small, tmp_path, monkeypatch, script: str, message: str) -> None:
+    fake_java(tmp_path, script + "\n", monkeypatch)
+    with pytest.raises(AssetError, match=message):
+        measure(Meteor(path=small.path, backend="java"), [("a", ["a"]), ("b", ["b"])])
+
+
+def test_java_rows_are_the_programs(small: Meteor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = " ".join(map(str, [2.0, 3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, *[0.0] * 12, 1.0, 2.0, 2.0]))
+    fake_java(tmp_path, f'while read -r line; do echo "$line" >> {tmp_path}/asked; echo "{row}"; done\n', monkeypatch)
+    java = Meteor(path=small.path, backend="java", tokenizer="whitespace")
+    rows = [("a ||| dog", ["a dog\nruns", "x"])]
+    assert measure(java, rows).items["i0"] == measure(small, [("a dog", ["a dog runs"])]).items["i0"]
+    assert (tmp_path / "asked").read_text() == "SCORE ||| a dog runs ||| x ||| a  dog\n"
+
+
+def test_without_java_the_error_says_that_none_is_needed(small: Meteor, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingBackend, match="needs no Java"):
+        measure(Meteor(path=small.path, backend="java"), [("a", ["a"])])
+
+
+@pytest.mark.meteor
+@pytest.mark.parametrize("name", SETS)
+def test_equals_the_program(shared: Path, meteor_index: Path, name: str) -> None:
+    theirs = official(shared, name)
+    saved = json.loads(decompress((shared / "oracles" / f"classic_{name}.json.gz").read_bytes()))
+    ours = evaluate(theirs.captions, [PLAIN])[PLAIN]
+    assert np.abs(ours.items.array - theirs.items["meteor"]).max() == 0.0
+    assert ours.score == theirs.corpus["meteor"]
+    rows = np.array([line.split() for line in saved["meteor_stats"]], np.float64)
+    assert np.array_equal(PLAIN.measure(theirs.captions, None, {}).values[:, : len(COLUMNS)], rows)
+
+
+@pytest.mark.meteor
+def test_equals_the_program_on_odd_captions(shared: Path, meteor_index: Path) -> None:
+    saved = json.loads(decompress((shared / "oracles" / "edge_classic.json.gz").read_bytes()))
+    captions = tokenised([case["cand"] for case in saved["cases"]], [case["refs"] for case in saved["cases"]])
+    ours = evaluate(captions, [PLAIN])[PLAIN]
+    assert ours.items.array.tolist() == [float(each["eval"][0]) for each in saved["meteor_single"]]
+
+
+@pytest.mark.meteor
+@pytest.mark.slow
+@pytest.mark.parametrize("language", ["en", "fr", "de", "pt"])
+def test_equals_the_java_back_end(meteor_index: Path, language: str) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("needs a Java runtime")
+    chance = random.Random(language)
+    words = [
+        "a",
+        "the",
+        "of",
+        "in",
+        "on",
+        "man",
+        "men",
+        "people",
+        "dog",
+        "dogs",
+        "runs",
+        "ran",
+        "running",
+        "big",
+        "large",
+        "automobile",
+        "cars",
+        "variants",
+        "gelato",
+    ]
+    words += ["'s", ",", "half-open", "No.", "5", "é", "in order to", "a number of", "courir", "hunde", "gatos"]
+
+    def sentence() -> str:
+        return " ".join(chance.choice(words) for _ in range(chance.randint(0, 22)))
+
+    rows = [(sentence(), [sentence() for _ in range(chance.randint(1, 4))]) for _ in range(400)]
+    metrics = [Meteor(tokenizer="whitespace", language=language, backend=each) for each in ("python", "java")]
+    captions = caption_set(rows)
+    ours, theirs = (metric.measure(captions, None, {}).values for metric in metrics)
+    assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.meteor
+def test_cold_start_loads_nothing_heavy(meteor_index: Path) -> None:
+    code = (
+        "import sys; from capmeter.metrics.meteor import Meteor; Meteor()._known();"
+        "print([name for name in ('nltk', 'scipy', 'pycocoevalcap', 'pandas', 'torch') if name in sys.modules])"
+    )
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
