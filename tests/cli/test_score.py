@@ -136,7 +136,7 @@ def test_streamed_scores_are_the_same(run, folder: Path) -> None:
     [
         (["good.json", "-r", "nosuch.json"], 1, "nosuch.json: there is no such file"),
         (["good.json"], 1, "references"),
-        (["good.json", "-r", "references.json", "-m", "blue-4"], 1, "did you mean bleu-4"),
+        (["good.json", "-r", "references.json", "-m", "blue-4"], 2, "did you mean bleu-4"),
         (["good.json", "-r", "references.json", "-f", "html"], 2, "is not one of table, json, csv, latex"),
         (["good.json", "-r", "references.json", "--per-caption", "x.xls"], 1, "expected a name that tells the format"),
         (["good.json", "good.json", "-r", "references.json"], 1, "two systems are called 'good'"),

@@ -9,10 +9,10 @@ import sys
 import typer
 
 import capmeter
-from capmeter.cli.output import show
+from capmeter.cli.output import FORMAT_HELP, checked_format, show
 from capmeter.metrics.availability import EXTRAS, availability
 from capmeter.metrics.registry import metric_class, names
-from capmeter.report.tables import FORMATS, Table
+from capmeter.report.tables import Table
 
 app = typer.Typer(rich_markup_mode="markdown")
 CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "typer", "rich")
@@ -20,7 +20,7 @@ CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "typer", "rich")
 
 @app.command()
 def doctor(
-    format: str = typer.Option("table", "--format", "-f", help=f"What to print: {', '.join(FORMATS)}."),
+    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
 ) -> None:
     """Say what can run here, and give the command for what cannot.
 
@@ -28,8 +28,7 @@ def doctor(
 
     `capmeter doctor`
     """
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    checked_format(format)
     rows = [
         ["capmeter", "ready", capmeter.__version__, ""],
         ["python", "ready" if sys.version_info >= (3, 10) else "too old", platform.python_version(), ""],

@@ -7,18 +7,18 @@ from dataclasses import fields
 
 import typer
 
-from capmeter.cli.output import show
+from capmeter.cli.output import FORMAT_HELP, checked_format, show
 from capmeter.metrics.availability import availability
 from capmeter.metrics.base import value_text
 from capmeter.metrics.registry import metric_class, names
-from capmeter.report.tables import FORMATS, Table
+from capmeter.report.tables import Table
 
 app = typer.Typer(rich_markup_mode="markdown")
 
 
 @app.command("list")
 def list_metrics(
-    format: str = typer.Option("table", "--format", "-f", help=f"What to print: {', '.join(FORMATS)}."),
+    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
 ) -> None:
     """List the metrics: their parameters with defaults, what they measure, and what they need.
 
@@ -26,8 +26,7 @@ def list_metrics(
 
     `capmeter list --format json`
     """
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    checked_format(format)
     rows, data = [], {}
     for name in names():
         cls, fixed = metric_class(name)

@@ -6,12 +6,32 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+import typer
+
 from capmeter.cli.main import say
+from capmeter.errors import InputError
+from capmeter.metrics.base import Metric
+from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Results
 from capmeter.report.tables import FORMATS, Table, print_table, rendered
 
 FORMAT_HELP = f"What to print: {', '.join(FORMATS)}."
 _FIRST = 5
+
+
+def chosen_metrics(names: str) -> list[Metric]:
+    """The metrics of `--metrics`; a name that is none is a mistake in calling the command."""
+    try:
+        return parse_list(names)
+    except InputError as problem:
+        raise typer.BadParameter(str(problem), param_hint="--metrics") from problem
+
+
+def checked_format(format: str) -> str:
+    """The value of `--format`; anything else than a format is a mistake in calling the command."""
+    if format not in FORMATS:
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    return format
 
 
 def show(table: Table, data: dict[str, Any], format: str) -> None:

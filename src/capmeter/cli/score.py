@@ -9,13 +9,12 @@ import typer
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream, stream
-from capmeter.cli.output import FORMAT_HELP, show, tell_notes
+from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show, tell_notes
 from capmeter.errors import InputError
 from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Results, save_all
 from capmeter.progress import shown
-from capmeter.report.tables import FORMATS, as_json, score_table
+from capmeter.report.tables import as_json, score_table
 
 app = typer.Typer(rich_markup_mode="markdown")
 
@@ -55,11 +54,10 @@ def score(
 
     `capmeter score rows.jsonl -m "cider-d(idf=captions_train2014.json)" --output scores.json --per-caption scores.csv`
     """
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    checked_format(format)
     if on_missing not in ("error", "skip", "keep"):
         raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
-    chosen = parse_list(metrics)
+    chosen = chosen_metrics(metrics)
     systems: dict[str, Results] = {}
     with shown():
         for given in candidates:

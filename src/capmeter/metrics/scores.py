@@ -143,7 +143,8 @@ class Results(Mapping[str, Scores]):
         """
         clusters = self.ids.clusters
         drawn: dict[str, list[Floats]] = {name: [] for name in self._scores}
-        for weights in draw_blocks(len(clusters), draws, seed):
+        for counts in draw_blocks(len(clusters), draws, seed):
+            weights = counts.astype(np.float64)
             for name, scores in self._scores.items():
                 drawn[name].append(scores.drawn(weights, clusters))
         return {name: percentile(np.concatenate(values), level) for name, values in drawn.items()}
