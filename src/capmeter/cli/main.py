@@ -26,6 +26,8 @@ COMMANDS = {
     "idf": "capmeter.cli.idf",
     "robustness": "capmeter.cli.robustness",
     "meta": "capmeter.cli.meta",
+    "systems": "capmeter.cli.systems",
+    "standardize": "capmeter.cli.standardize",
     "doctor": "capmeter.cli.doctor",
 }
 

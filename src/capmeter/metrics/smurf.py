@@ -87,7 +87,7 @@ class Smurf(MeanMetric):
         if self.standard is None:
             return standard_for(*self._encoders)
         found = read_standard(self.standard)
-        require_encoders(found, self.standard, *self._encoders)
+        require_encoders(found, *self._encoders)
         return found
 
     def requires(self) -> tuple[Metric, ...]:

@@ -102,13 +102,13 @@ def standard_for(mima_encoder: str, spurts_encoder: str) -> Standard:
     )
 
 
-def require_encoders(standard: Standard, name: str, mima_encoder: str, spurts_encoder: str) -> None:
+def require_encoders(standard: Standard, mima_encoder: str, spurts_encoder: str) -> None:
     """An `InputError` that names the way out where a standard was made for other encoders."""
     if not standard.holds_for(mima_encoder, spurts_encoder):
         raise InputError(
-            f"the standardisation constants {name!r} were estimated with {_said(*standard.encoders)}, but this is "
-            f"{_said(mima_encoder, spurts_encoder)}, whose scores have another mean and spread; leave standard= out "
-            f"to use the constants shipped for an encoder, or estimate them: {_advice(mima_encoder)}"
+            f"the standardisation constants were estimated with {_said(*standard.encoders)}, but the scores are of "
+            f"{_said(mima_encoder, spurts_encoder)}, which have another mean and spread; leave the standard out to "
+            f"use the constants shipped for an encoder, or estimate them: {_advice(mima_encoder)}"
         )
 
 

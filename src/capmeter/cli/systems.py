@@ -1,0 +1,115 @@
+"""`capmeter systems`: whole captioning systems against people, with the scatter of meaning and style."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TypeVar
+
+import typer
+
+from capmeter.captions.io import load_systems
+from capmeter.captions.model import CaptionSet
+from capmeter.cli.main import say
+from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.errors import InputError
+from capmeter.meta import systems as whole
+from capmeter.meta.held_out import held_out_of_all
+from capmeter.metrics.smurf import Smurf
+from capmeter.progress import shown
+from capmeter.report.figures import image_kind, save_figures
+from capmeter.report.system_figure import system_data, system_figure, system_table
+from capmeter.report.tables import FORMATS
+
+app = typer.Typer(rich_markup_mode="markdown")
+Each = TypeVar("Each")
+
+
+@app.command()
+def systems(
+    files: list[str] = typer.Argument(
+        ..., help="Files of captions, each of one system or several. `NAME=FILE` names the system.", metavar="FILE..."
+    ),
+    human: str = typer.Option(
+        ..., "--human", "-H", help="The captions that people wrote: a file, or the name of a system in the files."
+    ),
+    references: str | None = typer.Option(None, "--references", "-r", help="The references, where they lie apart."),
+    hold_out: bool = typer.Option(
+        False, "--hold-out", help="Leave each image's human caption out of the references, for all systems."
+    ),
+    encoder: str = typer.Option(
+        "distilbert+distilroberta", "--encoder", "-e", help="MIMA's and SPURTS' encoder; two are joined by +."
+    ),
+    standard: str | None = typer.Option(None, help="Constants: paper, minilm, or a file of capmeter standardize."),
+    scored: bool = typer.Option(
+        False, "--scored", help="The files are results that `capmeter score --output` wrote (sparcs, mima, spurts)."
+    ),
+    figure: list[Path] = typer.Option(
+        [], "--figure", help="Draw the scatter here (.png, .svg, .pdf); repeat for more."
+    ),
+    sample: int = typer.Option(100, help="How many images are drawn for the scatter's points.", min=1),
+    seed: int = typer.Option(0, help="Seed of that draw."),
+    labels: bool = typer.Option(True, help="Write names and centroid captions into the figure."),
+    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+) -> None:
+    """Judge whole systems against people: meaning, style, overlap, grammar.
+
+    **Examples**
+
+    `capmeter systems a.json b.json --human human.json -r refs.json -e minilm --figure systems.png --figure systems.svg`
+
+    `capmeter systems rows.jsonl --human people --hold-out -e minilm --sample 200 --seed 7`
+    """
+    if format not in FORMATS:
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    for path in figure:
+        image_kind(path)
+    metric = Smurf(encoder=encoder, standard=standard)
+    constants = metric.constants
+    _, mima, spurts = (each.parameters().get("encoder", "") for each in metric.requires())
+    given, people = list(files), human
+    if Path(human).exists() or "=" in human:
+        given.append(human)
+        people = ""
+    with shown():
+        if scored:
+            found = _gathered((each, whole.saved_components(_path(each), _name(each))) for each in given)
+            people = people or list(found)[-1]
+        else:
+            captions = _gathered((each, _captions(each, references)) for each in given)
+            people = people or list(captions)[-1]
+            whole.require_people(captions, people)
+            if hold_out:
+                captions = held_out_of_all(captions, people)
+            found = whole.measure(captions, mima, spurts)
+        analysed = whole.analyse(found, people, constants)
+        if figure:
+            drawn = system_figure(analysed, whole.sample(analysed, sample, seed), labels=labels)
+            save_figures(drawn, figure)
+    show(system_table(analysed), {"human": people, "by_system": system_data(analysed)}, format)
+    say(f"note: constants: {constants.label} ({constants.source})")
+
+
+def _captions(given: str, references: str | None) -> dict[str, CaptionSet]:
+    found = load_systems(_path(given), references)
+    name = _name(given)
+    return {name: next(iter(found.values()))} if name is not None and len(found) == 1 else found
+
+
+def _gathered(files: Iterable[tuple[str, dict[str, Each]]]) -> dict[str, Each]:
+    systems: dict[str, Each] = {}
+    for given, several in files:
+        for name, each in several.items():
+            if name in systems:
+                raise InputError(f"{given}: two systems are called {name!r}; name each: NAME=FILE")
+            systems[name] = each
+    return systems
+
+
+def _name(given: str) -> str | None:
+    name, equals, _ = given.partition("=")
+    return name if equals and name and not Path(given).exists() else None
+
+
+def _path(given: str) -> str:
+    return given if _name(given) is None else given.partition("=")[2]

@@ -1,0 +1,114 @@
+"""The scatter of whole systems: style over meaning, on the scale of human captions (SMURF, Figure 1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from capmeter.meta.systems import System
+from capmeter.metrics.base import Floats
+from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
+from capmeter.report.tables import Table
+
+_LONGEST = 72
+
+
+def system_table(systems: Mapping[str, System]) -> Table:
+    """One row per system: its means, the overlap with people, the penalty, the centroid caption."""
+    columns = ["system", "captions", "SPARCS′", "SPURTS′", "H∩M / M", "penalty", "centroid caption"]
+    rows = [
+        [
+            name,
+            f"{len(each.points):,}",
+            f"{each.mean[0]:.4f}",
+            f"{each.mean[1]:.4f}",
+            f"{each.overlap:.4f}",
+            f"{each.penalty:.3f}",
+            each.example,
+        ]
+        for name, each in systems.items()
+    ]
+    note = "means in standard deviations of human captions; penalty: the sum of G"
+    return Table("systems against people", columns, rows, [False, True, True, True, True, True, False], note)
+
+
+def system_data(systems: Mapping[str, System]) -> dict[str, Any]:
+    """The same for a program, with covariances and outlines."""
+    return {
+        name: {
+            "captions": len(each.points),
+            "mean": each.mean.tolist(),
+            "covariance": np.cov(each.points.T).tolist(),
+            "overlap": each.overlap,
+            "penalty": each.penalty,
+            "centroid": {"id": each.components.ids[each.centroid], "caption": each.example},
+            "outline": each.outline.tolist(),
+        }
+        for name, each in systems.items()
+    }
+
+
+def system_figure(systems: Mapping[str, System], points: Mapping[str, Floats], *, labels: bool = True) -> Any:
+    """The figure: `points` of each system, its ellipse, its mean, and with `labels` its name and centroid caption."""
+    figure, axes = open_figure(width=6.4, height=6.4 + 0.24 * len(systems))
+    with house_style():
+        panel = axes[0, 0]
+        for number, (name, system) in enumerate(systems.items()):
+            colour = COLOURS[number % len(COLOURS)]
+            marker = series_style(number)["marker"]
+            panel.scatter(*points[name].T, s=13, color=colour, alpha=0.55, linewidths=0, marker=marker, zorder=2)
+            panel.fill(*system.outline.T, color=colour, alpha=0.10, linewidth=0, zorder=1)
+            panel.plot(*np.vstack([system.outline, system.outline[:1]]).T, color=colour, linewidth=1.4, zorder=3)
+            entry = f"{name}: overlap {system.overlap:.2f}"
+            if labels:
+                entry += f" · {_quoted(system)}"
+            panel.scatter(
+                *system.mean,
+                s=90,
+                color=colour,
+                marker=marker,
+                edgecolors="black",
+                linewidths=1.0,
+                zorder=5,
+                label=entry,
+            )
+        if labels:
+            _name_means(panel, systems)
+        panel.set_aspect("equal", adjustable="datalim")
+        panel.set_xlabel("SPARCS′: meaning, in standard deviations of human captions")
+        panel.set_ylabel("SPURTS′: style, in standard deviations of human captions")
+        panel.set_title(f"{len(next(iter(points.values())))} images drawn; ellipses of 1.15 standard deviations")
+        figure.legend(loc="outside lower left", ncols=1, handletextpad=0.3, scatterpoints=1)
+    return figure
+
+
+def _name_means(panel: Any, systems: Mapping[str, System]) -> None:
+    """Each name beside its mean, pushed away from the middle of all means so that neighbours do not collide."""
+    means = np.array([system.mean for system in systems.values()])
+    middle = means.mean(axis=0)
+    for number, (name, mean) in enumerate(zip(systems, means, strict=True)):
+        away = mean - middle
+        length = float(np.hypot(*away)) or 1.0
+        offset = 16 * away / length
+        panel.annotate(
+            name,
+            mean,
+            xytext=tuple(offset),
+            textcoords="offset points",
+            ha="left" if offset[0] >= 0 else "right",
+            va="bottom" if offset[1] >= 0 else "top",
+            color=COLOURS[number % len(COLOURS)],
+            fontweight="bold",
+            zorder=6,
+            bbox={"boxstyle": "round,pad=0.15", "facecolor": "white", "edgecolor": "none", "alpha": 0.8},
+        )
+
+
+def _quoted(system: System) -> str:
+    """The centroid caption, in quotation marks and shortened; its id where the text is not known."""
+    if system.components.texts is None:
+        return f"centroid {system.example}"
+    text = " ".join(system.example.split())
+    return f"“{text if len(text) <= _LONGEST else text[: _LONGEST - 1].rstrip() + '…'}”"
