@@ -172,10 +172,10 @@ def test_analyses_of_a_pool() -> None:
     pieces = WordPieces().run(pool)
     assert isinstance(pieces, PieceTable) and len(pieces) == len(SENTENCES)
     table = HiddenStates(layer=6).run(pool)
-    np.testing.assert_allclose(np.linalg.norm(table[2], axis=1), 1, atol=1e-6)
-    raw = HiddenStates(layer=6, unit=False).run(pool)
+    np.testing.assert_allclose(np.linalg.norm(table.unit_row(2), axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(table.unit_row(2) * np.linalg.norm(table[2], axis=1, keepdims=True), table[2], atol=1e-5)
     vectors = SentenceVectors(layer=6).run(pool)
-    mean = raw[2].mean(0)
+    mean = table[2].mean(0)
     np.testing.assert_allclose(vectors[2], mean / np.linalg.norm(mean), atol=1e-6)
     assert float(vectors[0] @ vectors[6]) > float(vectors[0] @ vectors[2])
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from capmeter.encoders.encoder import load_encoder
 from capmeter.encoders.pieces import PieceTable
 
-_SENTENCES_AT_ONCE = 4096
+_TINY = np.finfo(np.float32).tiny
 
 
 class Pool(Protocol):
@@ -51,23 +51,29 @@ class StateTable:
     def __getitem__(self, row: int) -> NDArray[np.float32]:
         return self.states[self.pieces.offsets[row] : self.pieces.offsets[row + 1]]
 
+    def unit(self, positions: NDArray[Any] | slice) -> NDArray[np.float32]:
+        """The states at these flat positions, at unit length."""
+        states = self.states[positions]
+        unit: NDArray[np.float32] = states / np.maximum(np.linalg.norm(states, axis=1, keepdims=True), _TINY)
+        return unit
+
+    def unit_row(self, row: int) -> NDArray[np.float32]:
+        """One sentence's states at unit length."""
+        return self.unit(slice(int(self.pieces.offsets[row]), int(self.pieces.offsets[row + 1])))
+
 
 @dataclass(frozen=True)
 class HiddenStates:
-    """Hidden states of one layer for every sentence, each encoded once; of unit length per word piece if `unit`."""
+    """Hidden states of one layer for every sentence, each encoded once: a StateTable."""
 
     encoder: str = "minilm"
     layer: int = 6
-    unit: bool = True
     compact = False
 
     def run(self, pool: Pool) -> StateTable:
         """The table for all sentences of the pool."""
         pieces: PieceTable = pool.analyse(WordPieces(self.encoder))
-        states = load_encoder(self.encoder).hidden_states(pieces, self.layer)
-        if self.unit:
-            states /= np.maximum(np.linalg.norm(states, axis=1, keepdims=True), np.finfo(np.float32).tiny)
-        return StateTable(pieces, states)
+        return StateTable(pieces, load_encoder(self.encoder).hidden_states(pieces, self.layer))
 
 
 @dataclass(frozen=True)
@@ -82,14 +88,11 @@ class SentenceVectors:
     compact = False
 
     def run(self, pool: Pool) -> NDArray[np.float32]:
-        """The vectors of all sentences of the pool; no more than some thousand sentences' states at a time."""
-        pieces: PieceTable = pool.analyse(WordPieces(self.encoder))
-        encoder = load_encoder(self.encoder)
-        vectors = np.empty((len(pieces), encoder.width), np.float32)
-        for start in range(0, len(pieces), _SENTENCES_AT_ONCE):
-            rows = np.arange(start, min(start + _SENTENCES_AT_ONCE, len(pieces)))
-            part = pieces.take(rows)
-            sums = np.add.reduceat(encoder.hidden_states(part, self.layer), part.offsets[:-1], axis=0)
-            vectors[rows] = sums / part.lengths[:, None]
-        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        """The vectors of all sentences of the pool."""
+        table: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer))
+        if not len(table):
+            return np.zeros((0, table.states.shape[1]), np.float32)
+        means = np.add.reduceat(table.states, table.pieces.offsets[:-1], axis=0) / table.pieces.lengths[:, None]
+        unit = means / np.maximum(np.linalg.norm(means, axis=1, keepdims=True), _TINY)
+        vectors: NDArray[np.float32] = unit.astype(np.float32)
         return vectors

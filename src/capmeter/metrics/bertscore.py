@@ -47,7 +47,7 @@ from capmeter.metrics.word_pieces import (
     blocks,
     cut_note,
     encoder_facts,
-    unit_states,
+    hidden_states,
     vocabulary_size,
 )
 
@@ -104,7 +104,7 @@ class BertScore(MeanMetric):
 
     def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
         """F1, P and R of each caption."""
-        table = unit_states(part, self.encoder, self.depth())
+        table = hidden_states(part, self.encoder, self.depth())
         weights = self._weights(state)
         values = np.zeros((len(part), 3))
         for rows, candidates, references in blocks(part, table, part.references):
@@ -144,14 +144,14 @@ class BertScore(MeanMetric):
     def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
         """For every reference, each of its word pieces with its best match, and the candidate's not yet linked ones."""
         encoder = load_encoder(self.encoder)
-        table = unit_states(part, self.encoder, self.depth())
+        table = hidden_states(part, self.encoder, self.depth())
         measured = self.measure(part, state, {}).values
         evidence = []
         for row in range(len(part)):
             candidate = int(part.candidates[row])
             links = []
             for number, reference in enumerate(part.references[row]):
-                similar = table[candidate][1:-1] @ table[int(reference)][1:-1].T
+                similar = table.unit_row(candidate)[1:-1] @ table.unit_row(int(reference))[1:-1].T
                 if not similar.size:
                     continue
                 pairs = {(int(c), r) for r, c in enumerate(similar.argmax(0))}

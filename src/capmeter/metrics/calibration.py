@@ -19,7 +19,7 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
 from capmeter.metrics import bertscore, combination, tbr
-from capmeter.metrics.word_pieces import blocks, unit_states, vocabulary_size
+from capmeter.metrics.word_pieces import blocks, hidden_states, vocabulary_size
 
 _PAIRS_AT_ONCE = 2048
 
@@ -65,7 +65,7 @@ def calibrate(
         part = CaptionSet.from_captions(
             Caption(str(row), str(row), spoken[left[row]][1], (spoken[right[row]][1],)) for row in rows
         )
-        table = unit_states(part, encoder, depth)
+        table = hidden_states(part, encoder, depth)
         weights = np.ones(vocabulary_size(encoder))
         for _, candidates, references in blocks(part, table, part.references):
             compared = combination.compare(candidates, references, weights, np.zeros(len(weights), np.bool_))

@@ -39,6 +39,10 @@ BUILTIN: dict[str, tuple[str, dict[str, Any]]] = {
     "bertscore": ("capmeter.metrics.bertscore:BertScore", {}),
     "tbr": ("capmeter.metrics.tbr:Tbr", {}),
     "tbr-unigram": ("capmeter.metrics.tbr_unigram:TbrUnigram", {}),
+    "sbert": ("capmeter.metrics.sbert:Sbert", {}),
+    "wembsim": ("capmeter.metrics.mowe:WEmbSim", {}),
+    "mowe": ("capmeter.metrics.mowe:Mowe", {}),
+    "wmd": ("capmeter.metrics.wmd:Wmd", {}),
 }
 
 GROUP = "capmeter.metrics"

@@ -60,7 +60,7 @@ from capmeter.metrics.word_pieces import (
     blocks,
     cut_note,
     encoder_facts,
-    unit_states,
+    hidden_states,
     vocabulary_size,
 )
 from capmeter.ragged import Ragged
@@ -138,7 +138,7 @@ class Tbr(MeanMetric):
     def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
         """Score, R_comb and R_rm of each caption."""
         beta = self.threshold()
-        table = unit_states(part, self.encoder, self.depth())
+        table = hidden_states(part, self.encoder, self.depth())
         weights, stop = self._weights(state), stop_pieces(self.encoder, not self.as_released)
         values = np.zeros((len(part), 3))
         for rows, candidates, references in blocks(part, table, self.ordered(part)):
@@ -200,7 +200,7 @@ class Tbr(MeanMetric):
         """The combined reference on its best base: greedy matches, and pieces combined, cut or removed."""
         if self.as_released:
             raise InputError("tbr(as_released=true) mixes up words and vectors; ask plain tbr for an explanation")
-        table = unit_states(part, self.encoder, self.depth())
+        table = hidden_states(part, self.encoder, self.depth())
         weights, stop = self._weights(state), stop_pieces(self.encoder, True)
         return explain_combination(self, part, table, weights, stop)
 

@@ -46,7 +46,7 @@ class Pieces:
         shape = (len(sentences), int(counts.max(initial=1)))
         states = np.zeros((*shape, table.states.shape[1]), np.float32)
         ids, owner, word = np.zeros(shape, np.int32), np.full(shape, -1, np.int64), np.zeros(shape, np.bool_)
-        states[row, column] = table.states[source]
+        states[row, column] = table.unit(source)
         ids[row, column] = table.pieces.ids[source]
         owner[row, column] = of_sentence - sentences.offsets[row]
         word[row, column] = (within > 0) & (within < lengths[of_sentence] - 1)
@@ -82,8 +82,8 @@ def blocks(
         start = stop
 
 
-def unit_states(part: CaptionSet, encoder: str, layer: int) -> StateTable:
-    """The unit hidden states of all sentences of the part, each distinct sentence encoded once."""
+def hidden_states(part: CaptionSet, encoder: str, layer: int) -> StateTable:
+    """The hidden states of all sentences of the part, each distinct sentence encoded once."""
     table: StateTable = part.pool.analyse(HiddenStates(encoder, layer))
     return table
 

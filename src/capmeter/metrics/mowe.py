@@ -1,0 +1,103 @@
+"""MOWE and WEmbSim (Sharif et al. 2019, 2020): cosine of mean word vectors.
+
+    v(C) = 1/n Σ_{w ∈ C} V_w          WEmbSim = pool over references of |v(C) · v(R)| / |v(C)| |v(R)|     (Eq. 8.1-8.3)
+
+over the words of a caption that are no stop words (NLTK's list) and have a vector.
+
+WEmbSim pools by the mean (the paper's choice), `max` or `min`; range 0 to 1, since Eq. 8.2 takes the absolute value. A
+caption without any word that has a vector scores 0. There is no released code.
+
+MOWE, a feature of LCEval, is the largest plain cosine over references, as LCEval's code has it: range -1 to 1, and -1
+where the candidate or every reference has no word with a vector. Before looking words up that code deletes `. , " '`.
+
+In both, 1 means that the mean vectors agree, as with a candidate that is a reference. `vectors` is `minilm` (distilled
+from the embedded encoder; the paper's best were fastText's) or a file of GloVe, word2vec or fastText.
+
+>>> import capmeter
+>>> results = capmeter.score(
+...     candidates=["a dog runs"], references=[["the dog runs", "dogs sleep"]], metrics=["wembsim(pooling=max)", "mowe"]
+... )
+>>> [round(results[name].score, 4) for name in ("wembsim(pooling=max)", "mowe")]
+[1.0, 1.0]
+
+Sharif, White, Bennamoun, Liu, Shah: LCEval: Learned Composite Metric for Caption Evaluation. IJCV 127, 2019.
+Sharif, White, Bennamoun, Liu, Shah: WEmbSim: A Simple yet Effective Metric for Image Captioning. DICTA 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.word_vectors import ContentWords, WordTable, cosines, find_vectors, without_vectors
+from capmeter.text.tokens import tokenizer_version
+
+POOLINGS = ("mean", "max", "min")
+DELETED = ".,\"'"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeanVectors(MeanMetric):
+    """What the two share: vectors of content words and the signature."""
+
+    EXTRA: ClassVar[str | None] = "neural"
+    ROWS: ClassVar[int] = 2048
+
+    vectors: str = "minilm"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The score."""
+        return ("score",)
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The vectors' name and hash, the tokenizer and the stop words."""
+        found = find_vectors(self.vectors).label
+        return {"vectors": found, "tokenizer": tokenizer_version("ptb"), "stop-words": "nltk-179"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WEmbSim(MeanVectors):
+    """Absolute cosine of mean word vectors. vectors: `minilm` or a file. pooling over references: mean, max or min."""
+
+    NAME: ClassVar[str] = "wembsim"
+    SUMMARY: ClassVar[str] = "cosine of mean word vectors, mean over references"
+
+    pooling: str = "mean"
+
+    def __post_init__(self) -> None:
+        if self.pooling not in POOLINGS:
+            raise InputError(f"wembsim: pooling is one of {', '.join(POOLINGS)}, not {self.pooling!r}")
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """The score of each caption."""
+        table: WordTable = part.pool.analyse(ContentWords(self.vectors))
+        cosine, there = cosines(part, table)
+        similarity = np.where(there, np.abs(cosine), 0.0)
+        starts = part.references.offsets[:-1]
+        if self.pooling == "mean":
+            pooled = np.add.reduceat(similarity, starts) / part.references.lengths
+        else:
+            pooled = (np.maximum if self.pooling == "max" else np.minimum).reduceat(similarity, starts)
+        return Measurement(pooled[:, None], without_vectors(part, table))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mowe(MeanVectors):
+    """Largest cosine of mean word vectors over references. vectors: `minilm` or a file."""
+
+    NAME: ClassVar[str] = "mowe"
+    SUMMARY: ClassVar[str] = "cosine of mean word vectors, best reference (LCEval's feature)"
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """The score of each caption."""
+        table: WordTable = part.pool.analyse(ContentWords(self.vectors, DELETED))
+        cosine, there = cosines(part, table)
+        best = np.maximum.reduceat(np.where(there, cosine, -1.0), part.references.offsets[:-1])
+        return Measurement(best[:, None], without_vectors(part, table))

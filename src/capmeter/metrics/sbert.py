@@ -1,0 +1,84 @@
+"""Sentence-vector cosine (Reimers and Gurevych 2019): a strong plain baseline.
+
+    score = pool over references of cos(v(candidate), v(reference)),    v = mean of the last layer's hidden states
+
+begin and end tokens included, as sentence-transformers models are trained. `pooling`: `max` (default) or `mean` over
+references, or `centroid`, the cosine with the mean of the references' unit vectors. Range -1 to 1; 1 for a candidate
+that is a reference (with `centroid`, of its only one). An empty candidate scores 0.
+
+>>> import capmeter
+>>> results = capmeter.score(candidates=["a dog runs"], references=[["a dog runs", "cats sleep"]], metrics="sbert")
+>>> round(results["sbert"].items["0"], 4)
+1.0
+
+Reimers, Gurevych: Sentence-BERT: Sentence Embeddings using Siamese BERT-Networks. EMNLP 2019.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.model import CaptionSet
+from capmeter.encoders import SentenceVectors, load_encoder
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.word_pieces import cut_note, encoder_facts
+
+POOLINGS = ("max", "mean", "centroid")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sbert(MeanMetric):
+    """Cosine of sentence vectors.
+
+    encoder: alias, hub id or folder, best a sentence-transformers model. pooling: `max`, `mean` or `centroid`.
+    """
+
+    NAME: ClassVar[str] = "sbert"
+    SUMMARY: ClassVar[str] = "cosine of sentence vectors"
+    EXTRA: ClassVar[str | None] = "neural"
+    ROWS: ClassVar[int] = 2048
+
+    encoder: str = "minilm"
+    pooling: str = "max"
+
+    def __post_init__(self) -> None:
+        if self.pooling not in POOLINGS:
+            raise InputError(f"sbert: pooling is one of {', '.join(POOLINGS)}, not {self.pooling!r}")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The score."""
+        return ("score",)
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+        """The score of each caption."""
+        layer = load_encoder(self.encoder).layers
+        vectors: NDArray[np.float32] = part.pool.analyse(SentenceVectors(self.encoder, layer))
+        starts = part.references.offsets[:-1]
+        if self.pooling == "centroid":
+            centre = np.add.reduceat(vectors[part.references.values], starts, axis=0, dtype=np.float64)
+            length = np.linalg.norm(centre, axis=1)
+            scores = np.einsum("nd,nd->n", vectors[part.candidates], centre) / np.where(length > 0, length, 1)
+        else:
+            cosine = np.einsum(
+                "nd,nd->n",
+                vectors[part.candidates[part.references.rows]],
+                vectors[part.references.values],
+                dtype=np.float64,
+            )
+            if self.pooling == "max":
+                scores = np.maximum.reduceat(cosine, starts)
+            else:
+                scores = np.add.reduceat(cosine, starts) / part.references.lengths
+        blank = np.array([not part.pool[k].strip() for k in part.candidates.tolist()], np.bool_)
+        return Measurement(np.where(blank, 0.0, scores)[:, None], cut_note(part, self.encoder))
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The weights, the layer and the libraries."""
+        return encoder_facts(self.encoder, load_encoder(self.encoder).layers)

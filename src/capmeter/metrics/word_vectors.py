@@ -1,0 +1,181 @@
+"""Captions as words with vectors, for the metrics on static word vectors: WEmbSim, MOWE, WMD.
+
+`minilm` names vectors distilled from the embedded encoder: every word piece of its vocabulary is encoded alone once,
+the mean vector of all pieces is taken off (what all words share says nothing), and a word's vector is the unit mean of
+its pieces'. The table is kept in the cache folder. Any other name is a file (see capmeter.text.vectors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.model import CaptionSet, SentencePool
+from capmeter.encoders import PieceTable, find_encoder, load_encoder
+from capmeter.encoders.settings import running
+from capmeter.ragged import Ragged
+from capmeter.text.stopwords import STOP_WORDS
+from capmeter.text.tokens import Tokens, TokenTable
+from capmeter.text.vectors import WordVectors, cache_folder, open_vectors, save_arrays
+
+DISTILLED = "minilm"
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+@dataclass(frozen=True, eq=False)
+class DistilledVectors:
+    """Word vectors from an encoder: the unit mean of a word's pieces' static vectors."""
+
+    encoder: str
+    label: str
+    table: NDArray[np.float32]
+
+    @property
+    def width(self) -> int:
+        """Numbers per vector."""
+        return int(self.table.shape[1])
+
+    def find(self, words: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+        """A word is known if the encoder can spell it; float32[words, width], 0 for those that are not."""
+        encoder = load_encoder(self.encoder)
+        pieces = encoder.pieces(words)
+        unknown = np.zeros(len(words), np.bool_)
+        inner = pieces.lengths - 2  # begin and end tokens are no part of the word
+        vectors = np.zeros((len(words), self.width), np.float32)
+        for k in np.flatnonzero(inner > 0).tolist():
+            ids = pieces[k][1:-1]
+            unknown[k] = bool((ids == encoder.tokenizer.unk_token_id).any())
+            vectors[k] = self.table[ids].mean(axis=0)
+        known = (inner > 0) & ~unknown
+        vectors[~known] = 0
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return known, vectors
+
+
+def find_vectors(name: str) -> WordVectors:
+    """The word vectors of this name: `minilm`, distilled once from the embedded encoder, or a file."""
+    return _distilled(DISTILLED) if name == DISTILLED else open_vectors(name)
+
+
+@lru_cache(maxsize=1)
+def _distilled(name: str) -> DistilledVectors:
+    files = find_encoder(name)
+    kept = cache_folder("word-vectors") / f"{name}-{files.sha256[:16]}-1.npz"
+    label = f"distilled {files.label}"
+    table = _read_table(kept)
+    if table is None:
+        table = distil(name)
+        save_arrays(kept, table=table)
+    return DistilledVectors(name, label, table)
+
+
+def _read_table(path: Path) -> NDArray[np.float32] | None:
+    if not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as saved:
+            table: NDArray[np.float32] = saved["table"]
+    except (OSError, ValueError, KeyError, EOFError):
+        path.unlink(missing_ok=True)  # damaged: made anew
+        return None
+    return table
+
+
+def distil(name: str) -> NDArray[np.float32]:
+    """float32[vocabulary, width]: the vector of each word piece alone, less the mean of all."""
+    with running(precision="float32"):
+        encoder = load_encoder(name)
+        size = len(encoder.tokenizer)
+        alone = PieceTable.of([[encoder.begin_id, piece, encoder.end_id] for piece in range(size)])
+        table = np.empty((size, encoder.width), np.float32)
+        for batch in encoder.encode_ids(alone, hidden=encoder.layers):
+            if batch.hidden is not None:
+                table[batch.rows] = batch.hidden.mean(axis=1)
+    table /= np.linalg.norm(table, axis=1, keepdims=True)
+    said = [k for k, piece in enumerate(encoder.tokens(range(size))) if not (piece.startswith("[") and len(piece) > 1)]
+    centred: NDArray[np.float32] = table - table[said].mean(axis=0)
+    return centred
+
+
+@dataclass(frozen=True, eq=False)
+class WordTable:
+    """The content words of each sentence that have a vector.
+
+    words: row i are those of sentence i, as rows of `vectors` (float64[vocabulary, width]) and of `vocabulary`.
+    """
+
+    words: Ragged
+    vectors: NDArray[np.float64]
+    vocabulary: tuple[str, ...]
+
+    @cached_property
+    def unit(self) -> NDArray[np.float64]:
+        """The vectors at unit length."""
+        length = np.linalg.norm(self.vectors, axis=1, keepdims=True)
+        unit: NDArray[np.float64] = self.vectors / np.maximum(length, _TINY)
+        return unit
+
+    @cached_property
+    def means(self) -> NDArray[np.float64]:
+        """float64[sentences, width]: the mean of each sentence's vectors; 0 where it has none."""
+        total = np.zeros((len(self.words), self.vectors.shape[1]))
+        filled = np.flatnonzero(self.words.lengths)
+        if len(filled):
+            flat = self.vectors[self.words.values]
+            total[filled] = np.add.reduceat(flat, self.words.offsets[filled], axis=0)
+        mean: NDArray[np.float64] = total / np.maximum(self.words.lengths, 1)[:, None]
+        return mean
+
+
+@dataclass(frozen=True)
+class ContentWords:
+    """Analysis: PTB tokens without NLTK's stop words and without words that have no vector.
+
+    `deleted` are characters taken out of every token first (LCEval's code deletes `. , " '` for MOWE).
+    """
+
+    vectors: str
+    deleted: str = ""
+    compact = False
+
+    def run(self, pool: SentencePool) -> WordTable:
+        """The table of a pool."""
+        tokens: TokenTable = pool.analyse(Tokens("ptb"))
+        used = np.unique(tokens.ids.values)
+        drop = str.maketrans("", "", self.deleted)
+        spelled = [tokens.vocabulary.words[k].lower().translate(drop) for k in used.tolist()]
+        content = np.array([bool(word) and word not in STOP_WORDS for word in spelled], np.bool_)
+        distinct = sorted({word for word, kept in zip(spelled, content, strict=True) if kept})
+        known, vectors = find_vectors(self.vectors).find(distinct)
+        rows = {word: row for row, word in enumerate(w for w, there in zip(distinct, known, strict=True) if there)}
+        row_of = np.full(len(tokens.vocabulary), -1, np.int64)
+        row_of[used] = [rows.get(word, -1) if kept else -1 for word, kept in zip(spelled, content, strict=True)]
+        flat = row_of[tokens.ids.values]
+        lengths = np.bincount(tokens.ids.rows[flat >= 0], minlength=len(tokens.ids))
+        return WordTable(Ragged.from_lengths(flat[flat >= 0], lengths), vectors[known].astype(np.float64), tuple(rows))
+
+
+def without_vectors(part: CaptionSet, table: WordTable) -> dict[str, list[str]]:
+    """A note of the captions whose candidate, or all of whose references, have no content word with a vector."""
+    silent = table.words.lengths == 0
+    alone = np.ones(len(part), np.bool_)
+    np.logical_and.at(alone, part.references.rows, silent[part.references.values])
+    rows = np.flatnonzero(silent[part.candidates] | alone).tolist()
+    return {"out of vocabulary": [part.ids[row] for row in rows]} if rows else {}
+
+
+def cosines(part: CaptionSet, table: WordTable) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Cosine of the mean vectors of each reference and its candidate (flat, as `part.references.values`).
+
+    The second array is false where either has no vector.
+    """
+    means = table.means / np.maximum(np.linalg.norm(table.means, axis=1, keepdims=True), _TINY)
+    candidates = part.candidates[part.references.rows]
+    there = (table.words.lengths[candidates] > 0) & (table.words.lengths[part.references.values] > 0)
+    cosine = np.einsum("id,id->i", means[candidates], means[part.references.values])
+    return np.clip(cosine, -1, 1), there

