@@ -52,7 +52,7 @@ def test_references_of_other_images_are_noticed() -> None:
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({"3": "", "4": " "}, "2 candidates are empty and will get the lowest score: 3, 4"),
+        ({"3": "", "4": " "}, "empty candidates, which get the lowest score: 2 (3, 4)"),
         (
             {"3": "a bird <eos>"},
             "special tokens such as <eos>, which would be scored as words: in 1 of the candidates (3)",
@@ -73,14 +73,14 @@ def test_repeated_candidates_and_unused_references() -> None:
     findings = examine({"7": ["a", "a"], "8": ["b"]}, {"7": ["a", "c"], "8": ["c"], "9": ["d"]})
     assert findings.ok
     assert findings.warnings == [
-        "1 images have references but no candidate: 9",
-        "1 candidates repeat an earlier one of the same image (from a padded data loader?): 7#1",
+        "images with references but no candidate: 1 (9)",
+        "candidates that repeat an earlier one of the same image, as a padded data loader makes them: 1 (7#1)",
     ]
 
 
 def test_candidates_without_references_are_a_problem() -> None:
     findings = examine({"7": "a", "8": "b"}, {"7": ["a"]})
-    assert findings.problems == ["1 of 2 candidates have no references: 8"]
+    assert findings.problems == ["candidates without references: 1 of 2 (8)"]
     assert not findings.ok
 
 
@@ -105,7 +105,7 @@ def test_references_alone() -> None:
         "references per caption": {"min": 0, "median": 1.0, "max": 2},
         "fields not used": ["licence"],
     }
-    assert findings.warnings == ["1 images have no reference: 8", "1 images have an empty reference: 7"]
+    assert findings.warnings == ["images without a reference: 1 (8)", "images with an empty reference: 1 (7)"]
     assert examine(rows, split="train").facts["images"] == 1
 
 

@@ -31,13 +31,13 @@ def test_good(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     shown = capsys.readouterr().out
     assert shown.startswith(f"{pair[0]}: good, with warnings\n  format                                     coco\n")
     assert "references per caption                     min 1, median 1.5, max 2\n" in shown
-    assert "warning: 1 images have references but no candidate: 3\n" in shown
+    assert "warning: images with references but no candidate: 1 (3)\n" in shown
 
 
 def test_bad(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], pair: tuple[Path, Path]) -> None:
     pair[1].write_text('{"1": ["the dog"]}')
     assert run(monkeypatch, pair[0], "-r", pair[1]) == 1
-    assert "problem: 1 of 2 candidates have no references: 2\n" in capsys.readouterr().out
+    assert "problem: candidates without references: 1 of 2 (2)\n" in capsys.readouterr().out
     pair[0].write_text("[")
     assert run(monkeypatch, pair[0]) == 1
     assert "a.json: bad\n  problem: " in capsys.readouterr().out

@@ -86,10 +86,10 @@ def _look_at_references(table: ReferenceTable, findings: Findings) -> None:
     _count_references([len(texts) for texts in table.references.values()], findings)
     without = [image_id for image_id, texts in table.references.items() if not texts]
     if without:
-        findings.warnings.append(f"{len(without):,} images have no reference: {named(without)}")
+        findings.warnings.append(f"images without a reference: {len(without):,} ({named(without)})")
     empty = [image_id for image_id, texts in table.references.items() if not all(text.strip() for text in texts)]
     if empty:
-        findings.warnings.append(f"{len(empty):,} images have an empty reference: {named(empty)}")
+        findings.warnings.append(f"images with an empty reference: {len(empty):,} ({named(empty)})")
     _look_at_texts(
         ((image_id, text) for image_id, texts in table.references.items() for text in texts), "references", findings
     )
@@ -111,23 +111,23 @@ def _look_at_captions(captions: CaptionSet, findings: Findings, *, apart: bool) 
         _count_references(captions.references.lengths.tolist(), findings)
         if without:
             findings.problems.append(
-                f"{len(without):,} of {len(rows):,} candidates have no references: {named(without)}"
+                f"candidates without references: {len(without):,} of {len(rows):,} ({named(without)})"
             )
     unused = notes.get("references_without_candidate", [])
     if unused:
-        findings.warnings.append(f"{len(unused):,} images have references but no candidate: {named(unused)}")
+        findings.warnings.append(f"images with references but no candidate: {len(unused):,} ({named(unused)})")
     if "matched_by" in notes:
         facts["images matched by"] = notes["matched_by"][0]
     facts["distinct candidates"] = len(set(captions.candidates.tolist()))
     empty = [row.id for row in rows if not row.candidate.strip()]
     facts["empty candidates"] = len(empty)
     if empty:
-        findings.warnings.append(f"{len(empty):,} candidates are empty and will get the lowest score: {named(empty)}")
+        findings.warnings.append(f"empty candidates, which get the lowest score: {len(empty):,} ({named(empty)})")
     repeated = notes.get("repeated_candidates", [])
     if repeated:
         findings.warnings.append(
-            f"{len(repeated):,} candidates repeat an earlier one of the same image (from a padded data loader?): "
-            f"{named(repeated)}"
+            "candidates that repeat an earlier one of the same image, as a padded data loader makes them: "
+            f"{len(repeated):,} ({named(repeated)})"
         )
     texts, counts = Counter(row.candidate for row in rows), len(rows)
     common, often = texts.most_common(1)[0]
