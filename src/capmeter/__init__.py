@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from capmeter.captions.model import Caption as Caption
     from capmeter.captions.model import CaptionSet as CaptionSet
     from capmeter.captions.streaming import stream as stream
+    from capmeter.integrations.scst import reward as reward
     from capmeter.metrics.evaluation import score as score
     from capmeter.metrics.registry import parse as parse
     from capmeter.metrics.scores import Results as Results
@@ -32,6 +33,7 @@ _PUBLIC = {
     "Results": "capmeter.metrics.scores",
     "load": "capmeter.captions.io",
     "parse": "capmeter.metrics.registry",
+    "reward": "capmeter.integrations.scst",
     "score": "capmeter.metrics.evaluation",
     "stream": "capmeter.captions.streaming",
 }

@@ -38,7 +38,7 @@ VERSION = "ptb-3.4.1-caption"
 PUNCTUATION = frozenset("'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ;".split())  # noqa: SIM905
 
 # Words, commas, and a full stop at the end: a caption the rules can read one way only, save for _TAKEN_APART.
-_SIMPLE = re.compile(r"[A-Za-z ,]*(?<=[A-Za-z]{2})(?: *\.)? *")
+_SIMPLE = re.compile(r"[A-Za-z ,]*(?:(?<=[A-Za-z]{2})\.|(?<= )\.|) *")
 _SIMPLE_WORD = re.compile(r" *([A-Za-z]+)(?= )")  # a space follows: no rule can make more of it
 _TAKEN_APART = frozenset(
     ["cannot", "gonna", "gotta", "lemme", "gimme", "wanna", "cannot.", "gonna.", "gotta.", "lemme.", "gimme.", "wanna."]
@@ -67,7 +67,7 @@ def tokenize(caption: str) -> list[str]:
     if _SIMPLE.fullmatch(caption) is not None:
         words = caption.lower().replace(",", " ").split()
         if _TAKEN_APART.isdisjoint(words):
-            if words[-1][-1] == ".":
+            if words and words[-1][-1] == ".":
                 words.extend(_scored(words.pop()))
             return words
     return [token for token in split(caption) if token not in PUNCTUATION]

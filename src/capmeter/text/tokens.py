@@ -11,7 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain
 from typing import Any, ClassVar, Protocol
 
@@ -50,10 +50,12 @@ class Vocabulary:
     @cached_property
     def hashes(self) -> npt.NDArray[np.uint64]:
         """A 64-bit hash of each word that is the same in every run and on every machine."""
-        digests = b"".join(
-            hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest() for word in self.words
-        )
-        return np.frombuffer(digests, "<u8").astype(np.uint64)
+        return np.frombuffer(b"".join(map(_digest, self.words)), "<u8").astype(np.uint64)
+
+
+@lru_cache(maxsize=1 << 17)
+def _digest(word: str) -> bytes:
+    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,271 @@
+"""A caption metric as the reward of self-critical sequence training (Rennie et al. 2017).
+
+`reward` freezes the references of all images, and what a metric knows of them as a corpus (CIDEr's idf), once. The
+`Reward` then takes batches of sampled captions with the ids of their images and gives each caption's score: the same
+number that `capmeter.score` gives it among these references.
+
+>>> references = {"7": ["a dog runs", "a dog is running"], "9": ["two cats sleep"]}
+>>> scorer = reward("cider-d", references=references)
+>>> scorer(["two cats sleep", "a dog sleeps", "two cats sleep"], ["9", "7", "7"]).round(4).tolist()
+[7.5, 2.6733, 0.0]
+
+Captions may also be sequences of token ids, as a model samples them. With `eos` the end of a caption is a word of its
+own, which stops a model from learning to end captions in the middle of a phrase: it is appended to every reference,
+a candidate is cut at its first one and keeps it, and a candidate without it has none.
+
+>>> ids = {"7": [[4, 8, 5], [4, 8, 6, 2]], "9": [[3, 9]]}
+>>> reward("bleu-2", references=ids, eos=0)([[4, 8, 5, 0, 0], [4, 8]], ["7", "7"]).round(4).tolist()
+[1.0, 0.3679]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.model import Caption, CaptionSet, SentencePool
+from capmeter.errors import InputError
+from capmeter.metrics.base import Metric
+from capmeter.metrics.cider import Cider
+from capmeter.metrics.evaluation import collect, signature
+from capmeter.metrics.registry import parse
+from capmeter.ragged import Ragged
+from capmeter.text import ptb
+from capmeter.text.ngrams import NGrams, NGramTable
+from capmeter.text.tokens import TOKENIZERS, tokenizer_version
+
+Floats = npt.NDArray[np.float64]
+ImageId = Hashable
+
+
+class Reward:
+    """Scores sampled captions against frozen references; see `reward`.
+
+    `signature` says everything that moves the numbers; `state` is what the metric knows of all references: for the
+    CIDErs their document frequencies, which can be saved (`state.save(path)`) and named (`cider-d(idf="path")`).
+    """
+
+    def __init__(self, metric: Metric, references: Mapping[ImageId, Sequence[Any]], eos: str | int | None) -> None:
+        if metric.requires():
+            needed = ", ".join(map(str, metric.requires()))
+            raise InputError(f"{metric} is made of other metrics ({needed}); reward one of these instead")
+        self._lexical = getattr(metric, "tokenizer", None) in TOKENIZERS
+        self._ids = _holds_ids(references)
+        self.eos = eos
+        chosen: Any = metric
+        if self._lexical:  # lines of tokens are what is scored; ids are tokens already
+            self._measured: Any = replace(chosen, tokenizer="whitespace")
+            chosen = self._measured if self._ids else chosen
+        else:
+            self._measured = chosen
+        self.metric: Metric = chosen
+        self._check()
+        self._line = self._line_of_ids if self._ids else self._line_of_text
+        self._rows = {image: row for row, image in enumerate(references)}
+        self._frozen = CaptionSet.from_captions(
+            Caption(str(row), str(row), "", self._reference_lines(image, texts))
+            for row, (image, texts) in enumerate(references.items())
+        )
+        self.state: Any = collect(self._frozen, self._measured)
+        if isinstance(chosen, Cider):
+            if self.state is not None:  # collected from lines, but of that tokenizer's tokens
+                self.state = replace(self.state, tokenizer=tokenizer_version(chosen.tokenizer))
+            self.state = chosen.frequencies(self.state)
+        self.signature = f"{signature(chosen, self.state)}|eos:{'none' if eos is None else eos}"
+
+    def _check(self) -> None:
+        if self._ids and not self._lexical:
+            raise InputError(
+                f"{self.metric} reads text, not token ids; decode the captions, or reward a metric of words"
+            )
+        if self.eos is None:
+            return
+        if not self._lexical:
+            raise InputError(f"{self.metric} has no words that an end could be added to; leave eos out")
+        if self._ids != isinstance(self.eos, int) or isinstance(self.eos, bool):
+            kind = "token ids" if self._ids else "text"
+            raise InputError(
+                f"eos={self.eos!r}: the references are {kind}, expected {'an id' if self._ids else 'a word'}"
+            )
+        if isinstance(self.eos, str) and len(self.eos.split()) != 1:
+            raise InputError(f"eos={self.eos!r}: expected one word without white space")
+
+    def _reference_lines(self, image: ImageId, texts: Any) -> tuple[str, ...]:
+        if isinstance(texts, str) or not isinstance(texts, Sequence) or not len(texts):
+            raise InputError(f"references[{image!r}]: expected a list of at least one caption, got {texts!r:.80}")
+        lines = tuple(self._line(text, f"references[{image!r}]") for text in texts)
+        if self.eos is None:
+            return lines
+        end = str(self.eos)
+        return tuple(line if _ends_with(line, end) else f"{line} {end}".lstrip(" ") for line in lines)
+
+    def _line_of_ids(self, tokens: Any, where: str) -> str:
+        """Token ids as a line of words, cut after the first end."""
+        ids = tokens.tolist() if hasattr(tokens, "tolist") else tokens
+        if isinstance(ids, str) or not isinstance(ids, Sequence) or not all(type(token) is int for token in ids):
+            raise InputError(f"{where}: expected a sequence of token ids like the others, got {tokens!r:.80}")
+        if self.eos is not None and self.eos in ids:
+            ids = ids[: ids.index(self.eos) + 1]
+        return " ".join(map(str, ids))
+
+    def _line_of_text(self, text: Any, where: str) -> str:
+        """Text as a line of words (as it is, for a metric that is not of words), cut after the first end."""
+        if not isinstance(text, str):
+            raise InputError(f"{where}: expected a caption as text like the others, got {text!r:.80}")
+        if isinstance(self.eos, str) and self.eos in (words := text.split()):
+            return f"{self._tokenised(' '.join(words[: words.index(self.eos)]))} {self.eos}".lstrip(" ")
+        return self._tokenised(text)
+
+    def _tokenised(self, text: str) -> str:
+        return " ".join(ptb.tokenize(text)) if getattr(self.metric, "tokenizer", None) == "ptb" else text
+
+    def __call__(self, candidates: Sequence[Any], image_ids: Sequence[ImageId]) -> Floats:
+        """The score of each candidate against the references of its image, float64 in the order given.
+
+        `candidates` are texts, or sequences or an array of token ids (whatever the references are).
+        """
+        images = image_ids.tolist() if hasattr(image_ids, "tolist") else list(image_ids)
+        if isinstance(candidates, str) or len(candidates) != len(images):
+            raise InputError(f"expected one image id for each candidate, got {len(candidates)} and {len(images)}")
+        if not images:
+            return np.zeros(0)
+        try:
+            rows = np.array([self._rows[image] for image in images], np.int64)
+        except (KeyError, TypeError):
+            unknown = [repr(image) for image in images if not _in(image, self._rows)]
+            raise InputError(
+                f"{len(unknown)} captions are of images without references (the first: {', '.join(unknown[:5])})"
+            ) from None
+        lines = [self._line(text, f"candidate {k}") for k, text in enumerate(candidates)]
+        part = self._part(rows, lines)
+        values = self._measured.measure(part, self.state, {}).values
+        scores: Floats = self._measured.finish(values, np.ones(len(values)))["score"]
+        return scores
+
+    def _part(self, rows: npt.NDArray[np.int64], lines: list[str]) -> CaptionSet:
+        references = self._frozen.references.take(rows)
+        used, where = np.unique(references.values, return_inverse=True)
+        numbers = [str(k) for k in range(len(lines))]
+        return CaptionSet(
+            ids=numbers,
+            image_ids=numbers,
+            pool=_Pool(self._frozen.pool, used.astype(np.int64), lines),
+            candidates=np.arange(len(used), len(used) + len(lines)),
+            references=Ragged(where, references.offsets),
+        )
+
+
+class _Pool(SentencePool):
+    """Some of the frozen sentences, whose n-grams are known, and then new ones."""
+
+    def __init__(self, frozen: SentencePool, used: npt.NDArray[np.int64], new: list[str]) -> None:
+        super().__init__(_Lines(frozen, used, new))
+        self._frozen, self._used, self._new = frozen, used, SentencePool(new)
+
+    def analyse(self, analysis: Any) -> Any:
+        """The analysis's table; that of n-grams is put together."""
+        if isinstance(analysis, NGrams) and analysis not in self._memory:
+            known: _Known = self._frozen.analyse(_KnownNGrams(analysis))
+            self._memory[analysis] = known.and_new(self._used, self._new.analyse(analysis))
+        return super().analyse(analysis)
+
+
+class _Lines(Sequence[str]):
+    """Frozen sentences and then new ones, looked up when somebody reads them."""
+
+    def __init__(self, frozen: SentencePool, used: npt.NDArray[np.int64], new: list[str]) -> None:
+        self.frozen, self.used, self.new = frozen, used, new
+
+    def __len__(self) -> int:
+        return len(self.used) + len(self.new)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return self.frozen[int(self.used[index])] if index < len(self.used) else self.new[index - len(self.used)]
+
+
+@dataclass(frozen=True)
+class _KnownNGrams:
+    """Analysis: the n-grams of frozen sentences, ready to be joined with those of new ones."""
+
+    analysis: NGrams
+    compact: ClassVar[bool] = False
+
+    def run(self, pool: SentencePool) -> _Known:
+        return _Known(pool.analyse(self.analysis))
+
+
+class _Known:
+    """A table of n-grams, some rows of which are joined with new ones."""
+
+    def __init__(self, table: NGramTable) -> None:
+        self.table = table
+        self.positions = Ragged(np.arange(len(table.entries.values)), table.entries.offsets)
+        self.place = np.zeros(table.size, np.int64)  # of an n-gram among those in use; only their entries are valid
+
+    def and_new(self, rows: npt.NDArray[np.int64], new: NGramTable) -> NGramTable:
+        """These rows and then all new ones, their n-grams numbered in common."""
+        known = self.table
+        positions = self.positions.take(rows)
+        grams = known.entries.values[positions.values]
+        count = np.arange(len(grams))
+        self.place[grams] = count
+        used = np.sort(grams[self.place[grams] == count])  # each n-gram once: where it stands last
+
+        old_hashes = known.hashes[used]
+        hashes = np.sort(np.concatenate([old_hashes, new.hashes]))
+        hashes = hashes[np.concatenate([[True], hashes[1:] != hashes[:-1]])] if len(hashes) else hashes
+        place_old, place_new = np.searchsorted(hashes, old_hashes), np.searchsorted(hashes, new.hashes)
+        self.place[used] = place_old
+        order = np.empty(len(hashes), np.int64)
+        order[place_old], order[place_new] = known.order[used], new.order
+        return NGramTable(
+            entries=Ragged.from_lengths(
+                np.concatenate([self.place[grams], place_new[new.entries.values]]),
+                np.concatenate([positions.lengths, new.entries.lengths]),
+            ),
+            counts=np.concatenate([known.counts[positions.values], new.counts]),
+            order=order,
+            hashes=hashes,
+            lengths=np.concatenate([known.lengths[rows], new.lengths]),
+        )
+
+
+def _holds_ids(references: Any) -> bool:
+    if not isinstance(references, Mapping) or not references:
+        raise InputError(f"references: expected a dict image id → list of captions, got {references!r:.80}")
+    first = next(iter(references.values()))
+    return not isinstance(first, str) and len(first) > 0 and not isinstance(first[0], str)
+
+
+def _ends_with(line: str, end: str) -> bool:
+    return line == end or line.endswith(f" {end}")
+
+
+def _in(image: Any, rows: Mapping[ImageId, int]) -> bool:
+    return isinstance(image, Hashable) and image in rows
+
+
+def reward(
+    metric: str | Metric = "cider-d",
+    *,
+    references: Mapping[ImageId, Sequence[Any]],
+    eos: str | int | None = None,
+) -> Reward:
+    """A metric as a reward: a call on a batch of captions and their image ids gives an array of scores.
+
+    Args:
+        metric: the metric's name, such as "cider-d", "bleu-4" or 'cider-d(idf="train.npz")' for saved document
+            frequencies; otherwise they come from these references, each image's being one document.
+        references: image id → captions, as text or as sequences of token ids.
+        eos: None, or the word (for token ids, the id) that ends a caption: see the module.
+
+    Raises:
+        InputError: wrong shapes, an `eos` of the wrong kind, a metric that is made of other metrics.
+    """
+    return Reward(parse(metric), references, eos)

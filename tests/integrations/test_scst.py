@@ -1,0 +1,170 @@
+"""Rewards: the evaluator's numbers, frozen idf, the end of a caption as a word."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from captionsets import ROWS
+from hypothesis import given, settings
+
+import capmeter
+from capmeter.errors import InputError
+from capmeter.integrations.scst import reward
+
+REFERENCES = {
+    391895: ["A man rides a red bike down the road.", "A man on a bike", "Man riding a bicycle"],
+    "dog": ["A dog runs on the grass.", "The dog is running, fast."],
+    "cake": ["1 1/2 cakes on a plate"],
+}
+METRICS = ["cider-d", "cider", "cider-r", "bleu-1", "bleu-4", "rouge-l", "cider-d(n=2,sigma=1.0)"]
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_equals_the_evaluator(metric: str) -> None:
+    candidates = ["A man rides a bike!", "a dog, a dog", "1 1/2 cakes"]
+    expected = capmeter.score(candidates=candidates, references=list(REFERENCES.values()), metrics=[metric])[metric]
+    mine = reward(metric, references=REFERENCES)(candidates, list(REFERENCES))
+    assert mine.dtype == np.float64
+    np.testing.assert_allclose(mine, expected.items.array, rtol=0, atol=1e-14)
+    assert np.ptp(mine) > 0
+
+
+@pytest.mark.parametrize("metric", ["cider-d", "bleu-4", "rouge-l"])
+@given(rows=ROWS)
+@settings(max_examples=40, deadline=None)
+def test_equals_the_evaluator_on_anything(metric: str, rows: list[tuple[str, list[str]]]) -> None:
+    candidates, references = [one for one, _ in rows], [many for _, many in rows]
+    expected = capmeter.score(candidates=candidates, references=references, metrics=metric)[metric].items.array
+    scorer = reward(metric, references=dict(enumerate(references)))
+    order = list(range(len(rows)))[::-1]
+    np.testing.assert_allclose(scorer([candidates[k] for k in order], order), expected[order], rtol=0, atol=1e-12)
+    np.testing.assert_allclose([scorer([candidates[k]], [k])[0] for k in order], expected[order], rtol=0, atol=1e-12)
+
+
+def test_idf_is_frozen_and_order_is_kept() -> None:
+    scorer = reward(references=REFERENCES)
+    whole = scorer(["a dog runs", "a man", "a man", "cakes"], ["dog", 391895, "dog", "cake"])
+    assert whole[0] == scorer(["a dog runs"], ["dog"])[0] > 0
+    backwards = scorer(["cakes", "a man", "a man", "a dog runs"], ["cake", "dog", 391895, "dog"])
+    assert whole.tolist() == backwards[::-1].tolist()
+    assert scorer([], []).shape == (0,)
+    assert scorer(np.array(["a man", "a man"]), np.array([391895, 391895])).shape == (2,)
+
+
+def test_token_ids_and_an_array_of_them() -> None:
+    ids = {0: [[4, 8, 5], [4, 8, 6, 2]], 1: [[3, 9]]}
+    words = {0: ["4 8 5", "4 8 6 2"], 1: ["3 9"]}
+    sampled, images = [[4, 8, 5], [9, 9, 9], [3, 9, 1]], [0, 1, 1]
+    by_ids = reward("cider-d", references=ids)
+    by_words = reward("cider-d(tokenizer=whitespace)", references=words)
+    expected = by_words([" ".join(map(str, one)) for one in sampled], images)
+    assert by_ids(sampled, images).tolist() == expected.tolist()
+    assert by_ids(np.array(sampled), np.array(images)).tolist() == expected.tolist()
+    assert by_ids.signature == by_words.signature
+
+
+def test_the_end_is_a_word() -> None:
+    ids = {0: [[4, 8], [4, 8, 6]], 1: [[3, 9]]}
+    with_end = {0: [[4, 8, 0], [4, 8, 6, 0]], 1: [[3, 9, 0]]}
+    ended = reward("bleu-2", references=ids, eos=0)
+    plain = reward("bleu-2", references=with_end)
+    assert ended([[4, 8, 0, 7, 0], [3, 9]], [0, 1]).tolist() == plain([[4, 8, 0], [3, 9]], [0, 1]).tolist()
+    assert reward("bleu-2", references=with_end, eos=0)([[4, 8, 0]], [0]) == ended([[4, 8, 0]], [0])
+    assert ended.signature.endswith("|eos:0")
+    assert reward("bleu-2", references=ids).signature.endswith("|eos:none")
+
+
+def test_the_end_in_text_need_not_be_a_token() -> None:
+    scorer = reward("cider-d(tokenizer=whitespace)", references={0: ["a dog <e>"], 1: ["two cats <e>", "a cat <e>"]})
+    ended = reward("cider-d", references={0: ["A dog."], 1: ["Two cats!", "a cat"]}, eos="<e>")
+    full_stop = reward("cider-d", references={0: ["A dog"], 1: ["Two cats", "a cat"]}, eos=".")
+    expected = scorer(["a dog <e>", "two cats"], [0, 1])
+    assert ended(["A dog, <e> <e> and more", "two cats"], [0, 1]).tolist() == expected.tolist()
+    assert full_stop(["A dog . and more", "two cats"], [0, 1]).tolist() == pytest.approx(expected.tolist(), abs=1e-12)
+    once = reward("bleu-1", references={0: ["a dog"]}, eos="<e>")
+    assert once(["<e>"], [0]) > once([""], [0])
+
+
+def test_idf_from_a_saved_file(tmp_path: Path) -> None:
+    path = tmp_path / "idf.npz"
+    scorer = reward("cider-d", references=REFERENCES)
+    scorer.state.save(path)
+    some = reward(f'cider-d(idf="{path}")', references={"dog": REFERENCES["dog"]})
+    assert some(["a dog runs"], ["dog"]) == scorer(["a dog runs"], ["dog"])
+    assert "idf.npz/3 documents" in some.signature
+    assert reward("cider-d", references={"dog": REFERENCES["dog"]})(["a dog runs"], ["dog"]) == 0
+
+
+def test_real_captions(shared: Path) -> None:
+    with gzip.open(shared / "data" / "coco_karpathy_test_captions.jsonl.gz", "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for _, line in zip(range(500), lines, strict=False)]
+    candidates = [row["captions"]["m2_transformer"] for row in rows]
+    references = {row["image_id"]: row["references"] for row in rows}
+    expected = capmeter.score(candidates=candidates, references=list(references.values()), metrics="cider-d")
+    scorer = reward(references=references)
+    parts = [scorer(candidates[k : k + 70], list(references)[k : k + 70]) for k in range(0, 500, 70)]
+    np.testing.assert_allclose(np.concatenate(parts), expected["cider-d"].items.array, rtol=0, atol=1e-12)
+
+
+BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
+    ({}, ["a dog"], ["cow"], "1 captions are of images without references .the first: 'cow'"),
+    ({}, ["a dog"], [["dog"]], "1 captions are of images without references"),
+    ({}, ["a dog"], ["dog", "dog"], "one image id for each candidate, got 1 and 2"),
+    ({}, "a dog", ["dog"], "one image id for each"),
+    ({}, [[1, 2]], ["dog"], "candidate 0: expected a caption as text"),
+    ({"references": {1: [[1, 2]]}}, ["a"], [1], "candidate 0: expected a sequence of token ids"),
+    ({"references": {1: [[1, 2]]}}, [[1.5]], [1], "candidate 0: expected a sequence of token ids"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "candidates", "images", "sentence"), BAD)
+def test_mistakes_in_a_batch(arguments: dict[str, Any], candidates: Any, images: Any, sentence: str) -> None:
+    scorer = reward(**{"references": REFERENCES, **arguments})
+    with pytest.raises(InputError, match=sentence):
+        scorer(candidates, images)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"references": ["a dog"]}, "expected a dict image id"),
+        ({"references": {}}, "expected a dict image id"),
+        ({"references": {1: "a dog"}}, r"references\[1\]: expected a list"),
+        ({"references": {1: ["a"], 2: []}}, r"references\[2\]: expected a list of at least one"),
+        ({"references": {1: ["a"], 2: [[1]]}}, r"references\[2\]: expected a caption as text"),
+        ({"references": {1: [[1]], 2: ["a"]}}, r"references\[2\]: expected a sequence of token ids"),
+        ({"references": REFERENCES, "eos": 0}, "the references are text, expected a word"),
+        ({"references": {1: [[1]]}, "eos": "<e>"}, "the references are token ids, expected an id"),
+        ({"references": REFERENCES, "eos": "the end"}, "one word"),
+        ({"references": REFERENCES, "metric": "cider-x"}, "unknown metric"),
+    ],
+)
+def test_mistakes_at_the_start(arguments: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        reward(**arguments)
+
+
+def test_metrics_that_are_made_of_others_or_are_not_of_words() -> None:
+    with pytest.raises(InputError, match="made of other metrics"):
+        reward("smurf", references=REFERENCES)
+    with pytest.raises(InputError, match="leave eos out"):
+        reward("sparcs", references=REFERENCES, eos="<e>")
+    with pytest.raises(InputError, match="reads text, not token ids"):
+        reward("sparcs", references={1: [[1, 2]]})
+    candidates = ["A man rides a bike!", "a dog, a dog", "1 1/2 cakes"]
+    expected = capmeter.score(candidates=candidates, references=list(REFERENCES.values()), metrics="sparcs")["sparcs"]
+    mine = reward("sparcs", references=REFERENCES)(candidates, list(REFERENCES))
+    np.testing.assert_allclose(mine, expected.items.array, rtol=0, atol=1e-12)
+
+
+def test_the_package_offers_it_without_importing_it() -> None:
+    code = "import sys, capmeter; assert 'capmeter.integrations' not in sys.modules; print(capmeter.reward.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "reward"
