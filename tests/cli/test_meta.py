@@ -98,3 +98,25 @@ def test_errors(rated: Path, arguments: list[str], code: int, message: str) -> N
 def test_list() -> None:
     done = call("--list", "-f", "json")
     assert "clipscore2021" in json.loads(done.stdout)["flickr8k-expert"]["protocols"]
+
+
+def test_curve_combinations_and_plots(rated: Path, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    plots = tmp_path / "p.png"
+    done = call(
+        *("-b", "rated", "-d", rated, "-m", "bleu-1,rouge-l", "--draws", 20, "--references-curve", 2, "--combine"),
+        *("--repeats", 2, "--plot", plots, "-f", "json"),
+    )
+    assert done.returncode == 0, done.stderr
+    data = json.loads(done.stdout)
+    assert data["references_curve"]["numbers"] == [1, 2] and len(data["combinations"]) == 1
+    assert data["spearman"]["values"][0][0] == 1.0
+    made = sorted(path.name for path in tmp_path.glob("p-*.png"))
+    assert made == [
+        f"p-{what}.png" for what in ("agreement", "combinations", "correlations", "distributions", "references")
+    ]
+
+
+def test_a_plot_of_unknown_kind_is_refused_before_the_work(rated: Path, tmp_path: Path) -> None:
+    done = call("-b", "rated", "-d", rated, "-m", "bleu-1", "--plot", tmp_path / "p.bmp")
+    assert done.returncode == 1 and ".png, .svg or .pdf" in done.stderr

@@ -4,14 +4,14 @@ example.
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import permutations, product
 
 import numpy as np
 import pytest
 from scipy.stats import kstest, pearsonr
 
 from capmeter.errors import InputError
-from capmeter.stats.correlation import pearson
+from capmeter.stats.correlation import pearson, spearman
 from capmeter.stats.kendall import tau_b
 from capmeter.stats.permutation import association, paired_permutation, williams
 
@@ -64,14 +64,36 @@ def test_p_is_uniform_under_the_null() -> None:
 
 def test_association_over_all_pairings() -> None:
     x = [1, 2, 3, 4]
-    found = association(x, [1, 2, 3, 4], tau_b)
-    assert found.value == 1.0 and found.exact and found.draws == 24
-    assert found.p == pytest.approx(2 / 24)  # the same order and its reverse
+    for statistic in ("pearson", "spearman", "tau"):
+        found = association(x, x, statistic)
+        assert found.value == pytest.approx(1.0) and found.exact and found.draws == 24
+        assert found.p == pytest.approx(2 / 24)  # the same order and its reverse
+    with pytest.raises(InputError, match="pearson, spearman, tau"):
+        association(x, x, "kappa")
+    with pytest.raises(InputError, match="constant"):
+        association(x, [2, 2, 2, 2])
+
+
+@pytest.mark.parametrize("n", [6, 12])
+def test_association_equals_its_definition(n: int) -> None:
+    random = np.random.default_rng(n)
+    x, y = random.integers(5, size=n).astype(float), random.normal(size=n)
+    y = x + 2 * y
+    orders = list(permutations(range(n))) if n < 9 else [random.permutation(n) for _ in range(3000)]
+    statistics = {"pearson": pearson, "spearman": spearman, "tau": tau_b}
+    for name, statistic in statistics.items():
+        values = np.abs([statistic(x, y[list(order)]) for order in orders])
+        share = np.mean(values >= abs(statistic(x, y)) - 1e-9)
+        assert association(x, y, name).p == pytest.approx(share, abs=1e-12 if n < 9 else 0.03)
+
+
+def test_drawn_association_is_near_the_parametric_one() -> None:
     random = np.random.default_rng(1)
     a = random.normal(size=12)
     b = a + 1.2 * random.normal(size=12)
-    drawn = association(a, b, pearson, draws=4000)
+    drawn = association(a, b)
     assert not drawn.exact and drawn.p == pytest.approx(pearsonr(a, b).pvalue, abs=0.02)
+    assert drawn.value == pytest.approx(pearsonr(a, b).statistic)
 
 
 def test_williams() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -13,8 +16,27 @@ from capmeter.cli.output import FORMAT_HELP, show
 from capmeter.meta.agreement import Report, run
 from capmeter.meta.benchmarks import benchmark as named_benchmark
 from capmeter.meta.benchmarks import table as benchmarks
+from capmeter.meta.complementarity import Combination, combined, rank_correlations, varied
+from capmeter.meta.curves import Curve, numbers_up_to, reference_curve
 from capmeter.progress import shown
-from capmeter.report.agreement import agreement_notes, agreement_table, difference_table, write_captions, write_items
+from capmeter.report.agreement import (
+    agreement_notes,
+    agreement_table,
+    combination_json,
+    combination_table,
+    curve_table,
+    difference_table,
+    write_captions,
+    write_items,
+)
+from capmeter.report.agreement_plots import (
+    agreement_figure,
+    combination_figure,
+    correlation_figure,
+    curve_figure,
+    distribution_figure,
+)
+from capmeter.report.figures import image_kind, save_figure
 from capmeter.report.tables import FORMATS, Table
 
 app = typer.Typer(rich_markup_mode="markdown")
@@ -67,29 +89,80 @@ def meta(
             raise typer.BadParameter("--export writes one benchmark at a time")
         write_captions(named_benchmark(benchmark[0]).load(data[0], protocol, sample=sample), export)
         return
+    if plot is not None:
+        image_kind(plot)
     options = {"protocol": protocol, "sample": sample, "draws": draws, "seed": seed, "level": level}
-    reports: list[Report] = []
+    judged: list[Judged] = []
     with shown():
         for name, path in zip(benchmark, data, strict=True):
-            reports.append(run(metrics, benchmark=name, data=path, scores=scores, **options))  # type: ignore[arg-type]
-    if per_caption is not None:
-        for report in reports:
-            write_items(report, _named(per_caption, report.benchmark, len(reports)))
-    _print(reports, differences, format)
-    for signature in dict.fromkeys(each.signature for report in reports for each in report.results if each.signature):
+            report = run(metrics, benchmark=name, data=path, scores=scores, **options)  # type: ignore[arg-type]
+            curve = None
+            if references_curve is not None:
+                numbers = numbers_up_to(references_curve)
+                curve = reference_curve(report.judgments, metrics, numbers, repeats=repeats, seed=seed)
+            judged.append(Judged(report, curve, combined(report) if combine else ()))
+    many = len(judged) > 1
+    for each in judged:
+        if per_caption is not None:
+            write_items(each.report, _named(per_caption, each.report.benchmark if many else ""))
+        if plot is not None:
+            for what, figure in each.figures():
+                save_figure(figure, _named(plot, f"{each.report.benchmark}-{what}" if many else what))
+    if format == "json":
+        found = [each.to_json() for each in judged]
+        whole = {"benchmarks": found} if many else found[0]
+        sys.stdout.write(json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
+    else:
+        for each in judged:
+            for table in each.tables(differences):
+                show(table, {}, format)
+            below(agreement_notes(each.report), format)
+    for signature in dict.fromkeys(row.signature for each in judged for row in each.report.results if row.signature):
         say(f"signature: {signature}")
 
 
-def _print(reports: list[Report], differences: bool, format: str) -> None:
-    if format == "json":
-        found = [report.to_json() for report in reports]
-        data = found[0] if len(found) == 1 else {"benchmarks": found}
-        sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
-        return
-    for report in reports:
-        for table in [agreement_table(report), *([difference_table(report)] if differences else [])]:
-            show(table, {}, format)
-        below(agreement_notes(report), format)
+@dataclass(frozen=True)
+class Judged:
+    """Everything asked for of one benchmark."""
+
+    report: Report
+    curve: Curve | None
+    combinations: tuple[Combination, ...]
+
+    def tables(self, differences: bool) -> Iterator[Table]:
+        """The tables to print."""
+        yield agreement_table(self.report)
+        if differences:
+            yield difference_table(self.report)
+        if self.combinations:
+            yield combination_table(self.report, self.combinations)
+        if self.curve is not None:
+            yield curve_table(self.curve)
+
+    def figures(self) -> Iterator[tuple[str, Any]]:
+        """What each plot shows, and the plot."""
+        yield "agreement", agreement_figure(self.report)
+        yield "distributions", distribution_figure(self.report)
+        if len(varied(self.report)) > 1:
+            yield "correlations", correlation_figure(self.report)
+        if self.combinations:
+            yield "combinations", combination_figure(self.report, self.combinations)
+        if self.curve is not None:
+            yield "references", curve_figure(self.curve)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report, and what else was asked for."""
+        data = self.report.to_json()
+        names, table = rank_correlations(self.report)
+        if len(names) > 1:
+            data["spearman"] = {"metrics": list(names), "values": table.tolist()}
+        if self.combinations:
+            data["combinations"] = [
+                {"first": each.first, "second": each.second, **combination_json(each)} for each in self.combinations
+            ]
+        if self.curve is not None:
+            data["references_curve"] = self.curve.to_json()
+        return data
 
 
 def below(notes: list[str], format: str) -> None:
@@ -122,9 +195,7 @@ def _list(format: str) -> None:
     show(table if format == "table" else Table("", heads, rows, [False] * 6), data, format)
 
 
-def _named(path: Path, benchmark: str, many: int) -> Path:
-    """One file per benchmark, where there are several."""
-    if many == 1:
-        return path
-    ending = "".join(path.suffixes)
-    return path.with_name(f"{path.name.removesuffix(ending)}-{benchmark}{ending}")
+def _named(path: Path, what: str) -> Path:
+    """The file's name with `-what` before its ending."""
+    ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
+    return path.with_name(f"{path.name.removesuffix(ending)}-{what}{ending}") if what else path

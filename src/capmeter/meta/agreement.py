@@ -36,7 +36,6 @@ from capmeter.stats.pair_accuracy import PairAccuracy, TieCalibrated
 from capmeter.stats.permutation import association
 
 SCALE = 100
-PAIRINGS = 5000
 STATISTICS: dict[str, Callable[[Any, Any], Any]] = {
     "tau-a": TauA,
     "tau-b": TauB,
@@ -315,8 +314,8 @@ def _agreement(
         if judgments.groups is not None:
             groups = dict(zip(made.groups, (SCALE * made.by_group()[0]).tolist(), strict=True))
     if isinstance(judgments, Systems):
-        make = STATISTICS[judgments.protocol.statistic]
-        shared["p"] = association(judgments.human, values, lambda x, y: float(make(x, y)()), PAIRINGS, seed).p
+        kind = judgments.protocol.statistic.split("-")[0]
+        shared["p"] = association(judgments.human, values, kind, seed=seed).p
     agreement = Agreement(
         name, SCALE * found.value, SCALE * found.low, SCALE * found.high, len(judgments), groups=groups, **shared
     )

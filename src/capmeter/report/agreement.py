@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from capmeter.captions.files import text_writer, write_atomic
 from capmeter.errors import InputError
 from capmeter.meta.agreement import Agreement, Report
-from capmeter.meta.judgments import Judgments, Pairs, Points, Systems
+from capmeter.meta.complementarity import Combination
+from capmeter.meta.curves import Curve
+from capmeter.meta.judgments import Floats, Judgments, Pairs, Points, Systems
 from capmeter.report.tables import Table
 
 
@@ -85,6 +87,47 @@ def difference_table(report: Report, digits: int = 1) -> Table:
     ]
     heads = ["metric", "minus", "difference", f"{report.level:.0%} interval", "p"]
     return Table(f"{report.benchmark}: paired differences", heads, rows, [False, False, True, True, True])
+
+
+def combination_table(report: Report, combinations: Sequence[Combination], digits: int = 1) -> Table:
+    """Every sum of two standardised metrics, and its gain over the better of the two."""
+    rows = [
+        [
+            f"{each.first} + {each.second}",
+            _number(each.agreement.value, digits),
+            _interval(each.agreement, digits),
+            f"{each.gain.value:+.{digits}f}",
+            f"[{each.gain.low:.{digits}f}, {each.gain.high:.{digits}f}]",
+            f"{each.gain.p:.3f}",
+        ]
+        for each in combinations
+    ]
+    interval = f"{report.level:.0%} interval"
+    heads = ["sum of two, standardised", report.protocol.statistic, interval, "gain over the better", interval, "p"]
+    return Table(f"{report.benchmark}: combinations", heads, rows, [False] + [True] * 5)
+
+
+def combination_json(combination: Combination) -> dict[str, Any]:
+    """A combination's value and gain."""
+    agreement, gain = combination.agreement, combination.gain
+    return {
+        "value": agreement.value,
+        "low": agreement.low,
+        "high": agreement.high,
+        "gain": {"over": gain.second, "value": gain.value, "low": gain.low, "high": gain.high, "p": gain.p},
+    }
+
+
+def curve_table(curve: Curve, digits: int = 1) -> Table:
+    """One row per metric, one column per number of references: the mean over the draws and half the range."""
+
+    def cell(row: Floats) -> str:
+        return f"{row.mean():.{digits}f} ±{(row.max() - row.min()) / 2:.{digits}f}"
+
+    rows = [[name, *(cell(row) for row in values)] for name, values in curve.values.items()]
+    heads = ["metric", *(f"{number} ref{'s' if number > 1 else ''}" for number in curve.numbers)]
+    title = f"{curve.benchmark}: {curve.statistic} by number of references (± half the range of the draws)"
+    return Table(title, heads, rows, [False] + [True] * len(curve.numbers))
 
 
 def write_items(report: Report, path: Path) -> None:

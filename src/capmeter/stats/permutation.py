@@ -14,9 +14,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import islice, permutations
 from math import factorial, sqrt
 from typing import Any
 
@@ -93,22 +93,63 @@ def paired_permutation(
     return Test(observed, p, exact, tried)
 
 
-def association(
-    x: Numbers, y: Numbers, statistic: Callable[[Array, Array], float], draws: int = 20_000, seed: int = 0
-) -> Test:
-    """Tests whether statistic(x, y) differs from 0 by pairing x with y in every order (up to nine points), else in
-    `draws` random ones.
+def association(x: Numbers, y: Numbers, statistic: str = "pearson", draws: int = 20_000, seed: int = 0) -> Test:
+    """Tests whether x and y go together, by pairing them in every order (up to nine points), else in `draws` orders.
+
+    `statistic` is pearson, spearman or tau. What it is divided by is the same for every order (so τa, τb and τc have
+    one p), and `value` is r, ρ or τa.
     """
     x_values, y_values = paired(x, y)
-    observed = float(statistic(x_values, y_values))
-    threshold = abs(observed) - 1e-12
+    if statistic not in _PRODUCTS:
+        raise InputError(f"unknown statistic {statistic!r}; expected one of {', '.join(_PRODUCTS)}")
+    prepared_x, prepared_y = _PRODUCTS[statistic](x_values[None])[0], _PRODUCTS[statistic](y_values[None])[0]
+    size = float(np.sqrt((prepared_x**2).sum() * (prepared_y**2).sum()))
+    if statistic == "tau":
+        size = len(x_values) * (len(x_values) - 1)
+    if size == 0:
+        raise InputError(f"{statistic} needs at least two different values on both sides; one side is constant here")
+    observed = float(prepared_x @ prepared_y)
     exact = factorial(min(len(y_values), 20)) <= _EXACT_PAIRINGS
+    extreme = tried = 0
+    for orders in _orders(len(y_values), draws, seed, exact):
+        products = _PRODUCTS[statistic](y_values[orders]) @ prepared_x
+        extreme += int((np.abs(products) >= abs(observed) - 1e-9 * size).sum())
+        tried += len(orders)
+    p = extreme / tried if exact else (1 + extreme) / (1 + tried)
+    return Test(observed / size, p, exact, tried)
+
+
+def _centred(rows: Array) -> Array:
+    centred: Array = rows - rows.mean(axis=1, keepdims=True)
+    return centred
+
+
+def _ranked(rows: Array) -> Array:
+    below = (rows[:, None, :] < rows[:, :, None]).sum(axis=2)
+    equal = (rows[:, None, :] == rows[:, :, None]).sum(axis=2)
+    return _centred(below + equal / 2)
+
+
+def _signs(rows: Array) -> Array:
+    signs: Array = np.sign(rows[:, :, None] - rows[:, None, :]).reshape(len(rows), -1)
+    return signs
+
+
+# rows of values [m, n] to rows whose inner products are the numerator of the statistic
+_PRODUCTS: dict[str, Callable[[Array], Array]] = {"pearson": _centred, "spearman": _ranked, "tau": _signs}
+
+
+def _orders(n: int, draws: int, seed: int, exact: bool) -> Iterator[Array]:
+    """Blocks int[m, n] of orders of n points."""
+    step = max(1, _CELLS // (n * n))
     if exact:
-        values = [abs(statistic(x_values, y_values[list(order)])) for order in permutations(range(len(y_values)))]
-        return Test(observed, float(np.mean(np.asarray(values) >= threshold)), True, len(values))
+        every = permutations(range(n))
+        while block := list(islice(every, step)):
+            yield np.asarray(block)
+        return
     random = np.random.default_rng(seed)
-    extreme = sum(abs(statistic(x_values, random.permutation(y_values))) >= threshold for _ in range(draws))
-    return Test(observed, (1 + extreme) / (1 + draws), False, draws)
+    for start in range(0, draws, step):
+        yield random.permuted(np.tile(np.arange(n), (min(step, draws - start), 1)), axis=1)
 
 
 def williams(r12: float, r13: float, r23: float, n: int) -> Test:

@@ -1,0 +1,59 @@
+"""Do two metrics say the same, and are they better together?
+
+Spearman's ρ between metrics on the judged captions says how alike they order; the sum of two standardised metrics,
+judged as any metric, says whether one adds to the other. The weights are equal on purpose: weights fitted to the
+judgments would be trained on what judges them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from capmeter.errors import InputError
+from capmeter.meta.agreement import Agreement, Difference, Report, judge
+from capmeter.meta.judgments import Floats
+from capmeter.stats.correlation import spearman
+
+
+@dataclass(frozen=True)
+class Combination:
+    """The sum of two standardised metrics: its agreement, and how much better it is than the better of the two."""
+
+    first: str
+    second: str
+    agreement: Agreement
+    gain: Difference
+
+
+def varied(report: Report) -> dict[str, Floats]:
+    """The scores of the metrics that have a value, best first."""
+    return {each.metric: report.items[each.metric] for each in report.results if each.value is not None}
+
+
+def rank_correlations(report: Report) -> tuple[tuple[str, ...], Floats]:
+    """The metrics' names, and Spearman's ρ of every two of them: float64[metrics, metrics]."""
+    scores = varied(report)
+    names = tuple(scores)
+    table = np.eye(len(names))
+    for i, j in combinations(range(len(names)), 2):
+        table[i, j] = table[j, i] = spearman(scores[names[i]], scores[names[j]])
+    return names, table
+
+
+def combined(report: Report) -> tuple[Combination, ...]:
+    """Every two metrics as the sum of both, standardised, judged on the same draws; the best sum first."""
+    scores = varied(report)
+    if len(scores) < 2:
+        raise InputError(f"a combination needs two metrics that vary, but there is {', '.join(scores) or 'none'}")
+    standard = {name: (values - values.mean()) / values.std() for name, values in scores.items()}
+    sums = {f"{a} + {b}": standard[a] + standard[b] for a, b in combinations(scores, 2)}
+    judged = judge(report.judgments, {**scores, **sums}, draws=report.draws, seed=report.seed, level=report.level)
+    found = []
+    for a, b in combinations(scores, 2):  # a is the better of the two: the results came best first
+        name = f"{a} + {b}"
+        if judged[name].value is not None:
+            found.append(Combination(a, b, judged[name], judged.difference(name, a)))
+    return tuple(sorted(found, key=lambda each: -(each.agreement.value or 0.0)))

@@ -1,0 +1,112 @@
+"""How a metric's agreement with people grows with the number of references it sees.
+
+For each number k, k references of each image are drawn (the same for all its captions), the metrics score anew, and
+the protocol judges; `repeats` draws show how much the choice matters. Draw r takes the first k of one permutation
+per image, so that more references always contain the fewer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter import progress
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.meta.agreement import SCALE, measured, statistic
+from capmeter.meta.judgments import Floats, Judgments
+from capmeter.metrics.base import Metric
+from capmeter.metrics.registry import parse_list
+from capmeter.ragged import Ragged
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Agreement by number of references: `values[metric]` is float64[len(numbers), repeats], in hundredths."""
+
+    benchmark: str
+    protocol: str
+    statistic: str
+    numbers: tuple[int, ...]
+    values: dict[str, Floats]
+    seed: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The curve as JSON has it."""
+        return {
+            "numbers": list(self.numbers),
+            "seed": self.seed,
+            "metrics": {
+                name: [{"mean": float(row.mean()), "low": float(row.min()), "high": float(row.max())} for row in values]
+                for name, values in self.values.items()
+            },
+        }
+
+
+def numbers_up_to(most: int) -> tuple[int, ...]:
+    """1 to `most`, and no more than a dozen numbers: where there are many, they lie apart as their ratios."""
+    if most <= 12:
+        return tuple(range(1, most + 1))
+    return tuple(sorted({round(each) for each in np.geomspace(1, most, 12)}))
+
+
+def reference_curve(
+    judgments: Judgments,
+    metrics: str | Iterable[str | Metric],
+    numbers: Sequence[int] = (1, 2, 3, 4, 5),
+    *,
+    repeats: int = 5,
+    seed: int = 0,
+) -> Curve:
+    """Judges the metrics with as many references as each of `numbers` says, `repeats` times each."""
+    chosen = parse_list(metrics)
+    most = int(judgments.captions.references.lengths.max(initial=0))
+    if judgments.owners is not None:
+        raise InputError("a curve of references needs them all at once; choose another protocol than references=each")
+    if not numbers or min(numbers) < 1 or max(numbers) > most:
+        raise InputError(
+            f"expected numbers of references from 1 to {most}, as many as captions have, but got {numbers}"
+        )
+    values = {str(metric): np.empty((len(numbers), repeats)) for metric in chosen}
+    with progress.task("references", total=repeats * len(numbers)) as advance:
+        for repeat in range(repeats):
+            order = _orders(judgments.captions, np.random.default_rng([seed, repeat]))
+            for place, number in enumerate(numbers):
+                drawn = replace(judgments, captions=_first(judgments.captions, order, number))
+                scores, _ = measured(drawn, chosen)
+                for name, found in scores.items():
+                    values[name][place, repeat] = SCALE * statistic(drawn, found)()
+                advance(1)
+    protocol = judgments.protocol
+    return Curve(judgments.benchmark, str(protocol), protocol.statistic, tuple(numbers), values, seed)
+
+
+def _orders(captions: CaptionSet, random: np.random.Generator) -> list[npt.NDArray[Any]]:
+    """The references of each caption in a drawn order, one for all captions of an image with the same references."""
+    drawn: dict[tuple[str, bytes], npt.NDArray[Any]] = {}
+    orders = []
+    for row, image in enumerate(captions.image_ids):
+        references = captions.references[row]
+        key = (image, references.tobytes())
+        if key not in drawn:
+            drawn[key] = random.permutation(references)
+        orders.append(drawn[key])
+    return orders
+
+
+def _first(captions: CaptionSet, orders: Sequence[npt.NDArray[Any]], number: int) -> CaptionSet:
+    """The same captions with their first references; the pool, and what was found out about it, stays."""
+    return CaptionSet(
+        ids=captions.ids,
+        image_ids=captions.image_ids,
+        pool=captions.pool,
+        candidates=captions.candidates,
+        references=Ragged.from_rows([order[:number].tolist() for order in orders], np.int32),
+        images=captions.images,
+        systems=captions.systems,
+        humans=captions.humans,
+    )

@@ -1,0 +1,208 @@
+"""Agreement with people, drawn: intervals, score distributions, metrics against each other, numbers of references."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from math import ceil
+from typing import Any, ParamSpec
+
+import numpy as np
+
+from capmeter.meta.agreement import Report
+from capmeter.meta.complementarity import Combination, rank_correlations, varied
+from capmeter.meta.curves import Curve
+from capmeter.meta.judgments import Floats, Pairs, Points, Systems
+from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
+
+LEVELS = 6
+PANELS = 4
+Arguments = ParamSpec("Arguments")
+
+
+def styled(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
+    """Draws in the house style: titles and legends take the settings of the moment they are made."""
+
+    @wraps(draw)
+    def drawn(*given: Arguments.args, **named: Arguments.kwargs) -> Any:
+        with house_style():
+            return draw(*given, **named)
+
+    return drawn
+
+
+@styled
+def agreement_figure(report: Report) -> Any:
+    """Each metric's value and interval, best on top; a hollow diamond is a published value. Ranks share a colour."""
+    shown = [each for each in report.results if each.value is not None]
+    figure, axes = open_figure(height=1.1 + 0.32 * len(shown), width=6.4)
+    axis = axes[0, 0]
+    for place, each in enumerate(shown):
+        value, low, high = each.value or 0.0, each.low or 0.0, each.high or 0.0
+        colour = COLOURS[((each.rank or 1) - 1) % len(COLOURS)]
+        axis.plot([low, high], [place, place], color=colour, linewidth=2.4, solid_capstyle="round")
+        axis.plot(value, place, "o", color=colour, markersize=6)
+        if each.published:
+            axis.plot(
+                each.published.value,
+                place,
+                "D",
+                markersize=9,
+                markerfacecolor="none",
+                color="#404040",
+                markeredgewidth=1,
+            )
+    axis.set_yticks(range(len(shown)), [f"{each.metric}  ({each.rank})" for each in shown])
+    axis.invert_yaxis()
+    axis.margins(y=0.5 / max(1, len(shown)))
+    axis.grid(axis="y", visible=False)
+    diamond = "; diamond: published" if any(each.published for each in shown) else ""
+    axis.set_xlabel(f"{report.protocol.statistic} x 100, {report.level:.0%} interval (rank in brackets{diamond})")
+    axis.set_title(f"{report.benchmark}, {report.protocol.name}: {len(report.judgments):,} {report.unit}")
+    return figure
+
+
+@styled
+def distribution_figure(report: Report) -> Any:
+    """What scores a metric gives to what people rated how; of pairs, how far it puts them apart, and on which side."""
+    scores = varied(report)
+    columns = ceil(len(scores) / ceil(len(scores) / PANELS))
+    figure, axes = open_figure(ceil(len(scores) / columns), columns, width=3.2, height=2.8)
+    for axis in axes.ravel()[len(scores) :]:
+        axis.set_visible(False)
+    for axis, (name, values) in zip(axes.ravel(), scores.items(), strict=False):
+        axis.set_title(name)
+        if isinstance(report.judgments, Pairs):
+            _gaps(axis, report.judgments, values)
+        elif isinstance(report.judgments, Systems):
+            _scatter(axis, report.judgments, values)
+        elif isinstance(report.judgments, Points):
+            _by_rating(axis, report.judgments, values)
+    figure.suptitle(f"{report.benchmark}: scores and human judgment", x=0.01, ha="left", fontsize=11, fontweight="bold")
+    return figure
+
+
+def _by_rating(axis: Any, points: Points, values: Floats) -> None:
+    """A box for each level of rating (whiskers: 5 and 95 %); continuous ratings fall into equal ranges."""
+    human, judged = points.human, values[points.rows]
+    levels = np.unique(human)
+    if len(levels) > LEVELS:
+        edges = np.linspace(human.min(), human.max(), LEVELS)
+        levels = (edges[:-1] + edges[1:]) / 2
+        human = levels[np.clip(np.searchsorted(edges, human, side="right") - 1, 0, LEVELS - 2)]
+    groups = [judged[human == level] for level in levels]
+    boxes = axis.boxplot(
+        groups,
+        whis=(5, 95),
+        widths=0.6,
+        showfliers=False,
+        patch_artist=True,
+        medianprops={"color": COLOURS[1], "linewidth": 2},
+    )
+    for box in boxes["boxes"]:
+        box.set(facecolor=COLOURS[5], alpha=0.45, edgecolor=COLOURS[0])
+    axis.set_xticks(
+        range(1, len(levels) + 1), [f"{level:.3g}\n{len(group):,}" for level, group in zip(levels, groups, strict=True)]
+    )
+    axis.set_xlabel("human rating (and how many)")
+    axis.set_ylabel("score")
+
+
+def _gaps(axis: Any, pairs: Pairs, values: Floats) -> None:
+    """The better caption's score minus the other's: right of 0 the metric agrees."""
+    gaps = (values[pairs.first] - values[pairs.second]) * pairs.better
+    reach = float(np.quantile(np.abs(gaps), 0.99)) or 1.0
+    edges = np.linspace(-reach, reach, 41)
+    sides = {"agrees": gaps > 0, "disagrees": gaps < 0, "equal": gaps == 0}
+    shown = {name: np.clip(gaps[chosen], -reach, reach) for name, chosen in sides.items() if chosen.any()}
+    colours = {"agrees": COLOURS[0], "disagrees": COLOURS[1], "equal": COLOURS[7]}
+    axis.hist(
+        list(shown.values()),
+        edges,
+        stacked=True,
+        color=[colours[name] for name in shown],
+        label=[f"{name} {len(found):,}" for name, found in shown.items()],
+    )
+    axis.axvline(0, color="#404040", linewidth=0.8)
+    axis.set_xlabel("better minus worse")
+    axis.set_ylabel("pairs")
+    axis.legend(loc="upper left", fontsize=7, handlelength=1)
+
+
+def _scatter(axis: Any, systems: Systems, values: Floats) -> None:
+    axis.plot(values, systems.human, "o", color=COLOURS[0])
+    for name, x, y in zip(systems.names, values, systems.human, strict=True):
+        axis.annotate(name[:12], (x, y), fontsize=5.5, xytext=(2, 2), textcoords="offset points", color="#404040")
+    axis.set_xlabel("score")
+    axis.set_ylabel(systems.protocol.judgments)
+
+
+@styled
+def correlation_figure(report: Report) -> Any:
+    """Spearman's ρ of every two metrics on the judged captions."""
+    names, table = rank_correlations(report)
+    return _heat_map(names, table, f"{report.benchmark}: Spearman's ρ between metrics", "{:.2f}", None, 1.0)
+
+
+@styled
+def combination_figure(report: Report, combinations: Sequence[Combination]) -> Any:
+    """The agreement of each metric (diagonal) and of each sum of two; * where the sum is significantly better."""
+    names = tuple(varied(report))
+    table = np.diag([report[name].value or 0.0 for name in names])
+    marks = {}
+    for each in combinations:
+        i, j = names.index(each.first), names.index(each.second)
+        table[i, j] = table[j, i] = each.agreement.value or 0.0
+        if each.gain.p <= 1 - report.level and each.gain.value > 0:
+            marks[i, j] = marks[j, i] = "*"
+    title = f"{report.benchmark}: sums of two metrics,\n{report.protocol.statistic} x 100 (* better than both)"
+    return _heat_map(names, table, title, "{:.1f}", marks, None)
+
+
+def _heat_map(
+    names: Sequence[str],
+    table: Floats,
+    title: str,
+    form: str,
+    marks: dict[tuple[int, int], str] | None,
+    top: float | None,
+) -> Any:
+    size = 1.6 + 0.62 * len(names)
+    figure, axes = open_figure(width=max(4.2, size + 0.9), height=max(3.2, size))
+    axis = axes[0, 0]
+    image = axis.imshow(table, vmax=top)
+    low, high = image.get_clim()
+    for i in range(len(names)):
+        for j in range(len(names)):
+            bright = (table[i, j] - low) > 0.55 * (high - low)
+            text = form.format(table[i, j]) + (marks or {}).get((i, j), "")
+            axis.text(j, i, text, ha="center", va="center", fontsize=8, color="#202020" if bright else "white")
+    axis.set_xticks(range(len(names)), names, rotation=40, ha="right")
+    axis.set_yticks(range(len(names)), names)
+    axis.grid(visible=False)
+    axis.spines[:].set_visible(False)
+    axis.set_title(title)
+    return figure
+
+
+@styled
+def curve_figure(curve: Curve) -> Any:
+    """Agreement by number of references: the mean of the draws, and the range they span."""
+    figure, axes = open_figure(width=5.6, height=3.6)
+    axis = axes[0, 0]
+    for number, (name, values) in enumerate(curve.values.items()):
+        style = series_style(number)
+        axis.plot(curve.numbers, values.mean(axis=1), label=name, **style)
+        axis.fill_between(
+            curve.numbers, values.min(axis=1), values.max(axis=1), color=style["color"], alpha=0.15, linewidth=0
+        )
+    if max(curve.numbers) > 12:
+        axis.set_xscale("log")
+    axis.set_xticks(curve.numbers, [str(each) for each in curve.numbers])
+    axis.minorticks_off()
+    axis.set_xlabel("references of each image")
+    axis.set_ylabel(f"{curve.statistic} x 100")
+    repeats = next(iter(curve.values.values())).shape[1]
+    axis.set_title(f"{curve.benchmark}: mean and range of {repeats} draws")
+    axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure

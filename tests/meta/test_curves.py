@@ -1,0 +1,78 @@
+"""Agreement by number of references: nested draws, the whole at the end, one pool for all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from capmeter.errors import InputError
+from capmeter.meta.agreement import measured, statistic
+from capmeter.meta.curves import numbers_up_to, reference_curve
+from capmeter.meta.judgments import Points, Rated, points
+from capmeter.meta.protocol import Protocol
+
+WORDS = [
+    "a",
+    "dog",
+    "runs",
+    "over",
+    "green",
+    "grass",
+    "while",
+    "two",
+    "children",
+    "look",
+    "at",
+    "it",
+    "from",
+    "far",
+    "away",
+]
+
+
+@pytest.fixture(scope="module")
+def judged() -> Points:
+    random = np.random.default_rng(0)
+
+    def sentence(length: int) -> str:
+        return " ".join(random.choice(WORDS, length))
+
+    rows = []
+    for image in range(30):
+        references = tuple(sentence(7) for _ in range(5))
+        for k in range(3):
+            shared = references[0].split()[: 2 * k + 1]
+            rows.append(Rated(f"{image}#{k}", str(image), " ".join(shared) + " " + sentence(3), references, (k,)))
+    return points("mine", rows, Protocol(name="p", ratings="mean", statistic="tau-b"))
+
+
+def test_all_references_give_the_value_itself(judged: Points) -> None:
+    curve = reference_curve(judged, "rouge-l,bleu-1", (1, 3, 5), repeats=3, seed=1)
+    scores, _ = measured(judged, "rouge-l,bleu-1")
+    for name, values in curve.values.items():
+        assert values.shape == (3, 3)
+        assert values[2] == pytest.approx([100 * statistic(judged, scores[name])()] * 3)
+        assert values[0].std() > 0  # which single reference was drawn matters
+
+
+def test_seeds(judged: Points) -> None:
+    first, again, other = (reference_curve(judged, "rouge-l", (2,), repeats=2, seed=seed) for seed in (1, 1, 2))
+    assert (first.values["rouge-l"] == again.values["rouge-l"]).all()
+    assert (first.values["rouge-l"] != other.values["rouge-l"]).any()
+
+
+def test_json(judged: Points) -> None:
+    data = reference_curve(judged, "rouge-l", (1, 5), repeats=2).to_json()
+    assert data["numbers"] == [1, 5] and data["metrics"]["rouge-l"][0]["low"] <= data["metrics"]["rouge-l"][0]["high"]
+
+
+@pytest.mark.parametrize("numbers", [(), (0, 1), (1, 6)])
+def test_numbers_out_of_range(judged: Points, numbers: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="from 1 to 5"):
+        reference_curve(judged, "rouge-l", numbers)
+
+
+def test_numbers_up_to() -> None:
+    assert numbers_up_to(5) == (1, 2, 3, 4, 5)
+    many = numbers_up_to(48)
+    assert many[0] == 1 and many[-1] == 48 and len(many) <= 12 and list(many) == sorted(set(many))

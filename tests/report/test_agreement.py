@@ -1,0 +1,131 @@
+"""Agreement as tables, files and figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from capmeter.errors import InputError
+from capmeter.meta.agreement import Report, judge
+from capmeter.meta.complementarity import combined
+from capmeter.meta.curves import Curve
+from capmeter.meta.judgments import Paired, Rated, System, pairs, points, systems
+from capmeter.meta.protocol import Protocol
+from capmeter.report.agreement import (
+    agreement_notes,
+    agreement_table,
+    combination_table,
+    curve_table,
+    difference_table,
+    write_captions,
+    write_items,
+)
+
+
+def rated() -> Report:
+    random = np.random.default_rng(0)
+    rows = [Rated(str(k), str(k), f"text {k}", ("r",), (k % 4 + 1, 1 + k % 3)) for k in range(60)]
+    judged = points("mine", rows, Protocol(name="p", statistic="tau-c"))
+    base = np.arange(60) % 4
+    scores = {"good": base + 0.3 * random.normal(size=60), "weak": base + 4.0 * random.normal(size=60)}
+    return judge(judged, {**scores, "flat": np.zeros(60)}, draws=100)
+
+
+def paired() -> Report:
+    rows = [Paired(str(k), str(k), ("a", "b"), (), 1, groups={"category": "MM" if k % 2 else "HC"}) for k in range(20)]
+    judged = pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category"))
+    values = np.random.default_rng(0).normal(size=40)
+    values[:4] = 0
+    return judge(judged, {"m": values}, draws=50)
+
+
+def ranked() -> Report:
+    judged = systems("mine", [System(f"s{k}", k / 9) for k in range(6)], Protocol(name="p", statistic="pearson"))
+    return judge(judged, {"m": np.asarray([1.0, 2, 2.5, 4, 3, 6]), "n": np.asarray([3.0, 1, 2, 6, 5, 4])}, draws=50)
+
+
+def test_table_of_ratings() -> None:
+    report = rated()
+    table = agreement_table(report)
+    assert table.title == "mine: 120 judgments of 60 images"
+    assert list(table.columns) == ["rank", "metric", "tau-c", "95% interval"]
+    assert [row[:2] for row in table.rows] == [["1", "good"], ["2", "weak"], ["-", "flat"]]
+    assert table.rows[0][2] == f"{report['good'].value:.1f}" and table.rows[2][2:] == ["-", "-"]
+    notes = agreement_notes(report)
+    assert notes[0] == f"protocol: {report.protocol}" and notes[-1].startswith(
+        "flat gives every caption the same score"
+    )
+    assert difference_table(report).rows[0][:2] == ["good", "weak"]
+    assert combination_table(report, combined(report)).rows[0][0] == "good + weak"
+
+
+def test_table_of_pairs_and_systems() -> None:
+    table = agreement_table(paired())
+    assert list(table.columns)[4:] == ["HC", "MM", "equal scores"] and table.rows[0][-1] == "2"
+    table = agreement_table(ranked())
+    assert table.title == "mine: 6 systems" and list(table.columns)[-1] == "p"
+
+
+def test_table_of_a_curve() -> None:
+    values = {"m": np.asarray([[10.0, 12.0], [20.0, 20.0]])}
+    table = curve_table(Curve("mine", "p", "tau-b", (1, 2), values, 0))
+    assert list(table.columns) == ["metric", "1 ref", "2 refs"] and list(table.rows[0]) == [
+        "m",
+        "11.0 ±1.0",
+        "20.0 ±0.0",
+    ]
+
+
+def test_items(tmp_path: Path) -> None:
+    write_items(rated(), tmp_path / "x.jsonl")
+    first = json.loads((tmp_path / "x.jsonl").read_text().splitlines()[0])
+    assert first["id"] == "0" and first["human"] == [1.0, 1.0] and set(first) == {"id", "human", "good", "weak", "flat"}
+    write_items(paired(), tmp_path / "x.csv")
+    lines = (tmp_path / "x.csv").read_text().splitlines()
+    assert lines[:3] == ["id,human,m", "0/a,1.0,0.0", "0/b,-1.0,0.0"]
+    write_items(ranked(), tmp_path / "x.tsv")
+    assert (tmp_path / "x.tsv").read_text().splitlines()[1] == "s0\t0.0\t1.0\t3.0"
+    with pytest.raises(InputError, match=r"ending in \.csv, \.tsv or \.jsonl"):
+        write_items(rated(), tmp_path / "x.txt")
+
+
+def test_captions_with_their_ids(tmp_path: Path) -> None:
+    write_captions(rated().judgments, tmp_path / "c.jsonl")
+    lines = (tmp_path / "c.jsonl").read_text().splitlines()
+    assert len(lines) == 60
+    assert json.loads(lines[3]) == {"id": "3", "image_id": "3", "candidate": "text 3", "references": ["r"]}
+    with pytest.raises(InputError, match="only systems: s0, s1"):
+        write_captions(ranked().judgments, tmp_path / "c.jsonl")
+
+
+@pytest.mark.parametrize("make", [rated, paired, ranked])
+def test_figures_show_every_metric(make, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from capmeter.report.agreement_plots import agreement_figure, distribution_figure
+    from capmeter.report.figures import save_figure
+
+    report = make()
+    valued = [each.metric for each in report.results if each.value is not None]
+    figure = agreement_figure(report)
+    labels = [text.get_text().split()[0] for text in figure.axes[0].get_yticklabels()]
+    assert labels == valued
+    panels = [axis.get_title(loc="left") for axis in distribution_figure(report).axes if axis.get_visible()]
+    assert panels == valued
+    assert save_figure(figure, tmp_path / "a.png").stat().st_size > 5000
+
+
+def test_figures_of_many_metrics(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    from capmeter.report.agreement_plots import combination_figure, correlation_figure, curve_figure
+
+    report = rated()
+    cells = [text.get_text() for text in correlation_figure(report).axes[0].texts]
+    assert len(cells) == 4 and cells[0] == cells[3] == "1.00"
+    cells = [text.get_text() for text in combination_figure(report, combined(report)).axes[0].texts]
+    assert cells[0] == f"{report['good'].value:.1f}" and cells[1] == cells[2]
+    curve = Curve("mine", "p", "tau-b", (1, 2), {"m": np.asarray([[1.0, 3.0], [4.0, 4.0]])}, 0)
+    line = curve_figure(curve).axes[0].lines[0]
+    assert line.get_ydata().tolist() == [2.0, 4.0]
