@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from capmeter.captions.io import load
 from capmeter.captions.streaming import stream
+from capmeter.cli.main import main
 from capmeter.errors import InputError
 
 GOOD: dict[str, Any] = {"image_id": "1", "candidate": "a dog", "references": ["the dog", "dog"]}
@@ -93,6 +96,21 @@ def test_a_file_with_a_mistake(tmp_path: Path, mistake: str, read: Any) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match=expected):
         read(path)
+
+
+@pytest.mark.parametrize("mistake", FILES)
+def test_the_command_says_so(
+    tmp_path: Path, mistake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content, expected = FILES[mistake]
+    (tmp_path / "x").write_bytes(content)
+    monkeypatch.setattr(sys, "argv", ["capmeter", "score", str(tmp_path / "x"), "--metrics", "bleu-4"])
+    with pytest.raises(SystemExit) as leaving:
+        main()
+    out, err = capsys.readouterr()
+    assert (leaving.value.code, out) == (1, "")
+    assert err.startswith("capmeter: error: ")
+    assert re.search(expected, err)
 
 
 R = {"1": ["a dog"], "2": ["a cat"]}

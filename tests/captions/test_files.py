@@ -83,6 +83,14 @@ def test_without_permission(forbidden: Path) -> None:
         write_atomic(forbidden / "new", "text")
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes with names")
+def test_a_pipe_is_refused_rather_than_read_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/null"):
+        with pytest.raises(InputError, match="is a pipe or a device"):
+            read_text(path)
+
+
 @pytest.mark.parametrize("name", ["out.json", "out.json.gz"])
 def test_written_whole(tmp_path: Path, name: str) -> None:
     write_atomic(tmp_path / name, "größer\r\n")

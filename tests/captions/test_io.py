@@ -158,7 +158,8 @@ def test_the_rows_extra_fields() -> None:
     row = {"image_id": "1", "candidate": "a", "references": ["b"], "image": "1.jpg", "system": "s", "human": [1, 2.5]}
     caption = load([row])["1"]
     assert (caption.image, caption.system, caption.human) == ("1.jpg", "s", (1.0, 2.5))
-    assert load([{**row, "human": 3}])["1"].human == (3.0,)
+    for rating in (3, np.int64(3), np.float32(3)):
+        assert load([{**row, "human": rating}])["1"].human == (3.0,)
 
 
 SYSTEMS = [

@@ -27,6 +27,11 @@ def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """The file's bytes, unzipped where it is gzipped; what goes wrong inside the block becomes an `InputError`."""
     path = Path(path)
     try:
+        mode = path.stat().st_mode
+        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+            raise InputError(
+                f"{_shown(path)} is a pipe or a device, which cannot be read twice; write the captions to a file first"
+            )
         with path.open("rb") as plain:
             if plain.peek(2)[:2] == GZIP:
                 with gzip.GzipFile(fileobj=plain) as unzipped:

@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 from capmeter.errors import InputError
@@ -100,7 +101,7 @@ def human_ratings(value: Any, place: str) -> tuple[float, ...] | None:
         return None
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     for rating in values:
-        if isinstance(rating, bool) or not isinstance(rating, int | float) or not math.isfinite(rating):
+        if isinstance(rating, bool) or not isinstance(rating, Real) or not math.isfinite(rating):
             raise InputError(f"{place}: human holds {described(rating)}, expected a number or a list of finite numbers")
     return tuple(float(rating) for rating in values)
 
