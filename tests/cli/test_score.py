@@ -9,8 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from plainmeteor import small_release
 
 from capmeter.cli.main import main
+from capmeter.text import meteor_resources
 
 REFERENCES = {"1": ["a dog runs on the grass", "the dog is running"], "2": ["two cats sleep", "cats sleeping"]}
 GOOD = {"1": ["a dog runs on the grass"], "2": ["two cats sleep on a sofa"]}
@@ -184,6 +186,26 @@ def test_doctor_gives_the_command_for_what_is_missing(run, monkeypatch: pytest.M
         "command": "pip install 'capmeter[ray]'",
     }
     assert data["numpy"]["state"] == "ready"
+
+
+def test_doctor_tells_the_state_of_meteors_tables(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPMETER_METEOR", str(tmp_path))
+    told = json.loads(run("doctor", "-f", "json").out)["meteor's tables"]
+    assert told["state"] == "missing"
+    assert told["command"] == "pip install 'capmeter[meteor]'"
+    monkeypatch.setenv("CAPMETER_METEOR", str(small_release(tmp_path / "release")))
+    monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
+    told = json.loads(run("doctor", "-f", "json").out)["meteor's tables"]
+    assert told["state"] == "ready"
+    assert "will be built at the first use" in told["detail"]
+
+
+def test_missing_meteor_ends_with_code_3_and_the_command(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CAPMETER_METEOR", raising=False)
+    monkeypatch.setattr(meteor_resources, "find_spec", lambda name: None)
+    ended = run("score", "good.json", "-r", "references.json", "-m", "meteor")
+    assert ended.code == 3
+    assert "pip install 'capmeter[meteor]'" in ended.err.replace("\n", " ")
 
 
 def test_a_saved_idf_frees_scores_from_the_run(run, folder: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import shutil
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 from official import official
+from plainmeteor import small_release
 
 from capmeter.errors import InputError
-from capmeter.integrations.pycocoevalcap import Bleu, Cider, COCOEvalCap, PTBTokenizer, Rouge
+from capmeter.integrations import pycocoevalcap
+from capmeter.integrations.pycocoevalcap import Bleu, Cider, COCOEvalCap, Meteor, PTBTokenizer, Rouge
+from capmeter.metrics.base import CapmeterWarning
 
 GTS = {
     391895: ["a man rides a red bike down the road", "a man on a bike", "man riding a bicycle"],
@@ -40,6 +44,13 @@ def standard(name: str) -> Any:
     return getattr(module, name)
 
 
+@pytest.fixture
+def small_meteor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """METEOR's tables with a few words, so that no package is needed."""
+    monkeypatch.setenv("CAPMETER_METEOR", str(small_release(tmp_path / "release")))
+    monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_bleu_has_the_shapes_types_and_numbers_of_the_standard_code(n: int) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
@@ -62,6 +73,21 @@ def test_mean_scorers_have_the_shapes_types_and_numbers_of_the_standard_code(our
     for a, b in zip(mine, theirs, strict=True):
         assert type(a) is type(b)
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.meteor
+@pytest.mark.slow
+def test_meteor_has_the_shapes_types_and_numbers_of_the_standard_code(meteor_index: Path) -> None:
+    if shutil.which("java") is None:
+        pytest.skip("needs a Java runtime")
+    scorer = standard("Meteor")()
+    theirs = scorer.compute_score(GTS, RES)
+    scorer.meteor_p.stdin.close()
+    scorer.meteor_p.wait(timeout=60)
+    mine = Meteor().compute_score(GTS, RES)
+    assert mine == theirs
+    assert [type(value) for value in (*mine, mine[1][0])] == [type(value) for value in (*theirs, theirs[1][0])]
+    assert Meteor().method() == scorer.method()
 
 
 def test_cider_parameters_are_used() -> None:
@@ -89,12 +115,12 @@ def test_tokenizer_gives_lines_in_order() -> None:
     assert PTBTokenizer().tokenize(captions) == {3: ["a dog", "dogs -lrb- two -rrb-"], "b": [""]}
 
 
-def test_evaluation_of_coco_objects(capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluation_of_coco_objects(capsys: pytest.CaptureFixture[str], small_meteor: None) -> None:
     references = {7: ["A dog runs on the grass.", "The dog is running."], 9: ["Two cats sleep.", "cats, asleep"]}
     evaluation = COCOEvalCap(Coco(references), Coco({9: ["Two cats!"], 7: ["A dog runs."]}))
     assert evaluation.params == {"image_id": [7, 9]}
     evaluation.evaluate()
-    methods = ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "ROUGE_L", "CIDEr"]
+    methods = ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "METEOR", "ROUGE_L", "CIDEr"]
     assert list(evaluation.eval) == methods
     assert capsys.readouterr().out.split() == [w for m in methods for w in (f"{m}:", f"{evaluation.eval[m]:0.3f}")]
     assert list(evaluation.imgToEval) == [7, 9]
@@ -104,9 +130,19 @@ def test_evaluation_of_coco_objects(capsys: pytest.CaptureFixture[str]) -> None:
     res = {7: ["a dog runs"], 9: ["two cats"]}
     assert [each["CIDEr"] for each in evaluation.evalImgs] == Cider().compute_score(gts, res)[1].tolist()
     assert evaluation.eval["Bleu_2"] == Bleu(4).compute_score(gts, res)[0][1]
+    score, scores = Meteor().compute_score(gts, res)
+    assert (evaluation.eval["METEOR"], [each["METEOR"] for each in evaluation.evalImgs]) == (score, scores)
 
 
-def test_evaluation_of_some_images() -> None:
+def test_without_its_tables_meteor_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pycocoevalcap, "meteor_resources_state", lambda: (False, "no tables; install them with: pip"))
+    evaluation = COCOEvalCap(Coco({7: ["a dog"]}), Coco({7: ["a dog"]}))
+    with pytest.warns(CapmeterWarning, match="METEOR is left out: no tables; install them with: pip"):
+        evaluation.evaluate()
+    assert "METEOR" not in evaluation.eval
+
+
+def test_evaluation_of_some_images(small_meteor: None) -> None:
     references = Coco({7: ["a dog runs"], 9: ["two cats sleep"], 11: ["a red ball"]})
     results = Coco({9: ["two cats"], 11: ["ball"]})
     evaluation = COCOEvalCap(references, results)
@@ -132,7 +168,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("gts", "res", "sentence"), BAD)
-@pytest.mark.parametrize("scorer", [Bleu(4), Rouge(), Cider()])
+@pytest.mark.parametrize("scorer", [Bleu(4), Rouge(), Cider(), Meteor()])
 def test_mistakes_get_a_sentence(scorer: Any, gts: Any, res: Any, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
         scorer.compute_score(gts, res)

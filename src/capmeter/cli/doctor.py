@@ -10,9 +10,10 @@ import typer
 
 import capmeter
 from capmeter.cli.output import FORMAT_HELP, checked_format, show
-from capmeter.metrics.availability import EXTRAS, availability
+from capmeter.metrics.availability import EXTRAS, availability, install_command
 from capmeter.metrics.registry import metric_class, names
 from capmeter.report.tables import Table
+from capmeter.text.meteor_resources import meteor_resources_state
 
 app = typer.Typer(rich_markup_mode="markdown")
 CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "typer", "rich")
@@ -39,5 +40,7 @@ def doctor(
         missing = availability(extra)
         what = ", ".join(users) or {"report": "plots and the page", "ray": "scoring on many machines"}.get(extra, "")
         rows.append([f"[{extra}]", "ready" if missing is None else "missing", what, missing or ""])
+    ready, said = meteor_resources_state()
+    rows.append(["meteor's tables", "ready" if ready else "missing", said, "" if ready else install_command("meteor")])
     data = {row[0]: {"state": row[1], "detail": row[2], "command": row[3]} for row in rows}
     show(Table("What can run here", ["part", "state", "detail", "to get it"], rows, [False] * 4), data, format)

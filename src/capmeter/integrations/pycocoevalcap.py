@@ -4,8 +4,9 @@
     from capmeter.integrations.pycocoevalcap import Bleu             # was: from pycocoevalcap.bleu.bleu import Bleu
 
 Same arguments, same shapes, same numbers, no Java. What differs: mistakes are an `InputError` that says where, not an
-assertion; each caption is tokenised on its own (see `capmeter.text.ptb`); counts are not printed; and SPICE, which
-needs Java, is not among the metrics.
+assertion; each caption is tokenised on its own (see `capmeter.text.ptb`); counts are not printed; SPICE, which needs
+Java, is not among the metrics; and METEOR reads its tables from the extra `capmeter[meteor]`: without them
+`COCOEvalCap` warns and leaves METEOR out.
 
 The scorers take captions that are already tokenised, words separated by blanks:
 
@@ -18,6 +19,7 @@ The scorers take captions that are already tokenised, words separated by blanks:
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
@@ -27,12 +29,15 @@ import numpy.typing as npt
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
+from capmeter.metrics.base import CapmeterWarning, Metric
 from capmeter.metrics.bleu import Bleu as BleuMetric
 from capmeter.metrics.cider import CiderD
 from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.meteor import Meteor as MeteorMetric
 from capmeter.metrics.rouge import RougeL
 from capmeter.metrics.scores import Scores
 from capmeter.text import ptb
+from capmeter.text.meteor_resources import meteor_resources_state
 
 Texts = Mapping[Hashable, Sequence[str]]
 Floats = npt.NDArray[np.float64]
@@ -108,6 +113,22 @@ class Cider(_MeanScorer):
         return "CIDEr"
 
 
+class Meteor:
+    """METEOR 1.5."""
+
+    def __init__(self) -> None:
+        self._metric = MeteorMetric(tokenizer="whitespace")
+
+    def compute_score(self, gts: Texts, res: Texts) -> tuple[float, list[float]]:
+        """The corpus score, and the score of each caption in the order of `gts`."""
+        scores = evaluate(_tokenised(gts, res), [self._metric])[self._metric]
+        return scores.score, scores.items.array.tolist()
+
+    def method(self) -> str:
+        """Its name in the standard code."""
+        return "METEOR"
+
+
 class COCOEvalCap:
     """Scores the captions `cocoRes` of images with the references `coco`.
 
@@ -128,19 +149,28 @@ class COCOEvalCap:
         self.imgToEval: dict[Hashable, dict[str, Any]] = {}
 
     def evaluate(self) -> None:
-        """Computes Bleu_1 … Bleu_4, ROUGE_L and CIDEr, and prints each; see `eval`, `imgToEval` and `evalImgs`."""
+        """Computes Bleu_1 … Bleu_4, METEOR, ROUGE_L, CIDEr, and prints each: `eval`, `imgToEval` and `evalImgs`."""
         images = list(self.params["image_id"])
         gts = {image: _annotated(image, _of(self.coco, image, "coco")) for image in images}
         res = {image: _annotated(image, _of(self.cocoRes, image, "cocoRes")) for image in images}
         captions = _captions(gts, res)
-        bleu, rouge, cider = BleuMetric(), RougeL(), CiderD()
-        results = evaluate(captions, [bleu, rouge, cider])
+        bleu, meteor, rouge, cider = BleuMetric(), MeteorMetric(), RougeL(), CiderD()
+        others: list[tuple[str, Metric]] = [("METEOR", meteor), ("ROUGE_L", rouge), ("CIDEr", cider)]
+        ready, why = meteor_resources_state()
+        if not ready:
+            warnings.warn(f"METEOR is left out: {why}", CapmeterWarning, stacklevel=2)
+            del others[0]
+        results = evaluate(captions, [bleu, *(metric for _, metric in others)])
         for k in range(1, 5):
             part = f"bleu-{k}"
             self._report(f"Bleu_{k}", results[bleu].parts[part], results[bleu].part_items[part].array.tolist(), images)
-        for method, metric in (("ROUGE_L", rouge), ("CIDEr", cider)):
+        for method, metric in others:
             scores: Scores = results[metric]
-            self._report(method, np.float64(scores.score), scores.items.array, images)
+            values = scores.items.array
+            if metric is meteor:
+                self._report(method, scores.score, values.tolist(), images)
+            else:
+                self._report(method, np.float64(scores.score), values, images)
         self.setEvalImgs()
 
     def _report(self, method: str, score: Any, scores: Iterable[Any], images: list[Hashable]) -> None:
@@ -210,4 +240,4 @@ def _captions(gts: Texts, res: Texts) -> CaptionSet:
     return CaptionSet.from_captions(Caption(str(k), str(k), res[key][0], tuple(gts[key])) for k, key in enumerate(gts))
 
 
-__all__ = ["Bleu", "COCOEvalCap", "Cider", "PTBTokenizer", "Rouge"]
+__all__ = ["Bleu", "COCOEvalCap", "Cider", "Meteor", "PTBTokenizer", "Rouge"]
