@@ -28,6 +28,7 @@ COMMANDS = {
     "meta": "capmeter.cli.meta",
     "systems": "capmeter.cli.systems",
     "standardize": "capmeter.cli.standardize",
+    "calibrate": "capmeter.cli.calibrate",
     "doctor": "capmeter.cli.doctor",
 }
 

@@ -10,6 +10,7 @@ from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream, stream
 from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show, tell_notes
+from capmeter.encoders.settings import running
 from capmeter.errors import InputError
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.scores import Results, save_all
@@ -41,6 +42,10 @@ def score(
         False, "--stream", help="Read the captions part by part, as one system: for files that do not fit memory."
     ),
     on_missing: str = typer.Option("error", help="Captions without references: error, skip, or keep."),
+    device: str | None = typer.Option(
+        None, help="Where neural metrics run: cpu, cuda, cuda:1 or mps; else a GPU where there is one."
+    ),
+    precision: str | None = typer.Option(None, help="Of neural metrics: float32 (default), or half."),
     input_format: str | None = typer.Option(None, help="The candidates' format, if it should not be recognised."),
     references_format: str | None = typer.Option(None, help="The references' format, likewise."),
 ) -> None:
@@ -59,7 +64,8 @@ def score(
         raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
     chosen = chosen_metrics(metrics)
     systems: dict[str, Results] = {}
-    with shown():
+    machine = {key: value for key, value in (("device", device), ("precision", precision)) if value is not None}
+    with shown(), running(**machine):
         for given in candidates:
             name, path = _named(given)
             how = {"format": input_format, "references_format": references_format, "on_missing": on_missing}

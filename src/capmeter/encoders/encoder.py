@@ -284,11 +284,11 @@ def _device(name: str) -> str:
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        kind = torch.device(name).type
+        device = torch.device(name)
     except RuntimeError as error:
         raise InputError(f"device: expected auto, cpu, cuda, cuda:1 or mps, but got {name!r}") from error
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there.get(kind, False):
+    count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
+    if (device.index or 0) >= count.get(device.type, 0):
         raise InputError(f"device {name!r} is not available on this machine; available: auto, cpu")
     return name
 

@@ -8,6 +8,8 @@ nearest to the candidate's; of two equally near, the shorter. The same formula, 
 a caption's score from its own counts and the corpus score from summed counts, so the corpus score is not the mean.
 Range 0 to 1; 1 when every n-gram of the candidate stands in a reference and it is no shorter.
 
+`references=cat` compares with all references joined into one text instead (and with its length).
+
 The constants let a caption without a matching 4-gram score a little above 0, unlike sentence BLEU elsewhere.
 """
 
@@ -22,10 +24,11 @@ import numpy as np
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import AdditiveMetric, Floats, Measurement, Metric, wordless
+from capmeter.metrics.concatenation import as_compared, checked_references
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.ngram_evidence import ngram_evidence
 from capmeter.text.ngrams import Matches, MatchTable
-from capmeter.text.tokens import tokenizer_version
+from capmeter.text.tokens import TokenTable, Words, tokenizer_version
 
 TINY, SMALL = 1e-15, 1e-9
 
@@ -38,11 +41,13 @@ class Bleu(AdditiveMetric):
 
     n: int = 4
     tokenizer: str = "ptb"
+    references: str = "each"
 
     def __post_init__(self) -> None:
         if not 1 <= self.n <= 4:
             raise InputError(f"bleu has orders 1 to 4, not {self.n}")
         tokenizer_version(self.tokenizer)
+        checked_references(self.name, self.references)
 
     @property
     def name(self) -> str:
@@ -67,7 +72,10 @@ class Bleu(AdditiveMetric):
 
     def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
         """The counts of each caption."""
-        matches: MatchTable = part.analyse(Matches(4, self.tokenizer))
+        words: TokenTable = part.pool.analyse(Words(self.tokenizer))
+        notes = wordless(part, words.ids.lengths)
+        part, tokenizer = as_compared(part, self.references, self.tokenizer)
+        matches: MatchTable = part.analyse(Matches(4, tokenizer))
         grams, slots = matches.grams, matches.slots
         largest = np.zeros(len(slots.values), np.int64)
         np.maximum.at(largest, matches.slot, grams.counts[matches.reference_entry])
@@ -83,7 +91,7 @@ class Bleu(AdditiveMetric):
         nearest = np.minimum.reduceat((distance << 32) + reference_lengths, part.references.offsets[:-1])
         closest = nearest & 0xFFFFFFFF
         values = np.column_stack([matched[:, 1 : self.n + 1], ngrams, length, closest]).astype(np.float64)
-        return Measurement(values, wordless(part, grams.lengths))
+        return Measurement(values, notes)
 
     def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """BLEU from counts."""
@@ -102,4 +110,5 @@ class Bleu(AdditiveMetric):
 
     def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
         """The longest n-grams found in any reference."""
-        return ngram_evidence(part, self.n, self.tokenizer)
+        part, tokenizer = as_compared(part, self.references, self.tokenizer)
+        return ngram_evidence(part, self.n, tokenizer)

@@ -85,11 +85,7 @@ def calibrate(
     )
 
 
-def known(encoder: str) -> list[tuple[str, int, float]]:
-    """The values of β that ship for an encoder: (encoder, layer, beta)."""
-    return [(name, layer, beta) for (name, layer), beta in tbr.BETAS.items() if name == encoder]
-
-
-def baselines(encoder: str) -> list[tuple[int, tuple[float, float, float]]]:
-    """The baselines that ship for an encoder: (layer, (precision, recall, F1))."""
-    return [(layer, values) for (name, layer), values in bertscore.BASELINES.items() if name == encoder]
+def shipped(encoder: str, layer: int) -> tuple[float | None, ...]:
+    """β and the baseline P, R, F1 that come with capmeter for an encoder's layer; None where there are none."""
+    beta = tbr.BETAS.get((encoder, layer))
+    return (beta, *bertscore.BASELINES.get((encoder, layer), (None, None, None)))

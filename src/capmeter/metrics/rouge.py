@@ -5,7 +5,8 @@
 
 LCS is the length of the longest common subsequence of tokens. The largest P and the largest R may come from
 different references. Range 0 to 1; 1 for a candidate equal to a reference. As in the standard code an empty text
-counts as one empty token, so an empty candidate scores 0 unless a reference is empty too.
+counts as one empty token, so an empty candidate scores 0 unless a reference is empty too. `references=cat` compares
+with all references joined into one text instead.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from rapidfuzz.process import cpdist
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric, wordless
+from capmeter.metrics.concatenation import as_compared, checked_references
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.text.tokens import Tokens, TokenTable, tokenizer_version
 
@@ -37,11 +39,13 @@ class RougeL(MeanMetric):
 
     beta: float = 1.2
     tokenizer: str = "ptb"
+    references: str = "each"
 
     def __post_init__(self) -> None:
         if not self.beta > 0:
             raise InputError(f"rouge-l: beta must be above 0, not {self.beta}")
         tokenizer_version(self.tokenizer)
+        checked_references(self.NAME, self.references)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -50,7 +54,10 @@ class RougeL(MeanMetric):
 
     def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
         """ROUGE-L of each caption."""
-        tokens: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
+        said: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
+        notes = wordless(part, said.ids.lengths)
+        part, tokenizer = as_compared(part, self.references, self.tokenizer)
+        tokens: TokenTable = part.pool.analyse(Tokens(tokenizer))
         texts = _as_characters(tokens)
         of = np.repeat(part.candidates, part.references.lengths)
         common = cpdist(
@@ -66,7 +73,7 @@ class RougeL(MeanMetric):
         weight = self.beta**2
         both = (precision > 0) & (recall > 0)
         score = np.where(both, (1 + weight) * precision * recall / np.where(both, recall + weight * precision, 1), 0.0)
-        return Measurement(np.column_stack([score, precision, recall]), wordless(part, tokens.ids.lengths))
+        return Measurement(np.column_stack([score, precision, recall]), notes)
 
     def facts(self, state: Any) -> dict[str, str]:
         """The tokenizer."""
@@ -74,7 +81,8 @@ class RougeL(MeanMetric):
 
     def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
         """The tokens of one longest common subsequence with the reference that shares most."""
-        tokens: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
+        part, tokenizer = as_compared(part, self.references, self.tokenizer)
+        tokens: TokenTable = part.pool.analyse(Tokens(tokenizer))
         texts = _as_characters(tokens)
         evidence = []
         for row in range(len(part)):

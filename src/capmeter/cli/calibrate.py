@@ -1,0 +1,59 @@
+"""`capmeter calibrate`: what an encoder's similarities mean, from captions alone."""
+
+from __future__ import annotations
+
+import typer
+
+from capmeter.captions.io import load_references
+from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.encoders import running
+from capmeter.metrics.calibration import calibrate as measure
+from capmeter.metrics.calibration import shipped
+from capmeter.progress import shown
+from capmeter.report.tables import FORMATS, Table
+
+app = typer.Typer(rich_markup_mode="markdown")
+
+
+@app.command()
+def calibrate(
+    captions: str = typer.Argument(..., help="Captions of at least two images, in any format.", metavar="FILE"),
+    encoder: str = typer.Option("minilm", "--encoder", "-e", help="An alias, a hub id or a folder."),
+    layer: int | None = typer.Option(None, help="The layer; else the last."),
+    pairs: int = typer.Option(10000, help="How many pairs of captions of different images.", min=1),
+    seed: int = typer.Option(0, help="Seed of the pairs.", min=0),
+    split: str | None = typer.Option(None, help="Of a file with splits, take this one."),
+    device: str | None = typer.Option(None, help="cpu, cuda, cuda:1 or mps; else a GPU where there is one."),
+    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+) -> None:
+    """Find TBR's threshold β and BERTScore's baseline for an encoder, without any human judgment.
+
+    Both are the mean greedy match between captions of different images: what similarity means nothing.
+
+    **Examples**
+
+    `capmeter calibrate captions_train2014.json --encoder minilm`
+
+    `capmeter calibrate dataset_flickr8k.json --split train --encoder roberta --layer 17 --pairs 2000`
+    """
+    if format not in FORMATS:
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    with shown(), running(**({} if device is None else {"device": device})):
+        found = load_references(captions, split=split)
+        spoken = [(image, sentence) for image, sentences in found.items() for sentence in sentences]
+        result = measure(spoken, encoder, layer, pairs=pairs, seed=seed)
+    values = {
+        "beta": result.beta,
+        "precision": result.baseline[0],
+        "recall": result.baseline[1],
+        "f1": result.baseline[2],
+    }
+    what = ("tbr: beta", "bertscore: baseline P", "bertscore: baseline R", "bertscore: baseline F1")
+    ships = shipped(encoder, result.layer)
+    rows = [
+        [name, f"{value:.4f}", "" if ship is None else f"{ship:g}"]
+        for name, value, ship in zip(what, values.values(), ships, strict=True)
+    ]
+    title = f"{encoder}, layer {result.layer}: {result.pairs:,} pairs, standard error of beta {result.error:.4f}"
+    data = {"encoder": encoder, "layer": result.layer, "pairs": result.pairs, "seed": seed, "error": result.error}
+    show(Table(title, ["value", "measured", "ships"], rows, [False, True, True]), {**data, **values}, format)

