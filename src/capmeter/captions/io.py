@@ -7,14 +7,12 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from capmeter.captions.formats import open_reading
-from capmeter.captions.joining import How, Joined, OnMissing, Source, Sources, joined
+from capmeter.captions.joining import How, Joined, OnMissing, Source, Sources, joined, name_of
 from capmeter.captions.matching import ReferenceTable
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.rows import Row
@@ -64,7 +62,7 @@ def load_systems(
     sources = Sources(candidates, references, how)
     rows: dict[str, list[Row]] = {}
     for row in sources.rows():
-        rows.setdefault(row.system or _name_of(candidates), []).append(row)
+        rows.setdefault(row.system or name_of(candidates), []).append(row)
     found = {system: joined(sources, own) for system, own in rows.items()}
     if len(found) == 1:
         return {system: CaptionSet.from_captions(own.captions, notes=own.notes) for system, own in found.items()}
@@ -104,10 +102,3 @@ def _renamed(part: CaptionSet, own: Joined) -> CaptionSet:
         humans=part.humans,
         notes=own.notes,
     )
-
-
-def _name_of(candidates: Source) -> str:
-    if not isinstance(candidates, str | os.PathLike):
-        return "candidates"
-    name = Path(candidates).name
-    return name.removesuffix(".gz").rpartition(".")[0] or name

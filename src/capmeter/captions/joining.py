@@ -6,6 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from capmeter.captions.formats import Reading, open_reading
@@ -248,3 +249,11 @@ def repeated_candidates(rows: Sequence[Row], ids: Sequence[str]) -> list[str]:
             repeated.append(id)
         seen.add(key)
     return repeated
+
+
+def name_of(candidates: Source) -> str:
+    """What captions of no named system are called: the file's name without its ending."""
+    if not isinstance(candidates, str | os.PathLike):
+        return "candidates"
+    name = Path(candidates).name
+    return name.removesuffix(".gz").rpartition(".")[0] or name

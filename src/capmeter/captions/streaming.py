@@ -6,11 +6,13 @@ candidates (their ids get `#k`), whether an id stands twice, whether references 
 
 from __future__ import annotations
 
+import os
 from array import array
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,7 @@ from capmeter.captions.joining import (
     OnMissing,
     Source,
     Sources,
+    name_of,
     refuse_mispaired,
     refuse_repeated_id,
     unused_references,
@@ -31,6 +34,8 @@ from capmeter.captions.rows import Row, refuse_paths
 from capmeter.errors import InputError
 
 _SAMPLE = 1000
+LARGE = 1 << 28
+"""Bytes from which `is_large` calls a file large (a quarter of it for a gzipped one)."""
 Hashes = npt.NDArray[np.int64]
 
 
@@ -54,6 +59,40 @@ def stream(
         raise InputError(f"rows is {rows}, expected a number of captions from 1")
     how = How(format=format, references_format=references_format, on_missing=on_missing, system=system, split=split)
     return CaptionStream(Sources(candidates, references, how), rows)
+
+
+def stream_systems(
+    candidates: Source,
+    references: Source | None = None,
+    *,
+    format: str | None = None,
+    references_format: str | None = None,
+    on_missing: OnMissing = "error",
+    split: str | None = None,
+    rows: int = 8192,
+) -> dict[str, CaptionStream]:
+    """Reads captions of several systems in parts: one stream for each, as `load_systems` gives one set for each."""
+    how = How(format=format, references_format=references_format, on_missing=on_missing, split=split)
+    found = dict.fromkeys(row.system for row in Sources(candidates, references, how).rows())
+    if len(found) == 1:
+        (system,) = found
+        return {system or name_of(candidates): CaptionStream(Sources(candidates, references, how), rows)}
+    if None in found:
+        raise InputError(
+            f"{name_of(candidates)}: some captions name their system and some do not; name it in all, or in none"
+        )
+    return {
+        system: CaptionStream(Sources(candidates, references, replace(how, system=system)), rows)
+        for system in found
+        if system is not None
+    }
+
+
+def is_large(source: str | os.PathLike[str]) -> bool:
+    """Whether a file is so large that it had better be read in parts."""
+    path = Path(source)
+    limit = LARGE // 4 if path.suffix == ".gz" else LARGE
+    return path.is_file() and path.stat().st_size > limit
 
 
 @dataclass

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import typer
 
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
-from capmeter.captions.streaming import CaptionStream, stream
+from capmeter.captions.streaming import CaptionStream, is_large, stream, stream_systems
 from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show, tell_notes
 from capmeter.encoders.settings import running
 from capmeter.errors import InputError
@@ -38,8 +39,8 @@ def score(
     draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
     seed: int = typer.Option(0, help="Seed of the draws."),
     system: str | None = typer.Option(None, help="Of several systems in one file, score this one alone."),
-    streaming: bool = typer.Option(
-        False, "--stream", help="Read the captions part by part, as one system: for files that do not fit memory."
+    streaming: bool | None = typer.Option(
+        None, "--stream/--no-stream", help="Read the captions part by part. Large files are, unless you say not to."
     ),
     on_missing: str = typer.Option("error", help="Captions without references: error, skip, or keep."),
     device: str | None = typer.Option(
@@ -69,13 +70,13 @@ def score(
         for given in candidates:
             name, path = _named(given)
             how = {"format": input_format, "references_format": references_format, "on_missing": on_missing}
-            sources: dict[str, CaptionSet | CaptionStream]
-            if streaming:
-                sources = {name or Path(path).name: stream(path, references, system=system, **how)}  # type: ignore[arg-type]
-            elif system is not None:
-                sources = {system: load(path, references, system=system, **how)}  # type: ignore[arg-type]
+            sources: Mapping[str, CaptionSet | CaptionStream]
+            parts = is_large(path) if streaming is None else streaming
+            if system is not None:
+                read = stream if parts else load
+                sources = {system: read(path, references, system=system, **how)}  # type: ignore[arg-type]
             else:
-                sources = dict(load_systems(path, references, **how))  # type: ignore[arg-type]
+                sources = (stream_systems if parts else load_systems)(path, references, **how)  # type: ignore[arg-type]
             for found, captions in sources.items():
                 label = found if name is None else name if len(sources) == 1 else f"{name}/{found}"
                 if label in systems:

@@ -67,12 +67,14 @@ def print_table(table: Table, console: Any) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    shown = RichTable(title=Text(table.title), title_justify="left", box=box.SIMPLE_HEAD, caption=Text(table.note))
+    shown = RichTable(box=box.SIMPLE_HEAD)
     for name, numeric in zip(table.columns, table.numeric, strict=True):
         shown.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     for row in table.rows:
         shown.add_row(*(Text(cell) for cell in row))
-    console.print(shown)
+    for text in (table.title, shown, table.note):
+        if text:
+            console.print(text, markup=False)
 
 
 def as_csv(table: Table) -> str:
