@@ -111,25 +111,25 @@ class ReferenceTable:
 
 @dataclass
 class Matching:
-    """The way in which most images of the candidates find their references."""
+    """The way in which most images of the candidates find their references, and which of the table's each finds."""
 
     way: str
-    names: Mapping[str, str]
+    found: Mapping[str, str]
 
     @classmethod
     def best(cls, image_ids: Iterable[str], table: ReferenceTable) -> Matching:
         """The first way that matches all images, or the one that matches most."""
         images = dict.fromkeys(image_ids)
-        best, most = cls("image id", table.names("image id")), -1
-        for way in WAYS:
-            names = best.names if way == "image id" else table.names(way)
-            matched = sum(WAYS[way](image_id) in names for image_id in images)
-            if matched > most:
-                best, most = cls(way, names), matched
-            if matched == len(images):
+        best = cls("image id", {})
+        for way, name_of in WAYS.items():
+            names = table.names(way)
+            found = {image_id: names[name] for image_id in images if (name := name_of(image_id)) in names}
+            if len(found) > len(best.found):
+                best = cls(way, found)
+            if len(found) == len(images):
                 break
         return best
 
     def find(self, image_id: str) -> str | None:
         """The table's id for this image."""
-        return self.names.get(WAYS[self.way](image_id))
+        return self.found.get(image_id)

@@ -42,12 +42,19 @@ def read_annotations(document: Mapping[str, Any], name: str, side: Side) -> Iter
         if isinstance(file_name, str) and file_names.setdefault(key, file_name) != file_name:
             raise InputError(f"{place}: the image id {key} stands twice, with different file names; keep one")
     for number, item in enumerate(annotations):
-        image_id, caption = _entry(item, name, "annotations", number)
-        known = captions.get(image_id)
-        if known is None:
-            captions[image_id] = [caption]
+        try:
+            raw_id, caption = item["image_id"], item["caption"]
+            usual = type(raw_id) is int and type(caption) is str and caption.isascii()
+        except (KeyError, TypeError, IndexError):
+            usual = False
+        if usual:  # spelled out, since a file has tens of thousands of these
+            image_id = str(raw_id)
         else:
-            known.append(caption)
+            image_id, caption = _entry(item, name, "annotations", number)
+        if image_id in captions:
+            captions[image_id].append(caption)
+        else:
+            captions[image_id] = [caption]
     for image_id, texts in captions.items():
         image = file_names.get(image_id)
         aliases = () if image is None else (image,)
