@@ -39,7 +39,8 @@ PUNCTUATION = frozenset("'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ;"
 
 # Words, commas, and a full stop at the end: a caption the rules can read one way only, save for _TAKEN_APART.
 _SIMPLE = re.compile(r"[A-Za-z ,]*(?:(?<=[A-Za-z]{2})\.|(?<= )\.|) *")
-_SIMPLE_WORD = re.compile(r" *([A-Za-z]+)(?= )")  # a space follows: no rule can make more of it
+# A stretch without signs that could look beyond the space and the letter after it: its tokens are always the same.
+_CHUNK = re.compile(r" *([A-Za-z0-9'-]{1,40})(?= +[A-Za-z])")  # bounded, so that no text is read twice in full
 _TAKEN_APART = frozenset(
     ["cannot", "gonna", "gotta", "lemme", "gimme", "wanna", "cannot.", "gonna.", "gotta.", "lemme.", "gimme.", "wanna."]
 )
@@ -93,22 +94,27 @@ def split(caption: str) -> list[str]:
     return [_lower(_joined(token)) for token in _read(paired)]
 
 
-def _read(text: str) -> Iterator[str]:
+def _read(text: str, following: str = "\nz") -> Iterator[str]:
     lexer, meanings = _lexer()
-    kinds = lexer.kinds(text + "\nz")
+    kinds = lexer.kinds(text + following)
     marks = lexer.marks()
     at = 0
     while at < len(text):
-        word = _SIMPLE_WORD.match(text, at)
-        if word is not None and word[1].lower() not in _TAKEN_APART:
-            yield word[1]
-            at = word.end()
+        chunk = _CHUNK.match(text, at)
+        if chunk is not None:
+            yield from _chunk(chunk[1])
+            at = chunk.end()
             continue
         end, rule = lexer.match(kinds, at, marks)
         meaning = meanings[rule]
         if meaning.render is not None:
             yield meaning.render(text[at : end - meaning.cut])
         at = end - meaning.cut - meaning.again
+
+
+@lru_cache(maxsize=65536)
+def _chunk(chunk: str) -> tuple[str, ...]:
+    return tuple(_read(chunk, " a"))
 
 
 def _surrogates(character: re.Match[str]) -> str:
