@@ -136,8 +136,90 @@ def test_polos_csv(tmp_path: Path) -> None:
     found = benchmark("polaris").load(tmp_path / "polaris_test.csv")
     assert found.captions["x1"].references == ("a dog", "one dog") and found.human.tolist() == [0.75]
     (tmp_path / "polaris_test.csv").write_text("mt,refs,score\na,b,c\n")
-    with pytest.raises(InputError, match="row 2: expected the columns mt, refs"):
+    with pytest.raises(InputError, match="row 2: expected mt, refs"):
         benchmark("polaris").load(tmp_path / "polaris_test.csv")
+
+
+def test_expert_json(tmp_path: Path) -> None:
+    entry = {"imgid": "x1", "mt": "a dog", "refs": ["a dog runs", "one dog"], "score": 0.25}
+    path = tmp_path / "nebula_test.json"
+    path.write_text(json.dumps([entry]))
+    found = benchmark("nebula-test").load(path, sample=True)
+    assert found.captions["x1"].references == ("a dog runs", "one dog") and found.human.tolist() == [0.25]
+    path.write_text(json.dumps([{**entry, "score": "high"}]))
+    with pytest.raises(InputError, match="item 0: expected mt, refs"):
+        benchmark("nebula-test").load(path, sample=True)
+
+
+def test_fleur_json(tmp_path: Path) -> None:
+    pair = {"image": "V/J/2008_1.jpg", "captions": ["a dog", "a cat"], "label": 1, "references": ["cats", "a cat sits"]}
+    path = tmp_path / "pascal_50s.json"
+    path.write_text(json.dumps({"HI": [pair], "MM": [{**pair, "label": 0}]}))
+    found = benchmark("pascal50s").load(path, sample=True)
+    assert found.better.tolist() == [-1, 1] and found.groups == ("HI", "MM") and found.clusters == ("2008_1",) * 2
+    with pytest.raises(InputError, match="there is no 'human'"):
+        benchmark("pascal50s").load(path, "pascal-direct", sample=True)
+    path.write_text(json.dumps({"HI": [{**pair, "label": 2}]}))
+    with pytest.raises(InputError, match="HI 0: expected image, two captions"):
+        benchmark("pascal50s").load(path, sample=True)
+
+
+def test_original_pascal_folder(tmp_path: Path) -> None:
+    import numpy as np
+    from scipy.io import savemat
+
+    def cells(values: list[object]) -> np.ndarray:
+        made = np.empty((1, len(values)), object)
+        made[0, :] = values
+        return made
+
+    def pair(image: str, a: str, b: str) -> np.ndarray:
+        return cells([image, a, b])[0].reshape(3, 1)
+
+    def triplets(a: str, b: str, wins: int) -> list[object]:
+        return [cells([f"ref {k}", a, b, 1 if k < wins else -1])[0].reshape(4, 1) for k in range(48)]
+
+    votes = [("a dog", "a cat", 30), ("x", "y", 24), ("p", "q", 3)]
+    inputs = [pair(f"2008_{k}.jpg", a, b) for k, (a, b, _) in enumerate(votes)]
+    savemat(tmp_path / "pair_pascal.mat", {"new_input": cells(inputs), "category": np.asarray([[1, 2, 4]])})
+    every = [triplet for a, b, wins in votes for triplet in triplets(a, b, wins)]
+    savemat(tmp_path / "consensus_pascal.mat", {"triplets": cells(every)})
+    found = benchmark("pascal50s").load(tmp_path, "pascal-consensus(references=all)", sample=True)
+    assert found.better.tolist() == [1, -1] and found.groups == ("HC", "MM") and found.notes == {"people are tied": 1}
+    assert found.clusters == ("2008_0", "2008_2") and found.captions["2008_0/a"].candidate == "a dog"
+    assert found.captions["2008_2/b"].references[:2] == ("ref 0", "ref 1")
+
+
+def test_original_thumb(tmp_path: Path) -> None:
+    line = {"SYS": "Human", "seg_id": "9", "hyp": "a dog", "image": "i.jpg", "P": 4.0, "R": 3.0, "human_score": 3.5}
+    path = tmp_path / "mscoco_THumB-1.0.jsonl"
+    path.write_text(json.dumps(line) + "\n" + json.dumps({**line, "SYS": "VinVL-base", "human_score": 5.0}) + "\n")
+    with pytest.raises(InputError, match=r"put THumB's mscoco_references\.json beside it"):
+        benchmark("thumb1").load(path, sample=True)
+    (tmp_path / "mscoco_references.json").write_text(json.dumps({"seg_id": 9, "refs": ["a dog runs"]}) + "\n")
+    found = benchmark("thumb1").load(path, sample=True)
+    assert found.human.tolist() == [5.0] and found.notes == {"human-captions": 1}
+    assert benchmark("thumb1").load(path, "all(judgments=recall)", sample=True).human.tolist() == [3.0, 3.0]
+
+
+def test_original_foil(tmp_path: Path) -> None:
+    sentences = ["a dog runs", "the dog", "a brown dog", "dog", "one dog"]
+    coco = [{"image_id": 5, "caption": text} for text in sentences]
+    made = [
+        {"id": 1, "image_id": 5, "caption": "a dog runs", "foil": False},
+        {"id": 1, "image_id": 5, "caption": "a cat runs", "foil": True, "foil_id": 0},
+        {"id": 1, "image_id": 5, "caption": "a cow runs", "foil": True, "foil_id": 1},
+    ]
+    images = [{"id": 5, "file_name": "COCO_5.jpg"}]
+    (tmp_path / "captions_val2014.json").write_text(json.dumps({"annotations": coco}))
+    (tmp_path / "foilv1.0_test_2017.json").write_text(json.dumps({"images": images, "annotations": made}))
+    found = benchmark("foil-coco").load(tmp_path)
+    assert found.better.tolist() == [1, 1] and found.clusters == ("COCO_5.jpg",) * 2
+    assert found.captions["1/b"].candidate == "a cow runs" and found.captions["1/b"].references == tuple(sentences[1:])
+    assert benchmark("foil-coco").load(tmp_path, "one-reference").captions["0/a"].references == ("the dog",)
+    (tmp_path / "foilv1.0_test_2017.json").write_text(json.dumps({"annotations": [{}]}))
+    with pytest.raises(InputError, match="expected annotations with id"):
+        benchmark("foil-coco").load(tmp_path)
 
 
 def test_valse_json(tmp_path: Path) -> None:
@@ -171,3 +253,12 @@ def test_distractions_by_task(tmp_path: Path) -> None:
 def test_every_benchmark_says_where_it_comes_from() -> None:
     for name, each in table().items():
         assert each.name == name and each.title and each.source and each.protocols
+
+
+def test_the_page_of_benchmarks_names_them_all() -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    for name, each in table().items():
+        row = next(line for line in lines if f"`{name}`" in line.split("|")[1])
+        protocols = {preset.rstrip("12345").removesuffix("-m") for preset in each.protocols}
+        assert all(preset.split("-m")[0] in row for preset in protocols), name

@@ -213,6 +213,31 @@ _TABLES: dict[tuple[str, str], dict[str, dict[str, float]]] = {
         },
         EX: {"expert": 61.1},
     },
+    ("foil-coco", "one-reference"): {
+        CS: {
+            "bleu-4": 66.5,
+            "rouge-l": 71.7,
+            "meteor": 78.8,
+            "cider-d": 82.5,
+            "spice": 75.5,
+            "bertscore": 88.6,
+            "clipscore": 87.2,
+            "refclipscore": 91.0,
+        }
+    },
+    ("foil-coco", "four-references"): {
+        CS: {
+            "bleu-4": 82.6,
+            "rouge-l": 79.3,
+            "meteor": 85.4,
+            "cider-d": 90.6,
+            "spice": 86.1,
+            "bertscore": 92.1,
+            "clipscore": 87.2,
+            "refclipscore": 92.6,
+        },
+        FL: {"fleur": 96.8},
+    },
     ("distractions", "lceval"): {
         LC: {
             "bleu-1": 87.4,

@@ -38,6 +38,7 @@ def table() -> dict[str, Benchmark]:
         polaris.POLARIS_VAL,
         polaris.POLARIS,
         pairs.FOIL,
+        pairs.FOIL_COCO,
         pairs.REFORMULATIONS,
         pairs.DISTRACTIONS,
         coco2015.COCO2015,

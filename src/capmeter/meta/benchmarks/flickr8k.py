@@ -12,11 +12,11 @@ Layouts besides JSON lines:
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from capmeter.captions.files import read_text, text_lines
+from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
 from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, rated
 from capmeter.meta.benchmarks.rows import Row
@@ -74,7 +74,7 @@ def _folder(annotations: str, crowd: bool) -> Reader:
 
 
 def _clipscore_json(path: Path) -> list[Row]:
-    images = json.loads(read_text(path))
+    images = decode_json(read_text(path), str(path))
     if not isinstance(images, dict):
         raise InputError(f"{path}: expected an object of images, as CLIPScore's download script writes it")
     rows = []

@@ -1,20 +1,24 @@
 """Pairs with a known better caption: FOIL, reformulations, the forced-choice distractions, and any such file.
 
-* FOIL (Shekhar et al. 2017) in VALSE's selection: a caption, and the same with one noun exchanged; a is right.
+* FOIL (Shekhar et al. 2017): a caption, and the same with one noun exchanged; a is right. `foil` is VALSE's selection,
+  `foil-coco` a whole split.
 * Reformulations (Berger et al. 2025): a machine's caption, and what a person made of it; b is better.
 * Distractions (Hodosh and Hockenmaier 2016): replace, share or just person or scene. The set is not freely
   distributed; its pairs are read as rows {image_id, category, candidate_a, candidate_b, references, correct}.
 * pairs: any file of such rows, with `correct` ("a", "b") or `human` (votes, 1 for a and -1 for b).
 
-Layout besides JSON lines: VALSE's foil-it.json (id → caption, foil, image_file, mturk), without references.
+Layouts besides JSON lines:
+* VALSE's foil-it.json (id → caption, foil, image_file, mturk), without references;
+* of a whole split, the folder with foilv1.0_test_2017.json and COCO's captions_val2014.json: the references
+  are the image's other captions (`first-1` and `first-4` in the protocols, as CLIPScore reports).
 """
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from capmeter.captions.files import read_text
+from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
 from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, named_winner, paired
 from capmeter.meta.benchmarks.rows import Row
@@ -24,7 +28,9 @@ SIDES = ("image_id", "candidate_a", "candidate_b")
 
 
 def _read_valse(path: Path) -> list[Row]:
-    entries = json.loads(read_text(path))
+    entries = decode_json(read_text(path), str(path))
+    if not isinstance(entries, dict):
+        raise InputError(f"{path}: expected id → caption and foil, as VALSE writes it")
     rows = []
     for id, entry in entries.items():
         place = f"{path}, {id!r}"
@@ -44,6 +50,39 @@ def _read_valse(path: Path) -> list[Row]:
         except (KeyError, TypeError):
             raise InputError(f"{place}: expected caption, foil, image_file and mturk") from None
         rows.append(Row(fields, place))
+    return rows
+
+
+def _foil_files(folder: Path) -> list[Path]:
+    return [folder / name for name in ("foilv1.0_test_2017.json", "captions_val2014.json") if (folder / name).is_file()]
+
+
+def _read_foil(folder: Path) -> list[Row]:
+    """FOIL's annotations: one entry with `foil` false per original caption, and those made of it with the same id."""
+    foils, captions = (decode_json(read_text(path), str(path)) for path in _foil_files(folder))
+    rows: list[Row] = []
+    try:
+        files = {image["id"]: image["file_name"] for image in foils["images"]}
+        references: dict[int, list[str]] = {}
+        for entry in captions["annotations"]:
+            references.setdefault(entry["image_id"], []).append(entry["caption"])
+        originals = {entry["id"]: entry["caption"] for entry in foils["annotations"] if not entry["foil"]}
+        for entry in foils["annotations"]:
+            if entry["foil"]:
+                original, image = originals[entry["id"]], entry["image_id"]
+                fields = {
+                    "id": str(entry.get("foil_id", f"{entry['id']}#{len(rows)}")),
+                    "image_id": str(files.get(image, image)),
+                    "candidate_a": original,
+                    "candidate_b": entry["caption"],
+                    "references": [text for text in references.get(image, []) if text != original],
+                    "correct": "a",
+                    "valid": True,
+                }
+                rows.append(Row(fields, f"{folder}, foil of caption {entry['id']}"))
+    except (KeyError, TypeError):
+        expected = "annotations with id, image_id, caption and foil, and COCO's captions of the same images"
+        raise InputError(f"{folder}: expected {expected}") from None
     return rows
 
 
@@ -68,6 +107,25 @@ FOIL = Benchmark(
             name="referenced", leave_out=("invalid", "unreferenced"), statistic="accuracy", expect=237
         ),
         "valid": Protocol(name="valid", leave_out=("invalid",), statistic="accuracy", expect=943),
+    },
+)
+
+FOIL_COCO = Benchmark(
+    name="foil-coco",
+    title="FOIL: a whole split, each caption and its foils",
+    source="Shekhar et al. 2017, foilv1.0_test_2017.json; COCO: captions_val2014.json",
+    keys=(*SIDES, "references", "correct"),
+    build=paired(_correct),
+    readers=(
+        Reader(
+            what="the folder with foilv1.0_test_2017.json and captions_val2014.json",
+            accepts=lambda path: len(_foil_files(path)) == 2,
+            read=_read_foil,
+        ),
+    ),
+    protocols={
+        "four-references": Protocol(name="four-references", references="first-4", statistic="accuracy"),
+        "one-reference": Protocol(name="one-reference", references="first-1", statistic="accuracy"),
     },
 )
 

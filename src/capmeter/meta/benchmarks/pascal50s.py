@@ -6,22 +6,28 @@ of another image (HI), human and machine (HM), both machine (MM). Its label is t
 must not be mixed. ABSTRACT-50S: 400 pairs (HC, HI), each with 48 references and the vote of the annotator who saw
 each reference. LCEval's values on it (64.5 for CIDEr-D) are not reproduced by its description (`lceval`: 81.7).
 
-Layout besides JSON lines: FLEUR's annotations/pascal_50s.json is read as JSON lines after conversion only; the .mat
-files of the original distribution are read where both pair_pascal.mat and consensus_pascal.mat lie in the folder.
+Layouts besides JSON lines:
+* the folder of the original distribution (pyCIDErConsensus) with pair_pascal.mat and consensus_pascal.mat: all 48
+  references; 24 votes against 24 are a tie, and left out. The direct votes are not read from it;
+* FLEUR's and EXPERT's annotations/pascal_50s.json: category → [{image, captions, label, references}].
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import numpy as np
+
+from capmeter.captions.files import read_text
+from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
 from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, named_winner, paired
 from capmeter.meta.benchmarks.rows import Row
 from capmeter.meta.protocol import Protocol
 
 CATEGORIES = ("HC", "HI", "HM", "MM")
+VOTES = 48
 
 
 def _better(row: Row, protocol: Protocol) -> float:
@@ -30,12 +36,11 @@ def _better(row: Row, protocol: Protocol) -> float:
     return sum(row.numbers("human" if protocol.judgments == "votes" else protocol.judgments))
 
 
-def _text(cell: Any) -> str:
-    """The text in MATLAB's nested cells."""
-    while not isinstance(cell, str):
-        if len(cell) == 0:
-            return ""
-        cell = cell[0]
+def _leaf(cell: Any) -> Any:
+    """The text or number inside MATLAB's nested cells; an empty cell is an empty text."""
+    while isinstance(cell, np.ndarray | np.void):
+        inside: Any = cell
+        cell = next(iter(inside), "")
     return cell
 
 
@@ -44,29 +49,47 @@ def _read_mat(folder: Path) -> list[Row]:
     from scipy.io import loadmat
 
     pairs = loadmat(str(folder / "pair_pascal.mat"))
-    triplets = loadmat(str(folder / "consensus_pascal.mat"))["triplets"][0]
-    inputs, votes, categories = pairs["new_input"][0], pairs["new_data"], pairs["category"][0]
-    if len(triplets) != 48 * len(inputs):
-        raise InputError(f"{folder}: {len(triplets)} triplets are not 48 for each of {len(inputs)} pairs")
+    triplets = loadmat(str(folder / "consensus_pascal.mat"))["triplets"].ravel()
+    inputs, categories = pairs["new_input"].ravel(), pairs["category"].ravel()
+    if len(triplets) != VOTES * len(inputs) or len(categories) != len(inputs):
+        raise InputError(f"{folder}: {len(triplets)} triplets are not {VOTES} for each of {len(inputs)} pairs")
     rows = []
     for k, entry in enumerate(inputs):
-        place = f"{folder}, pair {k}"
-        shown = triplets[48 * k : 48 * (k + 1)]
-        winners = Counter(int(triplet[3].ravel()[0]) for triplet in shown)
-        a, b = _text(entry[1]), _text(entry[2])
-        # ties of 24 to 24 go to a, as the label then would be a coin's
-        winner = "b" if winners[-1] > winners[1] else "a"
-        references = list(dict.fromkeys(_text(triplet[0]) for triplet in shown))
+        shown = triplets[VOTES * k : VOTES * (k + 1)]
+        votes = sum(int(_leaf(triplet[3])) for triplet in shown)  # 1 for a, -1 for b
         fields = {
-            "image_id": _text(entry[0]).rsplit(".", 1)[0],
+            "image_id": str(_leaf(entry[0])).rsplit(".", 1)[0],
             "category": CATEGORIES[int(categories[k]) - 1],
-            "candidate_a": a,
-            "candidate_b": b,
-            "references": references,
-            "human": [int(vote) for vote in votes[k][:-2]] if len(votes[k]) > 2 else [],
-            "consensus_winner": winner,
+            "candidate_a": str(_leaf(entry[1])).strip(),
+            "candidate_b": str(_leaf(entry[2])).strip(),
+            "references": [str(_leaf(triplet[0])).strip() for triplet in shown],
+            "consensus_winner": "a" if votes > 0 else "b" if votes < 0 else "tie",
         }
-        rows.append(Row(fields, place))
+        rows.append(Row(fields, f"{folder}, pair {k}"))
+    return rows
+
+
+def _read_fleur(path: Path) -> list[Row]:
+    data = decode_json(read_text(path), str(path))
+    rows = []
+    for category, entries in data.items() if isinstance(data, dict) else ():
+        for k, entry in enumerate(entries):
+            place = f"{path}, {category} {k}"
+            try:
+                (a, b), label = entry["captions"], entry["label"]
+                fields = {
+                    "image_id": PurePosixPath(entry["image"]).stem,
+                    "category": category,
+                    "candidate_a": a,
+                    "candidate_b": b,
+                    "references": entry["references"],
+                    "consensus_winner": {0: "a", 1: "b"}[label],
+                }
+            except (KeyError, TypeError, ValueError):
+                raise InputError(f"{place}: expected image, two captions, label 0 or 1, and references") from None
+            rows.append(Row(fields, place))
+    if not rows:
+        raise InputError(f"{path}: expected category → list of pairs, as FLEUR writes it")
     return rows
 
 
@@ -83,6 +106,7 @@ PASCAL = Benchmark(
             accepts=lambda path: (path / "pair_pascal.mat").is_file() and (path / "consensus_pascal.mat").is_file(),
             read=_read_mat,
         ),
+        Reader(what="FLEUR's pascal_50s.json", accepts=lambda path: path.suffix == ".json", read=_read_fleur),
     ),
     protocols={
         name: Protocol(

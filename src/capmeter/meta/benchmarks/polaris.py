@@ -1,20 +1,37 @@
 """Polaris (Wada et al. 2024, Polos) and Nebula (Matsuda et al. 2024, DENEB): machine captions with mean scores (0-1).
 
-Layout besides JSON lines: Polos' CSV (polaris_test.csv, polaris_val.csv, …) with the columns mt, refs (a list
-written as Python writes it), score and imgid.
+Layouts besides JSON lines, with the fields mt, refs, score and imgid:
+* Polos' CSV (yuwd/Polaris: polaris_test.csv …), where refs is a list written as Python writes it;
+* EXPERT's JSON (annotations/nebula_test.json), a list of objects.
 """
 
 from __future__ import annotations
 
 import ast
 import csv
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from capmeter.captions.files import read_text
+from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
 from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, rated
 from capmeter.meta.benchmarks.rows import Row
 from capmeter.meta.protocol import Protocol
+
+
+def _row(entry: Mapping[str, Any], references: Any, place: str) -> Row:
+    try:
+        fields = {
+            "image_id": str(entry["imgid"]),
+            "candidate": str(entry["mt"]),
+            "references": [str(each) for each in references],
+            "human": [float(entry["score"])],
+        }
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{place}: expected mt, refs (a list), score and imgid") from None
+    return Row(fields, place)
 
 
 def _read_csv(path: Path) -> list[Row]:
@@ -22,22 +39,26 @@ def _read_csv(path: Path) -> list[Row]:
     for number, entry in enumerate(csv.DictReader(read_text(path).splitlines(keepends=True)), 2):
         place = f"{path}, row {number}"
         try:
-            references = ast.literal_eval(entry["refs"])
-            fields = {
-                "image_id": entry["imgid"],
-                "candidate": entry["mt"],
-                "references": [str(each) for each in references],
-                "human": [float(entry["score"])],
-            }
-        except (KeyError, TypeError, ValueError, SyntaxError):
-            raise InputError(f"{place}: expected the columns mt, refs (a list), score and imgid") from None
-        rows.append(Row(fields, place))
+            references = ast.literal_eval(entry.get("refs") or "")
+        except (ValueError, SyntaxError):
+            raise InputError(f"{place}: expected mt, refs (a list), score and imgid") from None
+        rows.append(_row(entry, references, place))
     if not rows:
         raise InputError(f"{path} has no rows")
     return rows
 
 
-CSV = Reader(what="Polos' CSV (mt, refs, score, imgid)", accepts=lambda path: path.suffix == ".csv", read=_read_csv)
+def _read_json(path: Path) -> list[Row]:
+    data = decode_json(read_text(path), str(path))
+    if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
+        raise InputError(f"{path}: expected a list of objects with mt, refs, score and imgid")
+    return [_row(entry, entry.get("refs", ()), f"{path}, item {k}") for k, entry in enumerate(data)]
+
+
+READERS = (
+    Reader(what="Polos' CSV", accepts=lambda path: path.suffix == ".csv", read=_read_csv),
+    Reader(what="EXPERT's JSON", accepts=lambda path: path.suffix == ".json", read=_read_json),
+)
 
 
 def _one_share(row: Row) -> bool:
@@ -53,7 +74,7 @@ def _benchmark(name: str, title: str, source: str, rows: int | None) -> Benchmar
         fits=_one_share,
         looks="one score from 0 to 1",
         build=rated,
-        readers=(CSV,),
+        readers=READERS,
         protocols={"polos2024": Protocol(name="polos2024", ratings="mean", statistic="tau-c", expect=rows)},
     )
 

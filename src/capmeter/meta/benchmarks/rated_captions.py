@@ -5,12 +5,44 @@
   `precision`, `recall`.
 * where-image2 (Tanti et al. 2019): 1,000 captions, 200 of each of four systems and of people, by five raters: accuracy
   (`human`) and `human_fluency`.
+
+Layout besides JSON lines: THumB's mscoco_THumB-1.0.jsonl (SYS, hyp, image, P, R, human_score …) with
+mscoco_references.json or .jsonl (seg_id, refs) in the same folder.
 """
 
 from __future__ import annotations
 
-from capmeter.meta.benchmarks.benchmark import Benchmark, rated
+from pathlib import Path
+
+from capmeter.errors import InputError
+from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, rated
+from capmeter.meta.benchmarks.rows import Row, read_jsonl
 from capmeter.meta.protocol import Protocol
+
+
+def _read_thumb(path: Path) -> list[Row]:
+    beside = [path.with_name(f"mscoco_references.{ending}") for ending in ("json", "jsonl")]
+    found = [each for each in beside if each.is_file()]
+    if not found:
+        raise InputError(f"{path} has no references; put THumB's {beside[0].name} beside it")
+    references = {str(row.fields.get("seg_id")): row.texts("refs") for row in read_jsonl(found[0])}
+    rows = []
+    for row in read_jsonl(path):
+        segment = str(row.fields.get("seg_id"))
+        if segment not in references:
+            raise row.wrong("seg_id", f"a segment of {found[0].name}")
+        fields = {
+            "image_id": row.text("image"),
+            "system": row.text("SYS"),
+            "candidate": row.text("hyp"),
+            "references": list(references[segment]),
+            "human": [row.number("human_score")],
+            "precision": row.number("P"),
+            "recall": row.number("R"),
+        }
+        rows.append(Row(fields, row.place))
+    return rows
+
 
 CAPEVAL1K = Benchmark(
     name="capeval1k",
@@ -32,6 +64,13 @@ THUMB = Benchmark(
     rows=2500,
     keys=("image_id", "candidate", "references", "human", "precision", "recall", "system"),
     build=rated,
+    readers=(
+        Reader(
+            what="THumB's mscoco_THumB-1.0.jsonl",
+            accepts=lambda path: path.name == "mscoco_THumB-1.0.jsonl",
+            read=_read_thumb,
+        ),
+    ),
     protocols={
         "machines": Protocol(
             name="machines", leave_out=("human-captions",), ratings="mean", statistic="pearson", expect=2000
