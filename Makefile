@@ -7,9 +7,11 @@ BIN    := $(VENV)/bin
 
 demo: $(VENV)/.demo
 	@mkdir -p out
-	$(BIN)/capmeter score examples/strong.json examples/weak.json examples/human.json --references examples/references.json \
-	  --metrics bleu-1,bleu-4,rouge-l,cider,cider-d,cider-r --output out/demo.json
-	@echo "The scores of every caption are in out/demo.json"
+	$(BIN)/capmeter score examples/human.json examples/strong.json examples/weak.json examples/broken.json \
+	  --references examples/references.json \
+	  --metrics bleu-1,bleu-2,bleu-3,bleu-4,rouge-l,cider,cider-d,cider-r,sparcs,tbr-unigram \
+	  --output out/scores.json
+	@echo "The scores of every caption: out/scores.json"
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest
@@ -19,16 +21,16 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src
 
-$(VENV)/bin/python:
+$(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 
-$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --editable .
+$(VENV)/.demo: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[report]'
 	@touch $@
 
 # torch first and by its exact version: a looser requirement may bring gigabytes for graphics cards
-$(VENV)/.dev: $(VENV)/bin/python pyproject.toml
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@ $(VENV)/.demo
