@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from capmeter.captions.model import CaptionSet as CaptionSet
     from capmeter.captions.streaming import stream as stream
     from capmeter.integrations.scst import reward as reward
+    from capmeter.meta.compare import compare as compare
+    from capmeter.meta.robustness import robustness as robustness
     from capmeter.metrics.evaluation import score as score
     from capmeter.metrics.registry import parse as parse
     from capmeter.metrics.scores import Results as Results
@@ -31,9 +33,11 @@ _PUBLIC = {
     "Caption": "capmeter.captions.model",
     "CaptionSet": "capmeter.captions.model",
     "Results": "capmeter.metrics.scores",
+    "compare": "capmeter.meta.compare",
     "load": "capmeter.captions.io",
     "parse": "capmeter.metrics.registry",
     "reward": "capmeter.integrations.scst",
+    "robustness": "capmeter.meta.robustness",
     "score": "capmeter.metrics.evaluation",
     "stream": "capmeter.captions.streaming",
 }

@@ -53,9 +53,11 @@ def test_a_table_a_study_and_a_plot(references: Path, tmp_path: Path) -> None:
 def test_json_and_csv_say_the_same(references: Path) -> None:
     curves = json.loads(_run(references, *FAST, "--format", "json").stdout)["curves"]
     rows = list(csv.DictReader(io.StringIO(_run(references, *FAST, "--format", "csv").stdout)))
-    areas = {(row["degradation"], row["metric"]): row["area"] for row in rows}
-    assert len(curves) == len(rows) == 6
-    assert areas == {(each["degradation"], each["metric"]): f"{each['area']['value']:.3f}" for each in curves}
+    assert len(rows) == 3 * len(curves) == 18
+    for curve, points in zip(curves, (rows[k : k + 3] for k in range(0, 18, 3)), strict=True):
+        assert {(row["degradation"], row["metric"]) for row in points} == {(curve["degradation"], curve["metric"])}
+        assert [float(row["normalised"]) for row in points] == curve["normalised"]
+        assert {float(row["area"]) for row in points} == {curve["area"]["value"]}
 
 
 def test_captions_of_a_system_instead_of_a_reference(references: Path, tmp_path: Path) -> None:
@@ -81,7 +83,7 @@ def test_images_that_cannot_take_part_are_told(tmp_path: Path) -> None:
         (["--strengths", "0,7"], 1, "expected numbers from 0"),
         (["--format", "yaml"], 2, "is not one of"),
         (["--plot", "a.gif"], 1, "end the name in .png, .svg or .pdf"),
-        (["-m", "blue-4"], 1, "did you mean bleu-4"),
+        (["-m", "blue-4"], 2, "did you mean bleu-4"),
         (["--plot", "nowhere/a.png", "--degradations", "removal", *FAST], 1, "there is no folder"),
     ],
 )

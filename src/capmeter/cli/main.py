@@ -24,6 +24,7 @@ COMMANDS = {
     "validate": "capmeter.cli.validate",
     "convert": "capmeter.cli.convert",
     "idf": "capmeter.cli.idf",
+    "compare": "capmeter.cli.compare",
     "robustness": "capmeter.cli.robustness",
     "meta": "capmeter.cli.meta",
     "systems": "capmeter.cli.systems",

@@ -7,15 +7,16 @@ from pathlib import Path
 import typer
 
 from capmeter.captions.io import load, load_references
+from capmeter.cli.inputs import machine
 from capmeter.cli.main import say
-from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show
+from capmeter.encoders.settings import running
 from capmeter.meta.degradations import BUILTIN
 from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS
 from capmeter.meta.robustness import robustness as study_of
 from capmeter.progress import shown
 from capmeter.report.figures import image_kind, save_figures
-from capmeter.report.robustness import robustness_figure, robustness_table
-from capmeter.report.tables import FORMATS
+from capmeter.report.robustness import curve_points, robustness_figure, robustness_table
 
 app = typer.Typer(rich_markup_mode="markdown")
 _WAYS = "; ".join(f"{name}: {way.SUMMARY}" for name, way in BUILTIN.items())
@@ -47,6 +48,10 @@ def robustness(
     output: Path | None = typer.Option(None, "--output", "-o", help="Write the whole study here (JSON)."),
     plot: list[Path] = typer.Option([], help="Draw the curves here: .png, .svg or .pdf; may be given several times."),
     draws: int = typer.Option(1000, help="How many bootstrap draws the bands rest on.", min=10),
+    device: str | None = typer.Option(
+        None, help="Where neural metrics run: cpu, cuda, cuda:1 or mps; else a GPU where there is one."
+    ),
+    precision: str | None = typer.Option(None, help="Of neural metrics: float32 (default), or half."),
     seed: int = typer.Option(0, help="Seed of the captions, of what becomes of them, and of the draws.", min=0),
 ) -> None:
     """Degrade human captions with growing strength, and see which metrics notice.
@@ -61,8 +66,8 @@ def robustness(
 
     `capmeter robustness refs.jsonl --degradations "other-caption(similarity=cider-d),permutation" -o study.json`
     """
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    checked_format(format)
+    chosen = chosen_metrics(metrics)
     try:
         points = [float(point) for point in strengths.split(",") if point.strip()]
     except ValueError:
@@ -71,15 +76,15 @@ def robustness(
         ) from None
     for path in plot:
         image_kind(path)
-    with shown():
+    with shown(), running(**machine(device, precision)):
         captions = load_references(references, split=split) if candidates is None else load(candidates, references)
         ways = list(BUILTIN) if degradations.strip() == "all" else degradations
-        study = study_of(captions, metrics, ways, strengths=points, images=images, seed=seed, draws=draws)
+        study = study_of(captions, chosen, ways, strengths=points, images=images, seed=seed, draws=draws)
     if output is not None:
         study.save(output)
     if plot:
         save_figures(robustness_figure(study), plot)
-    show(robustness_table(study), study.to_dict(), format)
+    show(curve_points(study) if format == "csv" else robustness_table(study), study.to_dict(), format)
     for reason, ids in study.captions.notes.items():
         say(f"note: {reason.replace('_', ' ')}: {', '.join(ids[:5])}{f' and {len(ids) - 5:,} more' if ids[5:] else ''}")
     for signature in dict.fromkeys(curve.signature for curve in study):

@@ -10,9 +10,9 @@ import typer
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream, is_large, stream, stream_systems
+from capmeter.cli.inputs import label_of, machine, name_and_path
 from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show, tell_notes
 from capmeter.encoders.settings import running
-from capmeter.errors import InputError
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.scores import Results, save_all
 from capmeter.progress import shown
@@ -65,10 +65,9 @@ def score(
         raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
     chosen = chosen_metrics(metrics)
     systems: dict[str, Results] = {}
-    machine = {key: value for key, value in (("device", device), ("precision", precision)) if value is not None}
-    with shown(), running(**machine):
+    with shown(), running(**machine(device, precision)):
         for given in candidates:
-            name, path = _named(given)
+            name, path = name_and_path(given)
             how = {"format": input_format, "references_format": references_format, "on_missing": on_missing}
             sources: Mapping[str, CaptionSet | CaptionStream]
             parts = is_large(path) if streaming is None else streaming
@@ -78,9 +77,7 @@ def score(
             else:
                 sources = (stream_systems if parts else load_systems)(path, references, **how)  # type: ignore[arg-type]
             for found, captions in sources.items():
-                label = found if name is None else name if len(sources) == 1 else f"{name}/{found}"
-                if label in systems:
-                    raise InputError(f"two systems are called {label!r}; name each: NAME=FILE")
+                label = label_of(name, found, len(sources) == 1, systems)
                 systems[label] = evaluate(captions, chosen)
         bounds = None
         if intervals:
@@ -93,9 +90,3 @@ def score(
         write_per_caption(systems, per_caption)
     show(score_table(systems, bounds), as_json(systems, bounds), format)
     tell_notes(systems)
-
-
-def _named(given: str) -> tuple[str | None, str]:
-    """`NAME=FILE` or `FILE`; a file whose own name has a `=` is taken as it is."""
-    name, equals, path = given.partition("=")
-    return (name, path) if equals and name and not Path(given).exists() else (None, given)

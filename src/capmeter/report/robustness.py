@@ -54,6 +54,26 @@ def robustness_table(study: Robustness) -> Table:
     )
 
 
+def curve_points(study: Robustness) -> Table:
+    """Every point of every curve in full precision, for programs."""
+    columns = ["degradation", "metric", "strength", "score", "normalised", "low", "high", "preferred", "tied"]
+    rows = [
+        [each.degradation, each.metric, *point, each.area.value, each.area.low, each.area.high]
+        for each in study
+        for point in zip(
+            each.strengths.tolist(),
+            each.scores.tolist(),
+            each.normalised.values.tolist(),
+            each.normalised.low.tolist(),
+            each.normalised.high.tolist(),
+            each.preferred.values.tolist(),
+            each.tied.tolist(),
+            strict=True,
+        )
+    ]
+    return Table("", [*columns, "area", "area_low", "area_high"], rows, [])
+
+
 @house_style()
 def robustness_figure(study: Robustness) -> Any:
     """A panel per degradation: each metric's normalised score over γ with its band, the legend sorted by area."""

@@ -1,0 +1,98 @@
+"""`capmeter compare`: is one system's score really better than another's?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from capmeter.captions.io import load_systems
+from capmeter.captions.model import CaptionSet
+from capmeter.cli.inputs import label_of, machine, name_and_path
+from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show, tell_notes
+from capmeter.encoders.settings import running
+from capmeter.meta.compare import TESTS
+from capmeter.meta.compare import compare as comparison_of
+from capmeter.progress import shown
+from capmeter.report.compare import contrast_table, difference_rows, difference_table, ranking_table
+
+app = typer.Typer(rich_markup_mode="markdown")
+
+
+@app.command()
+def compare(
+    systems: list[str] = typer.Argument(
+        ..., help="Files of captions, two systems at least. `NAME=FILE` names the system.", metavar="NAME=FILE..."
+    ),
+    references: str | None = typer.Option(None, "--references", "-r", help="Their references, in any format."),
+    metrics: str = typer.Option(
+        "bleu-4,rouge-l,cider-d", "--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them."
+    ),
+    test: str = typer.Option("permutation", "--test", help=f"Where p comes from: {' or '.join(TESTS)}."),
+    differing: int = typer.Option(
+        0, "--differing", "-k", help="Show this many of the captions that the first metric tells apart most.", min=0
+    ),
+    all_pairs: bool = typer.Option(
+        False, "--all-pairs", help="Of four systems and more, show all pairs, not only neighbours in the ranking."
+    ),
+    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    output: Path | None = typer.Option(None, "--output", "-o", help="Write the whole comparison here (JSON)."),
+    permutations: int = typer.Option(10_000, help="How many exchanges the permutation test tries.", min=100),
+    draws: int = typer.Option(1000, help="How many bootstrap draws the intervals rest on.", min=10),
+    level: float = typer.Option(0.95, help="Confidence of the intervals and ranks.", min=0.5, max=0.999),
+    seed: int = typer.Option(0, help="Seed of the exchanges and draws.", min=0),
+    device: str | None = typer.Option(
+        None, help="Where neural metrics run: cpu, cuda, cuda:1 or mps; else a GPU where there is one."
+    ),
+    precision: str | None = typer.Option(None, help="Of neural metrics: float32 (default), or half."),
+    on_missing: str = typer.Option("error", help="Captions without references: error or skip."),
+    input_format: str | None = typer.Option(None, help="The candidates' format, if it should not be recognised."),
+    references_format: str | None = typer.Option(None, help="The references' format, likewise."),
+) -> None:
+    """Compare systems on the same images: differences, whether they are significant, and where they lie.
+
+    **Examples**
+
+    `capmeter compare --references captions_val2014.json ours=a.json theirs=b.json -m bleu-4,cider-d,rouge-l`
+
+    `capmeter compare -r refs.json a=a.json b=b.json c=c.json --differing 10 --output comparison.json`
+
+    `capmeter compare rows_of_all_systems.jsonl --test bootstrap --format latex`
+    """
+    checked_format(format)
+    chosen = chosen_metrics(metrics)
+    if test not in TESTS:
+        raise typer.BadParameter(f"{test!r} is not one of {', '.join(TESTS)}", param_hint="--test")
+    if on_missing not in ("error", "skip"):
+        raise typer.BadParameter(f"{on_missing!r} is not error or skip", param_hint="--on-missing")
+    captions: dict[str, CaptionSet] = {}
+    with shown(), running(**machine(device, precision)):
+        for given in systems:
+            name, path = name_and_path(given)
+            found = load_systems(
+                path,
+                references,
+                format=input_format,
+                references_format=references_format,
+                on_missing=on_missing,  # type: ignore[arg-type]
+            )
+            for system, own in found.items():
+                captions[label_of(name, system, len(found) == 1, captions)] = own
+        comparison = comparison_of(
+            captions, chosen, test=test, seed=seed, permutations=permutations, draws=draws, level=level
+        )
+    if output is not None:
+        comparison.save(output, max(differing, 10))
+    data = comparison.to_dict(differing)
+    if format == "csv":
+        show(difference_rows(comparison), {}, format)
+    elif format == "json":
+        show(difference_table(comparison), data, format)
+    else:
+        if len(captions) > 2:
+            show(ranking_table(comparison), data, format)
+        few = len(captions) < 4 or all_pairs
+        show(difference_table(comparison, neighbours=not few), data, format)
+        if differing:
+            show(contrast_table(comparison, str(chosen[0]), differing), data, format)
+    tell_notes(comparison.results)

@@ -1,0 +1,359 @@
+"""Comparison: is one system's score really better than another's?
+
+Systems that captioned the same images are scored on the same references, and for each metric and pair of systems:
+
+* the *difference* of the corpus scores (of BLEU's own corpus statistic, not of means of captions),
+* *p*, by a paired permutation test: under the null the two systems' captions of an image may as well change places
+  (`test="bootstrap"`: from the paired bootstrap draws instead); with several pairs also Holm's correction over them,
+* the 95% *interval* of the difference, by a bootstrap that draws images and keeps the systems paired,
+* in how many captions each system *wins*, and the captions that *differ most*.
+
+With three systems or more there is a ranking: a new rank begins where a system is significantly worse than the best of
+the rank before it.
+
+>>> references = [["a dog runs on grass"], ["two cats sleep"], ["a red ball"], ["a man rides"], ["a blue car"]]
+>>> good = ["a dog runs on grass", "two cats sleep", "a red ball", "a man rides", "a blue car"]
+>>> poor = ["a cow", "a cat", "a ball of wool", "someone", "a vehicle"]
+>>> found = compare({"good": good, "poor": poor}, ["rouge-l"], references=references)
+>>> (difference,) = found["rouge-l"].differences
+>>> difference.first, difference.wins, difference.p  # all 2⁵ exchanges are tried
+('good', 5, 0.0625)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import capmeter
+from capmeter.captions.files import write_atomic
+from capmeter.captions.io import load
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats, Metric
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.registry import parse, parse_list
+from capmeter.metrics.scores import Results, Scores
+from capmeter.progress import task
+from capmeter.stats.bootstrap import Clusters, Interval, difference, draw_blocks, percentile
+from capmeter.stats.multiple import holm
+from capmeter.stats.permutation import paired_permutation
+
+TESTS = ("permutation", "bootstrap")
+System = CaptionSet | str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A system in a metric's ranking: its score with its interval, and its rank of significance."""
+
+    system: str
+    score: float
+    low: float
+    high: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class Difference:
+    """First minus second under one metric, tested; `adjusted` is p after Holm's correction over the metric's pairs.
+
+    `wins`, `ties` and `losses` count captions by their own scores, as the first system sees them.
+    """
+
+    first: str
+    second: str
+    value: float
+    low: float
+    high: float
+    p: float
+    adjusted: float
+    wins: int
+    ties: int
+    losses: int
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One caption of two systems, with the scores that it gave them."""
+
+    id: str
+    image_id: str
+    first: str
+    second: str
+    references: tuple[str, ...]
+    first_score: float
+    second_score: float
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """One metric's verdict: the `ranking`, best first, and the `differences` of all pairs."""
+
+    metric: str
+    ranking: list[Standing]
+    differences: list[Difference]
+    signature: str
+
+    def difference(self, first: str, second: str) -> Difference:
+        """The difference first minus second, whichever way the pair was named."""
+        for each in self.differences:
+            if (each.first, each.second) == (first, second):
+                return each
+            if (each.first, each.second) == (second, first):
+                return Difference(
+                    first, second, -each.value, -each.high, -each.low, each.p, each.adjusted,
+                    each.losses, each.ties, each.wins,
+                )  # fmt: skip
+        known = ", ".join(each.system for each in self.ranking)
+        raise InputError(f"there is no pair of {first!r} and {second!r}; compared were {known}")
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Mapping[str, MetricComparison]):
+    """What was found, by metric name. `captions` and `results` hold the systems, their rows aligned."""
+
+    verdicts: dict[str, MetricComparison] = field(repr=False)
+    captions: dict[str, CaptionSet]
+    results: dict[str, Results]
+    test: str
+    level: float
+    draws: int
+    permutations: int
+    seed: int
+
+    def __getitem__(self, name: str | Metric) -> MetricComparison:
+        found = self.verdicts.get(str(name)) or self.verdicts.get(str(parse(name)))
+        if found is None:
+            raise KeyError(f"{name} was not compared; compared were {', '.join(self.verdicts)}")
+        return found
+
+    def __iter__(self) -> Any:
+        return iter(self.verdicts)
+
+    def __len__(self) -> int:
+        return len(self.verdicts)
+
+    @property
+    def systems(self) -> list[str]:
+        """The systems, in the order given."""
+        return list(self.captions)
+
+    def most_different(
+        self, metric: str | Metric, first: str | None = None, second: str | None = None, number: int = 10
+    ) -> list[Contrast]:
+        """The captions that the metric tells apart most, half won by the first system and half by the second.
+
+        Without systems: the first two. Each half is sorted by the difference, the largest first.
+        """
+        one, two = first or self.systems[0], second or self.systems[1]
+        for name in (one, two):
+            if name not in self.captions:
+                raise InputError(f"there is no system {name!r}; compared were {', '.join(self.systems)}")
+        scores = [self.results[name][metric].items.array for name in (one, two)]
+        gap = scores[0] - scores[1]
+        order = np.argsort(-gap, kind="stable")
+        best, worst = order[: (number + 1) // 2], order[::-1][: number // 2]
+        rows = [row for row in best.tolist() if gap[row] > 0] + [row for row in worst.tolist() if gap[row] < 0]
+        found = []
+        for row in rows:
+            mine, theirs = (_caption(self.captions[name], row) for name in (one, two))
+            mine_score, theirs_score = float(scores[0][row]), float(scores[1][row])
+            texts = mine.references
+            found.append(
+                Contrast(mine.id, mine.image_id, mine.candidate, theirs.candidate, texts, mine_score, theirs_score)
+            )
+        return found
+
+    def to_dict(self, differing: int = 10) -> dict[str, Any]:
+        """The comparison as the JSON output has it, with this many of the captions that differ most for each pair."""
+        return {
+            "capmeter": capmeter.__version__,
+            "captions": len(next(iter(self.captions.values()))),
+            "images": len(set(next(iter(self.captions.values())).image_ids)),
+            "systems": self.systems,
+            "test": self.test,
+            "permutations": self.permutations,
+            "draws": self.draws,
+            "level": self.level,
+            "seed": self.seed,
+            "metrics": {
+                name: {
+                    "signature": verdict.signature,
+                    "ranking": [asdict(each) for each in verdict.ranking],
+                    "differences": [
+                        {
+                            **asdict(each),
+                            "differing": [
+                                asdict(one) for one in self.most_different(name, each.first, each.second, differing)
+                            ],
+                        }
+                        for each in verdict.differences
+                    ],
+                }
+                for name, verdict in self.verdicts.items()
+            },
+        }
+
+    def save(self, path: str | os.PathLike[str], differing: int = 10) -> None:
+        """Writes the comparison as JSON, whole or not at all."""
+        write_atomic(path, json.dumps(self.to_dict(differing), indent=1) + "\n")
+
+
+def compare(
+    systems: Mapping[str, System],
+    metrics: str | Iterable[str | Metric] = ("bleu-4", "rouge-l", "cider-d"),
+    *,
+    references: Any = None,
+    test: str = "permutation",
+    seed: int = 0,
+    permutations: int = 10_000,
+    draws: int = 1000,
+    level: float = 0.95,
+) -> Comparison:
+    """Compares two systems or more, by name, on the same references.
+
+    A system is a `CaptionSet`, or anything that `capmeter.load` reads together with `references`. All must have
+    captioned the same images with the same references; captions are paired by id, whatever their order.
+    """
+    chosen = parse_list(metrics)
+    if len(systems) < 2:
+        raise InputError(f"a comparison needs two systems at least, but got {len(systems)}: {', '.join(systems)}")
+    if test not in TESTS:
+        raise InputError(f"unknown test {test!r}; expected one of {', '.join(TESTS)}")
+    captions = aligned({name: _loaded(system, references) for name, system in systems.items()})
+    results = {name: evaluate(one, chosen) for name, one in captions.items()}
+    clusters = Clusters(next(iter(captions.values())).image_ids)
+    verdicts: dict[str, MetricComparison] = {}
+    pairs = list(combinations(captions, 2))
+    with task("comparing", total=len(chosen) * len(pairs)) as advance:
+        for metric in chosen:
+            scores = {name: found[metric] for name, found in results.items()}
+            bounds = _intervals(scores, clusters, draws, seed, level)
+            found = []
+            for first, second in pairs:
+                between, p = difference(bounds[first], bounds[second])
+                if test == "permutation":
+                    p = _permutation(metric, scores[first], scores[second], clusters, permutations, seed)
+                found.append((first, second, between, p, scores[first].items.array - scores[second].items.array))
+                advance(1)
+            adjusted = holm([p for *_, p, _ in found]).tolist()
+            differences = [
+                Difference(
+                    *(first, second, between.value, between.low, between.high, p, corrected),
+                    *(int((gap > 0).sum()), int((gap == 0).sum()), int((gap < 0).sum())),
+                )
+                for (first, second, between, p, gap), corrected in zip(found, adjusted, strict=True)
+            ]
+            verdicts[str(metric)] = MetricComparison(
+                str(metric), _ranking(bounds, differences, level), differences, next(iter(scores.values())).signature
+            )
+    return Comparison(verdicts, captions, results, test, level, draws, permutations, seed)
+
+
+def aligned(systems: Mapping[str, CaptionSet]) -> dict[str, CaptionSet]:
+    """The systems with their captions in the order of the first one's, found by id, else by image.
+
+    What is not on both sides, and references that differ, are an `InputError` that names the first five.
+    """
+    (first_name, first), *others = systems.items()
+    result = {first_name: first}
+    for name, captions in others:
+        keys = [set(one.ids) for one in (first, captions)]
+        places = {id: row for row, id in enumerate(captions.ids)}
+        wanted: Sequence[str] = first.ids
+        if keys[0] != keys[1] and _by_image(first, captions):
+            places = {image: row for row, image in enumerate(captions.image_ids)}
+            wanted = first.image_ids
+        elif keys[0] != keys[1]:
+            lacking = _first_five("only in", first_name, [id for id in first.ids if id not in keys[1]])
+            beyond = _first_five("only in", name, [id for id in captions.ids if id not in keys[0]])
+            raise InputError(
+                f"{first_name!r} and {name!r} did not caption the same: {'; '.join(filter(None, (lacking, beyond)))}. "
+                "Compare systems on the same images, one caption of each image from every system, or give ids that "
+                "say which captions belong together"
+            )
+        rows = np.array([places[id] for id in wanted], np.intp)
+        result[name] = captions if (rows == np.arange(len(rows))).all() else captions.select(rows)
+        unlike = [
+            a.id for a, b in zip(first, result[name], strict=True) if sorted(a.references) != sorted(b.references)
+        ]
+        if unlike:
+            raise InputError(
+                f"{first_name!r} and {name!r} have different references for {_first_five('', '', unlike)}; compare "
+                "them on the same ones: give the references apart (references=, --references)"
+            )
+    return result
+
+
+def _by_image(first: CaptionSet, second: CaptionSet) -> bool:
+    """Whether both have one caption of each of the same images, whatever its id."""
+    images = [set(one.image_ids) for one in (first, second)]
+    return images[0] == images[1] and len(first) == len(second) == len(images[0])
+
+
+def _first_five(before: str, name: str, ids: Sequence[str]) -> str:
+    if not ids:
+        return ""
+    more = f" and {len(ids) - 5:,} more" if len(ids) > 5 else ""
+    where = f"{before} {name!r}: " if name else ""
+    return f"{where}{', '.join(ids[:5])}{more}"
+
+
+def _loaded(system: System, references: Any) -> CaptionSet:
+    if not isinstance(system, CaptionSet):
+        return load(system, references)
+    if references is not None:
+        raise InputError("a caption set holds its references already; leave references= out, or give it to load()")
+    return system
+
+
+def _intervals(
+    scores: Mapping[str, Scores], clusters: Clusters, draws: int, seed: int, level: float
+) -> dict[str, Interval]:
+    """Each system's corpus score with its bootstrap draws, which are the same images for all systems."""
+    drawn: dict[str, list[Floats]] = {name: [] for name in scores}
+    for weights in draw_blocks(len(clusters), draws, seed):
+        for name, one in scores.items():
+            drawn[name].append(one.drawn(weights, clusters))
+    found = {}
+    for name, one in scores.items():
+        values = np.concatenate(drawn[name])
+        found[name] = Interval(one.score, *percentile(values, level), level, values)
+    return found
+
+
+def _permutation(
+    metric: Metric, first: Scores, second: Scores, clusters: Clusters, permutations: int, seed: int
+) -> float:
+    def finish(sums: npt.NDArray[Any], counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return metric.finish(sums, np.broadcast_to(counts, sums.shape[:-1]))["score"]
+
+    rows = (first.values, second.values)
+    if rows[0] is None or rows[1] is None:
+        raise InputError(f"{metric}: its rows were not kept, and cannot change places")
+    return paired_permutation(rows[0], rows[1], clusters, finish, draws=permutations, seed=seed).p
+
+
+def _ranking(bounds: Mapping[str, Interval], differences: Sequence[Difference], level: float) -> list[Standing]:
+    """The systems from best to worst; a new rank begins at one significantly worse than the best of the rank."""
+    p = {frozenset((each.first, each.second)): each.adjusted for each in differences}
+    order = sorted(bounds, key=lambda name: -bounds[name].value)
+    ranking: list[Standing] = []
+    best, rank = order[0], 1
+    for place, name in enumerate(order, 1):
+        if name != best and p[frozenset((best, name))] <= 1 - level and bounds[name].value < bounds[best].value:
+            best, rank = name, place
+        ranking.append(Standing(name, bounds[name].value, bounds[name].low, bounds[name].high, rank))
+    return ranking
+
+
+def _caption(captions: CaptionSet, row: int) -> Any:
+    return captions[captions.ids[row]]

@@ -1,0 +1,129 @@
+"""Comparisons of systems as tables."""
+
+from __future__ import annotations
+
+import itertools
+
+from capmeter.meta.compare import Comparison, Difference
+from capmeter.report.tables import Table
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+def difference_table(comparison: Comparison, digits: int = 4, *, neighbours: bool = False) -> Table:
+    """One row per metric and pair of systems: both scores, the difference with its interval, p, wins and losses.
+
+    With `neighbours` only the pairs that follow each other in the metric's ranking.
+    """
+    many = len(comparison.systems) > 2
+    rows = []
+    for name, verdict in comparison.items():
+        scores = {each.system: each.score for each in verdict.ranking}
+        order = list(scores)
+        shown = verdict.differences
+        if neighbours:
+            shown = [verdict.difference(one, two) for one, two in itertools.pairwise(order)]
+        for each in shown:
+            cells = [
+                f"{scores[each.first]:.{digits}f}",
+                f"{scores[each.second]:.{digits}f}",
+                f"{each.value:+.{digits}f}",
+                f"[{each.low:+.{digits}f}, {each.high:+.{digits}f}]",
+                _p(each.p),
+                *([_p(each.adjusted)] if many else []),
+                f"{each.wins}/{each.ties}/{each.losses}",
+            ]
+            rows.append([name, *([each.first, each.second] if many else []), *cells])
+    one, two = ("first", "second") if many else comparison.systems
+    columns = ["metric", *(["first", "second"] if many else [])]
+    columns += [f"{one} score" if many else one, f"{two} score" if many else two]
+    columns += ["difference", f"{100 * comparison.level:g}% interval", "p", *(["p, Holm"] if many else [])]
+    columns.append("win/tie/loss")
+    words = 3 if many else 1
+    return Table(
+        _title(comparison), columns, rows, [False] * words + [True] * (len(columns) - words), _note(comparison)
+    )
+
+
+def ranking_table(comparison: Comparison, digits: int = 4) -> Table:
+    """One row per system, best first by the first metric: its scores, each with the rank of significance.
+
+    The letters name the systems that a score is significantly better than, as in the tables of retrieval papers.
+    """
+    first = next(iter(comparison.values()))
+    order = [each.system for each in first.ranking]
+    letters = {name: _letter(number) for number, name in enumerate(order)}
+    rows: list[list[str]] = []
+    for name in order:
+        row = [letters[name], name]
+        for verdict in comparison.values():
+            (standing,) = (each for each in verdict.ranking if each.system == name)
+            beaten = [
+                letters[other]
+                for other in order
+                if other != name and _better(verdict.difference(name, other), comparison.level)
+            ]
+            row += [str(standing.rank), f"{standing.score:.{digits}f}{' ' + ''.join(beaten) if beaten else ''}"]
+        rows.append(row)
+    columns = ["", "system", *(text for name in comparison for text in ("rank", name))]
+    note = (
+        "letters: significantly better than these systems (p after Holm's correction at most "
+        f"{1 - comparison.level:g}); a new rank begins where a system is significantly worse than the best of the last"
+    )
+    return Table(_title(comparison), columns, rows, [False, False, *([True, False] * len(comparison))], note)
+
+
+def contrast_table(comparison: Comparison, metric: str, number: int, digits: int = 4) -> Table:
+    """The captions of the first two systems that the metric tells apart most."""
+    one, two = comparison.systems[:2]
+    rows: list[list[str]] = []
+    for each in comparison.most_different(metric, one, two, number):
+        gap = f"{each.first_score - each.second_score:+.{digits}f}"
+        rows.append([each.id, gap, f"{each.first_score:.{digits}f}", each.first])
+        rows.append(["", "", f"{each.second_score:.{digits}f}", each.second])
+        rows.extend(["", "", "", f"({text})"] for text in each.references[:1])
+    title = f"the captions of {one} (above) and {two} (below) that {metric} tells apart most, with one reference"
+    return Table(title, ["id", "difference", metric, "caption"], rows, [False, True, True, False])
+
+
+def difference_rows(comparison: Comparison) -> Table:
+    """Every difference in full precision, for programs."""
+    columns = ["metric", "first", "second", "first_score", "second_score", "difference", "low", "high", "p", "p_holm"]
+    rows = []
+    for name, verdict in comparison.items():
+        scores = {each.system: each.score for each in verdict.ranking}
+        for each in verdict.differences:
+            both = [each.first, each.second, scores[each.first], scores[each.second]]
+            found = [each.value, each.low, each.high, each.p, each.adjusted, each.wins, each.ties, each.losses]
+            rows.append([name, *both, *found])
+    return Table("", [*columns, "wins", "ties", "losses"], rows, [])
+
+
+def _title(comparison: Comparison) -> str:
+    captions = next(iter(comparison.captions.values()))
+    images = len(set(captions.image_ids))
+    return f"{len(comparison.systems)} systems, {len(captions):,} captions of {images:,} images each"
+
+
+def _note(comparison: Comparison) -> str:
+    how = {
+        "permutation": f"paired permutation test by image ({comparison.permutations:,} exchanges)",
+        "bootstrap": f"paired bootstrap by image ({comparison.draws:,} draws)",
+    }[comparison.test]
+    first = "the first" if len(comparison.systems) > 2 else comparison.systems[0]
+    return (
+        f"p: {how}; interval of the difference: images drawn with replacement, {comparison.draws:,} draws (seed "
+        f"{comparison.seed}); win/tie/loss: captions of {first}, by their own scores"
+    )
+
+
+def _p(value: float) -> str:
+    return f"{value:.4f}" if value >= 0.00005 else f"{value:.1e}"
+
+
+def _better(difference: Difference, level: float) -> bool:
+    return difference.value > 0 and difference.adjusted <= 1 - level
+
+
+def _letter(number: int) -> str:
+    return _LETTERS[number] if number < len(_LETTERS) else f"({number + 1})"

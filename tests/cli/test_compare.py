@@ -1,0 +1,107 @@
+"""`capmeter compare` as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REFERENCES = {str(k): [f"a {w} dog runs", f"the dog is {w}"] for k, w in enumerate(("red", "blue", "tan", "grey"))}
+SYSTEMS = {
+    "good": {id: texts[0] for id, texts in REFERENCES.items()},
+    "poor": dict.fromkeys(REFERENCES, "a cat sits"),
+    "fair": dict.fromkeys(REFERENCES, "the dog runs"),
+    "same": {id: texts[1] for id, texts in REFERENCES.items()},
+}
+FAST = ["-m", "bleu-1,rouge-l", "--draws", "50"]
+
+
+def _run(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    source = str(Path(__file__).resolve().parents[2] / "src")
+    return subprocess.run(
+        [sys.executable, "-c", "from capmeter.cli.main import main; main()", "compare", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": source},
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "refs.json").write_text(json.dumps(REFERENCES))
+    rows = []
+    for name, captions in SYSTEMS.items():
+        coco = [{"image_id": id, "caption": text} for id, text in captions.items()]
+        (folder / f"{name}.json").write_text(json.dumps(coco))
+        rows += [
+            {"image_id": id, "candidate": text, "references": REFERENCES[id], "system": name}
+            for id, text in captions.items()
+        ]
+    (folder / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_two_systems_and_the_captions_that_differ_most(folder: Path) -> None:
+    done = _run(folder, "-r", "refs.json", "ours=good.json", "theirs=poor.json", *FAST, "--differing", "2")
+    assert done.returncode == 0, done.stderr
+    assert "2 systems, 4 captions of 4 images each" in done.stdout
+    assert "4/0/0" in done.stdout
+    assert "a cat sits" in done.stdout
+    assert "rank" not in done.stdout
+    assert "note: ours: candidate is one of its own references" in done.stderr
+    assert "signature: bleu-1|" in done.stderr
+
+
+def test_many_systems_of_one_file_are_ranked(folder: Path) -> None:
+    done = _run(folder, "all.jsonl", *FAST)
+    assert done.returncode == 0, done.stderr
+    assert "4 systems, 4 captions of 4 images each" in done.stdout
+    neighbours = done.stdout.count("bleu-1  ")
+    assert neighbours < _run(folder, "all.jsonl", *FAST, "--all-pairs").stdout.count("bleu-1  ")
+    assert "p, Holm" in done.stdout
+
+
+def test_json_csv_latex_and_the_file_agree(folder: Path) -> None:
+    given = ["-r", "refs.json", "a=good.json", "b=fair.json", *FAST]
+    printed = json.loads(_run(folder, *given, "--format", "json", "-k", "2", "-o", "out.json").stdout)
+    saved = json.loads((folder / "out.json").read_text())
+    rows = list(csv.DictReader(io.StringIO(_run(folder, *given, "--format", "csv").stdout)))
+    latex = _run(folder, *given, "--format", "latex").stdout
+    assert [row["metric"] for row in rows] == list(printed["metrics"]) == ["bleu-1", "rouge-l"]
+    for row in rows:
+        (found,) = printed["metrics"][row["metric"]]["differences"]
+        assert float(row["difference"]) == found["value"]
+        assert float(row["p"]) == found["p"] == 0.125  # all 2⁴ exchanges: two are as far from 0
+        assert saved["metrics"][row["metric"]]["ranking"] == printed["metrics"][row["metric"]]["ranking"]
+        assert f"{found['value']:+.4f}" in latex
+    assert len(printed["metrics"]["bleu-1"]["differences"][0]["differing"]) == 1  # one is better in all, a half of two
+    assert latex.startswith(r"\begin{tabular}")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["-r", "refs.json", "a=good.json"], 1, "needs two systems at least"),
+        (["-r", "refs.json", "a=good.json", "a=poor.json"], 1, "two systems are called 'a'"),
+        (["-r", "refs.json", "a=good.json", "b=short.json"], 1, "only in 'a': 1, 2, 3"),
+        (["-r", "refs.json", "a=good.json", "b=poor.json", "--test", "t"], 2, "is not one of permutation, bootstrap"),
+        (["-r", "refs.json", "a=good.json", "b=none.json"], 1, "there is no such file"),
+        (["-r", "refs.json", "a=good.json", "b=poor.json", "--on-missing", "keep"], 2, "not error or skip"),
+        (["-r", "refs.json", "a=good.json", "b=poor.json", "-o", "no/c.json"], 1, "there is no folder"),
+    ],
+)
+def test_mistakes_are_sentences(folder: Path, arguments: list[str], code: int, message: str) -> None:
+    (folder / "short.json").write_text(json.dumps([{"image_id": "0", "caption": "a dog"}]))
+    done = _run(folder, *arguments)
+    assert done.returncode == code
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr

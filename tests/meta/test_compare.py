@@ -1,0 +1,241 @@
+"""Comparisons: pairing, the arithmetic by hand, corpus statistics, null distributions, ranks, and refusals."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import capmeter
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import InputError
+from capmeter.meta.compare import Difference, aligned, compare
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.registry import parse
+
+WORDS = ["dog", "cat", "runs", "sits", "red", "blue", "grass", "sofa", "a", "the", "on", "small"]
+
+
+def _references(number: int, random: np.random.Generator) -> list[tuple[str, ...]]:
+    return [tuple(" ".join(random.choice(WORDS, 7)) for _ in range(3)) for _ in range(number)]
+
+
+def _system(references: list[tuple[str, ...]], noise: float, random: np.random.Generator) -> list[str]:
+    """Each image's first reference, every word replaced with the chance `noise`."""
+    return [
+        " ".join(str(random.choice(WORDS)) if random.random() < noise else word for word in texts[0].split())
+        for texts in references
+    ]
+
+
+def _set(candidates: list[str], references: list[tuple[str, ...]], per_image: int = 1) -> CaptionSet:
+    return CaptionSet.from_captions(
+        Caption(f"id{k}", f"image{k // per_image}", text, references[k]) for k, text in enumerate(candidates)
+    )
+
+
+@pytest.fixture(scope="module")
+def three() -> dict[str, CaptionSet]:
+    random = np.random.default_rng(1)
+    references = _references(80, random)
+    return {
+        name: _set(_system(references, noise, random), references)
+        for name, noise in (("poor", 0.8), ("good", 0.2), ("also good", 0.2))
+    }
+
+
+def test_the_difference_is_that_of_the_corpus_scores(three: dict[str, CaptionSet]) -> None:
+    found = compare(three, ["bleu-4", "cider-d"], draws=200, permutations=500)
+    for name, verdict in found.items():
+        scores = {system: evaluate(captions, [parse(name)])[name] for system, captions in three.items()}
+        for each in verdict.differences:
+            assert each.value == scores[each.first].score - scores[each.second].score
+            gap = scores[each.first].items.array - scores[each.second].items.array
+            assert (each.wins, each.ties, each.losses) == tuple((np.sign(gap) == sign).sum() for sign in (1, 0, -1))
+            assert each.low <= each.value <= each.high
+    # BLEU of the corpus is not the mean of its captions' BLEU
+    bleu = found.results["poor"]["bleu-4"]
+    assert abs(bleu.score - bleu.items.array.mean()) > 1e-3
+
+
+def test_p_by_hand_over_all_exchanges_of_bleu() -> None:
+    random = np.random.default_rng(3)
+    references = _references(6, random)
+    one, two = (_system(references, noise, random) for noise in (0.3, 0.6))
+    found = compare({"a": _set(one, references), "b": _set(two, references)}, ["bleu-2"], draws=20)
+    observed = found["bleu-2"].differences[0].value
+
+    def bleu(candidates: list[str]) -> float:
+        return evaluate(_set(candidates, references), [parse("bleu-2")])["bleu-2"].score
+
+    extreme = 0
+    for swaps in product([False, True], repeat=6):
+        first = [b if swap else a for a, b, swap in zip(one, two, swaps, strict=True)]
+        second = [a if swap else b for a, b, swap in zip(one, two, swaps, strict=True)]
+        extreme += abs(bleu(first) - bleu(second)) >= abs(observed) - 1e-12
+    assert found["bleu-2"].differences[0].p == extreme / 64
+
+
+def test_captions_of_one_image_change_places_together() -> None:
+    # two images with three captions each: only 4 exchanges, and p cannot be below 1/2
+    references = [("a dog runs",)] * 6
+    good, poor = _set(["a dog runs"] * 6, references, 3), _set(["a cat"] * 6, references, 3)
+    assert compare({"a": good, "b": poor}, ["rouge-l"], draws=20)["rouge-l"].differences[0].p == 0.5
+
+
+@pytest.mark.parametrize("test", ["permutation", "bootstrap"])
+def test_p_is_uniform_where_systems_do_not_differ(test: str) -> None:
+    """Systems of the same quality: 5% of comparisons are significant at .05, 50% at .5."""
+    found = []
+    for seed in range(150):
+        random = np.random.default_rng(seed)
+        references = _references(30, random)
+        systems = {name: _set(_system(references, 0.5, random), references) for name in "ab"}
+        found.append(
+            compare(systems, ["bleu-1"], test=test, draws=200, permutations=200, seed=seed)["bleu-1"].differences[0].p
+        )
+    p = np.array(found)
+    assert 0.01 <= (p <= 0.05).mean() <= 0.11
+    assert 0.4 <= (p <= 0.5).mean() <= 0.6
+    assert 0.7 <= (p <= 0.8).mean() <= 0.9
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    held = 0
+    for seed in range(150):
+        random = np.random.default_rng(1000 + seed)
+        references = _references(40, random)
+        systems = {name: _set(_system(references, 0.5, random), references) for name in "ab"}
+        (each,) = compare(systems, ["rouge-l"], test="bootstrap", draws=300, seed=seed)["rouge-l"].differences
+        held += each.low <= 0 <= each.high
+    assert 0.89 <= held / 150 <= 0.99
+
+
+def test_order_and_ids_of_a_system_do_not_matter(three: dict[str, CaptionSet]) -> None:
+    straight = compare(three, ["cider-d"], draws=50, permutations=100)
+    turned = {name: one if name == "poor" else one.select(np.arange(80)[::-1]) for name, one in three.items()}
+    assert compare(turned, ["cider-d"], draws=50, permutations=100).to_dict() == straight.to_dict()
+    renamed = {
+        name: CaptionSet.from_captions(
+            Caption(f"{name}-{each.id}", each.image_id, each.candidate, each.references) for each in one
+        )
+        for name, one in turned.items()
+    }
+    again = compare(renamed, ["cider-d"], draws=50, permutations=100)["cider-d"]
+    assert again.differences == straight["cider-d"].differences
+
+
+def test_the_ranking_starts_a_rank_at_a_significant_step(three: dict[str, CaptionSet]) -> None:
+    found = compare(three, ["rouge-l"], draws=200, permutations=2000)["rouge-l"]
+    assert [each.rank for each in found.ranking] == [1, 1, 3]
+    assert found.ranking[2].system == "poor"
+    assert all(each.adjusted >= each.p for each in found.differences)
+    best = found.ranking[0]
+    assert best.low <= best.score <= best.high
+
+
+def test_holm_is_over_the_pairs_of_a_metric(three: dict[str, CaptionSet]) -> None:
+    found = compare(three, ["rouge-l", "bleu-1"], draws=50, permutations=1000)
+    for verdict in found.values():
+        p = sorted(each.p for each in verdict.differences)
+        assert min(each.adjusted for each in verdict.differences) == pytest.approx(3 * p[0])
+    two = {name: three[name] for name in ("poor", "good")}
+    (only,) = compare(two, ["rouge-l"], draws=50, permutations=1000)["rouge-l"].differences
+    assert only.adjusted == only.p
+
+
+def test_a_pair_can_be_asked_for_either_way_round(three: dict[str, CaptionSet]) -> None:
+    found = compare(three, ["rouge-l"], draws=50, permutations=100)["rouge-l"]
+    one, other = found.difference("poor", "good"), found.difference("good", "poor")
+    assert (other.value, other.low, other.high) == (-one.value, -one.high, -one.low)
+    assert (other.wins, other.losses, other.p) == (one.losses, one.wins, one.p)
+    assert isinstance(other, Difference)
+    with pytest.raises(InputError, match="compared were"):
+        found.difference("poor", "best")
+
+
+def test_the_captions_that_differ_most(three: dict[str, CaptionSet]) -> None:
+    found = compare(three, ["rouge-l"], draws=50, permutations=100)
+    shown = found.most_different("rouge-l", "good", "poor", 6)
+    items = {name: found.results[name]["rouge-l"].items for name in ("good", "poor")}
+    gap = {id: items["good"][id] - items["poor"][id] for id in items["good"]}
+    assert [each.first_score - each.second_score for each in shown[:3]] == sorted(gap.values(), reverse=True)[:3]
+    assert [each.first_score - each.second_score for each in shown[3:]] == sorted(gap.values())[: len(shown) - 3]
+    one = shown[0]
+    assert (one.first, one.references) == (three["good"][one.id].candidate, three["good"][one.id].references)
+    assert (one.first_score, one.second_score) == (items["good"][one.id], items["poor"][one.id])
+    with pytest.raises(InputError, match="no system 'best'"):
+        found.most_different("rouge-l", "best", "poor")
+
+
+def test_equal_systems_differ_in_nothing(three: dict[str, CaptionSet]) -> None:
+    found = compare({"a": three["good"], "b": three["good"]}, ["bleu-4", "cider-d"], draws=50, permutations=100)
+    for verdict in found.values():
+        (each,) = verdict.differences
+        assert (each.value, each.low, each.high, each.p) == (0, 0, 0, 1)
+        assert (each.wins, each.ties, each.losses) == (0, 80, 0)
+        assert [standing.rank for standing in verdict.ranking] == [1, 1]
+    assert found.most_different("bleu-4") == []
+
+
+def test_a_seed_gives_the_same_and_the_file_holds_what_the_value_holds(
+    three: dict[str, CaptionSet], tmp_path: Path
+) -> None:
+    first, again, other = (compare(three, ["bleu-4"], draws=50, permutations=300, seed=seed) for seed in (1, 1, 2))
+    assert first.to_dict() == again.to_dict()
+    assert first.to_dict() != other.to_dict()
+    first.save(tmp_path / "c.json", differing=2)
+    saved = json.loads((tmp_path / "c.json").read_text())
+    assert saved == json.loads(json.dumps(first.to_dict(2)))
+    assert [len(each["differing"]) for each in saved["metrics"]["bleu-4"]["differences"]] == [2, 2, 2]
+
+
+def test_files_and_lists_are_read_with_references_given_once(tmp_path: Path) -> None:
+    references = {"1": ["a dog runs"], "2": ["two cats"], "3": ["a red ball"]}
+    for name, texts in (("a", ["a dog runs", "two cats", "a ball"]), ("b", ["a cow", "two cats", "ball"])):
+        rows = [{"image_id": id, "caption": text} for id, text in zip(references, texts, strict=True)]
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    found = capmeter.compare(
+        {"a": tmp_path / "a.json", "b": {"1": "a cow", "2": "two cats", "3": "ball"}},
+        "rouge-l",
+        references=references,
+        draws=20,
+    )
+    (each,) = found["rouge-l"].differences
+    assert (each.wins, each.ties, each.losses) == (2, 1, 0)
+    with pytest.raises(KeyError, match="cider was not compared"):
+        found["cider"]
+
+
+class TestRefusals:
+    def test_ids_on_one_side_only_are_named(self) -> None:
+        references = [("a dog",)] * 8
+        one = _set(["a dog"] * 8, references)
+        with pytest.raises(InputError, match=r"only in 'a': id1, id2, id3, id4, id5 and 2 more"):
+            aligned({"a": one, "b": one.select([0])})
+        with pytest.raises(InputError, match=r"only in 'b': id0\."):
+            aligned({"a": one.select([1, 2]), "b": one.select([0, 1, 2])})
+
+    def test_references_must_be_the_same_in_any_order(self) -> None:
+        one = _set(["a", "b"], [("x", "y"), ("z",)])
+        assert aligned({"a": one, "b": _set(["c", "d"], [("y", "x"), ("z",)])})
+        with pytest.raises(InputError, match="different references for id1;"):
+            aligned({"a": one, "b": _set(["c", "d"], [("x", "y"), ("q",)])})
+
+    def test_several_captions_of_an_image_need_ids_that_pair_them(self) -> None:
+        one = _set(["a", "b"], [("x",), ("x",)], per_image=2)
+        other = CaptionSet.from_captions(Caption(f"other{k}", "image0", "c", ("x",)) for k in range(2))
+        with pytest.raises(InputError, match="give ids that say which captions belong together"):
+            aligned({"a": one, "b": other})
+
+    def test_one_system_an_unknown_test_and_references_twice(self) -> None:
+        one = _set(["a", "b"], [("x",), ("x",)])
+        with pytest.raises(InputError, match="needs two systems at least, but got 1: a"):
+            compare({"a": one})
+        with pytest.raises(InputError, match="unknown test 't-test'"):
+            compare({"a": one, "b": one}, test="t-test")
+        with pytest.raises(InputError, match="holds its references already"):
+            compare({"a": one, "b": one}, references={"1": ["a"]})
