@@ -10,8 +10,9 @@ from scipy.stats import kendalltau
 
 from capmeter.errors import InputError, ProtocolError
 from capmeter.meta.agreement import judge, run
-from capmeter.meta.judgments import Paired, Points, Rated, pairs, points
+from capmeter.meta.judgments import Paired, Points, Rated, System, pairs, points, systems
 from capmeter.meta.protocol import Protocol
+from capmeter.stats.permutation import association, williams
 
 
 @pytest.fixture(scope="module")
@@ -57,6 +58,17 @@ def test_constant_scores_have_no_value_but_a_note(rated: Points) -> None:
     report = judge(rated, {"flat": np.ones(len(rated.human)), "good": scores(rated, 0.1)}, draws=20)
     assert report["flat"].value is None and "same score" in str(report["flat"].note)
     assert report["good"].rank == 1 and report["flat"].rank is None
+
+
+def test_systems_differ_by_williams_test() -> None:
+    human = np.asarray([0.1, 0.4, 0.35, 0.8, 0.5, 0.9, 0.2, 0.6])
+    rows = [System(f"s{k}", value) for k, value in enumerate(human)]
+    judged = systems("mine", rows, Protocol(name="p", statistic="pearson"))
+    first, second = human + np.asarray([0.1, 0, -0.1, 0, 0.1, 0, 0, -0.1]), human[[3, 1, 2, 0, 5, 4, 7, 6]]
+    report = judge(judged, {"a": first, "b": second}, draws=200)
+    r = np.corrcoef([human, first, second])
+    assert report.difference("a", "b").p == pytest.approx(williams(r[0, 1], r[0, 2], r[1, 2], 8).p)
+    assert report["a"].p == association(human, first).p
 
 
 def test_json(rated: Points) -> None:

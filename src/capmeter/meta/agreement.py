@@ -33,7 +33,7 @@ from capmeter.stats.correlation import Pearson, Spearman
 from capmeter.stats.groups import MeanOfGroups
 from capmeter.stats.kendall import TauA, TauB, TauC
 from capmeter.stats.pair_accuracy import PairAccuracy, TieCalibrated
-from capmeter.stats.permutation import association
+from capmeter.stats.permutation import association, williams
 
 SCALE = 100
 STATISTICS: dict[str, Callable[[Any, Any], Any]] = {
@@ -71,7 +71,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Difference:
-    """First minus second metric on the same draws, in hundredths, and the two-sided bootstrap p."""
+    """First minus second metric on the same draws, in hundredths; p: two-sided, bootstrap (systems: Williams' test)."""
 
     first: str
     second: str
@@ -244,7 +244,11 @@ def judge(
     made.sort(key=lambda pair: -np.inf if pair[0].value is None else pair[0].value, reverse=True)
     found = {each.metric: drawn for each, drawn in made if drawn is not None}
     names = list(found)
-    differences = [_difference(first, second, found) for k, first in enumerate(names) for second in names[k + 1 :]]
+    differences = [
+        _difference(judgments, scores, first, second, found)
+        for k, first in enumerate(names)
+        for second in names[k + 1 :]
+    ]
     ranks = _ranks(names, differences, level)
     return Report(
         benchmark=judgments.benchmark,
@@ -328,8 +332,15 @@ def _benchmarks() -> Iterable[str]:
     return table()
 
 
-def _difference(first: str, second: str, found: Mapping[str, Interval]) -> Difference:
+def _difference(
+    judgments: Judgments, scores: Mapping[str, Floats], first: str, second: str, found: Mapping[str, Interval]
+) -> Difference:
+    """The paired difference; among systems, which are few and independent, its p is that of Williams' test."""
     gap, p = difference(found[first], found[second])
+    kind = judgments.protocol.statistic
+    if isinstance(judgments, Systems) and kind in ("pearson", "spearman") and len(judgments) > 3:
+        between = float(np.clip(STATISTICS[kind](scores[first], scores[second])(), -1, 1))
+        p = williams(found[first].value, found[second].value, between, len(judgments)).p
     return Difference(first, second, SCALE * gap.value, SCALE * gap.low, SCALE * gap.high, p)
 
 

@@ -58,9 +58,10 @@ def agreement_notes(report: Report) -> list[str]:
     left = [f"{count:,} {reason}" for reason, count in report.judgments.notes.items() if count]
     if left:
         lines.append(f"left out: {', '.join(left)}")
+    worse = "significantly worse (Williams' test)" if what == "systems" else "significantly worse"
     lines.append(
         f"values x 100; intervals: {report.draws:,} draws of {what} (seed {report.seed}); a new rank begins where a "
-        "metric is significantly worse than the best of the rank before"
+        f"metric is {worse} than the best of the rank before"
     )
     return lines + [f"{each.metric} {each.note}" for each in report.results if each.note]
 

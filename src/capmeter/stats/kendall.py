@@ -224,13 +224,16 @@ def _starts(ordered: Array) -> Array:
 def _levels(ranks: Array, distinct: int) -> list[_Level]:
     """The levels of the wavelet tree over `ranks` (in the order of the other variable), the top bit first."""
     levels = []
-    order, here, position = np.arange(len(ranks)), ranks, np.arange(len(ranks))
-    first_of = np.r_[0, np.cumsum(np.bincount(ranks, minlength=distinct))]  # where a rank stands once all are in order
+    position = np.arange(len(ranks), dtype=np.int32)
+    order, here = position, ranks.astype(np.int32)
+    first_of = np.r_[0, np.cumsum(np.bincount(ranks, minlength=distinct))].astype(
+        np.int32
+    )  # where a rank stands once all are in order
     for bit in range(max(distinct - 1, 0).bit_length() - 1, -1, -1):
         ones = (here >> bit & 1).astype(bool)
         block = first_of[here >> (bit + 1) << (bit + 1)]
         levels.append(_Level(order, ones, block))
-        running = np.cumsum(ones) - ones
+        running = np.cumsum(ones, dtype=np.int32) - ones
         ones_before = running - running[block]
         # inside each block, zeros move before ones, and otherwise keep their order
         place = first_of[here >> bit << bit] + np.where(ones, ones_before, position - block - ones_before)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from functools import cache
 
 from capmeter.errors import InputError
@@ -51,10 +52,28 @@ def table() -> dict[str, Benchmark]:
 
 
 def benchmark(name: str) -> Benchmark:
-    """The benchmark of this name; an unknown name suggests the nearest."""
-    found = table().get(name.lower())
-    if found is None:
-        near = difflib.get_close_matches(name.lower(), table(), n=3, cutoff=0.4)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(table())}"
-        raise InputError(f"unknown benchmark {name!r}; {hint}")
-    return found
+    """The benchmark of this name, however its parts are joined and whatever follows them (`thumb1_mscoco`).
+
+    An unknown name, or one that may mean several, suggests the nearest.
+    """
+    asked = _plain(name)
+    words = {_plain("".join(words)): len(words) for words in _openings(name)}
+    exact = [known for known in table() if _plain(known) == asked]
+    longer = [known for known in table() if _plain(known).startswith(asked)]
+    shorter = sorted((known for known in table() if _plain(known) in words), key=lambda known: words[_plain(known)])
+    for found in (exact, longer, shorter[-1:]):
+        if len(found) == 1:
+            return table()[found[0]]
+    near = longer or difflib.get_close_matches(name.lower(), table(), n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(table())}"
+    raise InputError(f"unknown benchmark {name!r}; {hint}")
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.lower())
+
+
+def _openings(name: str) -> list[list[str]]:
+    """The first word of a name, its first two, and so on."""
+    words = re.split(r"[\W_]+", name.lower())
+    return [words[:count] for count in range(1, len(words) + 1)]
