@@ -64,6 +64,12 @@ def test_several_systems_are_the_rows_of_one_table(run) -> None:
     assert "note: B: empty candidate: 2" in ran.err
 
 
+def test_many_metrics_of_few_systems_are_rows(run) -> None:
+    ran = run("score", "A=good.json", "B=bad.json", "-r", "references.json", "-m", "bleu-1,bleu-2,rouge-l")
+    lines = [line.split()[0] for line in ran.out.splitlines() if line.startswith("  ")]
+    assert lines == ["metric", "bleu-1", "bleu-2", "rouge-l"]
+
+
 def test_json_has_scores_intervals_and_signatures(run) -> None:
     ran = run("score", "good.json", "-r", "references.json", "-m", "rouge-l", "--format", "json")
     saved = json.loads(ran.out)["metrics"]["rouge-l"]

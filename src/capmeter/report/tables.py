@@ -35,7 +35,7 @@ class Table:
 def score_table(
     systems: Mapping[str, Results], intervals: Mapping[str, Mapping[str, Interval]] | None = None, digits: int = 4
 ) -> Table:
-    """One row per metric for a single system, else one row per system and one column per metric."""
+    """One row per metric for a single system; else systems and metrics, the more numerous downward."""
 
     def cell(system: str, metric: str) -> list[str]:
         score = f"{systems[system][metric].score:.{digits}f}"
@@ -51,9 +51,13 @@ def score_table(
         heads = ["metric", "score"] + (["95% interval"] if intervals is not None else [])
         rows = [[metric, *cell(system, metric)] for metric in metrics]
         return Table(_count(systems[system]), heads, rows, [False] + [True] * (len(heads) - 1))
-    rows = [[system, *(" ".join(cell(system, metric)) for metric in metrics)] for system in systems]
     title = _count(next(iter(systems.values()))) + " each"
-    return Table(title, ["system", *metrics], rows, [False] + [True] * len(metrics), note)
+    rows = [[system, *(" ".join(cell(system, metric)) for metric in metrics)] for system in systems]
+    heads = ["system", *metrics]
+    if len(metrics) > len(systems):  # the longer side downward, so that the table fits a screen
+        heads, *rows = (list(line) for line in zip(heads, *rows, strict=True))
+        heads[0] = "metric"
+    return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), note)
 
 
 def _count(results: Results) -> str:
