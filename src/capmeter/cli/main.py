@@ -20,6 +20,8 @@ from capmeter.errors import AssetError, CapmeterError, MissingBackend
 # command: the module of its function, which has the same name
 COMMANDS = {
     "score": "capmeter.cli.score",
+    "explain": "capmeter.cli.explain",
+    "report": "capmeter.cli.report",
     "list": "capmeter.cli.list",
     "validate": "capmeter.cli.validate",
     "convert": "capmeter.cli.convert",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -43,6 +44,11 @@ def show(table: Table, data: dict[str, Any], format: str) -> None:
         print_table(table, Console(soft_wrap=False, width=None if sys.stdout.isatty() else 10_000, highlight=False))
     else:
         sys.stdout.write(rendered(table, data, format))
+
+
+def command_line() -> str:
+    """The command as it was typed, fit to be typed again."""
+    return shlex.join(["capmeter", *sys.argv[1:]])
 
 
 def tell_notes(systems: Mapping[str, Results]) -> None:

@@ -11,7 +11,7 @@ from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream, is_large, stream, stream_systems
 from capmeter.cli.inputs import label_of, machine, name_and_path
-from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show, tell_notes
+from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, command_line, show, tell_notes
 from capmeter.encoders.settings import running
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.scores import Results, save_all
@@ -82,6 +82,8 @@ def score(
         bounds = None
         if intervals:
             bounds = {label: results.intervals(draws=draws, seed=seed) for label, results in systems.items()}
+    for results in systems.values():
+        results.command = command_line()
     if output is not None:
         save_all(systems, output)
     if per_caption is not None:

@@ -8,7 +8,7 @@ import importlib.util
 EXTRAS = {
     "neural": ("torch", "transformers", "safetensors"),
     "meteor": ("pycocoevalcap",),
-    "report": ("jinja2", "matplotlib"),
+    "report": ("jinja2", "matplotlib", "PIL"),
     "ray": ("ray",),
 }
 

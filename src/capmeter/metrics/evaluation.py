@@ -116,7 +116,7 @@ def evaluate(source: Source, metrics: Sequence[Metric], *, corpus: Source | None
         Scores.of(metric, ids, np.concatenate(values[metric]), dict(notes[metric]), signature(metric, state[metric]))
         for metric in metrics
     ]
-    return Results(scores, ids, loading)
+    return Results(scores, ids, loading, captions=source if isinstance(source, CaptionSet) else None)
 
 
 def signature(metric: Metric, state: Any) -> str:

@@ -14,8 +14,10 @@ import numpy.typing as npt
 
 import capmeter
 from capmeter.captions.files import atomic_writer, read_text
-from capmeter.errors import InputError
-from capmeter.metrics.base import Floats, Metric
+from capmeter.captions.model import CaptionSet
+from capmeter.captions.saved import captions_from_dict, captions_to_dict
+from capmeter.errors import CapmeterError, InputError
+from capmeter.metrics.base import Floats, MeanMetric, Metric
 from capmeter.metrics.registry import parse
 from capmeter.stats.bootstrap import Clusters, draw_blocks, percentile
 
@@ -112,10 +114,20 @@ class Scores:
 class Results(Mapping[str, Scores]):
     """The scores of a run, by metric name. `results["cider-d(n=4)"]` finds `cider-d`: names are read as values."""
 
-    def __init__(self, scores: Sequence[Scores], ids: Ids, notes: dict[str, list[str]] | None = None) -> None:
+    def __init__(
+        self,
+        scores: Sequence[Scores],
+        ids: Ids,
+        notes: dict[str, list[str]] | None = None,
+        *,
+        captions: CaptionSet | None = None,
+        command: str | None = None,
+    ) -> None:
         self._scores = {each.name: each for each in scores}
         self.ids = ids
         self.notes = notes or {}
+        self.captions = captions  # what was scored, unless it was streamed
+        self.command = command  # the command line that made these results
 
     def __getitem__(self, name: str | Metric) -> Scores:
         if str(name) in self._scores:
@@ -170,11 +182,14 @@ class Results(Mapping[str, Scores]):
                         for part, items in each.part_items.items()
                     },
                     "notes": each.notes,
+                    **_saved_rows(each),
                 }
                 for name, each in self._scores.items()
             },
             "images": dict(zip(self.ids.names, self.ids.images, strict=True)),
             "notes": self.notes,
+            **({} if self.captions is None else {"captions": captions_to_dict(self.captions)}),
+            **({} if self.command is None else {"command": self.command}),
         }
 
     def save(self, path: str | Path) -> None:
@@ -198,11 +213,23 @@ class Results(Mapping[str, Scores]):
                     for part, items in each.get("part_items", {}).items()
                 }
                 items = Items(ids, np.array(list(each["items"].values()), np.float64))
+                metric, values = _read_rows(name, each, [items, *part_items.values()])
                 scores.append(
                     Scores(
-                        name, float(each["score"]), items, each["parts"], part_items, each["notes"], each["signature"]
+                        name,
+                        float(each["score"]),
+                        items,
+                        each["parts"],
+                        part_items,
+                        each["notes"],
+                        each["signature"],
+                        metric,
+                        values,
                     )
                 )
+            captions = None
+            if ids is not None and saved.get("captions") is not None:
+                captions = captions_from_dict(saved["captions"], ids.names, ids.images)
         except (KeyError, TypeError, AttributeError, ValueError) as problem:
             raise InputError(
                 f"{where}: not a results file of capmeter ({type(problem).__name__}: {problem}); expected what "
@@ -210,28 +237,69 @@ class Results(Mapping[str, Scores]):
             ) from problem
         if ids is None:
             raise InputError(f"{where}: the results file holds no metric")
-        return cls(scores, ids, saved.get("notes"))
+        return cls(scores, ids, saved.get("notes"), captions=captions, command=saved.get("command"))
 
     @classmethod
     def read(cls, path: str | Path) -> Results:
         """Reads what `save` wrote."""
-        try:
-            saved = json.loads(read_text(path))
-        except ValueError as problem:
-            raise InputError(
-                f"{path}: not JSON ({problem}); expected what `capmeter score --output` writes"
-            ) from problem
-        return cls.from_dict(saved, str(path))
+        systems = read_all(path)
+        if len(systems) != 1:
+            raise InputError(f"{path}: holds {len(systems)} systems, {', '.join(systems)}; read them with read_all")
+        return next(iter(systems.values()))
 
 
 def save_all(systems: Mapping[str, Results], path: str | Path) -> None:
-    """Writes one system's results as `Results.save` does, or several under `systems`, whole or not at all."""
+    """Writes one system's results as `Results.save` does, with its name, or several under `systems`."""
+    saved: dict[str, Any]
     if len(systems) == 1:
-        next(iter(systems.values())).save(path)
-        return
-    saved = {name: each.to_dict() for name, each in systems.items()}
+        ((name, results),) = systems.items()
+        saved = {**results.to_dict(), "system": name}
+    else:
+        each = {name: results.to_dict() for name, results in systems.items()}
+        saved = {"capmeter": capmeter.__version__, "systems": each}
     with atomic_writer(path) as file:
-        file.write(json.dumps({"capmeter": capmeter.__version__, "systems": saved}).encode())
+        file.write(json.dumps(saved, ensure_ascii=True).encode())
 
 
-__all__ = ["Ids", "Items", "Results", "Scores", "save_all"]
+def read_all(path: str | Path) -> dict[str, Results]:
+    """The results of every system in a file that `save` or `save_all` wrote, by name (else by the file's name)."""
+    try:
+        saved = json.loads(read_text(path))
+    except ValueError as problem:
+        raise InputError(f"{path}: not JSON ({problem}); expected what `capmeter score --output` writes") from problem
+    if not isinstance(saved, dict) or not ("metrics" in saved or isinstance(saved.get("systems"), dict)):
+        raise InputError(f"{path}: not a results file of capmeter; expected what `capmeter score --output` writes")
+    if "metrics" in saved:
+        return {str(saved.get("system", Path(path).name.split(".")[0])): Results.from_dict(saved, str(path))}
+    return {name: Results.from_dict(each, f"{path}, system {name}") for name, each in saved["systems"].items()}
+
+
+def _is_mean(metric: Metric) -> bool:
+    """Whether a caption's row is its score and its parts."""
+    return type(metric).finish is MeanMetric.finish
+
+
+def _saved_rows(scores: Scores) -> dict[str, Any]:
+    """The rows that a corpus score is made of, where scores and parts of single captions are not these rows."""
+    if scores.metric is None or scores.values is None or _is_mean(scores.metric):
+        return {}
+    return {"rows": dict(zip(scores.items.ids.names, scores.values.tolist(), strict=True))}
+
+
+def _read_rows(name: str, saved: Mapping[str, Any], items: Sequence[Items]) -> tuple[Metric | None, Floats | None]:
+    """The metric and its rows, so that intervals can be drawn; nothing where this installation lacks the metric."""
+    try:
+        metric = parse(name)
+    except CapmeterError:
+        return None, None
+    if _is_mean(metric):
+        return metric, np.column_stack([each.array for each in items])
+    if "rows" not in saved:
+        return None, None
+    rows = np.array(list(saved["rows"].values()), np.float64)
+    if len(rows) != len(items[0].array):
+        raise ValueError(f"{name} has {len(items[0].array)} items, but {len(rows)} rows")
+    return metric, rows
+
+
+__all__ = ["Ids", "Items", "Results", "Scores", "read_all", "save_all"]

@@ -1,0 +1,65 @@
+"""`capmeter explain`: why captions got their scores."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import typer
+
+from capmeter.captions.io import load
+from capmeter.progress import shown
+from capmeter.report.explain import as_json, as_text, explain
+
+app = typer.Typer(rich_markup_mode="markdown")
+FORMATS = ("text", "json")
+
+
+@app.command("explain")
+def explain_command(
+    candidates: str = typer.Argument(..., help="A file of captions.", metavar="CANDIDATES"),
+    references: str | None = typer.Option(None, "--references", "-r", help="Their references, in any format."),
+    metrics: str = typer.Option(
+        "rouge-l,cider-d", "--metrics", "-m", help="Metrics that can explain; `capmeter list` marks them."
+    ),
+    id: list[str] = typer.Option([], "--id", help="Explain the caption with this id (may be given again)."),
+    worst: int | None = typer.Option(None, help="Explain the K captions of lowest score.", min=1, metavar="K"),
+    best: int | None = typer.Option(None, help="Explain the K captions of highest score.", min=1, metavar="K"),
+    by: str | None = typer.Option(None, help="The metric that says which are worst (default: the first)."),
+    format: str = typer.Option("text", "--format", "-f", help=f"What to print: {', '.join(FORMATS)}."),
+    system: str | None = typer.Option(None, help="Of several systems in one file, this one alone."),
+    on_missing: str = typer.Option("error", help="Captions without references: error, skip, or keep."),
+    input_format: str | None = typer.Option(None, help="The candidates' format, if it should not be recognised."),
+    references_format: str | None = typer.Option(None, help="The references' format, likewise."),
+) -> None:
+    """Show what each metric matched in a caption, and what it did not.
+
+    **Examples**
+
+    `capmeter explain results.json -r captions_val2014.json -m cider-d,meteor --worst 5 --by cider-d`
+
+    `capmeter explain rows.jsonl -m bleu-4,rouge-l --id 391895 --format json`
+    """
+    if format not in FORMATS:
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    if on_missing not in ("error", "skip", "keep"):
+        raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
+    if sum((bool(id), worst is not None, best is not None)) != 1:
+        raise typer.BadParameter("say which captions: --id, --worst or --best, and one of them only")
+    with shown():
+        captions = load(
+            candidates,
+            references,
+            format=input_format,
+            references_format=references_format,
+            on_missing=on_missing,  # type: ignore[arg-type]
+            system=system,
+        )
+        number = worst if worst is not None else best
+        found = explain(captions, metrics, ids=id, worst=number, by=by, best=best is not None)
+    if format == "json":
+        sys.stdout.write(json.dumps(as_json(found), indent=2) + "\n")
+        return
+    from rich.console import Console
+
+    Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(as_text(found))

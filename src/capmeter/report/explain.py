@@ -1,0 +1,235 @@
+"""Why captions got their scores: the evidence of one caption or of the worst, for people and for programs.
+
+Nothing here knows a metric: whatever gives `Evidence` is shown the same way.
+
+>>> from capmeter.captions.io import load
+>>> captions = load(["a dog runs"], [["the dog is running", "a dog runs fast"]])
+>>> (found,) = explain(captions, "rouge-l")
+>>> found.evidence["rouge-l"].candidate, round(found.scores["rouge-l"], 3)
+(('a', 'dog', 'runs'), 0.88)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Metric
+from capmeter.metrics.evaluation import collect, evaluate
+from capmeter.metrics.evidence import Evidence, Mark
+from capmeter.metrics.registry import parse, parse_list
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One caption with its score and evidence under each metric."""
+
+    caption: Caption
+    scores: dict[str, float]
+    evidence: dict[str, Evidence]
+
+
+def explain(
+    captions: CaptionSet,
+    metrics: str | Iterable[str | Metric],
+    *,
+    ids: Sequence[str] = (),
+    worst: int | None = None,
+    by: str | Metric | None = None,
+    best: bool = False,
+) -> list[Explanation]:
+    """The evidence of these captions, or of the `worst` so many (or best) by the metric `by` (the first of `metrics`).
+
+    All captions are scored, since document frequencies and the like come from all of them. Without `ids` and `worst`
+    every caption is explained. A metric that cannot explain itself is an `InputError`.
+    """
+    chosen = parse_list(metrics)
+    mute = [str(metric) for metric in chosen if not metric.explains]
+    if mute:
+        raise InputError(f"{', '.join(mute)} cannot explain a score; leave it out, or take a metric that can")
+    ordering = chosen[0] if by is None else parse(by)
+    results = evaluate(captions, [*chosen, *([] if ordering in chosen else [ordering])])
+    if ids:
+        rows = [captions.row(id) for id in ids]
+    elif worst is not None:
+        scores = results[ordering].items.array
+        rows = np.argsort(-scores if best else scores, kind="stable")[:worst].tolist()
+    else:
+        rows = list(range(len(captions)))
+    shown = list(results)
+    found = {str(metric): evidence(captions, metric, rows) for metric in chosen}
+    return [
+        Explanation(
+            captions[captions.ids[row]],
+            {name: float(results[name].items.array[row]) for name in shown},
+            {name: each[k] for name, each in found.items()},
+        )
+        for k, row in enumerate(rows)
+    ]
+
+
+def evidence(
+    captions: CaptionSet, metric: Metric, rows: Sequence[int], states: dict[Any, Any] | None = None
+) -> list[Evidence]:
+    """A metric's evidence for the captions at these positions; `states` remembers what was collected for others."""
+    states = {} if states is None else states
+    corpus = metric.corpus()
+    if corpus not in states:
+        states[corpus] = collect(captions, metric)
+    found: list[Evidence] = []
+    for part in captions.select(rows).chunks(metric.ROWS):
+        found.extend(metric.explain(part, states[corpus]))
+    return found
+
+
+def as_json(explanations: Iterable[Explanation]) -> list[dict[str, Any]]:
+    """The explanations as JSON values: a list with one object per caption."""
+    return [
+        {
+            "id": each.caption.id,
+            "image_id": each.caption.image_id,
+            "candidate": each.caption.candidate,
+            "references": list(each.caption.references),
+            "scores": each.scores,
+            "evidence": {name: _evidence_json(evidence) for name, evidence in each.evidence.items()},
+        }
+        for each in explanations
+    ]
+
+
+def _evidence_json(found: Evidence) -> dict[str, Any]:
+    return {
+        "candidate": list(found.candidate),
+        "references": [list(tokens) for tokens in found.references],
+        "links": [
+            {
+                "kind": link.kind,
+                "candidate": list(link.candidate),
+                "words": " ".join(found.candidate[slice(*link.candidate)]),
+                "reference_index": link.reference_index,
+                "reference": list(link.reference),
+                "reference_words": " ".join(found.references[link.reference_index][slice(*link.reference)]),
+                "weight": link.weight,
+            }
+            for link in found.links
+        ],
+        "marks": [
+            {
+                "side": mark.side,
+                "reference_index": mark.reference_index,
+                "place": [mark.start, mark.end],
+                "kind": mark.kind,
+                "weight": mark.weight,
+            }
+            for mark in found.marks
+        ],
+        "facts": dict(found.facts),
+    }
+
+
+_COLOURS = ("bright_blue", "green", "yellow", "magenta", "cyan", "bright_red", "bright_green", "bright_magenta")
+_STRUCK = ("cut", "removed", "deleted")
+
+
+def as_text(explanations: Sequence[Explanation]) -> RenderableType:
+    """The explanations for a terminal: each side's words, coloured by how they were matched."""
+    from rich.console import Group
+    from rich.rule import Rule
+    from rich.table import Table
+    from rich.text import Text
+
+    kinds = sorted({link.kind for each in explanations for found in each.evidence.values() for link in found.links})
+    colours = {kind: _COLOURS[k % len(_COLOURS)] for k, kind in enumerate(kinds)}
+    parts: list[RenderableType] = []
+    for each in explanations:
+        parts.append(Rule(Text(printable(each.caption.id), style="bold"), align="left", style="dim"))
+        parts.append(Text(printable(each.caption.candidate) or "(empty)", style="bold"))
+        parts.append(Text("   ".join(f"{name} {score:.4f}" for name, score in each.scores.items()), style="dim"))
+        for name, found in each.evidence.items():
+            table = Table.grid(padding=(0, 2))
+            table.add_row("", "")
+            table.add_row(Text(name, style="bold"), Text(f"{each.scores[name]:.4f}"))
+            table.add_row(Text("caption", style="dim"), _line(found, None, colours))
+            for k in range(len(found.references)):
+                label = "reference" if len(found.references) == 1 else f"reference {k + 1}"
+                table.add_row(Text(label, style="dim"), _line(found, k, colours))
+            table.add_row(Text("matched", style="dim"), _matches(found, colours))
+            if found.facts:
+                facts = "   ".join(f"{fact} {_number(value)}" for fact, value in found.facts.items())
+                table.add_row(Text("facts", style="dim"), Text(printable(facts)))
+            parts.append(table)
+        parts.append(Text(""))
+    legend = Text("matched: ", style="dim")
+    for kind, colour in colours.items():
+        legend.append(kind, style=colour).append("  ")
+    marks = sorted({mark.kind for each in explanations for found in each.evidence.values() for mark in found.marks})
+    for kind in marks:
+        legend.append(kind, style=_mark_style(kind)).append("  ")
+    return Group(*parts, legend)
+
+
+def _line(found: Evidence, reference: int | None, colours: Mapping[str, str]) -> Text:
+    """The words of the candidate (None) or of a reference, each in the colour of its longest match."""
+    from rich.text import Text
+
+    tokens = found.candidate if reference is None else found.references[reference]
+    places = [
+        (link.candidate if reference is None else link.reference, link.kind)
+        for link in sorted(found.links, key=lambda link: link.candidate[1] - link.candidate[0])
+        if reference is None or link.reference_index == reference
+    ]
+    style = {i: colours[kind] for (start, end), kind in places for i in range(start, end)}
+    for mark in found.marks:
+        if _of(mark, reference):
+            for i in range(mark.start, mark.end):
+                style[i] = f"{style.get(i, '')} {_mark_style(mark.kind)}".strip()
+    line = Text()
+    for i, token in enumerate(tokens):
+        line.append(printable(token), style=style.get(i, "")).append(" ")
+    return line if tokens else Text("(no words)", style="dim")
+
+
+def _of(mark: Mark, reference: int | None) -> bool:
+    return mark.reference_index == reference if mark.side == "reference" else reference is None
+
+
+def _mark_style(kind: str) -> str:
+    if any(word in kind for word in _STRUCK):
+        return "strike dim"
+    return "dim" if kind == "unmatched" else "underline"
+
+
+def _matches(found: Evidence, colours: Mapping[str, str], most: int = 12) -> Text:
+    """The heaviest distinct matches, each with its weight."""
+    from rich.text import Text
+
+    seen: dict[tuple[str, str, float], str] = {}
+    for link in sorted(found.links, key=lambda link: -link.weight):
+        mine = " ".join(found.candidate[slice(*link.candidate)])
+        theirs = " ".join(found.references[link.reference_index][slice(*link.reference)])
+        seen.setdefault((mine, theirs, link.weight), link.kind)
+    line = Text("" if seen else "nothing")
+    for (mine, theirs, weight), kind in list(seen.items())[:most]:
+        words = mine if mine == theirs else f"{mine} ~ {theirs}"
+        line.append(printable(words), style=colours[kind]).append(f" {_number(weight)}   ", style="dim")
+    if len(seen) > most:
+        line.append(f"and {len(seen) - most} more", style="dim")
+    return line
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def printable(text: str) -> str:
+    """Text that can neither steer a terminal nor turn its direction around: such characters are shown as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

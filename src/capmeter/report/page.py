@@ -1,0 +1,319 @@
+"""The page: one file that shows what the numbers mean, and needs no network.
+
+`write_page` brings together the table with its intervals, the plots, every caption with its scores, the evidence of the
+captions that people ask about first, and how it was all made. The page holds its data compressed (see `payload`), its
+plots are drawn in the browser by Observable Plot, and a content security policy lets no other script run: captions are
+hostile until proven otherwise.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import capmeter
+from capmeter.captions.files import write_atomic
+from capmeter.errors import InputError, MissingBackend
+from capmeter.metrics.scores import Results
+from capmeter.report.page_data import PageData, columns
+from capmeter.report.page_evidence import EvidenceTable, extremes, flatten, gather
+from capmeter.report.pictures import MODES, Pictures, embed_pictures, link_pictures
+from capmeter.report.standing import ALPHA, Standing, same_images, standings
+from capmeter.report.system_plot import system_plot
+
+SCRIPTS = ("data", "evidence", "list", "plots", "start")
+VENDOR = ("d3.min.js", "plot.umd.min.js")
+MEGABYTE = 1_000_000
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: where, how large, and how many of the captions are explained in it."""
+
+    path: Path
+    size: int
+    captions: int
+    explained: int
+
+
+def write_page(
+    systems: Mapping[str, Results],
+    path: str | Path,
+    *,
+    title: str = "Caption scores",
+    explained: int = 500,
+    images: str = "link",
+    images_root: str | Path = ".",
+    megabytes: float = 5.0,
+    human: str | None = None,
+    draws: int = 1000,
+    seed: int = 0,
+    command: str | None = None,
+) -> Written:
+    """Writes the page of these systems' results, whole or not at all.
+
+    Args:
+        systems: name → results that hold their captions (`score`, or `read_all` of what `--output` wrote).
+        path: the page's file.
+        title: its heading.
+        explained: for how many captions evidence is kept, as far as there is room.
+        images: `link` pictures where paths or addresses were given, `embed` thumbnails of files, or `none`.
+        images_root: the folder that relative paths of pictures start from.
+        megabytes: the size that explanations and thumbnails may fill the page up to.
+        human: the system that people are, for SMURF's overlap with them.
+        draws: bootstrap draws of images for intervals and comparisons.
+        seed: seed of the draws.
+        command: the command line that makes the page, to be shown in it.
+    """
+    if images not in MODES:
+        raise InputError(f"images is {images!r}; expected one of {', '.join(MODES)}")
+    if not systems:
+        raise InputError("there are no results to show; give at least one")
+    target = Path(path)
+    found = standings(systems, draws=draws, seed=seed)
+    data = columns(systems, found)
+    plot = system_plot(systems, human=human, seed=seed)
+    data.payload.head |= {"systemPlot": None if plot is None else plot.as_dict(), "pictures": []}
+    room = int(megabytes * MEGABYTE) - _fixed_size() - len(data.payload.text())
+    table, kept, silent = _evidence(systems, data, explained, room // 2 if images == "embed" else room)
+    data.payload.head["evidence"] = table.as_dict()
+    order = [data.images[image] for image in _images_first(systems, data, kept)]
+    pictures = Pictures({})
+    if images == "link":
+        pictures = link_pictures(data.places, target, Path(images_root))
+    elif images == "embed":
+        spent = _packed(table.as_dict())
+        pictures = embed_pictures(data.places, order, Path(images_root), int((room - spent) * 0.95))
+    data.payload.head["pictures"] = [pictures.sources.get(image) for image in data.images]
+    total = sum(len(results.ids.names) for results in systems.values())
+    notes = [*silent, *([pictures.note] if pictures.note else []), *_loading_notes(systems)]
+    text = _rendered(
+        {
+            "title": title,
+            "lead": _lead(systems),
+            "plot": plot,
+            "systems": list(systems),
+            "explained": _explained(len(kept), total),
+            "protocol": _protocol(systems, draws, seed),
+            "commands": [line for line in dict.fromkeys([*(r.command for r in systems.values()), command]) if line],
+            "signatures": _signatures(systems, list(found)),
+            "notes": notes,
+            "linked": images == "link" and bool(pictures.sources),
+            **_table(systems, found),
+        },
+        data.payload.text(),
+    )
+    # a half surrogate in a name has no UTF-8; as a character reference it is at least visible
+    content = text.encode("utf-8", "xmlcharrefreplace")
+    write_atomic(target, content)
+    return Written(target, len(content), total, len(kept))
+
+
+def _evidence(
+    systems: Mapping[str, Results], data: PageData, explained: int, room: int
+) -> tuple[EvidenceTable, list[int], list[str]]:
+    """The evidence that fits the room, the page's rows that it explains, and why some metrics give none."""
+    rows = extremes(systems, explained)
+    found, silent = gather(systems, rows, data.metrics)
+    while True:
+        table = EvidenceTable()
+        kept: dict[int, None] = {}
+        for (system, position), number, one in flatten({row: found[row] for row in rows}):
+            kept[data.first_row[system] + position] = None
+            table.add(number, data.first_row[system] + position, one)
+        size = _packed(table.as_dict())
+        if size <= room or not rows:
+            return table, list(kept), silent
+        rows = rows[: int(len(rows) * min(0.9, max(0.0, room / size) * 0.95))]
+
+
+def _packed(value: Any) -> int:
+    """About how many bytes of the page this JSON value takes."""
+    return len(base64.b64encode(gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 6)))
+
+
+def _images_first(systems: Mapping[str, Results], data: PageData, kept: Sequence[int]) -> list[int]:
+    """Images in the order in which thumbnails are made: of explained captions first."""
+    number = {image: k for k, image in enumerate(data.images)}
+    of_row = [number[image] for results in systems.values() for image in results.ids.images]
+    return list(dict.fromkeys([*(of_row[row] for row in kept), *of_row]))
+
+
+def _read(folder: str, name: str) -> str:
+    return (files("capmeter.report") / folder / name).read_text(encoding="utf-8")
+
+
+def _scripts() -> list[str]:
+    return [_read("vendor", name) for name in VENDOR] + [_read("templates", f"{name}.js") for name in SCRIPTS]
+
+
+def _fixed_size() -> int:
+    """The size of what every page carries, with room for its table and text."""
+    return sum(len(script.encode()) for script in [*_scripts(), _read("templates", "page.css")]) + 40_000
+
+
+def _rendered(context: Mapping[str, Any], payload: str) -> str:
+    try:
+        from jinja2 import Environment, FunctionLoader, StrictUndefined
+        from markupsafe import Markup
+    except ImportError:
+        raise MissingBackend("the page needs jinja2; install it with: pip install 'capmeter[report]'") from None
+    # the text between <script> and </script> must be what was hashed, so it may not hold the closing tag
+    scripts = ["\n" + script.replace("</script", "<\\/script") for script in _scripts()]
+    hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
+    sources = "data: file: http: https:" if context["linked"] else "data:"
+    environment = Environment(
+        loader=FunctionLoader(lambda name: _read("templates", name)), autoescape=True, undefined=StrictUndefined
+    )
+    return environment.get_template("page.html.j2").render(
+        context,
+        version=capmeter.__version__,
+        policy=(
+            f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src {sources}; "
+            "base-uri 'none'; form-action 'none'"
+        ),
+        style=Markup(_read("templates", "page.css")),
+        scripts=[Markup(script) for script in scripts],
+        payload=payload,
+    )
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _table(systems: Mapping[str, Results], found: Mapping[str, Standing]) -> dict[str, Any]:
+    """The rows of the table of scores: systems, or for a single system its metrics."""
+    names = list(systems)
+    if len(names) == 1:
+        (results,) = systems.values()
+        rows = [
+            {"name": metric, "letter": "", "cells": [_cell(names[0], results, metric, found, {})]} for metric in found
+        ]
+        return {"single": True, "heads": ["Score, 95% interval"], "rows": rows, "table_notes": []}
+    letters = {name: chr(ord("a") + k) for k, name in enumerate(names)} if len(names) <= 26 else {}
+    rows = [
+        {
+            "name": name,
+            "letter": letters.get(name, ""),
+            "cells": [_cell(name, results, metric, found, letters) for metric in found],
+        }
+        for name, results in systems.items()
+    ]
+    notes = ["Below each score its 95% interval. Choose a heading to sort by it."]
+    if any(each.best for each in found.values()):
+        notes.append(
+            "Bold: the best system of a column, and all that are not significantly below it. Small letters: the "
+            "systems that this one is significantly above (paired bootstrap by image, adjusted after Holm, "
+            f"p < {ALPHA})."
+        )
+    elif not same_images(systems):
+        notes.append("The systems were scored on different images, so their differences were not tested.")
+    return {"single": False, "heads": list(found), "rows": rows, "table_notes": notes}
+
+
+def _cell(
+    name: str, results: Results, metric: str, found: Mapping[str, Standing], letters: Mapping[str, str]
+) -> dict[str, Any]:
+    if metric not in set(results):
+        return {"best": False, "value": "-inf", "text": "–", "beats": "", "beats_names": "", "interval": ""}
+    score, standing = results[metric].score, found[metric]
+    interval = standing.intervals.get(name)
+    beaten = [other for other in letters if other in standing.beats.get(name, ())]
+    return {
+        "best": name in standing.best,
+        "value": repr(score),
+        "text": _signed(score),
+        "beats": "".join(letters[other] for other in beaten),
+        "beats_names": ", ".join(beaten),
+        "interval": "" if interval is None else f"{_signed(interval[0])} – {_signed(interval[1])}",
+    }
+
+
+def _signed(value: float) -> str:
+    return f"{value:.4f}".replace("-", "−")
+
+
+def _lead(systems: Mapping[str, Results]) -> str:
+    captions = sum(len(results.ids.names) for results in systems.values())
+    images = len({image for results in systems.values() for image in results.ids.images})
+    metrics = len({metric for results in systems.values() for metric in results})
+    return (
+        f"{_many(captions, 'caption')} of {_many(images, 'image')} by {_many(len(systems), 'system')}, "
+        f"measured by {_many(metrics, 'metric')}."
+    )
+
+
+def _many(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _explained(kept: int, total: int) -> str:
+    if kept == 0:
+        return "This page keeps no explanations; `capmeter explain` gives them."
+    if kept == total:
+        return "Every caption can be opened for its references and for what each metric saw in it."
+    return (
+        f"Every caption opens for its references. What each metric saw in it is kept for {kept:,} of the {total:,}: "
+        "the worst and the best by each metric in each system, the most extreme first, as many as fit this page; "
+        "`capmeter explain` gives any other."
+    )
+
+
+def _protocol(systems: Mapping[str, Results], draws: int, seed: int) -> list[str]:
+    lines = []
+    for name, results in systems.items():
+        captions = results.captions
+        if captions is None:
+            continue
+        lengths = captions.references.lengths
+        few, many = (int(lengths.min()), int(lengths.max())) if len(lengths) else (0, 0)
+        references = str(few) if few == many else f"{few} to {many}"
+        lines.append(
+            f"{name}: {_many(len(captions), 'caption')} of {_many(len(results.ids.clusters), 'image')}, "
+            f"{references} references each."
+        )
+    lines.append(
+        f"Intervals: 95%, percentile bootstrap, {draws:,} draws of images with replacement, each with all its "
+        f"captions; seed {seed}; corpus scores computed again in every draw."
+    )
+    if len(systems) > 1 and same_images(systems):
+        lines.append(
+            "Significance: the same draws for every system, two-sided, all pairs of systems under one metric adjusted "
+            f"after Holm, p < {ALPHA}."
+        )
+    lines.append("Scores of captions are shown to three decimals; ranks and plots use five digits.")
+    return lines
+
+
+def _signatures(systems: Mapping[str, Results], metrics: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """For each metric its signature, or its signatures with the systems that each belongs to."""
+    rows = []
+    for metric in metrics:
+        users: dict[str, list[str]] = {}
+        for name, results in systems.items():
+            if metric in set(results):
+                users.setdefault(results[metric].signature, []).append(name)
+        one = len(users) == 1
+        rows.append((metric, [text if one else f"{text} ({', '.join(names)})" for text, names in users.items()]))
+    return rows
+
+
+def _loading_notes(systems: Mapping[str, Results]) -> list[str]:
+    """What was left out or renamed while the captions were read, and signatures that differ."""
+    lines = []
+    for name, results in systems.items():
+        for reason, ids in results.notes.items():
+            more = f" and {len(ids) - 5:,} more" if len(ids) > 5 else ""
+            lines.append(f"{name}: {reason.replace('_', ' ')}: {', '.join(ids[:5])}{more}")
+    for metric in dict.fromkeys(metric for results in systems.values() for metric in results):
+        if len({results[metric].signature for results in systems.values() if metric in set(results)}) > 1:
+            lines.append(f"{metric}: the systems' signatures differ, so their scores may not be comparable.")
+    return lines

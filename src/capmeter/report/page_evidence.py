@@ -1,0 +1,124 @@
+"""Which captions the page explains, and their evidence in few bytes.
+
+Words stand once in a vocabulary, sequences of words once in a table; links and marks are flat lists of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, count, islice
+from typing import Any
+
+import numpy as np
+
+from capmeter.errors import AssetError, InputError, MissingBackend
+from capmeter.metrics.evidence import Evidence
+from capmeter.metrics.scores import Results
+from capmeter.progress import task
+from capmeter.report.explain import evidence
+
+Row = tuple[str, int]
+"""A system and the position of one of its captions."""
+
+
+class EvidenceTable:
+    """Evidence in the form that the page's script reads."""
+
+    def __init__(self) -> None:
+        self._words: dict[str, int] = {}
+        self._sequences: dict[tuple[int, ...], int] = {}
+        self._kinds: dict[str, int] = {}
+        self.found: list[list[Any]] = []
+
+    def add(self, metric: int, row: int, found: Evidence) -> None:
+        """Adds what metric number `metric` says of the caption in row `row` of the page."""
+        links: list[float] = []
+        for link in found.links:
+            kind = self._kinds.setdefault(link.kind, len(self._kinds))
+            links += [*link.candidate, link.reference_index, *link.reference, kind, _short(link.weight)]
+        marks: list[float] = []
+        for mark in found.marks:
+            kind = self._kinds.setdefault(mark.kind, len(self._kinds))
+            side = -1 if mark.side == "candidate" or mark.reference_index is None else mark.reference_index
+            marks += [side, mark.start, mark.end, kind, _short(mark.weight)]
+        facts = {name: value if isinstance(value, str) else _short(value) for name, value in found.facts.items()}
+        sequences = [self._sequence(tokens) for tokens in (found.candidate, *found.references)]
+        self.found.append([metric, row, sequences[0], sequences[1:], links, marks, facts])
+
+    def _sequence(self, tokens: Sequence[str]) -> int:
+        numbers = tuple(self._words.setdefault(token, len(self._words)) for token in tokens)
+        return self._sequences.setdefault(numbers, len(self._sequences))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The table as JSON values."""
+        return {
+            "words": list(self._words),
+            "sequences": [list(numbers) for numbers in self._sequences],
+            "kinds": list(self._kinds),
+            "found": self.found,
+        }
+
+
+def _short(value: float) -> float:
+    rounded = float(f"{value:.4g}")
+    return int(rounded) if rounded.is_integer() else rounded
+
+
+def extremes(systems: Mapping[str, Results], most: int) -> list[Row]:
+    """At most `most` captions that people ask about first: the worst and the best by each metric in each system, the
+    most extreme of all of them before the second most extreme.
+    """
+    orders = [
+        (system, order)
+        for system, results in systems.items()
+        for scores in results.values()
+        for order in _both_ends(scores.items.array)
+    ]
+
+    def turns() -> Iterator[Row]:
+        for k in count():
+            turn = [(system, int(order[k])) for system, order in orders if k < len(order)]
+            if not turn:
+                return
+            yield from turn
+
+    return list(islice(dict.fromkeys(islice(turns(), 50 * most)), most)) if orders else []
+
+
+def _both_ends(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
+    up = np.argsort(values, kind="stable")
+    yield up
+    yield up[::-1]
+
+
+def gather(
+    systems: Mapping[str, Results], rows: Sequence[Row], metrics: Sequence[str]
+) -> tuple[dict[Row, list[tuple[int, Evidence]]], list[str]]:
+    """The evidence of these captions by each metric that can give it; and a sentence for each metric that could not."""
+    found: dict[Row, list[tuple[int, Evidence]]] = {row: [] for row in rows}
+    silent: dict[str, None] = {}
+    with task("explaining", total=len(systems) * len(metrics)) as advance:
+        for system, results in systems.items():
+            mine = [row for name, row in rows if name == system]
+            states: dict[Any, Any] = {}
+            for number, name in enumerate(metrics):
+                advance(1)
+                if not mine or results.captions is None or name not in set(results):
+                    continue
+                metric = results[name].metric
+                if metric is None or not metric.explains:
+                    silent[f"{name} gives no explanation."] = None
+                    continue
+                try:
+                    each = evidence(results.captions, metric, mine, states)
+                except (MissingBackend, AssetError, InputError) as problem:
+                    silent[f"{name} could not be explained: {problem}"] = None
+                    continue
+                for row, one in zip(mine, each, strict=True):
+                    found[system, row].append((number, one))
+    return found, list(silent)
+
+
+def flatten(found: Mapping[Row, Sequence[tuple[int, Evidence]]]) -> Iterator[tuple[Row, int, Evidence]]:
+    """The evidence one by one, in the order of the captions."""
+    return chain.from_iterable(((row, number, one) for number, one in each) for row, each in found.items())

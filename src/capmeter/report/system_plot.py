@@ -1,0 +1,106 @@
+"""Whole systems by meaning and style, for the page: Figure 1 of SMURF, where its scores exist.
+
+The points are SMURF's own standardised parts where `smurf` was scored, else SPARCS and SPURTS as they are. What a
+system amounts to (ellipse, overlap with people, centroid caption, penalty) is defined in `capmeter.meta.systems`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from capmeter.errors import InputError
+from capmeter.meta.systems import DEVIATIONS, area, clip, ellipse, require_people
+from capmeter.metrics.base import Floats
+from capmeter.metrics.scores import Results
+
+
+@dataclass
+class SystemPlot:
+    """Captions as points (system, x, y), an ellipse for each system, and a table of what each amounts to."""
+
+    x: str
+    y: str
+    caption: str
+    heads: list[str]
+    points: list[tuple[int, float, float]] = field(default_factory=list)
+    ellipses: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[tuple[int, list[str]]] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """What the page draws, as JSON values."""
+        return {"x": self.x, "y": self.y, "points": self.points, "ellipses": self.ellipses}
+
+
+def system_plot(
+    systems: Mapping[str, Results], *, human: str | None = None, sample: int = 150, seed: int = 0
+) -> SystemPlot | None:
+    """The plot of the systems that were scored by SMURF or its parts; None where fewer than one was.
+
+    `human` is the system that people are: with it the table has each ellipse's overlap with theirs.
+    """
+    if human is not None:
+        require_people(systems, human)
+    fused = all(_named(results, "smurf") for results in systems.values())
+    values = {name: _points(results, fused) for name, results in systems.items()}
+    outlines: dict[str, Floats] = {}
+    for name, points in values.items():
+        try:
+            outlines[name] = np.empty((0, 2)) if points is None else ellipse(points, name=name)
+        except InputError:  # too few captions, or all alike: this system has no ellipse
+            continue
+    shown = [name for name, outline in outlines.items() if len(outline)]
+    if not shown:
+        return None
+    unit = "standard deviations of human captions" if fused else "its own scale"
+    optional = [*(["H∩M / M"] if human in shown else []), *(["penalty"] if fused else [])]
+    plot = SystemPlot(
+        f"meaning: SPARCS, {unit}",
+        f"style: SPURTS, {unit}",
+        f"Each ellipse lies {DEVIATIONS} standard deviations around a system's mean, the large dot (as in Figure 1 of "
+        f"SMURF). Small dots are captions, at most {sample} of each system.",
+        ["SPARCS", "SPURTS", *optional, "Central caption"],
+    )
+    random = np.random.default_rng(seed)
+    for number, (name, results) in enumerate(systems.items()):
+        points = values[name]
+        if points is None or name not in shown:
+            continue
+        mean, outline = points.mean(axis=0), outlines[name]
+        drawn = np.sort(random.permutation(len(points))[:sample])
+        plot.points += [(number, round(float(x), 4), round(float(y), 4)) for x, y in points[drawn]]
+        closed = np.vstack([outline, outline[:1]]).round(4).tolist()
+        plot.ellipses.append({"system": number, "mean": mean.round(4).tolist(), "outline": closed})
+        cells = [f"{value:.3f}".replace("-", "−") for value in mean]
+        if human in shown:
+            cells.append(f"{area(clip(outline, outlines[human])) / area(outline):.3f}")
+        if fused:
+            penalty = float(results[str(_named(results, "smurf"))].part_items["G"].array.sum())
+            cells.append(f"{penalty:.2f}".replace("-", "−"))
+        plot.rows.append((number, [*cells, _central(results, points)]))
+    return plot
+
+
+def _named(results: Results, metric: str) -> str | None:
+    """The name, with its parameters, under which a metric was scored."""
+    return next((name for name in results if name.partition("(")[0] == metric), None)
+
+
+def _points(results: Results, fused: bool) -> Floats | None:
+    if fused:
+        parts = results[str(_named(results, "smurf"))].part_items
+        return np.stack([parts["sparcs"].array, parts["spurts"].array], axis=1)
+    found = [_named(results, metric) for metric in ("sparcs", "spurts")]
+    if None in found:
+        return None
+    return np.stack([results[str(name)].items.array for name in found], axis=1)
+
+
+def _central(results: Results, points: Floats) -> str:
+    """The caption nearest to the mean."""
+    nearest = int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))
+    name = results.ids.names[nearest]
+    return name if results.captions is None else results.captions[name].candidate

@@ -1,0 +1,126 @@
+// The page's data: unpacked once, then only read.
+"use strict";
+const capmeter = {};
+
+capmeter.unpack = async () => {
+  const text = document.getElementById("capmeter-data").textContent.trim();
+  const plain = atob(text);
+  const packed = new Uint8Array(plain.length);
+  for (let i = 0; i < plain.length; i++) packed[i] = plain.charCodeAt(i);
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const raw = new Uint8Array(await new Response(stream).arrayBuffer());
+  const size = new DataView(raw.buffer).getUint32(0, true);
+  const { head, columns } = JSON.parse(new TextDecoder().decode(raw.subarray(4, 4 + size)));
+  let at = 4 + size;
+  const column = {};
+  for (const [name, length] of Object.entries(columns)) {
+    const values = (column[name] = new Int32Array(length));
+    for (let i = 0; i < length; i++) {
+      values[i] = raw[at + i] | (raw[at + length + i] << 8) | (raw[at + 2 * length + i] << 16) | (raw[at + 3 * length + i] << 24);
+    }
+    at += 4 * length;
+  }
+  return { head, column };
+};
+
+const MISSING = -(2 ** 31);
+
+// Captions as columns: row r has system[r], text[r], id[r], image[r], references[r] and scores[m][r] (NaN: none).
+capmeter.captions = ({ head, column }) => {
+  const rows = column.text.length;
+  const scores = head.metrics.map((metric, m) => {
+    const scaled = column[`score${m}`];
+    const values = new Float64Array(rows);
+    const unit = 10 ** metric.decimals;
+    for (let r = 0; r < rows; r++) values[r] = scaled[r] === MISSING ? NaN : scaled[r] / unit;
+    return values;
+  });
+  const notes = head.notes.map((note, k) => ({ ...note, rows: column[`note${k}`] }));
+  const flags = new Map();
+  for (const note of notes) for (const row of note.rows) flags.set(row, [...(flags.get(row) || []), note.reason]);
+  const sameImage = new Map();
+  for (let r = 0; r < rows; r++) {
+    const image = column.image[r];
+    if (!sameImage.has(image)) sameImage.set(image, []);
+    sameImage.get(image).push(r);
+  }
+  const referencesOf = (r) => {
+    const set = column.references[r];
+    return Array.from(column.referenceValues.subarray(column.referenceOffsets[set], column.referenceOffsets[set + 1]));
+  };
+  return { ...head, ...column, scores, rows, noted: notes, flags, sameImage, referencesOf };
+};
+
+// Ranks between 0 (lowest) and 1, equal values share their mean rank; NaN stays NaN.
+capmeter.ranks = (values, among = null) => {
+  const order = [];
+  if (among) { for (const r of among) if (!Number.isNaN(values[r])) order.push(r); }
+  else for (let r = 0; r < values.length; r++) if (!Number.isNaN(values[r])) order.push(r);
+  const index = Uint32Array.from(order).sort((a, b) => values[a] - values[b]);
+  const ranks = new Float64Array(values.length).fill(NaN);
+  const last = Math.max(1, index.length - 1);
+  for (let start = 0; start < index.length; ) {
+    let end = start;
+    while (end + 1 < index.length && values[index[end + 1]] === values[index[start]]) end++;
+    for (let k = start; k <= end; k++) ranks[index[k]] = (start + end) / 2 / last;
+    start = end + 1;
+  }
+  return ranks;
+};
+
+capmeter.correlation = (x, y, among) => {
+  let n = 0, sx = 0, sy = 0;
+  for (const r of among) if (!Number.isNaN(x[r]) && !Number.isNaN(y[r])) { n++; sx += x[r]; sy += y[r]; }
+  if (n < 2) return NaN;
+  let xx = 0, yy = 0, xy = 0;
+  for (const r of among) {
+    if (Number.isNaN(x[r]) || Number.isNaN(y[r])) continue;
+    const a = x[r] - sx / n, b = y[r] - sy / n;
+    xx += a * a; yy += b * b; xy += a * b;
+  }
+  return xx && yy ? xy / Math.sqrt(xx * yy) : NaN;
+};
+
+// Words are matched from their beginning: "man" finds "man" and "man's" but not "woman". Scripts that write without
+// spaces are matched anywhere.
+const UNSPACED = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]/u;
+capmeter.normal = (text) => " " + text.toLowerCase().replace(/[^\p{L}\p{N}\p{M}\p{So}]+/gu, " ").trim() + " ";
+
+capmeter.query = (text) => {
+  const terms = [];
+  for (const [, minus, phrase, word] of text.matchAll(/(-?)(?:"([^"]*)"?|([^\s"]+))/g)) {
+    const plain = capmeter.normal(phrase ?? word).trim();
+    if (plain) terms.push({ without: minus === "-", look: UNSPACED.test(plain) ? plain : " " + plain + (phrase === undefined ? "" : " ") });
+  }
+  return terms;
+};
+
+capmeter.index = (texts) => {
+  let normal = null;
+  const ready = () => { normal ??= texts.map(capmeter.normal); };
+  setTimeout(ready, 200);
+  return (query) => {
+    const terms = capmeter.query(query);
+    if (!terms.length) return null;
+    ready();
+    const find = (wanted) => {
+      const found = new Uint8Array(texts.length);
+      for (let t = 0; t < found.length; t++) found[t] = wanted(normal[t]) ? 1 : 0;
+      return found;
+    };
+    return terms.map(({ look, without }) => ({ without, hits: find((text) => text.includes(look)) }));
+  };
+};
+
+capmeter.element = (tag, attributes = {}, ...children) => {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children);
+  return made;
+};
+
+capmeter.shown = (value, decimals) => (Number.isNaN(value) ? "–" : value.toFixed(Math.min(decimals, 3)).replace("-", "−"));

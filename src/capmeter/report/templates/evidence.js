@@ -1,0 +1,150 @@
+// One opened caption: its references and picture, why each metric scored it so, and what others said of the image.
+"use strict";
+
+capmeter.evidence = (captions) => {
+  const { element, shown } = capmeter;
+  const kept = captions.evidence;
+  const byRow = new Map();
+  for (const [m, r, ...rest] of kept.found) {
+    if (!byRow.has(r)) byRow.set(r, new Map());
+    byRow.get(r).set(m, rest);
+  }
+  const words = (sequence) => kept.sequences[sequence].map((word) => kept.words[word]);
+  const read = ([candidate, references, links, marks, facts]) => {
+    const list = (flat, width, make) => Array.from({ length: flat.length / width }, (_, k) => make(flat.slice(k * width, (k + 1) * width)));
+    return {
+      candidate: words(candidate),
+      references: references.map(words),
+      links: list(links, 7, ([a, b, reference, c, d, kind, weight]) => ({ candidate: [a, b], reference, place: [c, d], kind, weight })),
+      marks: list(marks, 5, ([reference, a, b, kind, weight]) => ({ reference, place: [a, b], kind, weight })),
+      facts,
+    };
+  };
+  const STRUCK = /cut|removed|deleted/;
+  const PLAIN = /unmatched/;
+
+  // a line of tokens, each styled by its strongest link and by its marks
+  const line = (tokens, links, marks, most) => {
+    const best = new Map();
+    links.forEach(({ place: [from, to], kind, weight, key }) => {
+      for (let i = from; i < to; i++) {
+        const known = best.get(i);
+        const keys = [...(known?.keys ?? []), key];
+        if (!known || to - from > known.length || (to - from === known.length && weight > known.weight)) best.set(i, { kind, weight, length: to - from, keys });
+        else known.keys = keys;
+      }
+    });
+    const line = element("span", { class: "tokens", dir: "auto" });
+    tokens.forEach((token, i) => {
+      const link = best.get(i);
+      const mine = marks.filter(({ place: [from, to] }) => from <= i && i < to);
+      const says = [...(link ? [`${kept.kinds[link.kind]}, weight ${number(link.weight)}`] : []),
+        ...mine.map(({ kind, weight }) => kept.kinds[kind] + (weight !== 1 ? ` ${number(weight)}` : ""))];
+      const classes = ["token", ...(link ? ["linked"] : []),
+        ...mine.map(({ kind }) => (STRUCK.test(kept.kinds[kind]) ? "struck" : PLAIN.test(kept.kinds[kind]) ? "unmatched" : "marked"))];
+      line.append(element("span", { class: classes.join(" "), title: says.join("; ") || null, "data-kind": link ? link.kind % 8 : null,
+        "data-keys": link ? link.keys.join(" ") : null, style: link ? `--weight:${strength(link.weight, most)}` : null }, token), " ");
+    });
+    return line;
+  };
+  const strength = (weight, most) => (0.3 + 0.7 * Math.min(1, Math.max(0, weight / (most || 1)))).toFixed(2);
+  const number = (value) => String(Math.round(value * 1000) / 1000).replace("-", "−");
+
+  const explanation = (r, m) => {
+    const found = read(byRow.get(r).get(m));
+    const most = Math.max(...found.links.map((link) => Math.abs(link.weight)), 1e-9);
+    found.links.forEach((link, key) => { link.key = key; });
+    const box = element("div", { class: "explanation" });
+    const lines = element("dl", { class: "lines" });
+    lines.append(element("dt", {}, "caption"), element("dd", {}, line(found.candidate,
+      found.links.map((link) => ({ ...link, place: link.candidate })), found.marks.filter(({ reference }) => reference < 0), most)));
+    found.references.forEach((tokens, k) => {
+      lines.append(element("dt", {}, found.references.length > 1 ? `reference ${k + 1}` : "reference"), element("dd", {}, line(tokens,
+        found.links.filter(({ reference }) => reference === k), found.marks.filter(({ reference }) => reference === k), most)));
+    });
+    const glow = (event) => {
+      const keys = (event.target.dataset?.keys ?? "").split(" ").filter(Boolean);
+      box.querySelectorAll(".glow").forEach((token) => token.classList.remove("glow"));
+      if (keys.length) box.querySelectorAll("[data-keys]").forEach((token) => token.classList.toggle("glow", token.dataset.keys.split(" ").some((key) => keys.includes(key))));
+    };
+    lines.addEventListener("mouseover", glow);
+    lines.addEventListener("mouseleave", glow);
+    box.append(lines);
+    const kinds = [...new Set(found.links.map(({ kind }) => kind))].sort((a, b) => kept.kinds[a].localeCompare(kept.kinds[b]));
+    const legend = element("p", { class: "kinds" }, ...kinds.map((kind) => element("span", { class: "token linked", "data-kind": kind % 8, style: "--weight:.8" }, kept.kinds[kind])));
+    const markKinds = [...new Set(found.marks.map(({ kind }) => kept.kinds[kind]))];
+    for (const kind of markKinds) legend.append(element("span", { class: "token " + (STRUCK.test(kind) ? "struck" : PLAIN.test(kind) ? "unmatched" : "marked") }, kind));
+    if (kinds.length + markKinds.length) box.append(legend);
+    const facts = Object.entries(found.facts);
+    if (facts.length) box.append(element("p", { class: "factline" }, ...facts.flatMap(([name, value]) =>
+      [element("span", {}, `${name} `, element("b", {}, typeof value === "number" ? number(value) : String(value))), " "])));
+    if (found.links.length) box.append(matches(found));
+    else box.append(element("p", { class: "note" }, "Nothing of the caption was matched."));
+    return box;
+  };
+  const matches = (found) => {
+    const LONGEST = 100;
+    const links = [...found.links].sort((a, b) => b.weight - a.weight);
+    const cut = links.length > LONGEST ? `the ${LONGEST} heaviest of ` : "";
+    return element("details", { class: "matches" }, element("summary", {}, `All matches (${cut}${links.length})`),
+      element("table", {}, element("thead", {}, element("tr", {}, ...["kind", "caption", "reference", "weight"].map((head, k) =>
+        element("th", { scope: "col", class: k === 3 ? "number" : null }, head)))),
+      element("tbody", {}, ...links.slice(0, LONGEST).map((link) => element("tr", {}, element("td", {}, kept.kinds[link.kind]),
+        element("td", {}, element("bdi", {}, found.candidate.slice(...link.candidate).join(" "))),
+        element("td", {}, element("bdi", {}, found.references[link.reference].slice(...link.place).join(" ")), found.references.length > 1 ? ` (${link.reference + 1})` : ""),
+        element("td", { class: "number" }, number(link.weight)))))));
+  };
+
+  const picture = (r) => {
+    const source = captions.pictures[captions.image[r]];
+    if (!source) return null;
+    const image = element("img", { src: source, alt: "", loading: "lazy", referrerpolicy: "no-referrer" });
+    const frame = element("figure", { class: "picture" }, image);
+    image.addEventListener("error", () => frame.replaceChildren(element("figcaption", { class: "note" }, "picture not found: ", element("bdi", {}, source.slice(0, 200)))));
+    return frame;
+  };
+
+  const detail = (r) => {
+    const box = element("div", { class: "opened-caption" });
+    const left = element("div", {});
+    const text = captions.texts[captions.text[r]];
+    if (text.length > 280) left.append(element("p", { class: "whole", dir: "auto", tabindex: "0" }, text));
+    const references = captions.referencesOf(r);
+    left.append(element("h4", {}, references.length === 1 ? "Reference" : "References"),
+      references.length ? element("ul", { class: "references" }, ...references.map((t) => element("li", { dir: "auto" }, captions.texts[t])))
+        : element("p", { class: "note" }, "There are none."));
+    const others = captions.sameImage.get(captions.image[r]).filter((other) => other !== r);
+    const image = picture(r);
+    box.append(element("div", { class: "sides" }, left, ...(image ? [image] : [])));
+    const mine = byRow.get(r);
+    if (mine) {
+      const metrics = [...mine.keys()].sort((a, b) => a - b);
+      const place = element("div", { "aria-live": "polite" });
+      const choose = (m) => {
+        bar.querySelectorAll("button").forEach((button) => button.setAttribute("aria-pressed", String(Number(button.dataset.metric) === m)));
+        place.replaceChildren(explanation(r, m));
+      };
+      const bar = element("div", { class: "choices", role: "group", "aria-label": "Explanation by metric" }, ...metrics.map((m) =>
+        element("button", { type: "button", "data-metric": m, onclick: () => choose(m) }, captions.metrics[m].name, " ",
+          element("span", { class: "quiet-number" }, shown(captions.scores[m][r], captions.metrics[m].decimals)))));
+      box.append(element("h4", {}, "Why this score"), bar, place);
+      choose(metrics[0]);
+    } else {
+      box.append(element("p", { class: "note" }, kept.found.length
+        ? "No explanation is kept for this caption; see below the list which captions have one, or ask for it: "
+        : "This page keeps no explanations; ask for one: ", element("code", {}, "capmeter explain … --id "), element("code", {}, captions.ids[captions.id[r]])));
+    }
+    if (others.length) {
+      const metrics = captions.metrics.map((_, m) => m).slice(0, 6);
+      box.append(element("h4", {}, "The same image by others"), element("div", { class: "scroll" }, element("table", { class: "others" },
+        element("thead", {}, element("tr", {}, ...["", "Caption"].map((head) => element("th", { scope: "col" }, head || element("span", { class: "hidden" }, "System"))),
+          ...metrics.map((m) => element("th", { scope: "col", class: "number" }, captions.metrics[m].name)))),
+        element("tbody", {}, ...others.slice(0, 50).map((other) => element("tr", {},
+          element("th", { scope: "row" }, element("i", { class: "dot", "data-system": captions.system[other] % 8 }), element("bdi", {}, captions.systems[captions.system[other]])),
+          element("td", {}, element("bdi", { dir: "auto" }, captions.texts[captions.text[other]].slice(0, 400) || "(empty)")),
+          ...metrics.map((m) => element("td", { class: "number" }, shown(captions.scores[m][other], captions.metrics[m].decimals)))))))));
+    }
+    return box;
+  };
+  return { has: (r) => byRow.has(r), count: byRow.size, detail };
+};

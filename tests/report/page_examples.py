@@ -1,0 +1,49 @@
+"""Captions of our own for the tests of the page."""
+
+from __future__ import annotations
+
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.registry import parse_list
+from capmeter.metrics.scores import Results
+
+SUBJECTS = ("a brown dog", "two small cats", "a woman", "an old man", "three children", "a red bus")
+DEEDS = ("runs over the grass", "sleeps on a sofa", "waits at the station", "looks at the sea", "plays with a ball")
+METRICS = "bleu-1,bleu-4,rouge-l,cider-d"
+
+HOSTILE = [
+    "<script>window.pwned = 1</script>",
+    "</script><script>window.pwned = 2</script><!--",
+    "\"><img src=x onerror='window.pwned = 3'>",
+    "' onmouseover='window.pwned = 4' \" & &lt; &amp;",
+    "\u202eright to left override \u2066and an isolate",
+    "كلب يركض على العشب",
+    "long " * 2000,
+    "x" * 10_000,
+    "a dog 🐕‍🦺 👩‍👩‍👧‍👦 runs 🇩🇪",
+    "half a pair \ud83d of surrogates",
+    "line\u2028and\u2029paragraph\u0000null\x1b[31mred",
+    "{{ 7 * 7 }} {% raw %} ${7 * 7}",
+    "",
+    "   ",
+]
+
+
+def candidates(number: int, shift: int) -> list[str]:
+    return [
+        f"{SUBJECTS[(k + shift * (k % 3 == 0)) % 6]} {DEEDS[(k // 6 + shift * (k % 4 == 0)) % 5]}"
+        for k in range(number)
+    ]
+
+
+def scored(texts: list[str], *, metrics: str = METRICS, prefix: str = "image ", image: str | None = None) -> Results:
+    right = candidates(len(texts), 0)
+    rows = [
+        Caption(f"{prefix}{k}", f"{prefix}{k}", text, (right[k], f"the picture shows how {right[k]}"), image=image)
+        for k, text in enumerate(texts)
+    ]
+    return evaluate(CaptionSet.from_captions(rows), parse_list(metrics))
+
+
+def systems(number: int = 60) -> dict[str, Results]:
+    return {name: scored(candidates(number, shift)) for shift, name in enumerate(("exact", "close", "far"))}

@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from capmeter.captions.io import load
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.evidence import Evidence, Link, Mark
+from capmeter.report.explain import Explanation, as_json, as_text, explain, printable
+from tests.report.page_examples import HOSTILE
+
+CAPTIONS = load(
+    {"one": "a dog runs on grass", "two": "a cat", "three": "two birds fly"},
+    {"one": ["the dog runs on the grass"], "two": ["a blue car"], "three": ["two birds fly", "birds fly"]},
+)
+
+
+def plain(found: list[Explanation]) -> str:
+    text = io.StringIO()
+    Console(file=text, width=160, color_system=None).print(as_text(found))
+    return text.getvalue()
+
+
+def test_the_worst_are_found_by_the_metric_that_was_named() -> None:
+    found = explain(CAPTIONS, "rouge-l,cider-d", worst=2, by="bleu-1")
+    assert [each.caption.id for each in found] == ["two", "one"]
+    assert list(found[0].scores) == ["rouge-l", "cider-d", "bleu-1"] and list(found[0].evidence) == [
+        "rouge-l",
+        "cider-d",
+    ]
+    assert [each.caption.id for each in explain(CAPTIONS, "rouge-l", worst=1, best=True)] == ["three"]
+
+
+def test_one_caption_is_explained_as_it_was_scored_among_all() -> None:
+    (alone,) = explain(CAPTIONS, "cider-d", ids=["one"])
+    among = next(each for each in explain(CAPTIONS, "cider-d") if each.caption.id == "one")
+    assert alone == among
+    weights = {link.kind: link.weight for link in alone.evidence["cider-d"].links}
+    assert weights and all(weight > 0 for weight in weights.values())  # idf of three documents, not of one
+
+
+def test_json_names_the_words_of_every_match() -> None:
+    (found,) = json.loads(json.dumps(as_json(explain(CAPTIONS, "rouge-l", ids=["one"]))))
+    assert found["candidate"] == "a dog runs on grass" and found["references"] == ["the dog runs on the grass"]
+    links = found["evidence"]["rouge-l"]["links"]
+    assert {link["words"] for link in links} and all(link["words"] == link["reference_words"] for link in links)
+    assert "grass" in " ".join(link["words"] for link in links)
+
+
+def test_the_terminal_shows_words_weights_and_marks() -> None:
+    evidence = Evidence(
+        ("a", "dog", "runs"),
+        (("the", "dog", "run"),),
+        (Link((1, 2), 0, (1, 2), "exact", 1.5), Link((2, 3), 0, (2, 3), "stem", 0.6)),
+        (Mark("candidate", None, 0, 1, "unmatched"), Mark("reference", 0, 0, 1, "cut")),
+        {"chunks": 1.0, "rule": "greedy"},
+    )
+    caption = CAPTIONS["one"]
+    shown = plain([Explanation(caption, {"m": 0.25}, {"m": evidence})])
+    for text in ("0.2500", "dog 1.5", "runs ~ run 0.6", "chunks 1", "rule greedy", "unmatched", "cut", "stem"):
+        assert text in shown
+    colours = io.StringIO()
+    Console(file=colours, width=160, force_terminal=True, color_system="standard").print(
+        as_text([Explanation(caption, {"m": 0.25}, {"m": evidence})])
+    )
+    assert "\x1b[9m" in colours.getvalue() or "\x1b[2;9m" in colours.getvalue()  # the cut word is struck out
+
+
+def test_an_unknown_id_and_a_mute_metric_are_errors() -> None:
+    with pytest.raises(InputError, match="no caption with the id 'four'"):
+        explain(CAPTIONS, "rouge-l", ids=["four"])
+
+
+def test_hostile_captions_cannot_steer_the_terminal() -> None:
+    rows = [Caption(str(k), str(k), text, ("a dog runs",)) for k, text in enumerate(HOSTILE)]
+    captions = CaptionSet.from_captions(rows)
+    shown = plain(explain(captions, "rouge-l"))
+    assert not any(c in shown for c in "\x1b\x00\u202e\u2066\u2028\ud83d")
+    assert "\\u202eright" in shown
+
+
+def test_printable_leaves_all_scripts_alone() -> None:
+    assert printable("naïve كلب 犬 🐕") == "naïve كلب 犬 🐕"
+    assert printable("a\tb\x1b[31m") == "a\\tb\\x1b[31m"

@@ -1,0 +1,160 @@
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from capmeter.errors import InputError
+from capmeter.metrics.evaluation import score
+from capmeter.metrics.scores import Results
+from capmeter.report.page import write_page
+from capmeter.report.page_evidence import extremes
+from capmeter.report.payload import unpack
+from tests.report.page_examples import HOSTILE, candidates, scored, systems
+
+
+def data_of(page: Path):  # type: ignore[no-untyped-def]
+    found = re.search(r'id="capmeter-data">([^<]*)<', page.read_text(encoding="utf-8"))
+    assert found is not None
+    return unpack(found.group(1))
+
+
+def test_the_page_holds_every_caption_score_and_reference(tmp_path: Path) -> None:
+    given = systems()
+    written = write_page(given, tmp_path / "page.html", draws=50)
+    head, columns = data_of(written.path)
+    assert (written.captions, written.size) == (180, written.path.stat().st_size)
+    assert [metric["name"] for metric in head["metrics"]] == list(given["exact"])
+    row = 60 + 7
+    results = given["close"]
+    assert results.captions is not None
+    caption = results.captions["image 7"]
+    assert head["systems"][columns["system"][row]] == "close"
+    assert head["ids"][columns["id"][row]] == "image 7"
+    assert head["texts"][columns["text"][row]] == caption.candidate
+    start, end = columns["referenceOffsets"][columns["references"][row] :][:2]
+    assert [head["texts"][k] for k in columns["referenceValues"][start:end]] == list(caption.references)
+    for m, metric in enumerate(head["metrics"]):
+        shown = columns[f"score{m}"][row] / 10 ** metric["decimals"]
+        assert shown == pytest.approx(results[metric["name"]].items["image 7"], abs=0.5001 * 10 ** -metric["decimals"])
+
+
+def test_equal_results_give_equal_pages(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        write_page(systems(12), tmp_path / name, draws=50)
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_nothing_of_a_caption_or_name_stands_raw_in_the_file(tmp_path: Path) -> None:
+    results = scored(HOSTILE, metrics="bleu-1,rouge-l", prefix="</script><b>")
+    results.command = "capmeter score '<script>alert(1)</script>'"
+    page = write_page({"</title><script>x</script>\ud83d": results}, tmp_path / "page.html", draws=50).path
+    text = page.read_text(encoding="utf-8")
+    assert text.count("<script") == 8 and "<script>x" not in text and "alert(1)</script" not in text
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None and policy.group(1).startswith("default-src &#39;none&#39;; script-src &#39;sha256-")
+    assert "unsafe-eval" not in policy.group(1) and policy.group(1).count("unsafe-inline") == 1  # of the styles
+
+
+def test_every_script_has_the_hash_that_the_policy_names(tmp_path: Path) -> None:
+    import base64
+
+    text = write_page(systems(12), tmp_path / "page.html", draws=50).path.read_text(encoding="utf-8")
+    scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    named = re.findall(r"&#39;sha256-([^&]*)&#39;", text)
+    assert [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts] == named
+    assert len(scripts) == 7
+
+
+def test_explanations_give_way_to_the_size(tmp_path: Path) -> None:
+    given = systems(400)
+    small = write_page(given, tmp_path / "small.html", draws=50, megabytes=0.61, explained=1200)
+    large = write_page(given, tmp_path / "large.html", draws=50, explained=1200)
+    assert small.size <= 610_000
+    assert 0 < small.explained < large.explained == 1200
+    none = write_page(given, tmp_path / "none.html", draws=50, explained=0)
+    assert none.explained == 0 and data_of(none.path)[0]["evidence"]["found"] == []
+
+
+def test_the_extremes_come_first() -> None:
+    results = scored(candidates(30, 2), metrics="rouge-l")
+    values = results["rouge-l"].items.array
+    rows = [position for _, position in extremes({"a": results}, 2)]
+    assert set(values[rows]) == {values.min(), values.max()}
+    assert len(extremes({"a": results}, 500)) == 30
+    assert extremes({"a": results}, 0) == []
+
+
+def test_systems_scored_by_different_metrics_have_gaps(tmp_path: Path) -> None:
+    given = {"a": scored(candidates(12, 0), metrics="bleu-1"), "b": scored(candidates(12, 1), metrics="rouge-l")}
+    head, columns = data_of(write_page(given, tmp_path / "page.html", draws=50).path)
+    assert [metric["name"] for metric in head["metrics"]] == ["bleu-1", "rouge-l"]
+    assert set(columns["score0"][12:]) == {-(2**31)} and -(2**31) not in columns["score0"][:12]
+
+
+def test_empty_captions_are_listed_under_their_note(tmp_path: Path) -> None:
+    head, columns = data_of(write_page({"a": scored(HOSTILE)}, tmp_path / "page.html", draws=50).path)
+    notes = {note["reason"]: columns[f"note{k}"] for k, note in enumerate(head["notes"])}
+    assert notes["empty candidate"] == [12, 13]
+
+
+def test_human_judgements_are_a_column(tmp_path: Path) -> None:
+    from capmeter.captions.model import Caption, CaptionSet
+    from capmeter.metrics.evaluation import evaluate
+    from capmeter.metrics.registry import parse_list
+
+    rows = [Caption(str(k), str(k), "a dog", ("a dog runs",), human=(1.0, k) if k else None) for k in range(3)]
+    results = evaluate(CaptionSet.from_captions(rows), parse_list("bleu-1"))
+    head, columns = data_of(write_page({"a": results}, tmp_path / "page.html", draws=50).path)
+    assert head["metrics"][1]["name"] == "human judgement" and head["metrics"][1]["human"]
+    assert [value / 10 ** head["metrics"][1]["decimals"] for value in columns["score1"][1:]] == [1.0, 1.5]
+
+
+def test_pictures_are_linked_embedded_or_left_out(tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    (tmp_path / "pictures").mkdir()
+    pil.fromarray(np.zeros((300, 500, 3), np.uint8)).save(tmp_path / "pictures" / "a #1.png")
+    given = {"a": scored(candidates(3, 0), image="a #1.png")}
+    (tmp_path / "pages").mkdir()
+    page = tmp_path / "pages" / "page.html"
+    root = tmp_path / "pictures"
+    write_page(given, page, draws=50, images="link", images_root=root)
+    assert data_of(page)[0]["pictures"] == ["../pictures/a%20%231.png"] * 3
+    assert "img-src data: file:" in page.read_text(encoding="utf-8")
+    write_page(given, page, draws=50, images="embed", images_root=root)
+    assert all(each.startswith("data:image/jpeg;base64,") for each in data_of(page)[0]["pictures"])
+    assert "img-src data:;" in page.read_text(encoding="utf-8")
+    write_page(given, page, draws=50, images="none")
+    assert data_of(page)[0]["pictures"] == [None] * 3
+    with pytest.raises(InputError, match=r"none of the 3 pictures could be read.*--images-root"):
+        write_page(given, page, draws=50, images="embed", images_root=tmp_path)
+
+
+@pytest.mark.parametrize("place", ["javascript:alert(1)", "data:text/html,x", "JavaScript:x"])
+def test_pictures_are_no_way_in_for_scripts(tmp_path: Path, place: str) -> None:
+    page = write_page({"a": scored(candidates(2, 0), image=place)}, tmp_path / "page.html", draws=50).path
+    assert data_of(page)[0]["pictures"] == [None, None]
+
+
+def test_results_without_captions_are_refused(tmp_path: Path) -> None:
+    results = score(candidates=["a dog"], references=[["a dog"]], metrics="rouge-l")
+    saved = results.to_dict()
+    del saved["captions"]
+    with pytest.raises(InputError, match=r"hold no captions.*score them again"):
+        write_page({"a": Results.from_dict(saved)}, tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+    with pytest.raises(InputError, match="no results to show"):
+        write_page({}, tmp_path / "page.html")
+    with pytest.raises(InputError, match="images is 'all'"):
+        write_page({"a": results}, tmp_path / "page.html", images="all")
+
+
+def test_the_libraries_are_those_that_were_published() -> None:
+    folder = Path(__file__).parents[2] / "src" / "capmeter" / "report" / "vendor"
+    named = dict(re.findall(r"\| `([\w.]+\.js)` .*`([0-9a-f]{64})` \|", (folder / "README.md").read_text()))
+    assert set(named) == {path.name for path in folder.glob("*.js")}
+    for name, sum_ in named.items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == sum_

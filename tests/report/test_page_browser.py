@@ -1,0 +1,247 @@
+"""The page in a real browser: it loads, everything in it works, and no caption breaks or runs anything."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from capmeter.metrics.scores import Results
+from capmeter.report.page import write_page
+from tests.report.page_examples import HOSTILE, candidates, scored, systems
+
+pytestmark = pytest.mark.browser
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (the dev extra)")
+    place = os.environ.get("CAPMETER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    if place is None:
+        pytest.skip("needs a Chromium: chromium on the path, or CAPMETER_CHROMIUM naming one")
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=place, args=[*FLAGS, "--disable-sync", "--no-first-run"])
+        yield opened
+        opened.close()
+
+
+class Opened:
+    """A page in a browser, with what it said on its console and asked of the network."""
+
+    def __init__(self, tab: Any, path: Path) -> None:
+        self.tab = tab
+        self.said: list[str] = []
+        self.asked: list[str] = []
+        tab.on("console", lambda message: self.said.append(message.text))
+        tab.on("pageerror", lambda error: self.said.append(str(error)))
+        tab.on("request", lambda request: self.asked.append(request.url))
+        tab.goto(path.as_uri())
+        tab.wait_for_selector("html[data-ready]", timeout=60_000)
+
+    def captions(self) -> list[str]:
+        found: list[str] = self.tab.locator("#list .caption").all_text_contents()
+        return found
+
+    def count(self) -> str:
+        return str(self.tab.text_content("#count"))
+
+
+@pytest.fixture
+def open_page(browser: Any, tmp_path: Path) -> Iterator[Any]:
+    contexts = []
+
+    def call(given: dict[str, Results], *, width: int = 1280, scheme: str = "light", **options: Any) -> Opened:
+        path = write_page(given, tmp_path / "page.html", draws=50, **options).path
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        contexts.append(context)
+        return Opened(context.new_page(), path)
+
+    yield call
+    for context in contexts:
+        context.close()
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])
+def test_it_loads_in_silence_and_without_a_request(open_page, width: int, scheme: str) -> None:
+    page = open_page(systems(), width=width, scheme=scheme)
+    assert page.said == []
+    assert len(page.asked) == 1 and page.asked[0].startswith("file:")
+    assert page.count() == "180 captions"
+    assert page.tab.locator("#histograms svg").count() == 4
+    assert page.tab.locator("#scatter svg").count() == 1
+    assert page.tab.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_the_table_sorts_by_every_column(open_page) -> None:
+    given = systems()
+    tab = open_page(given).tab
+    ranked = sorted(given, key=lambda name: -given[name]["rouge-l"].score)
+
+    def names() -> list[str]:
+        found: list[str] = tab.locator("#score-table tbody th bdi").all_text_contents()
+        return found
+
+    tab.get_by_role("button", name="rouge-l").first.click()
+    assert names() == ranked
+    tab.get_by_role("button", name="rouge-l").first.click()
+    assert names() == ranked[::-1] != ["close", "exact", "far"]
+    tab.get_by_role("button", name="System").click()
+    assert names() == ["close", "exact", "far"]
+    assert tab.locator("#score-table th").first.get_attribute("aria-sort") == "ascending"
+
+
+def test_search_knows_words_phrases_and_what_is_not_wanted(open_page) -> None:
+    page = open_page(systems())
+    tab = page.tab
+
+    def found(query: str) -> set[str]:
+        tab.fill("#search", query)
+        return set(page.captions())
+
+    assert found("man") and all("an old man" in text for text in found("man"))
+    assert all("woman" in text for text in found("wom"))
+    assert all("old man" in text and "sea" not in text for text in found("MAN -sea"))
+    assert found('"cats sleeps"') == {"two small cats sleeps on a sofa"}
+    assert found('"man sofa"') == set()
+    assert "0 of 180" in page.count()
+    assert found("picture") == set()
+    tab.check("#in-references")
+    assert page.count() == "180 captions"
+    tab.click("#reset")
+    assert page.count() == "180 captions" and tab.input_value("#search") == ""
+    tab.locator("body").press("/")
+    assert tab.evaluate("document.activeElement.id") == "search"
+
+
+def test_captions_are_ordered_and_filtered(open_page) -> None:
+    given = systems()
+    page = open_page(given)
+    tab = page.tab
+    tab.select_option("#order", label="cider-d")
+    lowest = min(min(results["cider-d"].items.array) for results in given.values())
+    highest = max(max(results["cider-d"].items.array) for results in given.values())
+    first = "#list tbody tr:first-child [data-label='cider-d']"
+    assert tab.text_content(first) == f"{lowest:.3f}"
+    tab.select_option("#direction", "down")
+    assert tab.text_content(first) == f"{highest:.3f}"
+    tab.select_option("#only-system", label="far")
+    assert page.count() == "60 of 180 captions"
+    tab.click("#next")
+    assert tab.input_value("#page") == "2"
+    assert len(page.captions()) == 25
+    tab.select_option("#order", "disagreement")
+    tab.select_option("#first-metric", label="bleu-1")
+    tab.select_option("#second-metric", label="cider-d")
+    assert "bleu-1: above" in str(tab.text_content("#list .facts >> nth=0"))
+
+
+def test_empty_captions_can_be_listed(open_page) -> None:
+    page = open_page({"a": scored([*candidates(20, 0), "", "  "])})
+    page.tab.select_option("#only-note", label="empty candidate (2)")
+    assert page.captions() == ["(empty)", "(blank)"]
+
+
+def test_an_explanation_opens_by_keyboard(open_page) -> None:
+    page = open_page(systems())
+    tab = page.tab
+    tab.select_option("#only-note", "explained")
+    tab.select_option("#order", label="rouge-l")
+    tab.select_option("#direction", "down")
+    tab.locator("#list .caption").first.focus()
+    tab.keyboard.press("Enter")
+    assert tab.locator("#list .caption").first.get_attribute("aria-expanded") == "true"
+    assert tab.locator(".references li").count() == 2
+    tab.get_by_role("group", name="Explanation by metric").get_by_role("button", name="cider-d").click()
+    assert tab.locator(".explanation .token.linked").count() > 2
+    tab.locator(".matches summary").click()
+    assert "gram" in str(tab.text_content(".matches tbody tr"))
+    assert tab.locator(".others tbody tr").count() == 2
+    tab.keyboard.press("Escape")
+    tab.locator("#list .caption").first.press("Enter")
+    assert tab.locator(".explanation").count() == 0
+
+
+def test_plots_are_saved_as_svg(open_page, tmp_path: Path) -> None:
+    tab = open_page(systems(), scheme="dark").tab
+    for place in ("#intervals", "#histograms", "#scatter"):
+        with tab.expect_download() as waiting:
+            tab.locator(f"{place} .save").first.click()
+        waiting.value.save_as(tmp_path / "plot.svg")
+        assert waiting.value.suggested_filename.endswith(".svg")
+        root = ElementTree.parse(tmp_path / "plot.svg").getroot()
+        assert root.tag == "{http://www.w3.org/2000/svg}svg"
+        assert root[0].get("fill") == "#ffffff"  # a file is drawn light, whatever the page's theme
+        assert len(list(root.iter())) > 30
+
+
+def test_a_point_of_the_scatter_leads_to_its_captions(open_page) -> None:
+    page = open_page(systems())
+    spot = page.tab.locator("#scatter svg g[aria-label=dot] > *").first.bounding_box()
+    place = {"clientX": spot["x"] + 3, "clientY": spot["y"] + 3, "bubbles": True}
+    page.tab.locator("#scatter svg g[aria-label=dot] > *").first.dispatch_event("click", place)
+    assert page.tab.is_visible("#region")
+    assert " of 180 captions" in page.count()
+    page.tab.click("#region")
+    assert page.count() == "180 captions"
+
+
+def test_the_theme_can_be_switched(open_page) -> None:
+    tab = open_page(systems(12)).tab
+    paper = "getComputedStyle(document.body).backgroundColor"
+    before = tab.evaluate(paper)
+    tab.click("#theme")
+    assert tab.evaluate(paper) != before
+    tab.click("#theme")
+    assert tab.evaluate(paper) == before
+
+
+def test_hostile_captions_neither_run_nor_break_the_page(open_page) -> None:
+    name = "</title><script>window.pwned = 9</script>"
+    results = scored(HOSTILE, metrics="bleu-1,rouge-l", prefix="<img src=x onerror='window.pwned = 8'>")
+    results.command = "capmeter score '</pre><script>window.pwned = 7</script>'"
+    page = open_page({name: results, "other": scored(HOSTILE[::-1], metrics="bleu-1,rouge-l")}, width=390)
+    tab = page.tab
+    while True:
+        for button in tab.locator("#list .caption").all():
+            button.click()
+        for choice in tab.locator(".choices button").all():
+            choice.click()
+        for summary in tab.locator(".matches summary").all():
+            summary.click()
+        if tab.locator("#next").is_disabled():
+            break
+        tab.click("#next")
+    assert tab.evaluate("window.pwned") is None
+    assert page.said == [] and len(page.asked) == 1
+    assert tab.evaluate("document.documentElement.scrollWidth") == 390
+    tab.fill("#search", '"script"')
+    assert any("<script>window.pwned = 1</script>" in text for text in page.captions())
+    tab.fill("#search", "كلب")
+    assert page.captions() == [HOSTILE[5]] * 2
+    assert tab.locator("#list .caption bdi").first.get_attribute("dir") == "auto"
+    with tab.expect_download() as waiting:
+        tab.locator("#histograms .save").first.click()
+    ElementTree.parse(waiting.value.path())
+
+
+def test_one_caption_of_one_system_is_a_page_too(open_page) -> None:
+    page = open_page({"alone": scored(["a brown dog runs over the grass"], metrics="rouge-l")})
+    assert page.said == [] and page.count() == "1 caption"
+    assert not page.tab.is_visible("#pairs")
+
+
+def test_linked_pictures_load_when_a_caption_is_opened(open_page, tmp_path: Path) -> None:
+    pil = pytest.importorskip("PIL.Image", reason="needs Pillow")
+    pil.new("RGB", (40, 30), "red").save(tmp_path / "a picture.png")
+    page = open_page({"a": scored(candidates(3, 0), image="a picture.png")}, images_root=tmp_path)
+    assert len(page.asked) == 1
+    page.tab.locator("#list .caption").first.click()
+    page.tab.wait_for_function("document.querySelector('.picture img')?.naturalWidth === 40")
+    assert len(page.asked) == 2 and page.asked[1].endswith("a%20picture.png")
+    assert page.said == []

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.registry import parse_list
+from capmeter.metrics.scores import Results
+from capmeter.report.standing import holm, standings
+
+METRICS = parse_list("bleu-2,rouge-l")
+
+
+def scored(candidates: list[str], order: list[int] | None = None, prefix: str = "") -> Results:
+    rows = [
+        Caption(f"{prefix}{k}", f"{prefix}{k}", text, (f"a dog number {k} runs on grass", f"dog {k} is running"))
+        for k, text in enumerate(candidates)
+    ]
+    return evaluate(CaptionSet.from_captions([rows[k] for k in order or range(len(rows))]), METRICS)
+
+
+GOOD = [f"a dog number {k} runs on grass" if k % 4 else "a dog runs" for k in range(40)]
+SAME = [f"a dog number {k} runs on grass" if k % 4 != 1 else "a dog runs" for k in range(40)]
+BAD = [f"two cats see {k}" for k in range(40)]
+
+
+def test_chance_and_difference_are_told_apart() -> None:
+    found = standings({"good": scored(GOOD), "same": scored(SAME), "bad": scored(BAD)}, draws=300)
+    for standing in found.values():
+        assert standing.best == {"good", "same"}
+        assert standing.beats == {"good": {"bad"}, "same": {"bad"}, "bad": set()}
+
+
+def test_order_of_the_captions_changes_no_comparison() -> None:
+    order = np.random.default_rng(1).permutation(40).tolist()
+    plain = standings({"good": scored(GOOD), "bad": scored(BAD)}, draws=200)
+    mixed = standings({"good": scored(GOOD), "bad": scored(BAD, order)}, draws=200)
+    for metric in plain:
+        assert mixed[metric].intervals["bad"] == pytest.approx(plain[metric].intervals["bad"], abs=1e-12)
+        assert mixed[metric].beats == plain[metric].beats
+
+
+def test_the_same_captions_in_another_order_are_no_better() -> None:
+    order = np.random.default_rng(2).permutation(40).tolist()
+    found = standings({"one": scored(GOOD), "two": scored(GOOD, order)}, draws=200)
+    assert all(standing.best == {"one", "two"} for standing in found.values())
+
+
+def test_other_images_are_not_compared_but_have_intervals() -> None:
+    found = standings({"good": scored(GOOD), "bad": scored(BAD, prefix="x")}, draws=200)["rouge-l"]
+    assert found.best == frozenset() and found.beats == {"good": set(), "bad": set()}
+    assert set(found.intervals) == {"good", "bad"}
+
+
+def test_intervals_are_those_of_results() -> None:
+    results = scored(GOOD)
+    found = standings({"good": results}, draws=300, seed=3)
+    assert {name: each.intervals["good"] for name, each in found.items()} == results.intervals(draws=300, seed=3)
+
+
+def test_saved_results_give_the_same_standing(tmp_path: object) -> None:
+    before = {"good": scored(GOOD), "bad": scored(BAD)}
+    after = {name: Results.from_dict(results.to_dict()) for name, results in before.items()}
+    assert standings(after, draws=100) == standings(before, draws=100)
+
+
+def test_holm_never_lowers_a_p_and_keeps_the_order() -> None:
+    p = [0.2, 0.001, 0.04, 0.01]
+    adjusted = holm(p)
+    assert adjusted == pytest.approx([0.2, 0.004, 0.08, 0.03])
+    assert holm([]) == []
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
