@@ -66,7 +66,7 @@ def test_several_systems_are_the_rows_of_one_table(run) -> None:
 
 def test_many_metrics_of_few_systems_are_rows(run) -> None:
     ran = run("score", "A=good.json", "B=bad.json", "-r", "references.json", "-m", "bleu-1,bleu-2,rouge-l")
-    lines = [line.split()[0] for line in ran.out.splitlines() if line.startswith("  ")]
+    lines = [line.split()[0] for line in ran.out.splitlines() if line.startswith("  ") and line.strip()]
     assert lines == ["metric", "bleu-1", "bleu-2", "rouge-l"]
 
 
