@@ -39,9 +39,15 @@ class DocumentFrequencies:
     def __add__(self, other: DocumentFrequencies) -> DocumentFrequencies:
         if (self.n, self.tokenizer) != (other.n, other.tokenizer):
             raise InputError("document frequencies of different n-grams or tokenizers cannot be added")
-        hashes, where = np.unique(np.concatenate([self.hashes, other.hashes]), return_inverse=True)
-        counts = np.zeros(len(hashes), np.int64)
-        np.add.at(counts, where, np.concatenate([self.counts, other.counts]))
+        # the smaller is filed into the larger, so that adding part after part costs little more than copying
+        many, few = (self, other) if len(self.hashes) >= len(other.hashes) else (other, self)
+        place = np.searchsorted(many.hashes, few.hashes)
+        known = place < len(many.hashes)
+        known[known] = many.hashes[place[known]] == few.hashes[known]
+        counts = many.counts.copy()
+        counts[place[known]] += few.counts[known]
+        hashes = np.insert(many.hashes, place[~known], few.hashes[~known])
+        counts = np.insert(counts, place[~known], few.counts[~known])
         return DocumentFrequencies(hashes, counts, self.documents + other.documents, self.n, self.tokenizer, self.name)
 
     def idf(self, hashes: npt.NDArray[np.uint64]) -> Floats:

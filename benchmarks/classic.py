@@ -1,0 +1,244 @@
+"""capmeter beside pycocoevalcap on the same captions: BLEU, ROUGE-L and CIDEr-D, and how capmeter takes a million.
+
+    python benchmarks/classic.py speed  [--data FILE] [--system NAME] [--repeat 3]
+    python benchmarks/classic.py scale  [--data FILE] [--sizes 10000,100000,1000000]
+
+`speed` needs pycocoevalcap and Java. It prints two ratios: of whole processes (start, read, tokenise, score; Java's
+start is part of the peer's), and of scoring alone, on tokenised captions in one process. Peer and capmeter run in turns
+and the fastest turn of each counts. It stops if any score of any caption differs.
+
+`scale` repeats the captions, altered, up to each size, with five references each, and streams them from a file in a
+process of its own; it prints the processor time per caption and the process's peak memory.
+
+FILE has one JSON row per image: {"references": [...], "captions": {system: caption}} or {"references", "candidate"}.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gzip
+import io
+import json
+import os
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DATA = Path(os.environ.get("CAPMETER_SHARED", "../shared")) / "data" / "coco_karpathy_test_captions.jsonl.gz"
+METRICS = "bleu-4,rouge-l,cider-d"
+Rows = list[dict[str, Any]]
+
+
+def read(path: Path, system: str) -> Rows:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return [
+        {
+            "id": str(k),
+            "image_id": str(k),
+            "candidate": row["candidate"] if "candidate" in row else row["captions"][system],
+            "references": row["references"],
+        }
+        for k, row in enumerate(rows)
+    ]
+
+
+def of_process(arguments: list[str]) -> tuple[float, dict[str, Any]]:
+    """The seconds a command took, start to end, and the JSON that it printed last."""
+    start = time.perf_counter()
+    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
+    return time.perf_counter() - start, json.loads(done.stdout.splitlines()[-1])
+
+
+# what the child processes of `speed` run
+
+
+def child_capmeter(path: str) -> dict[str, Any]:
+    import capmeter
+
+    results = capmeter.score(capmeter.load(path), METRICS)
+    return {
+        "bleu-4": results["bleu-4"].items.array.tolist(),
+        "rouge-l": results["rouge-l"].items.array.tolist(),
+        "cider-d": results["cider-d"].items.array.tolist(),
+    }
+
+
+def child_pycocoevalcap(path: str) -> dict[str, Any]:
+    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
+
+    with Path(path).open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    tokenizer = PTBTokenizer()
+    gts = tokenizer.tokenize({k: [{"caption": text} for text in row["references"]] for k, row in enumerate(rows)})
+    res = tokenizer.tokenize({k: [{"caption": row["candidate"]}] for k, row in enumerate(rows)})
+    return {name: list(scores) for name, scores in peer_scores(gts, res).items()}
+
+
+def peer_scores(gts: dict[int, list[str]], res: dict[int, list[str]]) -> dict[str, Any]:
+    from pycocoevalcap.bleu.bleu import Bleu
+    from pycocoevalcap.cider.cider import Cider
+    from pycocoevalcap.rouge.rouge import Rouge
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        bleu = Bleu(4).compute_score(gts, res)[1][3]
+    return {
+        "bleu-4": bleu,
+        "rouge-l": Rouge().compute_score(gts, res)[1],
+        "cider-d": Cider().compute_score(gts, res)[1],
+    }
+
+
+def our_scores(gts: dict[int, list[str]], res: dict[int, list[str]]) -> dict[str, Any]:
+    import capmeter
+
+    metrics = [f"{name}(tokenizer=whitespace)" for name in METRICS.split(",")]
+    candidates, references = [res[k][0] for k in gts], list(gts.values())
+    results = capmeter.score(candidates=candidates, references=references, metrics=metrics)
+    return {name.partition("(")[0]: results[name].items.array for name in metrics}
+
+
+def compared(mine: dict[str, Any], theirs: dict[str, Any]) -> float:
+    worst = max(float(np.abs(np.asarray(mine[name]) - np.asarray(theirs[name])).max()) for name in theirs)
+    if not worst < 1e-9:
+        raise SystemExit(f"the scores differ by up to {worst}")
+    return worst
+
+
+def in_turns(repeat: int, *runs: Callable[[], tuple[float, Any]]) -> list[tuple[float, Any]]:
+    """The fastest of `repeat` turns of each run, taken in turns so that a busy moment of the machine meets all."""
+    best: list[tuple[float, Any]] = [(float("inf"), None)] * len(runs)
+    for _ in range(repeat):
+        for k, run in enumerate(runs):
+            seconds, result = run()
+            best[k] = min(best[k], (seconds, result), key=lambda pair: pair[0])
+    return best
+
+
+def timed(scores: Callable[..., dict[str, Any]], *arguments: Any) -> tuple[float, dict[str, Any]]:
+    start = time.perf_counter()
+    result = scores(*arguments)
+    return time.perf_counter() - start, result
+
+
+def speed(rows: Rows, repeat: int) -> None:
+    from capmeter.text.ptb import tokenize
+
+    if shutil.which("java") is None:
+        raise SystemExit("the peer needs Java, which is not on this machine")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        command = [sys.executable, __file__]
+        whole = in_turns(
+            repeat,
+            lambda: of_process([*command, "child-capmeter", str(path)]),
+            lambda: of_process([*command, "child-pycocoevalcap", str(path)]),
+        )
+    gts = {k: [" ".join(tokenize(text)) for text in row["references"]] for k, row in enumerate(rows)}
+    res = {k: [" ".join(tokenize(row["candidate"]))] for k, row in enumerate(rows)}
+    alone = in_turns(repeat, lambda: timed(our_scores, gts, res), lambda: timed(peer_scores, gts, res))
+
+    sentences = sum(1 + len(row["references"]) for row in rows)
+    print(f"{len(rows)} captions, {sentences - len(rows)} references, {METRICS}; fastest of {repeat} turns\n")
+    print(f"{'':<30}{'capmeter':>12}{'pycocoevalcap':>16}{'ratio':>9}{'largest difference':>21}")
+    for name, ((mine, a), (theirs, b)) in (("whole process", whole), ("scoring alone", alone)):
+        print(f"{name:<30}{mine:>10.2f} s{theirs:>14.2f} s{theirs / mine:>8.1f}×{compared(a, b):>21.1e}")
+
+
+# what `scale` does
+
+
+def repeated(rows: Rows, size: int) -> Iterator[dict[str, Any]]:
+    """The rows again and again; from the second time on, three sentences of ten have one word exchanged."""
+    draw = random.Random(0)
+    words = Counter(word for row in rows for text in row["references"] for word in text.split())
+    common = [word for word, _ in words.most_common(2000)]
+
+    def altered(text: str) -> str:
+        if draw.random() > 0.3:
+            return text
+        parts = text.split() or [""]
+        parts[draw.randrange(len(parts))] = draw.choice(common)
+        return " ".join(parts)
+
+    for k in range(size):
+        row = rows[k % len(rows)]
+        references = (row["references"] * 5)[:5]
+        if k >= len(rows):
+            row, references = {**row, "candidate": altered(row["candidate"])}, [altered(text) for text in references]
+        yield {"id": str(k), "image_id": str(k), "candidate": row["candidate"], "references": references}
+
+
+def child_scale(path: str) -> dict[str, Any]:
+    import capmeter
+
+    start, spent = time.perf_counter(), time.process_time()
+    results = capmeter.score(capmeter.stream(path), METRICS)
+    seconds, spent = time.perf_counter() - start, time.process_time() - spent
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    scores = {name: each.score for name, each in results.items()}
+    return {
+        "seconds": seconds,
+        "spent": spent,
+        "peak": peak * (1 if sys.platform == "darwin" else 1024),
+        "scores": scores,
+    }
+
+
+def scale(rows: Rows, sizes: list[int]) -> None:
+    print(f"{METRICS}, five references each, streamed from a file")
+    print(f"{'captions':>10}{'seconds':>10}{'processor µs/caption':>22}{'peak memory':>14}   scores")
+    for size in sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "rows.jsonl"
+            with path.open("w", encoding="utf-8") as file:
+                for row in repeated(rows, size):
+                    file.write(json.dumps(row) + "\n")
+            _, found = of_process([sys.executable, __file__, "child-scale", str(path)])
+        per_caption, peak = found["spent"] / size * 1e6, found["peak"] / 2**20
+        scores = ", ".join(f"{value:.4f}" for value in found["scores"].values())
+        print(f"{size:>10,}{found['seconds']:>10.1f}{per_caption:>22.1f}{peak:>11.0f} MB   {scores}", flush=True)
+
+
+CHILDREN: dict[str, Callable[[str], dict[str, Any]]] = {
+    "child-capmeter": child_capmeter,
+    "child-pycocoevalcap": child_pycocoevalcap,
+    "child-scale": child_scale,
+}
+
+
+def main() -> None:
+    if len(sys.argv) == 3 and sys.argv[1] in CHILDREN:
+        print("\n" + json.dumps(CHILDREN[sys.argv[1]](sys.argv[2])))
+        return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("speed", "scale"))
+    parser.add_argument("--data", type=Path, default=DATA, help=f"captions (default {DATA})")
+    parser.add_argument("--system", default="m2_transformer", help="whose captions, where a row has several systems'")
+    parser.add_argument("--repeat", type=int, default=3, help="turns of peer and capmeter (speed)")
+    parser.add_argument("--sizes", default="10000,30000,100000,300000,1000000", help="numbers of captions (scale)")
+    chosen = parser.parse_args()
+    if not chosen.data.is_file():
+        parser.error(f"{chosen.data} is not there; name a file of captions with --data")
+    rows = read(chosen.data, chosen.system)
+    if chosen.what == "speed":
+        speed(rows, chosen.repeat)
+    else:
+        scale(rows, [int(size) for size in chosen.sizes.split(",")])
+
+
+if __name__ == "__main__":
+    main()
