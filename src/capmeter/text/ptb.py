@@ -38,7 +38,7 @@ VERSION = "ptb-3.4.1-caption"
 PUNCTUATION = frozenset("'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ;".split())  # noqa: SIM905
 
 # Words, commas, and a full stop at the end: a caption the rules can read one way only, save for _TAKEN_APART.
-_SIMPLE = re.compile(r"[A-Za-z ,]*(?:(?<=[A-Za-z]{2})\.|(?<= )\.|) *")
+_SIMPLE = re.compile(r"[A-Za-z ,]*(?:(?:(?<=[A-Za-z]{2})|(?<= ))\. *)?")
 # A stretch without signs that could look beyond the space and the letter after it: its tokens are always the same.
 _CHUNK = re.compile(r" *([A-Za-z0-9'-]{1,40})(?= +[A-Za-z])")  # bounded, so that no text is read twice in full
 _TAKEN_APART = frozenset(
