@@ -7,6 +7,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -301,7 +302,8 @@ def test_strange_but_honest_text_stays_as_it_is(tmp_path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(["image_id", "candidate", "references"])
         writer.writerows([[row["image_id"], row["candidate"], json.dumps(row["references"])] for row in rows])
-    for source in (rows, lines, table):
+    sources = (rows, lines, table) if sys.version_info >= (3, 11) else (rows, lines)  # csv could not read a NUL
+    for source in sources:
         captions = load(source)
         assert [c.candidate for c in captions] == strange
         assert [c.references for c in captions] == [(text, "b") for text in strange]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.captions.writing import ROWS, TARGETS, convert, save
 from capmeter.errors import InputError
 
-text = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
-name = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8).filter(lambda t: t.strip() != "")
+# before Python 3.11 its csv module cannot read a NUL
+characters = st.characters(exclude_categories=["Cs"], exclude_characters="" if sys.version_info >= (3, 11) else "\0")
+text = st.text(characters, max_size=30)
+name = st.text(characters, min_size=1, max_size=8).filter(lambda t: t.strip() != "")
 references = st.lists(text, min_size=1, max_size=4).map(tuple)
 full = st.builds(
     Caption,
