@@ -295,6 +295,8 @@ def test_strange_but_honest_text_stays_as_it_is(tmp_path: Path) -> None:
         "[1]",
         "1.5",
     ]
+    if sys.version_info < (3, 11):
+        strange.remove("a\0b")  # its csv module knows no NUL
     rows = [{"image_id": k, "candidate": text, "references": [text, "b"]} for k, text in enumerate(strange)]
     lines = write(tmp_path / "x.jsonl", "\n".join(json.dumps(row, ensure_ascii=False) for row in rows).encode())
     table = tmp_path / "x.csv"
@@ -302,8 +304,7 @@ def test_strange_but_honest_text_stays_as_it_is(tmp_path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(["image_id", "candidate", "references"])
         writer.writerows([[row["image_id"], row["candidate"], json.dumps(row["references"])] for row in rows])
-    sources = (rows, lines, table) if sys.version_info >= (3, 11) else (rows, lines)  # csv could not read a NUL
-    for source in sources:
+    for source in (rows, lines, table):
         captions = load(source)
         assert [c.candidate for c in captions] == strange
         assert [c.references for c in captions] == [(text, "b") for text in strange]

@@ -107,7 +107,10 @@ def write(rows: Iterable[Row], columns: Sequence[str], delimiter: str, file: Bin
             for column in ("references", "human"):
                 if column in fields:
                     fields[column] = json.dumps(fields[column], ensure_ascii=False)
-            writer.writerow([fields.get(column, "") for column in columns])
+            try:
+                writer.writerow([fields.get(column, "") for column in columns])
+            except csv.Error as error:  # Python 3.10 can write no NUL
+                raise InputError(f"image {row.image_id!a}: no cell of a table can hold this ({error})") from None
         text.flush()
     finally:
         text.detach()
