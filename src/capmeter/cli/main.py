@@ -32,6 +32,7 @@ COMMANDS = {
     "systems": "capmeter.cli.systems",
     "standardize": "capmeter.cli.standardize",
     "calibrate": "capmeter.cli.calibrate",
+    "study": "capmeter.cli.study",
     "doctor": "capmeter.cli.doctor",
 }
 

@@ -1,0 +1,166 @@
+"""`capmeter study`: the studies of the SMURF paper, on any data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import typer
+
+from capmeter.captions.io import load, load_systems
+from capmeter.captions.model import CaptionSet
+from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.errors import InputError
+from capmeter.meta.studies.degradation import degradation as study_degradation
+from capmeter.meta.studies.degradation import read_sentences
+from capmeter.meta.studies.failures import critical_failures
+from capmeter.meta.studies.grammar import grammar as study_grammar
+from capmeter.meta.studies.grammar import read_corrections
+from capmeter.meta.studies.rankings import read_system_scores
+from capmeter.meta.studies.ties import tie_free, without_own
+from capmeter.metrics.registry import parse, parse_list
+from capmeter.progress import shown
+from capmeter.report import studies as report
+from capmeter.report.figures import image_kind, save_figures
+from capmeter.report.tables import FORMATS
+
+app = typer.Typer(rich_markup_mode="markdown", no_args_is_help=True, help="Study metrics on your own data.")
+
+_FIGURE = typer.Option([], "--figure", help="Draw the figure here (.png, .svg, .pdf); repeatable.")
+_FORMAT = typer.Option("table", "--format", "-f", help=FORMAT_HELP)
+_DRAWS = typer.Option(1000, help="How many bootstrap draws.", min=10)
+_SEED = typer.Option(0, help="Seed of all draws.")
+
+
+def _check(figure: list[Path], format: str) -> None:
+    if format not in FORMATS:
+        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
+    for path in figure:
+        image_kind(path)
+
+
+@app.command()
+def degradation(
+    text: str = typer.Argument(..., help="A plain text (.txt), or captions in any format.", metavar="FILE"),
+    encoder: list[str] = typer.Option(["minilm"], "--encoder", "-e", help="An encoder; repeat for more."),
+    sample: int = typer.Option(25, help="How many sentences are drawn.", min=2),
+    steps: int = typer.Option(20, help="In how many steps all words are replaced.", min=1),
+    seed: int = _SEED,
+    draws: int = _DRAWS,
+    figure: list[Path] = _FIGURE,
+    format: str = _FORMAT,
+) -> None:
+    """Replace more and more words by random ones, and see what MIMA makes of it (SMURF, Figure 5).
+
+    `capmeter study degradation articles.txt -e minilm -e roberta --figure degradation.png`
+    """
+    _check(figure, format)
+    with shown():
+        found = study_degradation(
+            read_sentences(text), list(dict.fromkeys(encoder)), sample=sample, steps=steps, seed=seed, draws=draws
+        )
+    if figure:
+        save_figures(report.degradation_figure(found), figure)
+    show(report.degradation_table(found), report.degradation_data(found), format)
+
+
+@app.command()
+def grammar(
+    sentences: str = typer.Argument(
+        ..., help="Rows with `systems: {name: sentence}`, or captions of several systems.", metavar="FILE"
+    ),
+    human: str = typer.Option(
+        ...,
+        "--human",
+        "-H",
+        help="What people thought of the systems: {system: score}, such rows, or rankings.",
+    ),
+    key: str | None = typer.Option(None, help="The score's name in the rows of --human."),
+    metrics: str = typer.Option("mima(encoder=minilm)", "--metrics", "-m", help="Names, separated by commas."),
+    exclude: list[str] = typer.Option([], "--exclude", help="Leave this system out (INPUT, say); repeatable."),
+    seed: int = _SEED,
+    draws: int = _DRAWS,
+    figure: list[Path] = _FIGURE,
+    format: str = _FORMAT,
+) -> None:
+    """Set metrics against people on systems that correct grammar (SMURF, Table 1).
+
+    `capmeter study grammar sentences.jsonl --human judgments.jsonl -m "mima(encoder=minilm)" --figure grammar.png`
+    """
+    _check(figure, format)
+    with shown():
+        systems = {name: each for name, each in read_corrections(sentences).items() if name not in exclude}
+        scores = read_system_scores(human, key)
+        found = study_grammar(systems, scores, parse_list(metrics), draws=draws, seed=seed)
+    if figure:
+        save_figures(report.grammar_figure(found), figure)
+    show(report.grammar_table(found), report.grammar_data(found), format)
+
+
+@app.command()
+def failures(
+    files: list[str] = typer.Argument(
+        ..., help="Files of captions, each of one system or several. `NAME=FILE` names the system.", metavar="FILE..."
+    ),
+    human: str = typer.Option(
+        ..., "--human", "-H", help="What people thought of the systems: {system: score}, or rows."
+    ),
+    key: str | None = typer.Option(None, help="The score's name in the rows of --human."),
+    references: str | None = typer.Option(None, "--references", "-r", help="The references, where they lie apart."),
+    metrics: str = typer.Option("cider-d,meteor,rouge-l,bleu-4", "--metrics", "-m", help="The metrics to be tested."),
+    against: str = typer.Option("smurf(encoder=minilm)", "--against", "-a", help="The reference metric."),
+    gravest: int = typer.Option(20, help="How many of the gravest cases to give (--format json).", min=0),
+    seed: int = _SEED,
+    draws: int = _DRAWS,
+    figure: list[Path] = _FIGURE,
+    format: str = _FORMAT,
+) -> None:
+    """Count the images on which a metric turns the order of systems upside down (SMURF, Table 5).
+
+    `capmeter study failures rows.jsonl --human m2.json -m cider-d,meteor -a "smurf(encoder=minilm)" --figure f.png`
+    """
+    _check(figure, format)
+    with shown():
+        systems: dict[str, CaptionSet] = {}
+        for given in files:
+            name, equals, path = given.partition("=")
+            named = bool(equals and name) and not Path(given).exists()
+            several = load_systems(path if named else given, references)
+            if named and len(several) == 1:
+                several = {name: next(iter(several.values()))}
+            twice = [each for each in several if each in systems]
+            if twice:
+                raise InputError(f"{given}: two systems are called {twice[0]!r}; name each: NAME=FILE")
+            systems |= several
+        scores = read_system_scores(human, key)
+        found = critical_failures(
+            systems, scores, parse_list(metrics), parse(against), gravest=gravest, draws=draws, seed=seed
+        )
+    if figure:
+        save_figures(report.failure_figure(found), figure)
+    show(report.failure_table(found), report.failure_data(found), format)
+
+
+@app.command()
+def ties(
+    experts: str = typer.Argument(..., help="Captions with the experts' ratings (`human`).", metavar="EXPERTS"),
+    crowd: str = typer.Argument(..., help="Captions with another group's ratings.", metavar="CROWD"),
+    metrics: str = typer.Option("sparcs,cider-d,rouge-l,bleu-1", "--metrics", "-m", help="Names, separated by commas."),
+    own: bool = typer.Option(False, "--own", help="Keep captions that are one of their own references."),
+    seed: int = _SEED,
+    draws: int = _DRAWS,
+    figure: list[Path] = _FIGURE,
+    format: str = _FORMAT,
+) -> None:
+    """Compare metrics, and a second group of people, with experts where nobody ties (SMURF, Table 4).
+
+    `capmeter study ties flickr8k_expert.jsonl.gz flickr8k_cf.jsonl.gz -m sparcs,cider-d,meteor --figure ties.png`
+    """
+    _check(figure, format)
+    with shown():
+        judged = load(experts)
+        found = tie_free(
+            judged if own else without_own(judged), load(crowd), parse_list(metrics), draws=draws, seed=seed
+        )
+    if figure:
+        save_figures(report.tie_figure(found), figure)
+    show(report.tie_table(found), report.tie_data(found), format)

@@ -1,0 +1,105 @@
+"""What an encoder makes of text that turns into noise (SMURF, section 4.1 and Figure 5).
+
+Sentences are drawn from a text. A growing fraction of the words of each is replaced by words drawn from the whole
+text's vocabulary; a word that was replaced stays replaced. At every step the mean MIMA is taken: an encoder that knows
+what language looks like should find each step less typical than the one before.
+
+>>> degraded("two dogs run along".split(), ["x", "y"], [0, 0.5, 1], np.random.default_rng(1))
+['two dogs run along', 'x x run along', 'x x y y']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from capmeter.captions.files import read_text
+from capmeter.captions.io import load
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.mima import Mima
+from capmeter.stats.bootstrap import bootstrap, mean_of, percentile
+
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
+_LEAST_WORDS = 4
+
+
+@dataclass(frozen=True, eq=False)
+class Degradation:
+    """Mean MIMA at each fraction of replaced words, with the interval over sentences: per encoder float64[steps]."""
+
+    fractions: Floats
+    sentences: int
+    means: dict[str, Floats]
+    low: dict[str, Floats]
+    high: dict[str, Floats]
+    example: tuple[str, ...]
+
+
+def read_sentences(path: str) -> list[str]:
+    """The sentences of a plain text (`.txt`), or the captions of a file in any other format."""
+    if path.lower().endswith((".txt", ".txt.gz")):
+        lines = (line.strip() for line in read_text(path).splitlines())
+        found = [sentence for line in lines if line for sentence in _SENTENCE_END.split(line)]
+    else:
+        captions = load(path, on_missing="keep")
+        found = [captions.pool[int(index)] for index in captions.candidates]
+    if not found:
+        raise InputError(f"{path}: there is no sentence in it")
+    return found
+
+
+def degraded(
+    words: Sequence[str], vocabulary: Sequence[str], fractions: Sequence[float], draws: np.random.Generator
+) -> list[str]:
+    """One sentence with each of these fractions of its words replaced, ever more of the same ones."""
+    order = draws.permutation(len(words))
+    strangers = [vocabulary[k] for k in draws.integers(len(vocabulary), size=len(words))]
+    steps = []
+    for fraction in fractions:
+        replaced = set(order[: round(fraction * len(words))].tolist())
+        steps.append(" ".join(strangers[k] if k in replaced else word for k, word in enumerate(words)))
+    return steps
+
+
+def degradation(
+    sentences: Sequence[str],
+    encoders: Sequence[str],
+    *,
+    sample: int = 25,
+    steps: int = 20,
+    seed: int = 0,
+    draws: int = 1000,
+) -> Degradation:
+    """The study on `sample` of these sentences, from no word replaced to all of them in so many steps."""
+    random = np.random.default_rng(seed)
+    long = [
+        words for words in (sentence.split() for sentence in dict.fromkeys(sentences)) if len(words) >= _LEAST_WORDS
+    ]
+    if len(long) < 2:
+        raise InputError(
+            f"expected two different sentences of at least {_LEAST_WORDS} words, or more, but got {len(long)}"
+        )
+    vocabulary = sorted({word for sentence in sentences for word in sentence.split()})
+    chosen = random.permutation(len(long))[:sample]
+    fractions = np.linspace(0, 1, steps + 1)
+    rows = [degraded(long[k], vocabulary, fractions.tolist(), random) for k in chosen]
+    captions = CaptionSet.from_captions(
+        Caption(f"{number}/{step}", str(number), text)
+        for number, row in enumerate(rows)
+        for step, text in enumerate(row)
+    )
+    metrics = [Mima(encoder=encoder) for encoder in encoders]
+    results = evaluate(captions, metrics)
+    means, low, high = {}, {}, {}
+    for encoder, metric in zip(encoders, metrics, strict=True):
+        scores = results[metric].items.array.reshape(len(rows), steps + 1)
+        means[encoder] = scores.mean(axis=0)
+        bounds = [percentile(bootstrap(mean_of(column), range(len(rows)), draws, seed)) for column in scores.T]
+        low[encoder], high[encoder] = (np.array(side) for side in zip(*bounds, strict=True))
+    return Degradation(fractions, len(rows), means, low, high, tuple(rows[0]))

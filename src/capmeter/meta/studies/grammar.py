@@ -1,0 +1,124 @@
+"""Do metrics rank systems that correct grammar as people do? (SMURF, Table 1; after Napoles et al. 2016)
+
+Every system corrected the same sentences. Its score is the metric's mean over them; Spearman's ρ and Pearson's r set
+the systems' scores against what people thought of the systems. Intervals draw sentences with replacement.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from capmeter.captions.files import open_bytes, text_lines
+from capmeter.captions.io import load_systems
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats, Metric
+from capmeter.metrics.evaluation import evaluate
+from capmeter.stats.bootstrap import Interval, draw_counts, percentile
+from capmeter.stats.correlation import pearson, spearman
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """One metric's system scores, and how they agree with people's."""
+
+    metric: str
+    scores: dict[str, float]
+    spearman: Interval
+    pearson: Interval
+
+
+@dataclass(frozen=True, eq=False)
+class Grammar:
+    """The study: what people thought of each system, and each metric's agreement."""
+
+    human: dict[str, float]
+    sentences: int
+    agreements: list[Agreement]
+
+
+def read_corrections(path: str) -> dict[str, CaptionSet]:
+    """The sentences of each system: rows with `systems: {name: sentence}` (and maybe references), or any format with
+    several systems.
+    """
+    rows = []
+    with open_bytes(path) as file:
+        start = file.read(1)
+    if start == b"{":
+        for number, line in text_lines(path):
+            if line.strip():
+                try:
+                    rows.append(json.loads(line))
+                except ValueError as problem:
+                    raise InputError(f"{path}, line {number}: not JSON ({problem})") from None
+                if not isinstance(rows[-1].get("systems"), dict):
+                    break
+        else:
+            return _gathered(rows, path)
+    return load_systems(path, on_missing="keep")
+
+
+def _gathered(rows: Sequence[Mapping[str, object]], path: str) -> dict[str, CaptionSet]:
+    said: dict[str, list[Caption]] = {}
+    for number, row in enumerate(rows):
+        systems, references = row["systems"], row.get("references", [])
+        if not isinstance(systems, dict) or not isinstance(references, list):
+            raise InputError(f"{path}, row {number + 1}: expected systems: {{name: sentence}} and a list of references")
+        id = str(row.get("sent_id", number))
+        for system, sentence in systems.items():
+            if not isinstance(sentence, str):
+                raise InputError(f"{path}, row {number + 1}: the sentence of {system} is {sentence!r}; expected a text")
+            said.setdefault(system, []).append(Caption(id, id, sentence, tuple(map(str, references))))
+    return {system: CaptionSet.from_captions(captions) for system, captions in said.items()}
+
+
+def grammar(
+    systems: Mapping[str, CaptionSet],
+    human: Mapping[str, float],
+    metrics: Sequence[Metric],
+    *,
+    draws: int = 1000,
+    seed: int = 0,
+) -> Grammar:
+    """How the metrics' scores of these systems agree with what people thought of them."""
+    judged = [name for name in systems if name in human]
+    if len(judged) < 3:
+        raise InputError(
+            f"expected at least three systems that people judged, but got {', '.join(judged) or 'none'}; the sentences "
+            f"are of {', '.join(systems)}, the judgments of {', '.join(human)}"
+        )
+    ids = list(systems[judged[0]].ids)
+    for name in judged:
+        if list(systems[name].ids) != ids:
+            raise InputError(f"the systems {judged[0]} and {name} have different sentences; expected the same ones")
+    # all systems at once, so that what several of them say is measured once
+    together = CaptionSet.from_captions(
+        Caption(f"{name}/{caption.id}", caption.image_id, caption.candidate, caption.references)
+        for name in judged
+        for caption in systems[name]
+    )
+    results = evaluate(together, metrics)
+    people = np.array([human[name] for name in judged])
+    weights = draw_counts(len(ids), draws, seed)
+    agreements = []
+    for metric in metrics:
+        items = results[metric].items.array.reshape(len(judged), len(ids))
+        drawn = weights @ items.T / len(ids)
+        scores = dict(zip(judged, items.mean(axis=1).tolist(), strict=True))
+        whole = items.mean(axis=1)
+        agreements.append(
+            Agreement(
+                str(metric), scores, _interval(spearman, whole, drawn, people), _interval(pearson, whole, drawn, people)
+            )
+        )
+    return Grammar(dict(zip(judged, people.tolist(), strict=True)), len(ids), agreements)
+
+
+def _interval(correlation: Callable[[Floats, Floats], float], whole: Floats, drawn: Floats, people: Floats) -> Interval:
+    values = np.array([correlation(row, people) for row in drawn])
+    low, high = percentile(values)
+    return Interval(float(correlation(whole, people)), low, high, 0.95, values)

@@ -1,0 +1,138 @@
+"""Metrics against experts where no tie helps or hurts, beside how well other people agree with the experts (SMURF,
+Table 4).
+
+Two groups judged captions, in Flickr8k experts (1 to 4) and a crowd (yes or no). On the captions that both judged, the
+crowd's mean agrees with the experts' to some degree: the inter-human bar. But both judge coarsely, and where people
+tie, rank correlations reward whoever ties too. So metrics and crowd are compared on the *tie-free pairs*: pairs of
+captions that neither the experts nor the crowd tie. There
+
+    τ = (concordant − discordant) / pairs
+
+(a metric's own ties count as neither). That leaves out what the crowd could not decide, to the crowd's advantage:
+beside it stands the same τ on all pairs that the *experts* order, where a tie of the crowd counts as neither too; and
+τ-b on all pairs. The paper does not say how its tie-free subset was drawn; these depend on no draw and no order.
+Intervals draw images with replacement.
+
+>>> experts, crowd = np.array([1.0, 2, 2, 4]), np.array([0.0, 0.5, 1, 0.5])
+>>> pairs = TieFree(experts, crowd)
+>>> pairs.count, round(pairs.tau(np.array([0.1, 0.2, 0.9, 0.8])), 4)
+(4, 0.5)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Floats, Metric
+from capmeter.metrics.evaluation import evaluate
+from capmeter.stats.bootstrap import Clusters, Interval, Statistic, interval
+from capmeter.stats.kendall import TauB
+
+PEOPLE = "inter-human"
+
+
+class TieFree:
+    """The pairs of points that neither of two judgments ties."""
+
+    def __init__(self, first: Floats, second: Floats) -> None:
+        self._first = _order(first)
+        self._kept = (self._first != 0) & (_order(second) != 0)
+        self.count = int(np.triu(self._kept, 1).sum())
+        if not self.count:
+            raise InputError("every pair of captions is tied by one of the two groups; there is nothing to compare")
+
+    def tau(self, scores: Floats) -> float:
+        """(C − D) / pairs, of scores against the first judgment."""
+        return float(self.statistic(scores)(None))
+
+    def statistic(self, scores: Floats) -> Statistic:
+        """The same under weights [draws, n] of the points."""
+        agreement = np.where(self._kept, self._first * _order(scores), 0).astype(np.float32)
+        kept = self._kept.astype(np.float32)
+
+        def tau(weights: Any = None) -> Any:
+            table = np.ones((1, len(scores)), np.float32) if weights is None else np.asarray(weights, np.float32)
+            found = _within(table, agreement) / np.maximum(_within(table, kept), 1)
+            return found if weights is not None else float(found[0])
+
+        return tau
+
+
+def _order(values: Floats) -> np.ndarray[Any, np.dtype[np.int8]]:
+    """Which of two points is the larger: int8[n, n] of -1, 0, 1."""
+    return (values[:, None] > values[None]).astype(np.int8) - (values[:, None] < values[None]).astype(np.int8)
+
+
+def _within(table: Any, pairs: Any) -> Floats:
+    sums: Floats = np.einsum("dn,dn->d", table @ pairs, table, dtype=np.float64)
+    return sums
+
+
+@dataclass(frozen=True, eq=False)
+class Row:
+    """One metric (or the crowd): τ on the tie-free pairs, on the pairs that the experts order, and τ-b on all."""
+
+    name: str
+    tie_free: Interval
+    ordered: Interval
+    tau_b: Interval
+
+
+@dataclass(frozen=True, eq=False)
+class Ties:
+    """The study: how many captions and pairs (tie-free, ordered by the experts, all), the crowd's row first."""
+
+    captions: int
+    pairs: int
+    ordered_pairs: int
+    all_pairs: int
+    rows: list[Row]
+
+
+def tie_free(
+    experts: CaptionSet, crowd: CaptionSet, metrics: Sequence[Metric], *, draws: int = 1000, seed: int = 0
+) -> Ties:
+    """Metrics and the crowd against the experts, on the captions that both judged."""
+    votes = {(caption.image_id, caption.candidate): _mean(caption.human) for caption in crowd}
+    both = [k for k, caption in enumerate(experts) if _both(votes, caption) is not None]
+    if len(both) < 3:
+        raise InputError(
+            f"both groups judged {len(both)} captions; expected captions that stand in both files, with `human` ratings"
+        )
+    captions = experts.select(both)
+    judged = list(captions)
+    expert = np.array([_mean(caption.human) for caption in judged])
+    people = np.array([_both(votes, caption) for caption in judged], float)
+    free, ordered = TieFree(expert, people), TieFree(expert, expert)
+    results = evaluate(captions, metrics)
+    named = {PEOPLE: people} | {str(metric): results[metric].items.array for metric in metrics}
+    images = Clusters(captions.image_ids)
+    rows = [
+        Row(
+            name,
+            interval(free.statistic(scores), images, draws, seed),
+            interval(ordered.statistic(scores), images, draws, seed),
+            interval(TauB(expert, scores), images, draws, seed),
+        )
+        for name, scores in named.items()
+    ]
+    return Ties(len(both), free.count, ordered.count, len(both) * (len(both) - 1) // 2, rows)
+
+
+def without_own(captions: CaptionSet) -> CaptionSet:
+    """The captions that are not one of their own references, as the usual protocol of Flickr8k takes them."""
+    return captions.select([k for k, caption in enumerate(captions) if caption.candidate not in caption.references])
+
+
+def _mean(ratings: tuple[float, ...] | None) -> float | None:
+    return sum(ratings) / len(ratings) if ratings else None
+
+
+def _both(votes: dict[tuple[str, str], float | None], caption: Any) -> float | None:
+    return votes.get((caption.image_id, caption.candidate)) if caption.human else None

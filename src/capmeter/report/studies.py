@@ -1,0 +1,245 @@
+"""Tables and figures of the studies: degradation, grammar, critical failures, ties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from capmeter.meta.studies.degradation import Degradation
+from capmeter.meta.studies.failures import DISPARITY, FailureStudy
+from capmeter.meta.studies.grammar import Grammar
+from capmeter.meta.studies.ties import PEOPLE, Row, Ties
+from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
+from capmeter.report.point_labels import name_points
+from capmeter.report.tables import Table
+from capmeter.stats.bootstrap import Interval
+
+_TAUS: tuple[tuple[str, Callable[[Row], Interval]], ...] = (
+    ("τ, tie-free pairs", lambda row: row.tie_free),
+    ("τ, pairs the experts order", lambda row: row.ordered),
+    ("τ-b, all pairs", lambda row: row.tau_b),
+)
+
+
+def degradation_table(study: Degradation) -> Table:
+    """One row per fraction of replaced words, one column per encoder."""
+    rows = [
+        [
+            f"{fraction:.0%}",
+            *(
+                f"{study.means[each][k]:.4f} [{study.low[each][k]:.4f}, {study.high[each][k]:.4f}]"
+                for each in study.means
+            ),
+        ]
+        for k, fraction in enumerate(study.fractions)
+    ]
+    title = f"mean MIMA of {study.sentences} sentences as words are replaced at random"
+    note = "in brackets: 95% interval, sentences drawn with replacement"
+    return Table(title, ["replaced", *study.means], rows, [True] * (1 + len(study.means)), note)
+
+
+def degradation_data(study: Degradation) -> dict[str, Any]:
+    """The same for a program, with one sentence at every step."""
+    return {
+        "sentences": study.sentences,
+        "fractions": study.fractions.tolist(),
+        "encoders": {
+            each: {
+                "mima": study.means[each].tolist(),
+                "low": study.low[each].tolist(),
+                "high": study.high[each].tolist(),
+            }
+            for each in study.means
+        },
+        "example": list(study.example),
+    }
+
+
+def degradation_figure(study: Degradation) -> Any:
+    """Mean MIMA over the fraction of replaced words, one line per encoder."""
+    figure, axes = open_figure(width=6.4, height=4.0)
+    with house_style():
+        panel = axes[0, 0]
+        percent = 100 * study.fractions
+        for number, encoder in enumerate(study.means):
+            style = series_style(number)
+            panel.fill_between(percent, study.low[encoder], study.high[encoder], color=style["color"], alpha=0.15, lw=0)
+            panel.plot(percent, study.means[encoder], label=encoder, **style)
+        panel.set_xlim(0, 100)
+        panel.set_xlabel("words replaced at random (%)")
+        panel.set_ylabel("mean MIMA")
+        panel.set_title(f"{study.sentences} sentences turning into noise; bands: 95% intervals")
+        panel.legend(loc="best")
+    return figure
+
+
+def grammar_table(study: Grammar) -> Table:
+    """One row per metric: Spearman's and Pearson's correlation with people."""
+    rows = [[each.metric, _bracketed(each.spearman), _bracketed(each.pearson)] for each in study.agreements]
+    title = f"agreement with people on {len(study.human)} systems, {study.sentences:,} sentences"
+    note = "in brackets: 95% interval, sentences drawn with replacement"
+    return Table(title, ["metric", "Spearman ρ", "Pearson r"], rows, [False, True, True], note)
+
+
+def grammar_data(study: Grammar) -> dict[str, Any]:
+    """The same for a program, with every system's scores."""
+    return {
+        "sentences": study.sentences,
+        "human": study.human,
+        "agreement": {
+            each.metric: {"spearman": _bounds(each.spearman), "pearson": _bounds(each.pearson), "systems": each.scores}
+            for each in study.agreements
+        },
+    }
+
+
+def grammar_figure(study: Grammar) -> Any:
+    """One panel per metric: the systems' scores over what people thought of them."""
+    figure, axes = open_figure(1, len(study.agreements), width=5.4, height=4.2)
+    with house_style():
+        people = np.array(list(study.human.values()))
+        for number, (panel, each) in enumerate(zip(axes[0], study.agreements, strict=True)):
+            scores = np.array(list(each.scores.values()))
+            ends = np.array([people.min(), people.max()])
+            panel.plot(ends, np.polyval(np.polyfit(people, scores, 1), ends), color="#B0B0B0", linewidth=1, zorder=1)
+            panel.scatter(people, scores, color=COLOURS[number % len(COLOURS)], s=28, zorder=2)
+            panel.set_title(f"{each.metric}: ρ = {each.spearman.value:.3f}, r = {each.pearson.value:.3f}")
+            panel.set_xlabel("what people thought of the system")
+            panel.set_ylabel("mean score")
+            panel.margins(x=0.12, y=0.12)
+            name_points(panel, list(study.human), people, scores)
+    return figure
+
+
+def failure_table(study: FailureStudy) -> Table:
+    """One row per metric: P(F), and how often it orders nothing."""
+    rows = [
+        [each.metric, _bracketed(each.probability), f"{each.disparities.mean():+.3f}", f"{each.undecided:,}"]
+        for each in study.failures
+    ]
+    title = f"critical failures against {study.reference}: {study.images:,} images, systems {', '.join(study.human)}"
+    note = "in brackets: 95% interval, images drawn with replacement; no order: images whose captions score the same"
+    return Table(title, ["metric", "P(F)", "mean disparity", "no order"], rows, [False, True, True, True], note)
+
+
+def failure_data(study: FailureStudy) -> dict[str, Any]:
+    """The same for a program, with the gravest cases."""
+    return {
+        "reference": study.reference,
+        "images": study.images,
+        "human": study.human,
+        "failures": {
+            each.metric: {
+                "probability": _bounds(each.probability),
+                "mean_disparity": float(each.disparities.mean()),
+                "undecided": each.undecided,
+                "gravest": [
+                    {
+                        "image_id": case.image,
+                        study.reference: case.reference,
+                        each.metric: case.tested,
+                        "captions": {
+                            name: {"caption": text, "score": score} for name, (text, score) in case.captions.items()
+                        },
+                    }
+                    for case in each.gravest
+                ],
+            }
+            for each in study.failures
+        },
+    }
+
+
+def failure_figure(study: FailureStudy) -> Any:
+    """P(F) of each metric, and how the disparities are distributed."""
+    figure, axes = open_figure(1, 2, width=4.9, height=1.8 + 0.45 * len(study.failures))
+    with house_style():
+        bars, curves = axes[0]
+        for number, each in enumerate(study.failures):
+            colour = COLOURS[number % len(COLOURS)]
+            share = each.probability
+            bars.barh(number, share.value, color=colour, alpha=0.85, height=0.6)
+            bars.plot([share.low, share.high], [number, number], color="black", linewidth=1.2)
+            bars.annotate(
+                f"{share.value:.3f}",
+                (max(share.high, share.value), number),
+                xytext=(5, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8.5,
+            )
+            ordered = np.sort(each.disparities)
+            above = 1 - np.arange(1, len(ordered) + 1) / len(ordered)
+            style = {key: value for key, value in series_style(number).items() if key != "marker"}
+            curves.plot(ordered, above, drawstyle="steps-post", label=each.metric, **style)
+        bars.set_yticks(range(len(study.failures)), [each.metric for each in study.failures])
+        bars.invert_yaxis()
+        bars.grid(axis="y", visible=False)
+        bars.set_xlim(0, max(0.02, 1.25 * max(each.probability.high for each in study.failures)))
+        bars.set_xlabel("P(F)")
+        bars.set_title(f"critical failures against {study.reference}")
+        curves.axvline(DISPARITY, color="#606060", linewidth=1, linestyle=(0, (3, 2)))
+        curves.set_xlim(-2, 2)
+        curves.set_ylim(0, 1)
+        curves.set_xlabel(f"disparity: r of {study.reference} − r of the metric")
+        curves.set_ylabel("share of images above")
+        curves.set_title(f"{study.images:,} images")
+        curves.legend(loc="best")
+    return figure
+
+
+def tie_table(study: Ties) -> Table:
+    """One row per metric, and one for the other people."""
+    rows = [[each.name, *(_bracketed(found(each)) for _, found in _TAUS)] for each in study.rows]
+    title = f"agreement with the experts on {study.captions:,} captions that both groups judged"
+    note = (
+        f"pairs: {study.pairs:,} tied by neither group, {study.ordered_pairs:,} ordered by the experts, "
+        f"{study.all_pairs:,} in all; in brackets: 95% interval, images drawn with replacement"
+    )
+    return Table(title, ["metric", *(label for label, _ in _TAUS)], rows, [False, True, True, True], note)
+
+
+def tie_data(study: Ties) -> dict[str, Any]:
+    """The same for a program."""
+    rows = {
+        each.name: {"tie_free": _bounds(each.tie_free), "ordered": _bounds(each.ordered), "tau_b": _bounds(each.tau_b)}
+        for each in study.rows
+    }
+    pairs = {"tie_free": study.pairs, "ordered": study.ordered_pairs, "all": study.all_pairs}
+    return {"captions": study.captions, "pairs": pairs, "agreement": rows}
+
+
+def tie_figure(study: Ties) -> Any:
+    """Each metric's τ with and without ties, beside the inter-human ones."""
+    figure, axes = open_figure(width=6.8, height=1.7 + 0.5 * len(study.rows))
+    with house_style():
+        panel = axes[0, 0]
+        ordered = sorted(study.rows, key=lambda row: -row.tie_free.value)
+        people = next(row for row in study.rows if row.name == PEOPLE)
+        for series, (label, found) in enumerate(_TAUS):
+            style = series_style(series)
+            panel.axvline(found(people).value, color=style["color"], linewidth=1, linestyle=(0, (3, 2)), zorder=0)
+            for number, row in enumerate(ordered):
+                height, bounds = number + 0.2 * (series - 1), found(row)
+                panel.plot([bounds.low, bounds.high], [height, height], color=style["color"], linewidth=1.6)
+                named = {"label": label} if number == 0 else {}
+                panel.plot(bounds.value, height, color=style["color"], marker=style["marker"], linestyle="", **named)
+        panel.set_yticks(range(len(ordered)), [row.name for row in ordered])
+        for tick, row in zip(panel.get_yticklabels(), ordered, strict=True):
+            tick.set_fontweight("bold" if row.name == PEOPLE else "normal")
+        panel.invert_yaxis()
+        panel.grid(axis="y", visible=False)
+        panel.set_xlabel("Kendall's τ with the experts (bars: 95% intervals; dashed: other people)")
+        panel.set_title(f"{study.captions:,} captions that both groups judged")
+        figure.legend(loc="outside lower left", ncols=3)
+    return figure
+
+
+def _bracketed(interval: Interval) -> str:
+    return f"{interval.value:.3f} [{interval.low:.3f}, {interval.high:.3f}]"
+
+
+def _bounds(interval: Interval) -> dict[str, float]:
+    return {"value": interval.value, "low": interval.low, "high": interval.high}

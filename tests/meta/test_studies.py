@@ -1,0 +1,293 @@
+"""The studies: their arithmetic by hand, and each of them end to end on small or real data."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.cli.main import main
+from capmeter.errors import InputError
+from capmeter.meta.studies.degradation import degraded, read_sentences
+from capmeter.meta.studies.failures import correlations, critical_failures
+from capmeter.meta.studies.grammar import grammar, read_corrections
+from capmeter.meta.studies.rankings import expected_wins, read_system_scores
+from capmeter.meta.studies.ties import TieFree, tie_free, without_own
+from capmeter.metrics.registry import parse, parse_list
+from capmeter.stats.correlation import pearson
+
+WORDS = ["a", "brown", "dog", "runs", "over", "the", "wet", "grass", "while", "two", "cats", "sleep"]
+
+
+def captions(system: str, said: list[str], references: str = "a brown dog runs") -> CaptionSet:
+    rows = (Caption(str(k), f"p{k}", text, (references,), system=system) for k, text in enumerate(said))
+    return CaptionSet.from_captions(rows)
+
+
+# --- degradation
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 12))
+def test_what_was_replaced_stays_replaced(seed: int, steps: int) -> None:
+    fractions = np.linspace(0, 1, steps + 1).tolist()
+    rows = [row.split() for row in degraded(WORDS, ["X", "Y"], fractions, np.random.default_rng(seed))]
+    assert rows[0] == WORDS
+    assert set(rows[-1]) <= {"X", "Y"}
+    for fraction, before, after in zip(fractions[1:], rows, rows[1:], strict=False):
+        assert sum(word in "XY" for word in after) == round(fraction * len(WORDS))
+        assert all(now == old for now, old in zip(after, before, strict=True) if old in "XY")
+
+
+def test_sentences_of_a_text_or_of_captions(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("One is here. Is two?\n\nThree it is\n")
+    assert read_sentences(str(tmp_path / "text.txt")) == ["One is here.", "Is two?", "Three it is"]
+    (tmp_path / "rows.jsonl").write_text('{"image_id": "1", "candidate": "a dog", "references": []}\n')
+    assert read_sentences(str(tmp_path / "rows.jsonl")) == ["a dog"]
+    (tmp_path / "empty.txt").write_text("\n")
+    with pytest.raises(InputError, match="no sentence"):
+        read_sentences(str(tmp_path / "empty.txt"))
+
+
+# --- what people thought of systems
+
+
+def test_expected_wins_of_the_real_rankings(shared: Path) -> None:
+    rankings = read_system_scores(str(shared / "data" / "conll14_gec_judgments_grundkiewicz2015.jsonl.gz"))
+    published = read_system_scores(str(shared / "data" / "conll14_gec_system_level.jsonl.gz"))
+    assert rankings == pytest.approx(published, abs=1e-6)
+    assert len(rankings) == 13
+
+
+def test_system_scores_from_every_form(tmp_path: Path) -> None:
+    def read(content: str, key: str | None = None) -> dict[str, float]:
+        (tmp_path / "h.json").write_text(content)
+        return read_system_scores(str(tmp_path / "h.json"), key)
+
+    assert read('{"a": 1, "b": 0.5}') == {"a": 1, "b": 0.5}
+    assert read('[{"system": "a", "human": 1}, {"system": "b", "human": 2}]') == {"a": 1, "b": 2}
+    assert read('{"system": "a", "M7": 1}\n{"system": "b", "M7": 2}\n', "M7") == {"a": 1, "b": 2}
+    assert read('{"ranks": {"a": 1, "b": 2}}\n') == expected_wins([{"a": 1, "b": 2}]) == {"a": 1, "b": 0}
+    for content, said in (
+        ('{"a": "good"}', "expected a number"),
+        ('{"a": NaN}', "expected a number"),
+        ('{"system": "a", "M7": 1}', "expected system and human or"),
+        ("[1]", "not an object"),
+        ("", "no system"),
+        ("{]", "line 1: not JSON"),
+    ):
+        with pytest.raises(InputError, match=said):
+            read(content)
+
+
+# --- grammar
+
+
+def test_grammar_by_hand() -> None:
+    systems = {
+        "good": captions("good", ["a brown dog runs", "a brown dog runs"]),
+        "middling": captions("middling", ["a brown dog runs", "cats"]),
+        "bad": captions("bad", ["cats", "cats"]),
+        "unjudged": captions("unjudged", ["cats", "cats"]),
+    }
+    found = grammar(systems, {"good": 3, "middling": 1, "bad": 0, "absent": 9}, [parse("sparcs")], draws=20)
+    (agreement,) = found.agreements
+    assert agreement.scores == {"good": 1, "middling": 0.5, "bad": 0}
+    assert agreement.spearman.value == 1
+    assert agreement.pearson.value == pytest.approx(pearson([1, 0.5, 0], [3, 1, 0]))
+    with pytest.raises(InputError, match="at least three systems"):
+        grammar(systems, {"good": 3, "bad": 1}, [parse("sparcs")])
+    systems["bad"] = captions("bad", ["cats"])
+    with pytest.raises(InputError, match="different sentences"):
+        grammar(systems, {"good": 3, "middling": 1, "bad": 0}, [parse("sparcs")])
+
+
+def test_corrections_are_read_from_rows_of_systems(tmp_path: Path, shared: Path) -> None:
+    real = read_corrections(str(shared / "data" / "conll14_gec_sentences.jsonl.gz"))
+    assert len(real) == 13 and {len(each) for each in real.values()} == {1312}
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"systems": {"a": "one", "b": "two"}}\n{"systems": {"a": "three", "b": 4}}\n')
+    with pytest.raises(InputError, match="row 2: the sentence of b is 4"):
+        read_corrections(str(path))
+
+
+# --- critical failures
+
+
+@given(st.integers(3, 6), st.integers(0, 2**32 - 1))
+def test_correlations_are_pearson_s(systems: int, seed: int) -> None:
+    draws = np.random.default_rng(seed)
+    scores, human = draws.normal(size=(5, systems)), draws.normal(size=systems)
+    expected = [pearson(row, human) for row in scores]
+    np.testing.assert_allclose(correlations(scores, human), expected, atol=1e-9)
+
+
+def test_critical_failures_by_hand() -> None:
+    # rouge-l against sparcs, on two images: on the first, word order alone misleads rouge-l; on the second nothing does
+    reference = "a brown dog runs on grass"
+    systems = {
+        "best": captions("best", ["grass runs dog brown", "a brown dog runs on grass"], reference),
+        "good": captions("good", ["a brown dog on a car", "a brown dog"], reference),
+        "bad": captions("bad", ["a man on a car and on a", "a man"], reference),
+    }
+    human = {"best": 0.9, "good": 0.5, "bad": 0.1}
+    found = critical_failures(systems, human, parse_list("rouge-l"), parse("sparcs"), draws=50)
+    (row,) = found.failures
+    expected = {
+        name: correlations(_scores(systems, name), np.array(list(human.values()))) for name in ("sparcs", "rouge-l")
+    }
+    disparities = expected["sparcs"] - expected["rouge-l"]
+    np.testing.assert_allclose(row.disparities, disparities, atol=1e-12)
+    assert row.probability.value == (disparities > 1).mean()
+    assert [case.image for case in row.gravest] == [f"p{k}" for k in np.argsort(-disparities) if disparities[k] > 1]
+    assert found.images == 2
+    with pytest.raises(InputError, match="tested against itself"):
+        critical_failures(systems, human, parse_list("sparcs"), parse("sparcs"))
+    with pytest.raises(InputError, match="equally good"):
+        critical_failures(systems, dict.fromkeys(human, 1.0), parse_list("rouge-l"), parse("sparcs"))
+
+
+def _scores(systems: dict[str, CaptionSet], metric: str) -> np.ndarray:
+    measured = [parse(metric).measure(each, None, {}) for each in systems.values()]
+    finished = [parse(metric).finish(each.values, np.ones(len(each.values)))["score"] for each in measured]
+    return np.stack(finished, axis=1)
+
+
+def test_a_metric_that_orders_nothing_counts_as_zero() -> None:
+    systems = {name: captions(name, ["cats", text]) for name, text in (("a", "a dog"), ("b", "cats"), ("c", "runs"))}
+    found = critical_failures(systems, {"a": 3, "b": 1, "c": 2}, parse_list("rouge-l"), parse("sparcs"), draws=10)
+    assert found.failures[0].undecided == 1
+    assert found.failures[0].disparities[0] == 0
+
+
+# --- ties
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 4)), min_size=3, max_size=9))
+def test_tau_counts_the_pairs_that_neither_group_ties(points: list[tuple[int, int, int]]) -> None:
+    first, second, scores = (np.array(column, float) for column in zip(*points, strict=True))
+    kept = [
+        np.sign(first[i] - first[j]) * np.sign(scores[i] - scores[j])
+        for i, j in itertools.combinations(range(len(points)), 2)
+        if first[i] != first[j] and second[i] != second[j]
+    ]
+    if not kept:
+        with pytest.raises(InputError, match="every pair of captions is tied"):
+            TieFree(first, second)
+        return
+    pairs = TieFree(first, second)
+    assert pairs.count == len(kept)
+    assert pairs.tau(scores) == pytest.approx(np.mean(kept))
+    twice = np.arange(len(points)) % 2 + 1
+    repeated = np.repeat(np.arange(len(points)), twice)
+    again = TieFree(first[repeated], second[repeated])
+    assert pairs.statistic(scores)(twice[None])[0] == pytest.approx(again.tau(scores[repeated]), abs=1e-6)
+
+
+def test_ties_end_to_end() -> None:
+    def judged(ratings: list[tuple[float, ...] | None]) -> CaptionSet:
+        said = ["a brown dog runs", "a dog", "cats", "a brown cat", "a dog runs"]
+        return CaptionSet.from_captions(
+            Caption(str(k), f"p{k}", text, ("a brown dog runs", "the dog"), human=human)
+            for k, (text, human) in enumerate(zip(said, ratings, strict=True))
+        )
+
+    experts, crowd = judged([(4, 4), (3, 2), (1, 1), (1, 2), None]), judged([(1,), (1,), (0,), (0, 1), (1,)])
+    found = tie_free(experts, crowd, parse_list("sparcs"), draws=20)
+    assert (found.captions, found.all_pairs, found.pairs, found.ordered_pairs) == (4, 6, 5, 6)
+    assert [row.name for row in found.rows] == ["inter-human", "sparcs"]
+    assert found.rows[0].tie_free.value == 1
+    assert found.rows[0].ordered.value == pytest.approx(5 / 6)
+    assert found.rows[1].tau_b.value > 0.5
+    assert without_own(experts).ids == ("1", "2", "3", "4")
+    with pytest.raises(InputError, match="both groups judged 0 captions"):
+        tie_free(experts, judged([None] * 5), parse_list("sparcs"))
+
+
+# --- the commands
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("matplotlib")
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["capmeter", "study", *arguments])
+        with pytest.raises(SystemExit) as leaving:
+            main()
+        return (int(leaving.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+def _figures(folder: Path, name: str) -> None:
+    assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (folder / f"{name}.svg").read_text(encoding="utf-8")
+
+
+DRAWN = ("--figure", "x.png", "--figure", "x.svg", "--draws", "20")
+
+
+def test_the_grammar_command(run, tmp_path: Path) -> None:
+    rows = [{"systems": {"a": "a dog runs", "b": "a dog", "c": "cats"}, "references": ["a dog runs"]}] * 2
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "human.json").write_text('{"a": 3, "b": 2, "c": 1}')
+    code, out, err = run("grammar", "rows.jsonl", "--human", "human.json", "-m", "sparcs,rouge-l", "-f", "json", *DRAWN)
+    assert code == 0, err
+    assert json.loads(out)["agreement"]["sparcs"]["spearman"]["value"] == 1
+    _figures(tmp_path, "x")
+
+
+def test_the_failures_command(run, tmp_path: Path) -> None:
+    rows = [
+        {"image_id": k, "captions": {"a": "a dog runs", "b": "a dog", "c": "cats"}, "references": ["a dog runs"]}
+        for k in "pqr"
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "human.json").write_text('{"a": 3, "b": 2, "c": 1}')
+    code, out, err = run("failures", "rows.jsonl", "--human", "human.json", "-m", "rouge-l", "-a", "sparcs", *DRAWN)
+    assert code == 0, err
+    assert "rouge-l   0.000 [0.000, 0.000]" in out
+    _figures(tmp_path, "x")
+
+
+def test_the_ties_command(run, tmp_path: Path) -> None:
+    said = {"a dog runs": ([4, 4], [1]), "a dog": ([3], [1, 0]), "cats": ([1], [0])}
+    for name, column in (("experts", 0), ("crowd", 1)):
+        rows = [
+            {"image_id": "p", "candidate": text, "references": ["the dog runs"], "human": ratings[column]}
+            for text, ratings in said.items()
+        ]
+        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, out, err = run("ties", "experts.jsonl", "crowd.jsonl", "-m", "sparcs", *DRAWN)
+    assert code == 0, err
+    assert "inter-human   1.000" in out
+    _figures(tmp_path, "x")
+
+
+@pytest.mark.neural
+def test_the_degradation_command(run, tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="needs the neural extra")
+    (tmp_path / "text.txt").write_text("A brown dog runs over the grass. Two cats sleep on a red sofa.\n")
+    command = ("degradation", "text.txt", "-e", "minilm", "--steps", "2", "-f", "json", *DRAWN)
+    code, out, err = run(*command)
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["fractions"] == [0, 0.5, 1]
+    means = found["encoders"]["minilm"]
+    assert all(low <= mean <= high for low, mean, high in zip(means["low"], means["mima"], means["high"], strict=True))
+    assert run(*command)[1] == out
+    assert run(*command, "--seed", "5")[1] != out
+    _figures(tmp_path, "x")
+
+
+def test_wrong_figures_are_refused_first(run) -> None:
+    code, _, err = run("ties", "nowhere.jsonl", "nowhere.jsonl", "--figure", "x.gif")
+    assert code == 1 and "x.gif" in err
