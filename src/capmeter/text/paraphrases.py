@@ -199,8 +199,8 @@ def _pairs(table: Path) -> Iterator[tuple[list[bytes], list[bytes]]]:
             lines = rest.split(b"\n")
             if len(lines) >= 3:
                 yield lines[1:2], lines[2:3]
-        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise AssetError(f"{table} is damaged ({error}); install it again") from error
+        except (EOFError, zlib.error, OSError) as error:
+            raise AssetError(f"{table} is damaged or cannot be read ({error}); install it again") from error
 
 
 def _trie(words: Ints, sizes: Ints, known: int) -> tuple[tuple[Ints, ...], Ints]:
