@@ -8,10 +8,12 @@ import typer
 
 from capmeter.cli.inputs import label_of, name_and_path
 from capmeter.cli.main import say
-from capmeter.cli.output import command_line
+from capmeter.cli.output import checked_format, command_line, show
 from capmeter.metrics.scores import Results, read_all
 from capmeter.progress import shown
 from capmeter.report.pictures import MODES
+from capmeter.report.standing import standings
+from capmeter.report.tables import FORMATS, as_json, score_table
 
 app = typer.Typer(rich_markup_mode="markdown")
 
@@ -23,7 +25,11 @@ def report(
         help="Files that `capmeter score --output` wrote. `NAME=FILE` names the system.",
         metavar="RESULTS.json...",
     ),
-    output: Path = typer.Option(Path("report.html"), "--output", "-o", help="The page's file."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="The page's file (default: report.html)."),
+    format: str | None = typer.Option(
+        None, "--format", "-f", help=f"Print the table of scores: {', '.join(FORMATS)}. Without -o there is no page."
+    ),
+    digits: int = typer.Option(4, help="Decimals of the scores in that table.", min=0, max=12),
     title: str = typer.Option("Caption scores", help="The page's heading."),
     explain: int = typer.Option(500, help="For how many captions explanations are kept, if they fit.", min=0),
     images: str = typer.Option("link", help=f"Pictures: {', '.join(MODES)} (thumbnails of files)."),
@@ -43,15 +49,25 @@ def report(
     `capmeter score a.json b.json -r refs.json -m bleu-4,rouge-l,cider-d --output scores.json`
 
     `capmeter report scores.json -o report.html`
+
+    `capmeter report scores.json --format latex`
     """
     if images not in MODES:
         raise typer.BadParameter(f"{images!r} is not one of {', '.join(MODES)}", param_hint="--images")
+    if format is not None:
+        checked_format(format)
+    systems = read_named(results)
+    if format is not None:
+        standing = standings(systems, draws=draws, seed=seed)
+        show(score_table(systems, standing, digits), as_json(systems, standing), format)
+        if output is None:
+            return
     from capmeter.report.page import write_page
 
     with shown():
         written = write_page(
-            read_named(results),
-            output,
+            systems,
+            output or Path("report.html"),
             title=title,
             explained=explain,
             images=images,

@@ -16,6 +16,7 @@ from capmeter.encoders.settings import running
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.scores import Results, save_all
 from capmeter.progress import shown
+from capmeter.report.standing import standings
 from capmeter.report.tables import as_json, score_table
 
 app = typer.Typer(rich_markup_mode="markdown")
@@ -38,6 +39,7 @@ def score(
     intervals: bool = typer.Option(True, help="Give each score's 95% interval (bootstrap by image)."),
     draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
     seed: int = typer.Option(0, help="Seed of the draws."),
+    digits: int = typer.Option(4, help="Decimals of the scores in a table.", min=0, max=12),
     system: str | None = typer.Option(None, help="Of several systems in one file, score this one alone."),
     streaming: bool | None = typer.Option(
         None, "--stream/--no-stream", help="Read the captions part by part. Large files are, unless you say not to."
@@ -79,9 +81,9 @@ def score(
             for found, captions in sources.items():
                 label = label_of(name, found, len(sources) == 1, systems)
                 systems[label] = evaluate(captions, chosen)
-        bounds = None
+        standing = None
         if intervals:
-            bounds = {label: results.intervals(draws=draws, seed=seed) for label, results in systems.items()}
+            standing = standings(systems, draws=draws, seed=seed)
     for results in systems.values():
         results.command = command_line()
     if output is not None:
@@ -90,5 +92,5 @@ def score(
         from capmeter.report.per_caption import write_per_caption
 
         write_per_caption(systems, per_caption)
-    show(score_table(systems, bounds), as_json(systems, bounds), format)
+    show(score_table(systems, standing, digits), as_json(systems, standing), format)
     tell_notes(systems)

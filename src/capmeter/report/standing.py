@@ -25,8 +25,10 @@ import numpy.typing as npt
 from capmeter.metrics.base import Floats
 from capmeter.metrics.scores import Results
 from capmeter.stats.bootstrap import Interval, difference, draw_blocks, percentile
+from capmeter.stats.multiple import holm
 
 ALPHA = 0.05
+_DRAWS_FOR_EACH_PAIR = 100
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,16 @@ class Standing:
 def standings(
     systems: Mapping[str, Results], *, level: float = 0.95, draws: int = 1000, seed: int = 0
 ) -> dict[str, Standing]:
-    """The standing of the systems under each metric that any of them was scored with."""
-    drawn = _drawn(systems, draws, seed)
+    """The standing of the systems under each metric that any of them was scored with.
+
+    Intervals come from `draws` draws. Of many systems more are drawn for the comparisons: p cannot be smaller than the
+    draws allow, and after the adjustment for all pairs nothing could be significant.
+    """
+    pairs = len(systems) * (len(systems) - 1) // 2
+    drawn = _drawn(systems, max(draws, _DRAWS_FOR_EACH_PAIR * pairs), seed)
     metrics = dict.fromkeys(metric for results in systems.values() for metric in results)
     comparable = same_images(systems)
-    return {metric: _standing(systems, metric, drawn, level, comparable) for metric in metrics}
+    return {metric: _standing(systems, metric, drawn, draws, level, comparable) for metric in metrics}
 
 
 def same_images(systems: Mapping[str, Results]) -> bool:
@@ -86,11 +93,16 @@ def _clusters_of(results: Results) -> list[str]:
 
 
 def _standing(
-    systems: Mapping[str, Results], metric: str, drawn: Mapping[tuple[str, str], Floats], level: float, comparable: bool
+    systems: Mapping[str, Results],
+    metric: str,
+    drawn: Mapping[tuple[str, str], Floats],
+    draws: int,
+    level: float,
+    comparable: bool,
 ) -> Standing:
     scored = {name: results[metric].score for name, results in systems.items() if metric in set(results)}
     intervals = {
-        name: Interval(scored[name], *percentile(drawn[name, metric], level), level, drawn[name, metric])
+        name: Interval(scored[name], *percentile(drawn[name, metric][:draws], level), level, drawn[name, metric])
         for name in scored
         if (name, metric) in drawn
     }
@@ -100,7 +112,7 @@ def _standing(
     pairs = list(combinations(scored, 2))
     adjusted = holm([difference(intervals[a], intervals[b])[1] for a, b in pairs])
     beats: dict[str, set[str]] = {name: set() for name in scored}
-    for (a, b), p in zip(pairs, adjusted, strict=True):
+    for (a, b), p in zip(pairs, adjusted.tolist(), strict=True):
         if p < ALPHA and scored[a] != scored[b]:
             winner, loser = (a, b) if scored[a] > scored[b] else (b, a)
             beats[winner].add(loser)
@@ -108,16 +120,3 @@ def _standing(
     return Standing(
         bounds, {name: frozenset(beats[name]) for name in scored}, frozenset(set(scored) - beats[first] | {first})
     )
-
-
-def holm(p: list[float]) -> list[float]:
-    """p values of one family, adjusted after Holm: the smallest times their number, the next times one less …
-
-    >>> holm([0.01, 0.04, 0.03])
-    [0.03, 0.06, 0.06]
-    """
-    adjusted, highest = [0.0] * len(p), 0.0
-    for rank, k in enumerate(sorted(range(len(p)), key=lambda k: p[k])):
-        highest = max(highest, min(1.0, (len(p) - rank) * p[k]))
-        adjusted[k] = highest
-    return adjusted

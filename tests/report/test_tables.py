@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import csv
+import io
+
+import pytest
+from rich.console import Console
+
+from capmeter.errors import InputError
+from capmeter.report.standing import standings
+from capmeter.report.tables import Table, as_json, print_table, rendered, score_table
+from tests.report.page_examples import candidates, scored
+
+TABLE = Table(
+    "two & two",
+    ["name", "a_b"],
+    [["x|y*", "1.0 [0.9, 1.1]"], ["[l](http://x) <b>", "2.0"]],
+    [False, True],
+    "note",
+    {(0, 1)},
+)
+
+
+def printed(table: Table, **options: object) -> str:
+    text = io.StringIO()
+    print_table(table, Console(file=text, width=200, **options))  # type: ignore[arg-type]
+    return text.getvalue()
+
+
+def test_latex_sets_the_best_in_bold_and_escapes() -> None:
+    text = rendered(TABLE, {}, "latex")
+    assert text.endswith("\\end{tabular}\n% two & two\n% note\n")
+    assert text.startswith("\\begin{tabular}{lr}\n\\toprule\nname & a\\_b \\\\\n\\midrule\n")
+    assert "x|y* & \\textbf{1.0} [0.9, 1.1] \\\\\n" in text
+
+
+def test_markdown_sets_the_best_in_bold_and_makes_names_harmless() -> None:
+    lines = rendered(TABLE, {}, "markdown").splitlines()
+    assert lines[0] == "two &amp; two" and lines[-1] == "note"
+    assert lines[2:6] == [
+        "| name | a\\_b |",
+        "| --- | ---: |",
+        "| x\\|y\\* | **1.0** [0.9, 1.1] |",
+        "| [l]\\(http://x) &lt;b> | 2.0 |",
+    ]
+
+
+def test_a_terminal_shows_bold_and_a_pipe_a_star() -> None:
+    assert "1.0* [0.9, 1.1]" in printed(TABLE)
+    assert "\x1b[1m1.0\x1b[0m" in printed(TABLE, force_terminal=True, color_system="standard")
+    assert "1.0*" not in printed(TABLE, force_terminal=True)
+
+
+def test_the_best_are_bold_whichever_way_the_table_lies() -> None:
+    systems = {"good": scored(candidates(40, 0)), "bad": scored(candidates(40, 2))}
+    standing = standings(systems, draws=200)
+    long = score_table(systems, standing, digits=2)
+    assert long.columns == ["metric", "good", "bad"] and long.bold == {(row, 1) for row in range(4)}
+    assert long.rows[2][1].startswith("1.00 [1.00, 1.00]")
+    more = {**systems, "c": systems["bad"], "d": systems["bad"]}
+    wide = score_table(more, standings(more, draws=200))
+    assert wide.columns[0] == "system" and wide.bold == {(0, column) for column in range(1, 5)}
+    assert not score_table(systems).bold and not score_table(systems).note
+
+
+def test_machines_are_told_who_is_best() -> None:
+    systems = {"good": scored(candidates(40, 0)), "bad": scored(candidates(40, 2), metrics="rouge-l")}
+    standing = standings(systems, draws=200)
+    data = as_json(systems, standing)["systems"]
+    assert data["good"]["metrics"]["rouge-l"]["best"] and data["good"]["metrics"]["rouge-l"]["above"] == ["bad"]
+    assert "best" not in data["good"]["metrics"]["bleu-1"]  # only one system was scored by it
+    table = score_table(systems, standing)
+    assert [row[2] for row in table.rows] == ["-", "-", data_row(data), "-"]
+    rows = list(csv.DictReader(io.StringIO(rendered(table, as_json(systems, standing), "csv"))))
+    assert float(rows[-1]["score"]) == systems["bad"]["rouge-l"].score
+
+
+def data_row(data: dict) -> str:  # type: ignore[type-arg]
+    found = data["bad"]["metrics"]["rouge-l"]
+    return f"{found['score']:.4f} [{found['low']:.4f}, {found['high']:.4f}]"
+
+
+def test_unknown_formats_are_refused() -> None:
+    with pytest.raises(InputError, match="expected one of table, json, csv, latex, markdown"):
+        rendered(TABLE, {}, "html")
