@@ -70,14 +70,14 @@ class Match(NamedTuple):
 class _State(dict[str, "_State | None"]):
     """One deterministic state: character class -> next state, None where no rule can go on; found on first use."""
 
-    __slots__ = ("automaton", "members", "rule")
+    __slots__ = ("automaton", "moves", "rule")
 
-    def __init__(self, automaton: _Automaton, members: frozenset[int], rule: int) -> None:
+    def __init__(self, automaton: _Automaton, moves: list[tuple[int, int]], rule: int) -> None:
         super().__init__()
-        self.automaton, self.members, self.rule = automaton, members, rule
+        self.automaton, self.moves, self.rule = automaton, moves, rule
 
     def __missing__(self, kind: str) -> _State | None:
-        following = self[kind] = self.automaton.step(self.members, kind)
+        following = self[kind] = self.automaton.step(self.moves, kind)
         return following
 
     def __hash__(self) -> int:  # type: ignore[override]
@@ -222,12 +222,13 @@ class _Automaton:
         self.moves: list[tuple[int, int] | None] = []  # (number of the character set, next state)
         self.accepts: dict[int, int] = {}
         self._known: dict[frozenset[int], _State] = {}
+        self._reached: dict[int, frozenset[int]] = {}
         first = self._new()
         for number, node in enumerate(nodes):
             start, end = self._build(node)
             self.empty[first].append(start)
             self.accepts[end] = number
-        self.start = self._state(frozenset(self._closure({first})))
+        self.start = self._state(self._reach(first))
 
     def _new(self) -> int:
         self.empty.append([])
@@ -267,30 +268,30 @@ class _Automaton:
                 last = finish
         return start, end
 
-    def _closure(self, states: set[int]) -> set[int]:
-        waiting, reached = list(states), set(states)
-        while waiting:
-            for state in self.empty[waiting.pop()]:
-                if state not in reached:
-                    reached.add(state)
-                    waiting.append(state)
-        return reached
+    def _reach(self, state: int) -> frozenset[int]:
+        """The states that matter (with a move on a character, or accepting) among those reached by empty moves."""
+        if state not in self._reached:
+            waiting, seen = [state], {state}
+            while waiting:
+                for following in self.empty[waiting.pop()]:
+                    if following not in seen:
+                        seen.add(following)
+                        waiting.append(following)
+            self._reached[state] = frozenset(at for at in seen if self.moves[at] is not None or at in self.accepts)
+        return self._reached[state]
 
     def _state(self, members: frozenset[int]) -> _State:
         if members not in self._known:
+            moves = [move for member in members if (move := self.moves[member]) is not None]
             rule = min((self.accepts[member] for member in members if member in self.accepts), default=-1)
-            self._known[members] = _State(self, members, rule)
+            self._known[members] = _State(self, moves, rule)
         return self._known[members]
 
-    def step(self, members: frozenset[int], kind: str) -> _State | None:
-        """The state reached from any of the members over a character of this class."""
+    def step(self, moves: Iterable[tuple[int, int]], kind: str) -> _State | None:
+        """The state that these moves lead to over a character of this class."""
         sets = self.alphabet.members[kind]
-        moves = (self.moves[member] for member in members)
-        reached = {move[1] for move in moves if move is not None and move[0] in sets}
-        if not reached:
-            return None
-        closed = self._closure(reached)
-        return self._state(frozenset(m for m in closed if self.moves[m] is not None or m in self.accepts))
+        targets = {target for number, target in moves if number in sets}
+        return self._state(frozenset().union(*map(self._reach, targets))) if targets else None
 
     def ends(self, kinds: str, start: int, stop: int) -> list[int]:
         """Every place in ``start…stop`` where a match that begins at ``start`` may end, ascending."""
