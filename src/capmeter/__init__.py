@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from capmeter.captions.model import Caption as Caption
     from capmeter.captions.model import CaptionSet as CaptionSet
     from capmeter.captions.streaming import stream as stream
+    from capmeter.captions.writing import convert as convert
+    from capmeter.captions.writing import save as save
     from capmeter.integrations.scst import reward as reward
     from capmeter.meta.compare import compare as compare
     from capmeter.meta.robustness import robustness as robustness
@@ -34,10 +36,12 @@ _PUBLIC = {
     "CaptionSet": "capmeter.captions.model",
     "Results": "capmeter.metrics.scores",
     "compare": "capmeter.meta.compare",
+    "convert": "capmeter.captions.writing",
     "load": "capmeter.captions.io",
     "parse": "capmeter.metrics.registry",
     "reward": "capmeter.integrations.scst",
     "robustness": "capmeter.meta.robustness",
+    "save": "capmeter.captions.writing",
     "score": "capmeter.metrics.evaluation",
     "stream": "capmeter.captions.streaming",
 }

@@ -12,7 +12,7 @@ from capmeter.metrics.calibration import shipped
 from capmeter.progress import shown
 from capmeter.report.tables import FORMATS, Table
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()

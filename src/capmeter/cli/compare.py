@@ -16,7 +16,7 @@ from capmeter.meta.compare import compare as comparison_of
 from capmeter.progress import shown
 from capmeter.report.compare import contrast_table, difference_rows, difference_table, ranking_table
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()

@@ -15,7 +15,7 @@ from capmeter.metrics.registry import metric_class, names
 from capmeter.report.tables import Table
 from capmeter.text.meteor_resources import meteor_resources_state
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "typer", "rich")
 
 

@@ -11,7 +11,7 @@ from capmeter.captions.io import load
 from capmeter.progress import shown
 from capmeter.report.explain import as_json, as_text, explain
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 FORMATS = ("text", "json")
 
 

@@ -10,7 +10,7 @@ from capmeter.cli.main import say
 from capmeter.metrics.document_frequencies import from_file
 from capmeter.progress import shown
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()

@@ -13,7 +13,7 @@ from capmeter.metrics.base import value_text
 from capmeter.metrics.registry import metric_class, names
 from capmeter.report.tables import Table
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command("list")

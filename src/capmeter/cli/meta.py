@@ -39,7 +39,7 @@ from capmeter.report.agreement_plots import (
 from capmeter.report.figures import image_kind, save_figure
 from capmeter.report.tables import FORMATS, Table
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()

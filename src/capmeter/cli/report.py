@@ -15,7 +15,7 @@ from capmeter.report.pictures import MODES
 from capmeter.report.standing import standings
 from capmeter.report.tables import FORMATS, as_json, score_table
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()

@@ -18,7 +18,7 @@ from capmeter.progress import shown
 from capmeter.report.figures import image_kind, save_figures
 from capmeter.report.robustness import curve_points, robustness_figure, robustness_table
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _WAYS = "; ".join(f"{name}: {way.SUMMARY}" for name, way in BUILTIN.items())
 
 

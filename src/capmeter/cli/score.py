@@ -19,7 +19,7 @@ from capmeter.progress import shown
 from capmeter.report.standing import standings
 from capmeter.report.tables import as_json, score_table
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
@@ -41,6 +41,7 @@ def score(
     seed: int = typer.Option(0, help="Seed of the draws."),
     digits: int = typer.Option(4, help="Decimals of the scores in a table.", min=0, max=12),
     system: str | None = typer.Option(None, help="Of several systems in one file, score this one alone."),
+    split: str | None = typer.Option(None, help="Score the images of this split alone (Karpathy's files name it)."),
     streaming: bool | None = typer.Option(
         None, "--stream/--no-stream", help="Read the captions part by part. Large files are, unless you say not to."
     ),
@@ -70,7 +71,12 @@ def score(
     with shown(), running(**machine(device, precision)):
         for given in candidates:
             name, path = name_and_path(given)
-            how = {"format": input_format, "references_format": references_format, "on_missing": on_missing}
+            how = {
+                "format": input_format,
+                "references_format": references_format,
+                "on_missing": on_missing,
+                "split": split,
+            }
             sources: Mapping[str, CaptionSet | CaptionStream]
             parts = is_large(path) if streaming is None else streaming
             if system is not None:

@@ -23,7 +23,9 @@ from capmeter.report import studies as report
 from capmeter.report.figures import image_kind, save_figures
 from capmeter.report.tables import FORMATS
 
-app = typer.Typer(rich_markup_mode="markdown", no_args_is_help=True, help="Study metrics on your own data.")
+app = typer.Typer(
+    add_completion=False, rich_markup_mode="markdown", no_args_is_help=True, help="Study metrics on your own data."
+)
 
 _FIGURE = typer.Option([], "--figure", help="Draw the figure here (.png, .svg, .pdf); repeatable.")
 _FORMAT = typer.Option("table", "--format", "-f", help=FORMAT_HELP)

@@ -21,7 +21,7 @@ from capmeter.report.figures import image_kind, save_figures
 from capmeter.report.system_figure import system_data, system_figure, system_table
 from capmeter.report.tables import FORMATS
 
-app = typer.Typer(rich_markup_mode="markdown")
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 Each = TypeVar("Each")
 
 
