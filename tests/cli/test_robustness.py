@@ -75,6 +75,17 @@ def test_images_that_cannot_take_part_are_told(tmp_path: Path) -> None:
     assert "note: images with less than two different references: lonely" in done.stderr
 
 
+def test_what_becomes_of_a_caption_and_captions_that_cannot_change(tmp_path: Path) -> None:
+    file = tmp_path / "refs.json"
+    file.write_text(json.dumps({"1": ["dogs", "dogs!"], "2": ["ducks", "ducks!"]}))
+    done = _run(file, *FAST, "--degradations", "permutation,repetition", "--examples")
+    shown = [line.split() for line in done.stdout.splitlines()]
+    word = next(line[2] for line in shown if line[:2] == ["permutation", "0"])
+    assert ["1", "dogs", word] in shown
+    assert "note: permutation left up to 100.0% of the captions as they were" in done.stderr
+    assert "repetition left" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

@@ -14,7 +14,8 @@ from capmeter.encoders.settings import running
 from capmeter.meta.compare import TESTS
 from capmeter.meta.compare import compare as comparison_of
 from capmeter.progress import shown
-from capmeter.report.compare import contrast_table, difference_rows, difference_table, ranking_table
+from capmeter.report.compare import contrast_table, difference_figure, difference_rows, difference_table, ranking_table
+from capmeter.report.figures import image_kind, save_figures
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -37,6 +38,7 @@ def compare(
     ),
     format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
     output: Path | None = typer.Option(None, "--output", "-o", help="Write the whole comparison here (JSON)."),
+    plot: list[Path] = typer.Option([], help="Draw the differences here: .png, .svg or .pdf; may be given again."),
     permutations: int = typer.Option(10_000, help="How many exchanges the permutation test tries.", min=100),
     draws: int = typer.Option(1000, help="How many bootstrap draws the intervals rest on.", min=10),
     level: float = typer.Option(0.95, help="Confidence of the intervals and ranks.", min=0.5, max=0.999),
@@ -65,12 +67,14 @@ def compare(
         raise typer.BadParameter(f"{test!r} is not one of {', '.join(TESTS)}", param_hint="--test")
     if on_missing not in ("error", "skip"):
         raise typer.BadParameter(f"{on_missing!r} is not error or skip", param_hint="--on-missing")
+    for path in plot:
+        image_kind(path)
     captions: dict[str, CaptionSet] = {}
     with shown(), running(**machine(device, precision)):
         for given in systems:
-            name, path = name_and_path(given)
+            name, file = name_and_path(given)
             found = load_systems(
-                path,
+                file,
                 references,
                 format=input_format,
                 references_format=references_format,
@@ -83,6 +87,8 @@ def compare(
         )
     if output is not None:
         comparison.save(output, max(differing, 10))
+    if plot:
+        save_figures(difference_figure(comparison), plot)
     data = comparison.to_dict(differing)
     if format == "csv":
         show(difference_rows(comparison), {}, format)

@@ -16,7 +16,7 @@ from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS
 from capmeter.meta.robustness import robustness as study_of
 from capmeter.progress import shown
 from capmeter.report.figures import image_kind, save_figures
-from capmeter.report.robustness import curve_points, robustness_figure, robustness_table
+from capmeter.report.robustness import curve_points, examples_table, robustness_figure, robustness_table
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _WAYS = "; ".join(f"{name}: {way.SUMMARY}" for name, way in BUILTIN.items())
@@ -45,6 +45,7 @@ def robustness(
     split: str | None = typer.Option(None, help="Take the references of this split alone."),
     strengths: str = typer.Option(",".join(f"{k:g}" for k in STRENGTHS), help="The strengths γ, from 0 to 1."),
     format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    examples: bool = typer.Option(False, "--examples", help="Show what becomes of one caption, too."),
     output: Path | None = typer.Option(None, "--output", "-o", help="Write the whole study here (JSON)."),
     plot: list[Path] = typer.Option([], help="Draw the curves here: .png, .svg or .pdf; may be given several times."),
     draws: int = typer.Option(1000, help="How many bootstrap draws the bands rest on.", min=10),
@@ -85,6 +86,11 @@ def robustness(
     if plot:
         save_figures(robustness_figure(study), plot)
     show(curve_points(study) if format == "csv" else robustness_table(study), study.to_dict(), format)
+    if examples and format in ("table", "latex"):
+        show(examples_table(study), {}, format)
+    for way, shares in study.unchanged.items():
+        if shares[1:].max() > 0:
+            say(f"note: {way} left up to {100 * shares[1:].max():.1f}% of the captions as they were")
     for reason, ids in study.captions.notes.items():
         say(f"note: {reason.replace('_', ' ')}: {', '.join(ids[:5])}{f' and {len(ids) - 5:,} more' if ids[5:] else ''}")
     for signature in dict.fromkeys(curve.signature for curve in study):

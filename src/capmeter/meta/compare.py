@@ -45,6 +45,7 @@ from capmeter.progress import task
 from capmeter.stats.bootstrap import Clusters, Interval, difference, draw_blocks, percentile
 from capmeter.stats.multiple import holm
 from capmeter.stats.permutation import paired_permutation
+from capmeter.stats.ties import preferred
 
 TESTS = ("permutation", "bootstrap")
 System = CaptionSet | str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
@@ -65,7 +66,8 @@ class Standing:
 class Difference:
     """First minus second under one metric, tested; `adjusted` is p after Holm's correction over the metric's pairs.
 
-    `wins`, `ties` and `losses` count captions by their own scores, as the first system sees them.
+    `wins`, `ties` and `losses` count captions by their own scores, as the first system sees them; scores that agree in
+    six digits tie.
     """
 
     first: str
@@ -158,7 +160,7 @@ class Comparison(Mapping[str, MetricComparison]):
             if name not in self.captions:
                 raise InputError(f"there is no system {name!r}; compared were {', '.join(self.systems)}")
         scores = [self.results[name][metric].items.array for name in (one, two)]
-        gap = scores[0] - scores[1]
+        gap = np.where(preferred(*scores) == 0, 0.0, scores[0] - scores[1])
         order = np.argsort(-gap, kind="stable")
         best, worst = order[: (number + 1) // 2], order[::-1][: number // 2]
         rows = [row for row in best.tolist() if gap[row] > 0] + [row for row in worst.tolist() if gap[row] < 0]
@@ -242,15 +244,16 @@ def compare(
                 between, p = difference(bounds[first], bounds[second])
                 if test == "permutation":
                     p = _permutation(metric, scores[first], scores[second], clusters, permutations, seed)
-                found.append((first, second, between, p, scores[first].items.array - scores[second].items.array))
+                judged = preferred(scores[first].items.array, scores[second].items.array)
+                found.append((first, second, between, p, judged))
                 advance(1)
             adjusted = holm([p for *_, p, _ in found]).tolist()
             differences = [
                 Difference(
                     *(first, second, between.value, between.low, between.high, p, corrected),
-                    *(int((gap > 0).sum()), int((gap == 0).sum()), int((gap < 0).sum())),
+                    *(int((judged > 0).sum()), int((judged == 0).sum()), int((judged < 0).sum())),
                 )
-                for (first, second, between, p, gap), corrected in zip(found, adjusted, strict=True)
+                for (first, second, between, p, judged), corrected in zip(found, adjusted, strict=True)
             ]
             verdicts[str(metric)] = MetricComparison(
                 str(metric), _ranking(bounds, differences, level), differences, next(iter(scores.values())).signature

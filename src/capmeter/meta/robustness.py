@@ -4,7 +4,7 @@ Human captions are degraded with growing strength γ and scored against the refe
 is taken out of them). As in Cui et al. (2018, §3.4), scores are divided by that of the untouched captions, and the
 *area* under the curve over γ (their Eq. 11) sums a curve up: the lower, the more the metric notices. *Preferred* is the
 forced choice of Sharif et al. (2019): the share of captions that a metric scores higher untouched than degraded, where
-a tie is no preference.
+a tie (scores that agree in six digits) is no preference.
 
 Each corpus score is the metric's own (BLEU from sums, not a mean of captions), what depends on the corpus is collected
 from the untouched captions, and bands are 95% intervals of the bootstrap by image, in which the normalisation is
@@ -43,6 +43,7 @@ from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.scores import Scores
 from capmeter.progress import task
 from capmeter.stats.bootstrap import Clusters, Interval, draw_counts, percentile
+from capmeter.stats.ties import preferred
 
 STRENGTHS = tuple(k / 10 for k in range(11))
 DEGRADATIONS = ("other-caption", "permutation", "replacement")
@@ -319,8 +320,9 @@ def _curves(
         relative = Band.of(corpus[cells] / corpus[0], ratios, level)
         area_draws = _area(ratios, points)
         area = Interval(float(_area(relative.values, points)), *percentile(area_draws, level), level, area_draws)
-        better = (items[:, :1] > items[:, cells]).astype(np.float64)
-        preferred = (weights @ clusters.sums(better)) / counts[:, None]
+        judged = preferred(items[:, :1], items[:, cells])
+        better = (judged > 0).astype(np.float64)
+        drawn_better = (weights @ clusters.sums(better)) / counts[:, None]
         yield Curve(
             metric=scores.name,
             degradation=way,
@@ -328,8 +330,8 @@ def _curves(
             scores=corpus[cells],
             normalised=relative,
             area=area,
-            preferred=Band.of(better.mean(axis=0), preferred, level),
-            tied=(items[:, :1] == items[:, cells]).mean(axis=0),
+            preferred=Band.of(better.mean(axis=0), drawn_better, level),
+            tied=(judged == 0).mean(axis=0),
             signature=scores.signature,
         )
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 from capmeter.meta.compare import Comparison, Difference
+from capmeter.report.figures import COLOURS, house_style, open_figure
 from capmeter.report.tables import Table
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -84,6 +86,38 @@ def contrast_table(comparison: Comparison, metric: str, number: int, digits: int
         rows.extend(["", "", "", f"({text})"] for text in each.references[:1])
     title = f"the captions of {one} (above) and {two} (below) that {metric} tells apart most, with one reference"
     return Table(title, ["id", "difference", metric, "caption"], rows, [False, True, True, False])
+
+
+@house_style()
+def difference_figure(comparison: Comparison) -> Any:
+    """A panel per metric: every pair's difference with its interval, filled where it is significant."""
+    metrics = list(comparison)
+    pairs = [(each.first, each.second) for each in comparison[metrics[0]].differences]
+    columns = min(3, len(metrics))
+    rows = -(-len(metrics) // columns)
+    widest = max(len(f"{one} − {two}") for one, two in pairs)
+    size = {"width": 3.2 + 0.07 * widest / columns, "height": 1.2 + 0.3 * len(pairs)}
+    figure, axes = open_figure(rows, columns, **size, share="y")
+    for panel, name in zip(axes.flat, metrics, strict=False):
+        panel.axvline(0, color="#808080", linewidth=1)
+        for place, each in enumerate(comparison[name].differences):
+            sure = each.adjusted <= 1 - comparison.level
+            colour = COLOURS[0] if sure else COLOURS[-1]
+            panel.plot([each.low, each.high], [place, place], color=colour)
+            panel.plot([each.value], [place], "o", color=colour, markerfacecolor=colour if sure else "white")
+        panel.set(title=name, yticks=range(len(pairs)), yticklabels=[f"{one} − {two}" for one, two in pairs])
+        panel.set_ylim(len(pairs) - 0.4, -0.6)
+        panel.set_xlabel("difference of the scores")
+    for panel in axes.flat[len(metrics) :]:
+        panel.set_visible(False)
+    corrected = " after Holm's correction" if len(pairs) > 1 else ""
+    figure.suptitle(
+        f"{100 * comparison.level:g}% intervals; filled: p at most {1 - comparison.level:.2g}{corrected}",
+        fontsize=9,
+        x=0.01,
+        ha="left",
+    )
+    return figure
 
 
 def difference_rows(comparison: Comparison) -> Table:

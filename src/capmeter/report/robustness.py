@@ -80,9 +80,9 @@ def robustness_figure(study: Robustness) -> Any:
     ways = study.degradations
     columns = min(_COLUMNS, len(ways))
     rows = -(-len(ways) // columns)
-    figure, axes = open_figure(rows, columns, width=4.0, height=3.5)
+    inside = len(study.metrics) <= _INSIDE
+    figure, axes = open_figure(rows, columns, width=4.0 if inside else 5.4, height=3.5)
     top = max(float(each.normalised.high.max()) for each in study)
-    bottom = min(0.0, *(float(each.normalised.low.min()) for each in study))
     styles = {metric: series_style(number) for number, metric in enumerate(study.metrics)}
     for panel, way in zip(axes.flat, ways, strict=False):
         for each in _sorted(study, way):
@@ -92,8 +92,9 @@ def robustness_figure(study: Robustness) -> Any:
             panel.fill_between(
                 each.strengths, each.normalised.low, each.normalised.high, color=style["color"], alpha=0.15, linewidth=0
             )
+        bottom = min(0.0, *(float(each.normalised.low.min()) for each in _sorted(study, way)))
         panel.set(title=way, xlabel="strength γ", xlim=(-0.02, 1.02), ylim=(bottom - 0.02, top * 1.03))
-        aside = {} if len(styles) <= _INSIDE else {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+        aside = {} if inside else {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
         panel.legend(title="area under the curve", title_fontsize=8, handlelength=2.6, **aside)
     for row in axes:
         row[0].set_ylabel("score, untouched captions = 1")
@@ -110,3 +111,13 @@ def _nearest(study: Robustness, strength: float) -> int:
     """The point of the study that is nearest to this strength, and not the untouched one."""
     strengths = study[0].strengths
     return 1 + int(abs(strengths[1:] - strength).argmin())
+
+
+def examples_table(study: Robustness) -> Table:
+    """What becomes of the first caption at each strength."""
+    rows = [
+        [way if number == 0 else "", f"{strength:g}", text]
+        for way, texts in study.examples.items()
+        for number, (strength, text) in enumerate(zip(study[0].strengths.tolist(), texts, strict=True))
+    ]
+    return Table("what becomes of one caption", ["degradation", "γ", "caption"], rows, [False, True, False])
