@@ -21,6 +21,7 @@ PARAPHRASES = [
     ("many", "lots of"),
     ("on top of", "on"),
     ("on the", "on"),
+    ("on the", "on"),  # found twice, a match stands twice in the program's list
     ("the red car", "it"),
 ]
 

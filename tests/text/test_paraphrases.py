@@ -55,7 +55,7 @@ def test_by_hand(tmp_path: Path) -> None:
     assert listed(index, "many dog on the red car") == [
         (0, 1, ["lots of"]),
         (1, 1, ["the animal", "beast"]),
-        (2, 2, ["on"]),
+        (2, 2, ["on", "on"]),
         (3, 3, ["it"]),
     ]
     assert listed(index, "") == []

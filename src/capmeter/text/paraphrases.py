@@ -19,7 +19,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, compress
@@ -278,8 +278,11 @@ def _lock(file: IO[bytes]) -> None:
     if sys.platform == "win32":
         import msvcrt
 
-        file.seek(0)
-        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+        while True:
+            with suppress(OSError):  # raised after ten tries of a second each
+                file.seek(0)
+                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+                break
     else:
         import fcntl
 
