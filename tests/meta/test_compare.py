@@ -210,6 +210,17 @@ def test_files_and_lists_are_read_with_references_given_once(tmp_path: Path) -> 
         found["cider"]
 
 
+@pytest.mark.parametrize("test", ["permutation", "bootstrap"])
+def test_many_systems_can_still_be_told_apart(test: str) -> None:
+    """28 pairs: with 100 draws no p could be below .01, and none below .05 after the correction."""
+    random = np.random.default_rng(0)
+    references = _references(40, random)
+    systems = {f"s{k}": _set(_system(references, k / 8, random), references) for k in range(8)}
+    found = compare(systems, ["rouge-l"], test=test, draws=100, permutations=100)
+    assert found["rouge-l"].difference("s0", "s7").adjusted < 0.05
+    assert (found.permutations, found.draws) == ((2800, 100) if test == "permutation" else (100, 2800))
+
+
 class TestRefusals:
     def test_ids_on_one_side_only_are_named(self) -> None:
         references = [("a dog",)] * 8

@@ -86,7 +86,7 @@ def robustness(
     if plot:
         save_figures(robustness_figure(study), plot)
     show(curve_points(study) if format == "csv" else robustness_table(study), study.to_dict(), format)
-    if examples and format in ("table", "latex"):
+    if examples and format not in ("json", "csv"):
         show(examples_table(study), {}, format)
     for way, shares in study.unchanged.items():
         if shares[1:].max() > 0:

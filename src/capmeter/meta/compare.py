@@ -48,6 +48,7 @@ from capmeter.stats.permutation import paired_permutation
 from capmeter.stats.ties import preferred
 
 TESTS = ("permutation", "bootstrap")
+_FOR_EACH_PAIR = 100
 System = CaptionSet | str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
 
 
@@ -223,7 +224,9 @@ def compare(
     """Compares two systems or more, by name, on the same references.
 
     A system is a `CaptionSet`, or anything that `capmeter.load` reads together with `references`. All must have
-    captioned the same images with the same references; captions are paired by id, whatever their order.
+    captioned the same images with the same references; captions are paired by id, whatever their order. Of many
+    systems more `permutations` (or, with the bootstrap test, `draws`) are made than asked for: a p cannot be smaller
+    than they allow, and after the correction for all pairs nothing could be significant.
     """
     chosen = parse_list(metrics)
     if len(systems) < 2:
@@ -235,6 +238,10 @@ def compare(
     clusters = Clusters(next(iter(captions.values())).image_ids)
     verdicts: dict[str, MetricComparison] = {}
     pairs = list(combinations(captions, 2))
+    if test == "permutation":
+        permutations = max(permutations, _FOR_EACH_PAIR * len(pairs))
+    else:
+        draws = max(draws, _FOR_EACH_PAIR * len(pairs))
     with task("comparing", total=len(chosen) * len(pairs)) as advance:
         for metric in chosen:
             scores = {name: found[metric] for name, found in results.items()}

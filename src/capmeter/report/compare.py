@@ -56,6 +56,7 @@ def ranking_table(comparison: Comparison, digits: int = 4) -> Table:
     order = [each.system for each in first.ranking]
     letters = {name: _letter(number) for number, name in enumerate(order)}
     rows: list[list[str]] = []
+    bold: set[tuple[int, int]] = set()
     for name in order:
         row = [letters[name], name]
         for verdict in comparison.values():
@@ -65,14 +66,17 @@ def ranking_table(comparison: Comparison, digits: int = 4) -> Table:
                 for other in order
                 if other != name and _better(verdict.difference(name, other), comparison.level)
             ]
+            if standing.rank == 1:
+                bold.add((len(rows), len(row) + 1))
             row += [str(standing.rank), f"{standing.score:.{digits}f}{' ' + ''.join(beaten) if beaten else ''}"]
         rows.append(row)
     columns = ["", "system", *(text for name in comparison for text in ("rank", name))]
     note = (
         "letters: significantly better than these systems (p after Holm's correction at most "
-        f"{1 - comparison.level:g}); a new rank begins where a system is significantly worse than the best of the last"
+        f"{1 - comparison.level:g}); a new rank begins where a system is significantly worse than the best of the "
+        "last; bold: the first rank"
     )
-    return Table(_title(comparison), columns, rows, [False, False, *([True, False] * len(comparison))], note)
+    return Table(_title(comparison), columns, rows, [False, False, *([True, False] * len(comparison))], note, bold)
 
 
 def contrast_table(comparison: Comparison, metric: str, number: int, digits: int = 4) -> Table:
