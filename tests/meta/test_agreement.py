@@ -98,7 +98,7 @@ def test_accuracy_needs_pairs(rated: Points) -> None:
     with pytest.raises(ProtocolError, match="accuracy-eq can"):
         judge(points("mine", rows, Protocol(name="p", statistic="accuracy")), {"m": np.arange(5.0)})
     report = judge(points("mine", rows, Protocol(name="p", statistic="accuracy-eq")), {"m": np.arange(5.0)}, draws=20)
-    assert report["m"].value == 100.0
+    assert report["m"].value == 100.0 and "on 10 pairs, and ties what differs by at most 0" in str(report["m"].note)
 
 
 def write(path, rows) -> str:

@@ -249,6 +249,25 @@ def test_valse_json(tmp_path: Path) -> None:
     assert found.ids == ("f_0/a", "f_0/b") and found.better.tolist() == [1] and found.notes == {"invalid": 1}
 
 
+def test_rated_tables(tmp_path: Path) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    rows = [
+        {"image_id": "1", "candidate": "a dog", "references": ["a dog runs", "a dog"], "human": [3.0, 4.0]},
+        {"image_id": "2", "candidate": "a cat", "references": ["one cat"], "human": [1.0, 1.0]},
+    ]
+    (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "r.parquet")
+    for name in ("r.jsonl", "r.parquet"):
+        found = benchmark("rated").load(tmp_path / name)
+        assert found.human.tolist() == [3.5, 1.0] and found.captions["1"].references == ("a dog runs", "a dog")
+        assert benchmark("rated").load(tmp_path / name, "averaged(leave_out=own-captions)").ids == ("2",)
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{**rows[0], "human": None}]), tmp_path / "n.parquet")
+    with pytest.raises(InputError, match="'1' has no human rating"):
+        benchmark("rated").load(tmp_path / "n.parquet")
+
+
 def test_any_pairs(tmp_path: Path) -> None:
     row = {"image_id": "i", "candidate_a": "x", "candidate_b": "y", "references": ["z"]}
     rows = [{**row, "correct": "b"}, {**row, "human": [1, 1, -1]}, {**row, "human": [1, -1]}]

@@ -52,7 +52,7 @@ class Agreement:
 
     `rank` counts clusters of significance: a metric opens the next where it is significantly worse than the best of
     the cluster before. `groups` has the value of each category; `p` (systems) that of the permutation test; `tied`
-    (pairs) how many pairs the metric scores equal. A metric of one constant score has no value: `note` says so.
+    (pairs) how many pairs the metric scores equal; `note`: what else must be known, such as why there is no value.
     """
 
     metric: str
@@ -313,6 +313,12 @@ def _agreement(
     groups: dict[str, float] = {}
     if isinstance(made, MeanOfGroups) and judgments.protocol.by != "image_id":
         groups = {group: SCALE * value for group, value in made.by_group().items()}
+    if isinstance(made, TieCalibrated):
+        best = made.best()
+        drawn = "drawn " if best.sampled else ""
+        shared["note"] = (
+            f"is judged on {best.pairs:,} {drawn}pairs, and ties what differs by at most {best.epsilon:.4g}"
+        )
     if isinstance(made, PairAccuracy):
         shared["tied"] = made.tied
         if judgments.groups is not None:

@@ -226,9 +226,8 @@ def _levels(ranks: Array, distinct: int) -> list[_Level]:
     levels = []
     position = np.arange(len(ranks), dtype=np.int32)
     order, here = position, ranks.astype(np.int32)
-    first_of = np.r_[0, np.cumsum(np.bincount(ranks, minlength=distinct))].astype(
-        np.int32
-    )  # where a rank stands once all are in order
+    # where a rank stands once all are in order
+    first_of = np.r_[0, np.cumsum(np.bincount(ranks, minlength=distinct))].astype(np.int32)
     for bit in range(max(distinct - 1, 0).bit_length() - 1, -1, -1):
         ones = (here >> bit & 1).astype(bool)
         block = first_of[here >> (bit + 1) << (bit + 1)]

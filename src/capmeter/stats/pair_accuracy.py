@@ -118,7 +118,7 @@ class TieCalibrated:
     symbol = "accuracy-eq"
 
     def __init__(
-        self, x: Numbers, y: Numbers, groups: Sequence[Any] | None = None, most: int = 2_000_000, seed: int = 0
+        self, x: Numbers, y: Numbers, groups: Sequence[Any] | None = None, most: int = 1_000_000, seed: int = 0
     ) -> None:
         x_values, y_values = paired(x, y)
         first, second, self._sampled = _pairs(len(x_values), groups, most, seed)

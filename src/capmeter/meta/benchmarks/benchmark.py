@@ -109,12 +109,12 @@ def rated(name: str, rows: list[Row], protocol: Protocol) -> Points:
 
 
 def _rated(id: str, row: Row, protocol: Protocol) -> Rated:
-    own = row.flag("candidate_in_references", False)
     by_person = row.fields.get("candidate_index") == 0 or str(row.fields.get("system")).lower() == "human"
     groups = {key: str(value) for key, value in row.fields.items() if isinstance(value, str | int)}
     references = row.texts("references") if "references" in row else ()
     ratings = row.numbers(protocol.judgments)
     image, candidate = row.text("image_id"), row.text("candidate")
+    own = row.flag("candidate_in_references", candidate in references)
     return Rated(id, image, candidate, references, ratings, own, by_person, groups=groups)
 
 

@@ -1,9 +1,37 @@
-"""Any file of rated captions in the native form: image_id, candidate, references and `human`, a list of ratings."""
+"""Any file of rated captions in the native form: image_id, candidate, references and `human`, a list of ratings.
+
+JSON lines are read as they are; CSV, TSV, Parquet and JSON as `capmeter.load` reads them.
+"""
 
 from __future__ import annotations
 
-from capmeter.meta.benchmarks.benchmark import Benchmark, rated
+from pathlib import Path
+
+from capmeter.captions.io import load
+from capmeter.errors import InputError
+from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, rated
+from capmeter.meta.benchmarks.rows import Row
 from capmeter.meta.protocol import Protocol
+
+TABLES = (".csv", ".tsv", ".parquet", ".json")
+
+
+def _loaded(path: Path) -> list[Row]:
+    rows = []
+    for caption in load(path, on_missing="keep"):
+        if caption.human is None:
+            raise InputError(f"{path}: the caption {caption.id!r} has no human rating; expected a column `human`")
+        fields = {
+            "id": caption.id,
+            "image_id": caption.image_id,
+            "candidate": caption.candidate,
+            "references": list(caption.references),
+            "human": list(caption.human),
+            "system": caption.system or "",
+        }
+        rows.append(Row(fields, f"{path}, caption {caption.id!r}"))
+    return rows
+
 
 RATED = Benchmark(
     name="rated",
@@ -11,6 +39,13 @@ RATED = Benchmark(
     source="your own",
     keys=("image_id", "candidate", "human"),
     build=rated,
+    readers=(
+        Reader(
+            what="a table of captions with human ratings (CSV, TSV, Parquet, JSON)",
+            accepts=lambda path: path.is_file() and bool(set(path.suffixes[-2:]) & set(TABLES)),
+            read=_loaded,
+        ),
+    ),
     protocols={
         "averaged": Protocol(name="averaged", ratings="mean", statistic="tau-b"),
         "flattened": Protocol(name="flattened", ratings="flatten", statistic="tau-c"),
