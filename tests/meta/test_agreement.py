@@ -129,6 +129,20 @@ def test_run_on_a_native_file(tmp_path) -> None:
         run("rouge-l", benchmark="rated", data=data, scores={"rouge-l": mine})
 
 
+def test_scores_by_reference_are_averaged(tmp_path) -> None:
+    rows = [
+        {"image_id": str(k), "candidate": "a dog", "references": ["a dog", f"{k} dogs run"], "human": [k]}
+        for k in range(5)
+    ]
+    data = write(tmp_path / "r.jsonl", rows)
+    scores = {f"{k}/{j}": k + 10.0 * j for k in range(5) for j in range(2)}
+    protocol = "averaged(references=each)"
+    report = run("rouge-l", benchmark="rated", data=data, protocol=protocol, scores={"mine": scores}, draws=20)
+    assert report.items["mine"].tolist() == [5.0, 6.0, 7.0, 8.0, 9.0] and report["mine"].value == pytest.approx(100)
+    with pytest.raises(InputError, match="no score for 10 ids"):
+        run(benchmark="rated", data=data, protocol=protocol, scores={"mine": {str(k): 1.0 for k in range(5)}})
+
+
 def test_references_that_are_needed_but_missing(tmp_path) -> None:
     rows = [{"image_id": str(k), "candidate": "a dog", "human": [k]} for k in range(4)]
     data = write(tmp_path / "r.jsonl", rows)

@@ -8,6 +8,7 @@ import pytest
 
 from capmeter.meta.agreement import run
 from capmeter.meta.published import published
+from capmeter.metrics.availability import availability
 
 METRICS = "bleu-1,bleu-4,rouge-l,cider-d"
 # benchmark, protocol, tolerance, values: Hessel et al. 2021, and UMIC's table 1 (Lee et al. 2021)
@@ -29,6 +30,26 @@ def test_recomputed(shared: Path, name: str, protocol: str, within: float, value
     for metric, value in zip(METRICS.split(","), values, strict=True):
         assert report[metric].value == pytest.approx(value, abs=within), metric
         assert published(name, protocol, metric).value == value
+
+
+@pytest.mark.slow
+@pytest.mark.meteor
+@pytest.mark.parametrize(
+    ("name", "protocol", "within", "value"),
+    [
+        ("flickr8k-expert", "clipscore2021", 0.15, 41.8),
+        ("flickr8k-expert", "umic", 0.15, 40.3),
+        ("composite", "clipscore2021", 0.3, 38.9),
+        ("wmt16", "lceval", 0.3, 40.8),
+    ],
+)
+def test_meteor_recomputed(shared: Path, name: str, protocol: str, within: float, value: float) -> None:
+    if availability("meteor") is not None:
+        pytest.skip(f"needs METEOR's resources: {availability('meteor')}")
+    file = FILES.get(name, name.replace("-", "_"))
+    report = run("meteor", benchmark=name, data=shared / "data" / f"{file}.jsonl.gz", protocol=protocol, draws=10)
+    assert report["meteor"].value == pytest.approx(value, abs=within)
+    assert published(name, protocol, "meteor").value == value
 
 
 def test_interval_and_paired_difference_on_expert(shared: Path) -> None:

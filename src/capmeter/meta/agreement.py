@@ -206,8 +206,10 @@ def measured(judgments: Judgments, metrics: str | Iterable[str | Metric]) -> tup
 def given(
     judgments: Judgments, scores: str | Path | Iterable[str | Path] | Mapping[str, Mapping[str, float]]
 ) -> dict[str, Floats]:
-    """Scores that came from elsewhere, in the order of the judgments' ids (or systems)."""
-    ids = judgments.names if isinstance(judgments, Systems) else judgments.ids
+    """Scores that came from elsewhere, by the ids that `--export` writes (or by system), in the judgments' order."""
+    ids = tuple(judgments.captions.ids) if judgments.owners is not None else judgments.ids
+    if isinstance(judgments, Systems):
+        ids = judgments.names
     if isinstance(scores, Mapping):
         tables: list[Mapping[str, Mapping[str, float]]] = [scores]
     else:
@@ -221,7 +223,8 @@ def given(
                 raise InputError(f"{name} has no score for {len(missing)} ids, the first are {missing[:5]}")
             if name in values:
                 raise InputError(f"there are two sets of scores named {name}; rename one of them")
-            values[name] = np.asarray([by_id.get(id, np.nan) for id in ids], np.float64)
+            found = np.asarray([by_id.get(id, np.nan) for id in ids], np.float64)
+            values[name] = found if isinstance(judgments, Systems) else judgments.per_caption(found)
     return values
 
 
