@@ -190,8 +190,12 @@ def _list(format: str) -> None:
         }
         for name, each in benchmarks().items()
     }
-    brief = [row[:2] + row[3:4] for row in rows]
-    table = Table("Benchmarks and protocols, the default first", ["benchmark", "what", "protocol"], brief, [False] * 3)
+    brief = [
+        ["" if k else name, str(preset)]
+        for name, each in benchmarks().items()
+        for k, preset in enumerate(each.protocols.values())
+    ]
+    table = Table("Benchmarks and their protocols, the default first", ["benchmark", "protocol"], brief, [False] * 2)
     show(table if format == "table" else Table("", heads, rows, [False] * 6), data, format)
 
 
