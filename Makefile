@@ -11,7 +11,9 @@ demo: $(VENV)/.demo
 	  --references examples/references.json \
 	  --metrics bleu-1,bleu-2,bleu-3,bleu-4,rouge-l,cider,cider-d,cider-r,sparcs,tbr-unigram \
 	  --output out/scores.json
+	$(BIN)/capmeter report out/scores.json --output out/report.html --title "Example captions" --images none
 	@echo "The scores of every caption: out/scores.json"
+	@echo "The page, for a browser:     $(CURDIR)/out/report.html"
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest

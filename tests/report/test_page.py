@@ -133,7 +133,17 @@ def test_pictures_are_linked_embedded_or_left_out(tmp_path: Path) -> None:
         write_page(given, page, draws=50, images="embed", images_root=tmp_path)
 
 
-@pytest.mark.parametrize("place", ["javascript:alert(1)", "data:text/html,x", "JavaScript:x"])
+def test_pictures_that_are_not_there_are_said_and_not_linked(tmp_path: Path) -> None:
+    given = {"a": scored(candidates(3, 0), image="nowhere.png")}
+    page = write_page(given, tmp_path / "page.html", draws=50, images_root=tmp_path).path
+    assert data_of(page)[0]["pictures"] == [None] * 3
+    text = page.read_text(encoding="utf-8")
+    assert "3 of 3 pictures were not found" in text and "img-src data:;" in text
+    write_page({"a": scored(candidates(2, 0), image="https://example.org/a.jpg")}, page, draws=50)
+    assert data_of(page)[0]["pictures"] == ["https://example.org/a.jpg"] * 2
+
+
+@pytest.mark.parametrize("place", ["a\0b", "x" * 5000, "javascript:alert(1)", "data:text/html,x", "JavaScript:x"])
 def test_pictures_are_no_way_in_for_scripts(tmp_path: Path, place: str) -> None:
     page = write_page({"a": scored(candidates(2, 0), image=place)}, tmp_path / "page.html", draws=50).path
     assert data_of(page)[0]["pictures"] == [None, None]

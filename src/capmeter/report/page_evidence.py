@@ -28,6 +28,7 @@ class EvidenceTable:
         self._words: dict[str, int] = {}
         self._sequences: dict[tuple[int, ...], int] = {}
         self._kinds: dict[str, int] = {}
+        self._marks: dict[str, int] = {}
         self.found: list[list[Any]] = []
 
     def add(self, metric: int, row: int, found: Evidence) -> None:
@@ -38,7 +39,7 @@ class EvidenceTable:
             links += [*link.candidate, link.reference_index, *link.reference, kind, _short(link.weight)]
         marks: list[float] = []
         for mark in found.marks:
-            kind = self._kinds.setdefault(mark.kind, len(self._kinds))
+            kind = self._marks.setdefault(mark.kind, len(self._marks))
             side = -1 if mark.side == "candidate" or mark.reference_index is None else mark.reference_index
             marks += [side, mark.start, mark.end, kind, _short(mark.weight)]
         facts = {name: value if isinstance(value, str) else _short(value) for name, value in found.facts.items()}
@@ -55,6 +56,7 @@ class EvidenceTable:
             "words": list(self._words),
             "sequences": [list(numbers) for numbers in self._sequences],
             "kinds": list(self._kinds),
+            "marks": list(self._marks),
             "found": self.found,
         }
 

@@ -27,19 +27,32 @@ class Pictures:
 
 
 def link_pictures(places: dict[str, str], page: Path, root: Path) -> Pictures:
-    """A link for each image: addresses as they are, files relative to the page."""
+    """A link for each image: addresses as they are, files that exist relative to the page."""
     sources = {}
+    missing = []
     for image, place in places.items():
         if place.lower().startswith(_WEB):
             sources[image] = place
-        elif "://" not in place and not place.lower().startswith(("javascript:", "data:")):
+        elif not _is_file(root / place):
+            missing.append(place)
+        else:
             try:
                 relative = os.path.relpath(root / place, page.resolve().parent)
             except ValueError:  # another drive
                 sources[image] = (root / place).resolve().as_uri()
             else:
                 sources[image] = quote(Path(relative).as_posix(), errors="surrogateescape")
-    return Pictures(sources)
+    note = ""
+    if missing:
+        note = f"{len(missing):,} of {len(places):,} pictures were not found (--images-root names their folder)."
+    return Pictures(sources, note)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name too long, or with a null character
+        return False
 
 
 def embed_pictures(places: dict[str, str], order: Iterable[str], root: Path, room: int) -> Pictures:

@@ -39,9 +39,9 @@ capmeter.evidence = (captions) => {
       const link = best.get(i);
       const mine = marks.filter(({ place: [from, to] }) => from <= i && i < to);
       const says = [...(link ? [`${kept.kinds[link.kind]}, weight ${number(link.weight)}`] : []),
-        ...mine.map(({ kind, weight }) => kept.kinds[kind] + (weight !== 1 ? ` ${number(weight)}` : ""))];
+        ...mine.map(({ kind, weight }) => kept.marks[kind] + (weight !== 1 ? ` ${number(weight)}` : ""))];
       const classes = ["token", ...(link ? ["linked"] : []),
-        ...mine.map(({ kind }) => (STRUCK.test(kept.kinds[kind]) ? "struck" : PLAIN.test(kept.kinds[kind]) ? "unmatched" : "marked"))];
+        ...mine.map(({ kind }) => (STRUCK.test(kept.marks[kind]) ? "struck" : PLAIN.test(kept.marks[kind]) ? "unmatched" : "marked"))];
       line.append(element("span", { class: classes.join(" "), title: says.join("; ") || null, "data-kind": link ? link.kind % 8 : null,
         "data-keys": link ? link.keys.join(" ") : null, style: link ? `--weight:${strength(link.weight, most)}` : null }, token), " ");
     });
@@ -55,7 +55,7 @@ capmeter.evidence = (captions) => {
     const most = Math.max(...found.links.map((link) => Math.abs(link.weight)), 1e-9);
     found.links.forEach((link, key) => { link.key = key; });
     const box = element("div", { class: "explanation" });
-    const lines = element("dl", { class: "lines" });
+    const lines = element("dl", { class: "lines", tabindex: "0", role: "region", "aria-label": "Words of the caption and its references" });
     lines.append(element("dt", {}, "caption"), element("dd", {}, line(found.candidate,
       found.links.map((link) => ({ ...link, place: link.candidate })), found.marks.filter(({ reference }) => reference < 0), most)));
     found.references.forEach((tokens, k) => {
@@ -72,7 +72,7 @@ capmeter.evidence = (captions) => {
     box.append(lines);
     const kinds = [...new Set(found.links.map(({ kind }) => kind))].sort((a, b) => kept.kinds[a].localeCompare(kept.kinds[b]));
     const legend = element("p", { class: "kinds" }, ...kinds.map((kind) => element("span", { class: "token linked", "data-kind": kind % 8, style: "--weight:.8" }, kept.kinds[kind])));
-    const markKinds = [...new Set(found.marks.map(({ kind }) => kept.kinds[kind]))];
+    const markKinds = [...new Set(found.marks.map(({ kind }) => kept.marks[kind]))];
     for (const kind of markKinds) legend.append(element("span", { class: "token " + (STRUCK.test(kind) ? "struck" : PLAIN.test(kind) ? "unmatched" : "marked") }, kind));
     if (kinds.length + markKinds.length) box.append(legend);
     const facts = Object.entries(found.facts);
@@ -104,7 +104,7 @@ capmeter.evidence = (captions) => {
     return frame;
   };
 
-  const detail = (r) => {
+  const detail = (r, ordering) => {
     const box = element("div", { class: "opened-caption" });
     const left = element("div", {});
     const text = captions.texts[captions.text[r]];
@@ -128,7 +128,7 @@ capmeter.evidence = (captions) => {
         element("button", { type: "button", "data-metric": m, onclick: () => choose(m) }, captions.metrics[m].name, " ",
           element("span", { class: "quiet-number" }, shown(captions.scores[m][r], captions.metrics[m].decimals)))));
       box.append(element("h4", {}, "Why this score"), bar, place);
-      choose(metrics[0]);
+      choose(ordering !== "" && mine.has(Number(ordering)) ? Number(ordering) : metrics[0]);
     } else {
       box.append(element("p", { class: "note" }, kept.found.length
         ? "No explanation is kept for this caption; see below the list which captions have one, or ask for it: "

@@ -9,7 +9,10 @@ capmeter.list = (captions, evidence) => {
   const many = captions.systems.length > 1;
   const several = captions.metrics.length > 1;
   const state = { found: [], page: 0, region: null, open: new Set() };
-  let columns = new Set(captions.metrics.map((_, m) => m).filter((m) => captions.metrics[m].human || m < 5));
+  // at first: of metrics that are numbered (bleu-1, bleu-2 …) the last one, five in all, and what people said
+  const stem = (m) => captions.metrics[m].name.replace(/-\d+$/, "");
+  const different = captions.metrics.map((_, m) => m).filter((m) => m + 1 === captions.metrics.length || stem(m) !== stem(m + 1));
+  const columns = new Set(different.filter((m, k) => k < 5 || captions.metrics[m].human));
   const options = (select, pairs) => select.append(...pairs.map(([value, text]) => element("option", { value }, text)));
 
   options(at("only-system"), [["", many ? "all systems" : captions.systems[0]], ...(many ? captions.systems.map((name, s) => [s, name]) : [])]);
@@ -118,7 +121,7 @@ capmeter.list = (captions, evidence) => {
       style: `--share:${Math.round(100 * (rank(m)[r] || 0))}%` }, shown(captions.scores[m][r], captions.metrics[m].decimals)));
     const line = element("tr", { class: open ? "opened" : null }, element("td", { class: "text" }, caption, facts), ...cells);
     if (!open) return [line];
-    return [line, element("tr", { class: "detail", id: `detail-${r}` }, element("td", { colspan: cells.length + 1 }, evidence.detail(r)))];
+    return [line, element("tr", { class: "detail", id: `detail-${r}` }, element("td", { colspan: cells.length + 1 }, evidence.detail(r, at("order").value)))];
   };
 
   const toggle = (r) => {

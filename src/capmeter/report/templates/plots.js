@@ -94,7 +94,7 @@ capmeter.plots = (captions, only) => {
     })));
   };
 
-  const STEPS = 32;
+  const STEPS = Math.round(Math.min(32, Math.max(8, 1.6 * Math.sqrt(captions.rows / systems.length))));
   const histogram = (m) => {
     const { low, high, name } = captions.metrics[m];
     const span = high - low || 1;
@@ -149,9 +149,9 @@ capmeter.plots = (captions, only) => {
       const svg = Plot.plot(base(theme, width, {
         height: Math.max(300, Math.min(480, width * 0.6)), marginLeft: 48, marginBottom: 38, marginTop: 30, marginRight: 14,
         r: { type: "sqrt", range: [0, wide ? 9 : 7] },
-        x: { label: `${a.name} →`, labelArrow: "none", nice: true }, y: { label: `↑ ${b.name}`, labelArrow: "none", nice: true },
+        x: { label: `${a.name} →`, labelArrow: "none", nice: true }, y: { label: `↑ ${b.name}`, labelArrow: "none", nice: true, ticks: 6 },
         marks: [
-          Plot.gridX({ stroke: theme.grid, strokeOpacity: 1 }), Plot.gridY({ stroke: theme.grid, strokeOpacity: 1 }),
+          Plot.gridX({ stroke: theme.grid, strokeOpacity: 1 }), Plot.gridY({ stroke: theme.grid, strokeOpacity: 1, ticks: 6 }),
           dots ? Plot.dot(points, { x: "x", y: "y", r: 3, fill: (d) => colour(theme, d.s), fillOpacity: 0.7, symbol: (d) => SYMBOLS[d.s % 8], title: (d) => captions.texts[captions.text[d.r]].slice(0, 200) })
             : Plot.dot(points, Plot.hexbin({ r: "count" }, { x: "x", y: "y", fill: hue, fillOpacity: 0.8, binWidth: wide ? 15 : 12 })),
           Plot.text([`Spearman ρ ${Number.isNaN(rho) ? "–" : rho.toFixed(2).replace("-", "−")} · ${points.length.toLocaleString("en")} captions`],
