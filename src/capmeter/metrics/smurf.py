@@ -109,4 +109,5 @@ class Smurf(MeanMetric):
             "weights": weights,
             "software": software(),
             "precision": current().precision,
+            **Sparcs().facts(None),
         }

@@ -35,7 +35,7 @@ import numpy.typing as npt
 from capmeter.captions.model import CaptionSet
 from capmeter.metrics.base import Floats, MeanMetric, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
-from capmeter.text.concepts import Concepts, concept, plain, word_tokens
+from capmeter.text.concepts import CONCEPTS_BY, Concepts, concept, plain, word_tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +69,10 @@ class Sparcs(MeanMetric):
         recall = _ratio(matched, everything)
         score = _ratio(2 * precision * recall, precision + recall)
         return Measurement(np.stack([score, precision, recall], axis=1), wordless(part, table.concepts.lengths))
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """How concepts are made of text."""
+        return dict(CONCEPTS_BY)
 
     def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
         """For each caption its concepts with their typicality, matched and unmatched on either side."""

@@ -39,6 +39,9 @@ class Pool(Protocol):
         """The sentences."""
 
 
+# what a signature must say of concepts
+CONCEPTS_BY = {"tokenizer": "treebank-nltk3.5", "stemmer": "porter-nltk", "stopwords": "nltk-179"}
+
 _PUNCTUATION = frozenset(string.punctuation)
 
 # The rules of the Penn Treebank's tokenizer script in NLTK 3.5's form and order, for lower-case text without full

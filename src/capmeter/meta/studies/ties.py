@@ -21,7 +21,7 @@ Intervals draw images with replacement.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,17 +35,24 @@ from capmeter.stats.bootstrap import Clusters, Interval, Statistic, interval
 from capmeter.stats.kendall import TauB
 
 PEOPLE = "inter-human"
+_ROWS = 1024  # points that are compared with all others at once
 
 
 class TieFree:
     """The pairs of points that neither of two judgments ties."""
 
     def __init__(self, first: Floats, second: Floats) -> None:
-        self._first = _order(first)
-        self._kept = (self._first != 0) & (_order(second) != 0)
-        self.count = int(np.triu(self._kept, 1).sum())
+        self._first, self._second = first, second
+        self.count = int(sum(np.count_nonzero(kept) for _, _, kept in self._blocks())) // 2
         if not self.count:
             raise InputError("every pair of captions is tied by one of the two groups; there is nothing to compare")
+
+    def _blocks(self) -> Iterator[tuple[slice, Any, Any]]:
+        """Some points against all: how the first judgment orders them (-1, 0, 1), and which pairs are kept."""
+        for start in range(0, len(self._first), _ROWS):
+            block = slice(start, start + _ROWS)
+            order = _order(self._first, block)
+            yield block, order, (order != 0) & (_order(self._second, block) != 0)
 
     def tau(self, scores: Floats) -> float:
         """(C − D) / pairs, of scores against the first judgment."""
@@ -53,25 +60,24 @@ class TieFree:
 
     def statistic(self, scores: Floats) -> Statistic:
         """The same under weights [draws, n] of the points."""
-        agreement = np.where(self._kept, self._first * _order(scores), 0).astype(np.float32)
-        kept = self._kept.astype(np.float32)
 
         def tau(weights: Any = None) -> Any:
             table = np.ones((1, len(scores)), np.float32) if weights is None else np.asarray(weights, np.float32)
-            found = _within(table, agreement) / np.maximum(_within(table, kept), 1)
+            agreed, pairs = np.zeros(len(table)), np.zeros(len(table))
+            for block, order, kept in self._blocks():
+                agreement = np.where(kept, order * _order(scores, block), 0).astype(np.float32)
+                for sums, matrix in ((agreed, agreement), (pairs, kept.astype(np.float32))):
+                    sums += np.einsum("db,db->d", table @ matrix.T, table[:, block], dtype=np.float64)
+            found = agreed / np.maximum(pairs, 1)
             return found if weights is not None else float(found[0])
 
         return tau
 
 
-def _order(values: Floats) -> np.ndarray[Any, np.dtype[np.int8]]:
-    """Which of two points is the larger: int8[n, n] of -1, 0, 1."""
-    return (values[:, None] > values[None]).astype(np.int8) - (values[:, None] < values[None]).astype(np.int8)
-
-
-def _within(table: Any, pairs: Any) -> Floats:
-    sums: Floats = np.einsum("dn,dn->d", table @ pairs, table, dtype=np.float64)
-    return sums
+def _order(values: Floats, block: slice) -> Any:
+    """Which of two points is the larger, those of a block against all: int8[block, n] of -1, 0, 1."""
+    some = values[block, None]
+    return (some > values[None]).astype(np.int8) - (some < values[None]).astype(np.int8)
 
 
 @dataclass(frozen=True, eq=False)
