@@ -83,10 +83,10 @@ def test_json_csv_latex_and_the_file_agree(folder: Path) -> None:
     assert [row["metric"] for row in rows] == list(printed["metrics"]) == ["bleu-1", "rouge-l"]
     for row in rows:
         (found,) = printed["metrics"][row["metric"]]["differences"]
-        assert float(row["difference"]) == found["value"]
+        assert float(row["difference"]) == found["difference"]
         assert float(row["p"]) == found["p"] == 0.125  # all 2⁴ exchanges: two are as far from 0
         assert saved["metrics"][row["metric"]]["ranking"] == printed["metrics"][row["metric"]]["ranking"]
-        assert f"{found['value']:+.4f}" in latex
+        assert f"{found['difference']:+.4f}" in latex
     assert len(printed["metrics"]["bleu-1"]["differences"][0]["differing"]) == 1  # one is better in all, a half of two
     assert latex.startswith(r"\begin{tabular}")
 

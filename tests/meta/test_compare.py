@@ -12,7 +12,7 @@ import pytest
 import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
-from capmeter.meta.compare import Difference, aligned, compare
+from capmeter.meta.compare import aligned, compare
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse
 
@@ -52,10 +52,10 @@ def test_the_difference_is_that_of_the_corpus_scores(three: dict[str, CaptionSet
     for name, verdict in found.items():
         scores = {system: evaluate(captions, [parse(name)])[name] for system, captions in three.items()}
         for each in verdict.differences:
-            assert each.value == scores[each.first].score - scores[each.second].score
+            assert each.difference == scores[each.first].score - scores[each.second].score
             gap = scores[each.first].items.array - scores[each.second].items.array
             assert (each.wins, each.ties, each.losses) == tuple((np.sign(gap) == sign).sum() for sign in (1, 0, -1))
-            assert each.low <= each.value <= each.high
+            assert each.low <= each.difference <= each.high
     # BLEU of the corpus is not the mean of its captions' BLEU
     bleu = found.results["poor"]["bleu-4"]
     assert abs(bleu.score - bleu.items.array.mean()) > 1e-3
@@ -66,7 +66,7 @@ def test_p_by_hand_over_all_exchanges_of_bleu() -> None:
     references = _references(6, random)
     one, two = (_system(references, noise, random) for noise in (0.3, 0.6))
     found = compare({"a": _set(one, references), "b": _set(two, references)}, ["bleu-2"], draws=20)
-    observed = found["bleu-2"].differences[0].value
+    observed = found["bleu-2"].differences[0].difference
 
     def bleu(candidates: list[str]) -> float:
         return evaluate(_set(candidates, references), [parse("bleu-2")])["bleu-2"].score
@@ -132,7 +132,7 @@ def test_the_ranking_starts_a_rank_at_a_significant_step(three: dict[str, Captio
     found = compare(three, ["rouge-l"], draws=200, permutations=2000)["rouge-l"]
     assert [each.rank for each in found.ranking] == [1, 1, 3]
     assert found.ranking[2].system == "poor"
-    assert all(each.adjusted >= each.p for each in found.differences)
+    assert all(each.p_holm >= each.p for each in found.differences)
     best = found.ranking[0]
     assert best.low <= best.score <= best.high
 
@@ -141,20 +141,21 @@ def test_holm_is_over_the_pairs_of_a_metric(three: dict[str, CaptionSet]) -> Non
     found = compare(three, ["rouge-l", "bleu-1"], draws=50, permutations=1000)
     for verdict in found.values():
         p = sorted(each.p for each in verdict.differences)
-        assert min(each.adjusted for each in verdict.differences) == pytest.approx(3 * p[0])
+        assert min(each.p_holm for each in verdict.differences) == pytest.approx(3 * p[0])
     two = {name: three[name] for name in ("poor", "good")}
     (only,) = compare(two, ["rouge-l"], draws=50, permutations=1000)["rouge-l"].differences
-    assert only.adjusted == only.p
+    assert only.p_holm == only.p
 
 
 def test_a_pair_can_be_asked_for_either_way_round(three: dict[str, CaptionSet]) -> None:
     found = compare(three, ["rouge-l"], draws=50, permutations=100)["rouge-l"]
-    one, other = found.difference("poor", "good"), found.difference("good", "poor")
-    assert (other.value, other.low, other.high) == (-one.value, -one.high, -one.low)
+    one, other = found.between("poor", "good"), found.between("good", "poor")
+    assert (other.difference, other.low, other.high) == (-one.difference, -one.high, -one.low)
     assert (other.wins, other.losses, other.p) == (one.losses, one.wins, one.p)
-    assert isinstance(other, Difference)
+    assert (other.first_score, other.second_score) == (one.second_score, one.first_score)
+    assert found.between() is found.differences[0]
     with pytest.raises(InputError, match="compared were"):
-        found.difference("poor", "best")
+        found.between("poor", "best")
 
 
 def test_the_captions_that_differ_most(three: dict[str, CaptionSet]) -> None:
@@ -175,7 +176,7 @@ def test_equal_systems_differ_in_nothing(three: dict[str, CaptionSet]) -> None:
     found = compare({"a": three["good"], "b": three["good"]}, ["bleu-4", "cider-d"], draws=50, permutations=100)
     for verdict in found.values():
         (each,) = verdict.differences
-        assert (each.value, each.low, each.high, each.p) == (0, 0, 0, 1)
+        assert (each.difference, each.low, each.high, each.p) == (0, 0, 0, 1)
         assert (each.wins, each.ties, each.losses) == (0, 80, 0)
         assert [standing.rank for standing in verdict.ranking] == [1, 1]
     assert found.most_different("bleu-4") == []
@@ -217,7 +218,7 @@ def test_many_systems_can_still_be_told_apart(test: str) -> None:
     references = _references(40, random)
     systems = {f"s{k}": _set(_system(references, k / 8, random), references) for k in range(8)}
     found = compare(systems, ["rouge-l"], test=test, draws=100, permutations=100)
-    assert found["rouge-l"].difference("s0", "s7").adjusted < 0.05
+    assert found["rouge-l"].between("s0", "s7").p_holm < 0.05
     assert (found.permutations, found.draws) == ((2800, 100) if test == "permutation" else (100, 2800))
 
 

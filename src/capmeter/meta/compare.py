@@ -65,7 +65,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Difference:
-    """First minus second under one metric, tested; `adjusted` is p after Holm's correction over the metric's pairs.
+    """First minus second under one metric, tested; `p_holm` is p after Holm's correction over the metric's pairs.
 
     `wins`, `ties` and `losses` count captions by their own scores, as the first system sees them; scores that agree in
     six digits tie.
@@ -73,14 +73,33 @@ class Difference:
 
     first: str
     second: str
-    value: float
+    first_score: float
+    second_score: float
+    difference: float
     low: float
     high: float
     p: float
-    adjusted: float
+    p_holm: float
     wins: int
     ties: int
     losses: int
+
+    def turned(self) -> Difference:
+        """The same difference as the second system sees it."""
+        return Difference(
+            first=self.second,
+            second=self.first,
+            first_score=self.second_score,
+            second_score=self.first_score,
+            difference=-self.difference,
+            low=-self.high,
+            high=-self.low,
+            p=self.p,
+            p_holm=self.p_holm,
+            wins=self.losses,
+            ties=self.ties,
+            losses=self.wins,
+        )
 
 
 @dataclass(frozen=True)
@@ -105,16 +124,15 @@ class MetricComparison:
     differences: list[Difference]
     signature: str
 
-    def difference(self, first: str, second: str) -> Difference:
-        """The difference first minus second, whichever way the pair was named."""
+    def between(self, first: str | None = None, second: str | None = None) -> Difference:
+        """The difference first minus second, whichever way the pair was named; without names, of the first two."""
+        if first is None or second is None:
+            return self.differences[0]
         for each in self.differences:
             if (each.first, each.second) == (first, second):
                 return each
             if (each.first, each.second) == (second, first):
-                return Difference(
-                    first, second, -each.value, -each.high, -each.low, each.p, each.adjusted,
-                    each.losses, each.ties, each.wins,
-                )  # fmt: skip
+                return each.turned()
         known = ", ".join(each.system for each in self.ranking)
         raise InputError(f"there is no pair of {first!r} and {second!r}; compared were {known}")
 
@@ -257,7 +275,8 @@ def compare(
             adjusted = holm([p for *_, p, _ in found]).tolist()
             differences = [
                 Difference(
-                    *(first, second, between.value, between.low, between.high, p, corrected),
+                    *(first, second, scores[first].score, scores[second].score),
+                    *(between.value, between.low, between.high, p, corrected),
                     *(int((judged > 0).sum()), int((judged == 0).sum()), int((judged < 0).sum())),
                 )
                 for (first, second, between, p, judged), corrected in zip(found, adjusted, strict=True)
@@ -354,7 +373,7 @@ def _permutation(
 
 def _ranking(bounds: Mapping[str, Interval], differences: Sequence[Difference], level: float) -> list[Standing]:
     """The systems from best to worst; a new rank begins at one significantly worse than the best of the rank."""
-    p = {frozenset((each.first, each.second)): each.adjusted for each in differences}
+    p = {frozenset((each.first, each.second)): each.p_holm for each in differences}
     order = sorted(bounds, key=lambda name: -bounds[name].value)
     ranking: list[Standing] = []
     best, rank = order[0], 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import astuple, fields
 from typing import Any
 
 from capmeter.meta.compare import Comparison, Difference
@@ -20,19 +21,18 @@ def difference_table(comparison: Comparison, digits: int = 4, *, neighbours: boo
     many = len(comparison.systems) > 2
     rows = []
     for name, verdict in comparison.items():
-        scores = {each.system: each.score for each in verdict.ranking}
-        order = list(scores)
+        order = [each.system for each in verdict.ranking]
         shown = verdict.differences
         if neighbours:
-            shown = [verdict.difference(one, two) for one, two in itertools.pairwise(order)]
+            shown = [verdict.between(one, two) for one, two in itertools.pairwise(order)]
         for each in shown:
             cells = [
-                f"{scores[each.first]:.{digits}f}",
-                f"{scores[each.second]:.{digits}f}",
-                f"{each.value:+.{digits}f}",
+                f"{each.first_score:.{digits}f}",
+                f"{each.second_score:.{digits}f}",
+                f"{each.difference:+.{digits}f}",
                 f"[{each.low:+.{digits}f}, {each.high:+.{digits}f}]",
                 _p(each.p),
-                *([_p(each.adjusted)] if many else []),
+                *([_p(each.p_holm)] if many else []),
                 f"{each.wins}/{each.ties}/{each.losses}",
             ]
             rows.append([name, *([each.first, each.second] if many else []), *cells])
@@ -64,7 +64,7 @@ def ranking_table(comparison: Comparison, digits: int = 4) -> Table:
             beaten = [
                 letters[other]
                 for other in order
-                if other != name and _better(verdict.difference(name, other), comparison.level)
+                if other != name and _better(verdict.between(name, other), comparison.level)
             ]
             if standing.rank == 1:
                 bold.add((len(rows), len(row) + 1))
@@ -105,10 +105,10 @@ def difference_figure(comparison: Comparison) -> Any:
     for panel, name in zip(axes.flat, metrics, strict=False):
         panel.axvline(0, color="#808080", linewidth=1)
         for place, each in enumerate(comparison[name].differences):
-            sure = each.adjusted <= 1 - comparison.level
+            sure = each.p_holm <= 1 - comparison.level
             colour = COLOURS[0] if sure else COLOURS[-1]
             panel.plot([each.low, each.high], [place, place], color=colour)
-            panel.plot([each.value], [place], "o", color=colour, markerfacecolor=colour if sure else "white")
+            panel.plot([each.difference], [place], "o", color=colour, markerfacecolor=colour if sure else "white")
         panel.set(title=name, yticks=range(len(pairs)), yticklabels=[f"{one} − {two}" for one, two in pairs])
         panel.set_ylim(len(pairs) - 0.4, -0.6)
         panel.set_xlabel("difference of the scores")
@@ -126,15 +126,9 @@ def difference_figure(comparison: Comparison) -> Any:
 
 def difference_rows(comparison: Comparison) -> Table:
     """Every difference in full precision, for programs."""
-    columns = ["metric", "first", "second", "first_score", "second_score", "difference", "low", "high", "p", "p_holm"]
-    rows = []
-    for name, verdict in comparison.items():
-        scores = {each.system: each.score for each in verdict.ranking}
-        for each in verdict.differences:
-            both = [each.first, each.second, scores[each.first], scores[each.second]]
-            found = [each.value, each.low, each.high, each.p, each.adjusted, each.wins, each.ties, each.losses]
-            rows.append([name, *both, *found])
-    return Table("", [*columns, "wins", "ties", "losses"], rows, [])
+    columns = [each.name for each in fields(Difference)]
+    rows = [[name, *astuple(each)] for name, verdict in comparison.items() for each in verdict.differences]
+    return Table("", ["metric", *columns], rows, [])
 
 
 def _title(comparison: Comparison) -> str:
@@ -160,7 +154,7 @@ def _p(value: float) -> str:
 
 
 def _better(difference: Difference, level: float) -> bool:
-    return difference.value > 0 and difference.adjusted <= 1 - level
+    return difference.difference > 0 and difference.p_holm <= 1 - level
 
 
 def _letter(number: int) -> str:
