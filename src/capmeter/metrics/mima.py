@@ -111,8 +111,13 @@ def _sequences(
 @lru_cache(maxsize=4)
 def _vocabulary(encoder: Encoder) -> tuple[list[bool], list[bool]]:
     """For every word piece, whether it is a stop word and whether it is a punctuation mark."""
-    words = [piece.replace("Ġ", "") for piece in encoder.tokens(range(len(encoder.tokenizer)))]
-    return [word in STOP_WORDS for word in words], [len(word) == 1 and word in string.punctuation for word in words]
+    pieces: dict[str, int] = encoder.tokenizer.get_vocab()
+    stop, punctuation = ([False] * (max(pieces.values()) + 1) for _ in range(2))
+    for piece, id in pieces.items():
+        word = piece.replace("Ġ", "")  # the space before a word, in byte-level vocabularies
+        stop[id] = word in STOP_WORDS
+        punctuation[id] = len(word) == 1 and word in string.punctuation
+    return stop, punctuation
 
 
 @dataclass(frozen=True, kw_only=True)
