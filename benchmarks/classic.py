@@ -2,6 +2,7 @@
 
     python benchmarks/classic.py speed  [--data FILE] [--system NAME] [--repeat 3]
     python benchmarks/classic.py scale  [--data FILE] [--sizes 10000,100000,1000000]
+    python benchmarks/classic.py reward [--data FILE]
 
 `speed` needs pycocoevalcap and Java. It prints two ratios: of whole processes (start, read, tokenise, score; Java's
 start is part of the peer's), and of scoring alone, on tokenised captions in one process. Peer and capmeter run in turns
@@ -9,6 +10,8 @@ and the fastest turn of each counts. It stops if any score of any caption differ
 
 `scale` repeats the captions, altered, up to each size, with five references each, and streams them from a file in a
 process of its own; it prints the processor time per caption and the process's peak memory.
+
+`reward` scores batches of captions of different images with CIDEr-D against frozen references, as text and as ids.
 
 FILE has one JSON row per image: {"references": [...], "captions": {system: caption}} or {"references", "candidate"}.
 """
@@ -213,6 +216,30 @@ def scale(rows: Rows, sizes: list[int]) -> None:
         print(f"{size:>10,}{found['seconds']:>10.1f}{per_caption:>22.1f}{peak:>11.0f} MB   {scores}", flush=True)
 
 
+def rewards(rows: Rows) -> None:
+    import capmeter
+
+    numbers: dict[str, int] = {}
+
+    def ids(text: str) -> list[int]:
+        return [numbers.setdefault(word, len(numbers) + 1) for word in text.lower().split()]
+
+    draw = random.Random(0)
+    print(f"{'CIDEr-D as reward':<20}{'batch':>8}{'captions per second of processor time':>40}")
+    for kind, convert, eos in (("text", str, None), ("token ids", ids, 0)):
+        references = {row["id"]: [convert(text) for text in row["references"]] for row in rows}
+        scorer = capmeter.reward("cider-d", references=references, eos=eos)
+        for size in (50, 200, 300, 500, 1000):
+            spent, scored = 0.0, 0
+            for _ in range(max(5, 6000 // size)):
+                batch = draw.sample(rows, min(size, len(rows)))
+                captions, images = [convert(row["candidate"]) for row in batch], [row["id"] for row in batch]
+                start = time.process_time()
+                scorer(captions, images)
+                spent, scored = spent + time.process_time() - start, scored + len(batch)
+            print(f"{kind:<20}{size:>8}{scored / spent:>40,.0f}")
+
+
 CHILDREN: dict[str, Callable[[str], dict[str, Any]]] = {
     "child-capmeter": child_capmeter,
     "child-pycocoevalcap": child_pycocoevalcap,
@@ -225,7 +252,7 @@ def main() -> None:
         print("\n" + json.dumps(CHILDREN[sys.argv[1]](sys.argv[2])))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("speed", "scale"))
+    parser.add_argument("what", choices=("speed", "scale", "reward"))
     parser.add_argument("--data", type=Path, default=DATA, help=f"captions (default {DATA})")
     parser.add_argument("--system", default="m2_transformer", help="whose captions, where a row has several systems'")
     parser.add_argument("--repeat", type=int, default=3, help="turns of peer and capmeter (speed)")
@@ -236,6 +263,8 @@ def main() -> None:
     rows = read(chosen.data, chosen.system)
     if chosen.what == "speed":
         speed(rows, chosen.repeat)
+    elif chosen.what == "reward":
+        rewards(rows)
     else:
         scale(rows, [int(size) for size in chosen.sizes.split(",")])
 

@@ -68,6 +68,9 @@ def test_token_ids_and_an_array_of_them() -> None:
     assert by_ids(sampled, images).tolist() == expected.tolist()
     assert by_ids(np.array(sampled), np.array(images)).tolist() == expected.tolist()
     assert by_ids.signature == by_words.signature
+    padded = {0: np.array([[4, 8, 5, 0], [4, 8, 6, 2]]), 1: np.array([[3, 9, 0, 0]])}
+    ended = reward("cider-d", references=ids, eos=0)
+    assert reward("cider-d", references=padded, eos=0)(sampled, images).tolist() == ended(sampled, images).tolist()
 
 
 def test_the_end_is_a_word() -> None:

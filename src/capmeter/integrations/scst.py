@@ -95,6 +95,7 @@ class Reward:
             raise InputError(f"eos={self.eos!r}: expected one word without white space")
 
     def _reference_lines(self, image: ImageId, texts: Any) -> tuple[str, ...]:
+        texts = texts.tolist() if hasattr(texts, "tolist") else texts
         if isinstance(texts, str) or not isinstance(texts, Sequence) or not len(texts):
             raise InputError(f"references[{image!r}]: expected a list of at least one caption, got {texts!r:.80}")
         lines = tuple(self._line(text, f"references[{image!r}]") for text in texts)
@@ -209,29 +210,32 @@ class _Known:
         self.place = np.zeros(table.size, np.int64)  # of an n-gram among those in use; only their entries are valid
 
     def and_new(self, rows: npt.NDArray[np.int64], new: NGramTable) -> NGramTable:
-        """These rows and then all new ones, their n-grams numbered in common."""
+        """These rows and then all new ones, their n-grams numbered in common: the known first, then the unknown."""
         known = self.table
         positions = self.positions.take(rows)
         grams = known.entries.values[positions.values]
         count = np.arange(len(grams))
         self.place[grams] = count
         used = np.sort(grams[self.place[grams] == count])  # each n-gram once: where it stands last
+        self.place[used] = count[: len(used)]
 
         old_hashes = known.hashes[used]
-        hashes = np.sort(np.concatenate([old_hashes, new.hashes]))
-        hashes = hashes[np.concatenate([[True], hashes[1:] != hashes[:-1]])] if len(hashes) else hashes
-        place_old, place_new = np.searchsorted(hashes, old_hashes), np.searchsorted(hashes, new.hashes)
-        self.place[used] = place_old
-        order = np.empty(len(hashes), np.int64)
-        order[place_old], order[place_new] = known.order[used], new.order
+        number = np.searchsorted(old_hashes, new.hashes)
+        unknown = np.ones(len(number), bool)
+        inside = number < len(used)
+        unknown[inside] = old_hashes[number[inside]] != new.hashes[inside]
+        number[unknown] = np.arange(len(used), len(used) + np.count_nonzero(unknown))
+        size = len(used) + np.count_nonzero(unknown)
+        keys = new.entries.rows * size + number[new.entries.values]
+        ascending = np.argsort(keys)  # the n-grams of a sentence stand in the order of their numbers
         return NGramTable(
             entries=Ragged.from_lengths(
-                np.concatenate([self.place[grams], place_new[new.entries.values]]),
+                np.concatenate([self.place[grams], keys[ascending] % max(size, 1)]),
                 np.concatenate([positions.lengths, new.entries.lengths]),
             ),
-            counts=np.concatenate([known.counts[positions.values], new.counts]),
-            order=order,
-            hashes=hashes,
+            counts=np.concatenate([known.counts[positions.values], new.counts[ascending]]),
+            order=np.concatenate([known.order[used], new.order[unknown]]),
+            hashes=np.concatenate([old_hashes, new.hashes[unknown]]),
             lengths=np.concatenate([known.lengths[rows], new.lengths]),
         )
 
@@ -262,7 +266,7 @@ def reward(
     Args:
         metric: the metric's name, such as "cider-d", "bleu-4" or 'cider-d(idf="train.npz")' for saved document
             frequencies; otherwise they come from these references, each image's being one document.
-        references: image id → captions, as text or as sequences of token ids.
+        references: image id → captions, as text, or as sequences or an array of token ids.
         eos: None, or the word (for token ids, the id) that ends a caption: see the module.
 
     Raises:
