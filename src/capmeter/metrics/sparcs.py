@@ -52,10 +52,10 @@ class Sparcs(MeanMetric):
         captions, size = len(part), max(len(table.vocabulary), 1)
         said = table.concepts.take(part.candidates)
         named = table.concepts.take(part.references.values)
-        image_of_reference = np.repeat(np.arange(captions), part.references.lengths)
+        image = part.references.rows[named.rows]
 
         # Concepts of caption k are the keys k * size + concept; df of a key is how often it occurs among references.
-        named_keys, df = np.unique(image_of_reference[named.rows] * size + named.values, return_counts=True)
+        named_keys, df = np.unique(image * size + named.values, return_counts=True)
         typicality = df / part.references.lengths[named_keys // size]
         said_keys = said.rows * size + said.values
         place = np.searchsorted(named_keys, said_keys)
