@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from capmeter.encoders.cache import VectorCache, entry_key
+from capmeter.encoders.cache import RecentStates, VectorCache, entry_key
 
 
 def states(seed: int, tokens: int = 4, width: int = 8) -> np.ndarray:
@@ -74,3 +74,15 @@ def test_a_key_tells_space_and_pieces_apart() -> None:
     keys = {entry_key("x", pieces), entry_key("y", pieces), entry_key("x", pieces[:2])}
     assert len(keys) == 3
     assert entry_key("x", pieces) == entry_key("x", pieces.copy())
+
+
+def test_recent_states_are_copies_within_a_limit() -> None:
+    recent = RecentStates(3 * states(0).nbytes)
+    mine = states(1)
+    recent.put([(b"a", mine), (b"b", states(2)), (b"c", states(3))])
+    mine[:] = 0
+    np.testing.assert_array_equal(recent.get([b"a"], 8)[b"a"], states(1))
+    recent.put([(b"d", states(4)), (b"d", states(5))])
+    assert set(recent.get([b"a", b"b", b"c", b"d"], 8)) == {b"a", b"c", b"d"}
+    np.testing.assert_array_equal(recent.get([b"d"], 8)[b"d"], states(5))
+    assert not RecentStates(0).get([b"a"], 8)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -51,15 +52,22 @@ class StateTable:
     def __getitem__(self, row: int) -> NDArray[np.float32]:
         return self.states[self.pieces.offsets[row] : self.pieces.offsets[row + 1]]
 
-    def unit(self, positions: NDArray[Any] | slice) -> NDArray[np.float32]:
+    def unit(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """The states at these flat positions, at unit length."""
-        states = self.states[positions]
-        unit: NDArray[np.float32] = states / np.maximum(np.linalg.norm(states, axis=1, keepdims=True), _TINY)
+        unit: NDArray[np.float32] = self.states[positions]  # a copy
+        unit *= self._scale[positions, None]
         return unit
+
+    @cached_property
+    def _scale(self) -> NDArray[np.float32]:
+        """One over the length of each state."""
+        lengths = np.sqrt(np.einsum("td,td->t", self.states, self.states))
+        scale: NDArray[np.float32] = 1 / np.maximum(lengths, _TINY)
+        return scale
 
     def unit_row(self, row: int) -> NDArray[np.float32]:
         """One sentence's states at unit length."""
-        return self.unit(slice(int(self.pieces.offsets[row]), int(self.pieces.offsets[row + 1])))
+        return self.unit(np.arange(self.pieces.offsets[row], self.pieces.offsets[row + 1]))
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,23 @@
-"""Hidden states kept on disk: bounded, shared by parallel runs, and never trusted blindly.
+"""Hidden states kept in memory (the latest) and, if asked, on disk: bounded, and never trusted blindly.
 
-One SQLite file in write-ahead mode. A key names the weights, layer, precision and exact word pieces, so an entry can be
-wrong only by damage: every entry carries a checksum, a damaged one is dropped and encoded anew, and a damaged file is
-replaced by an empty one. When the entries outgrow the limit the longest unused go first. A cache never fails a run:
-where the disk is full or locked the vectors are simply not kept.
+On disk they lie in one SQLite file in write-ahead mode, which parallel runs share. A key names the weights, layer,
+precision and exact word pieces, so an entry can be wrong only by damage: every entry carries a checksum, a damaged one
+is dropped and encoded anew, and a damaged file is replaced by an empty one. When the entries outgrow the limit the
+longest unused go first. A cache never fails a run: where the disk is full or locked the vectors are simply not kept.
 """
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
+import threading
 import time
 import zlib
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +31,48 @@ CREATE TABLE IF NOT EXISTS vectors (
 CREATE INDEX IF NOT EXISTS by_use ON vectors (used, bytes);
 """
 _ASKED_AT_ONCE = 500
+
+
+class StateCache(Protocol):
+    """Hidden states by key."""
+
+    def get(self, keys: Sequence[bytes], width: int) -> dict[bytes, NDArray[np.float32]]:
+        """The entries found among `keys`, each float32[tokens, width]."""
+
+    def put(self, entries: Iterable[tuple[bytes, NDArray[np.float32]]]) -> None:
+        """Keeps the entries."""
+
+
+class RecentStates:
+    """The hidden states met last, in memory, at most `limit` bytes of them."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._entries: OrderedDict[bytes, NDArray[np.float32]] = OrderedDict()
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def get(self, keys: Sequence[bytes], width: int) -> dict[bytes, NDArray[np.float32]]:
+        """The entries found among `keys`; they count as met now."""
+        found = {}
+        with self._lock:
+            for key in keys:
+                states = self._entries.get(key)
+                if states is not None:
+                    self._entries.move_to_end(key)
+                    found[key] = states
+        return found
+
+    def put(self, entries: Iterable[tuple[bytes, NDArray[np.float32]]]) -> None:
+        """Keeps copies of the entries, then drops the longest unmet ones above the limit."""
+        with self._lock:
+            for key, states in entries:
+                former = self._entries.pop(key, None)
+                self._bytes -= 0 if former is None else former.nbytes
+                self._entries[key] = states.copy()
+                self._bytes += states.nbytes
+            while self._bytes > self.limit:
+                self._bytes -= self._entries.popitem(last=False)[1].nbytes
 
 
 class VectorCache:

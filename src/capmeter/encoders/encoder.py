@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter import progress
-from capmeter.encoders.cache import VectorCache, entry_key
+from capmeter.encoders.cache import RecentStates, StateCache, VectorCache, entry_key
 from capmeter.encoders.models import EncoderFiles, find_encoder, require_neural
 from capmeter.encoders.pieces import PieceTable, gather
 from capmeter.encoders.settings import current
@@ -25,7 +25,8 @@ from capmeter.errors import AssetError, InputError
 
 _CPU_TOKENS, _GPU_TOKENS = 1024, 32768
 _MAP_BYTES = 1 << 28  # attention maps of one batch
-_CACHE_SENTENCES = 2048  # written to the disk cache at once
+_SENTENCES_AT_ONCE = 4096  # looked up in caches and written to them together
+_RECENT_BYTES = 1 << 27  # hidden states kept in memory for the next part of a run
 # Their last layer's output is the last hidden state (no norm after it), so a lower layer needs none of those above it.
 _POST_NORM = {"bert", "roberta", "distilbert", "xlm-roberta", "camembert", "electra", "mpnet"}
 
@@ -68,6 +69,7 @@ class Encoder:
             raise AssetError(f"encoder {files.name!r}: cannot load {folder}: {error}") from error
         self._model: Any = model.eval().to(self.device)
         self._lock = threading.Lock()
+        self._recent = RecentStates(_RECENT_BYTES)
         config = self._model.config
         self.layers = int(config.num_hidden_layers)
         self.heads = int(config.num_attention_heads)
@@ -234,29 +236,35 @@ class Encoder:
         return replace(batch, hidden=states, attentions=maps)
 
     def hidden_states(self, pieces: PieceTable, layer: int) -> NDArray[np.float32]:
-        """Hidden states of one layer, float32[total pieces, width], in the order of `pieces.ids`."""
+        """Hidden states of one layer, float32[total pieces, width], in the order of `pieces.ids`.
+
+        Sentences met lately, or found in the on-disk cache where there is one, are not encoded again.
+        """
         layer = self.layer(layer)
         settings = current()
         states = np.empty((len(pieces.ids), self.width), np.float32)
-        cache = None if settings.cache is None else VectorCache(settings.cache, settings.cache_bytes)
-        if cache is None:
-            self._fill(states, pieces, np.arange(len(pieces)), layer)
-            return states
+        caches: list[StateCache] = [self._recent]
+        if settings.cache is not None:
+            caches.append(VectorCache(settings.cache, settings.cache_bytes))
         space = f"{self.files.sha256} layer={layer} {self.precision}"
-        for start in range(0, len(pieces), _CACHE_SENTENCES):
-            rows = np.arange(start, min(start + _CACHE_SENTENCES, len(pieces)))
-            keys = [entry_key(space, pieces[int(row)]) for row in rows]
-            known = cache.get(keys, self.width)
-            absent = []
-            for row, key in zip(rows, keys, strict=True):
-                place = states[pieces.offsets[row] : pieces.offsets[row + 1]]
-                if key in known and known[key].shape == place.shape:
-                    place[:] = known[key]
-                else:
-                    absent.append((row, key))
+        for start in range(0, len(pieces), _SENTENCES_AT_ONCE):
+            rows = range(start, min(start + _SENTENCES_AT_ONCE, len(pieces)))
+            places = {row: states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in rows}
+            keys = {row: entry_key(space, pieces[row]) for row in rows}
+            absent = list(rows)
+            for cache in caches:
+                known = cache.get([keys[row] for row in absent], self.width)
+                for row in absent:
+                    found = known.get(keys[row])
+                    if found is not None and found.shape == places[row].shape:
+                        places[row][:] = found
+                    else:
+                        known.pop(keys[row], None)
+                absent = [row for row in absent if keys[row] not in known]
             if absent:
-                self._fill(states, pieces, np.array([row for row, _ in absent]), layer)
-                cache.put((key, states[pieces.offsets[row] : pieces.offsets[row + 1]]) for row, key in absent)
+                self._fill(states, pieces, np.array(absent), layer)
+                for cache in caches:
+                    cache.put((keys[row], places[row]) for row in absent)
         return states
 
     def _fill(self, states: NDArray[np.float32], pieces: PieceTable, rows: NDArray[np.int64], layer: int) -> None:
