@@ -53,12 +53,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_systems_and_the_captions_that_differ_most(folder: Path) -> None:
     pytest.importorskip("matplotlib")
     done = _run(
-        folder, "-r", "refs.json", "ours=good.json", "theirs=poor.json", *FAST, "--differing", "2", "--plot", "d.svg"
+        folder, "-r", "refs.json", "ours=good.json", "theirs=poor.json", *FAST, "--differing", "2", "--by", "rouge-l", "--plot", "d.svg"
     )
     assert done.returncode == 0, done.stderr
     assert "2 systems, 4 captions of 4 images each" in done.stdout
     assert "4/0/0" in done.stdout
     assert "a cat sits" in done.stdout
+    assert "(below) that rouge-l tells apart most" in done.stdout
     assert "rank" not in done.stdout
     assert "ours − theirs" in (folder / "d.svg").read_text(encoding="utf-8")
     assert "note: ours: candidate is one of its own references" in done.stderr
@@ -99,6 +100,8 @@ def test_json_csv_latex_and_the_file_agree(folder: Path) -> None:
         (["-r", "refs.json", "a=good.json", "b=short.json"], 1, "only in 'a': 1, 2, 3"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--test", "t"], 2, "is not one of permutation, bootstrap"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--plot", "a.gif"], 1, "end the name in .png"),
+        (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "cider"], 2, "not among the metrics"),
+        (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "bleu"], 2, "did you mean"),
         (["-r", "refs.json", "a=good.json", "b=none.json"], 1, "there is no such file"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--on-missing", "keep"], 2, "not error or skip"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "-o", "no/c.json"], 1, "there is no folder"),

@@ -31,8 +31,9 @@ def compare(
     ),
     test: str = typer.Option("permutation", "--test", help=f"Where p comes from: {' or '.join(TESTS)}."),
     differing: int = typer.Option(
-        0, "--differing", "-k", help="Show this many of the captions that the first metric tells apart most.", min=0
+        0, "--differing", "-k", help="Show this many of the captions of the first two systems that differ most.", min=0
     ),
+    by: str | None = typer.Option(None, help="The metric that says which captions differ most (default: the first)."),
     all_pairs: bool = typer.Option(
         False, "--all-pairs", help="Of four systems and more, show all pairs, not only neighbours in the ranking."
     ),
@@ -63,6 +64,9 @@ def compare(
     """
     checked_format(format)
     chosen = chosen_metrics(metrics)
+    judge = chosen[0] if by is None else chosen_metrics(by)[0]
+    if judge not in chosen:
+        raise typer.BadParameter(f"{judge} is not among the metrics of this comparison", param_hint="--by")
     if test not in TESTS:
         raise typer.BadParameter(f"{test!r} is not one of {', '.join(TESTS)}", param_hint="--test")
     if on_missing not in ("error", "skip"):
@@ -100,5 +104,5 @@ def compare(
         few = len(captions) < 4 or all_pairs
         show(difference_table(comparison, neighbours=not few), data, format)
         if differing:
-            show(contrast_table(comparison, str(chosen[0]), differing), data, format)
+            show(contrast_table(comparison, str(judge), differing), data, format)
     tell_notes(comparison.results)

@@ -377,9 +377,9 @@ def _ranking(bounds: Mapping[str, Interval], differences: Sequence[Difference], 
     order = sorted(bounds, key=lambda name: -bounds[name].value)
     ranking: list[Standing] = []
     best, rank = order[0], 1
-    for place, name in enumerate(order, 1):
+    for name in order:
         if name != best and p[frozenset((best, name))] <= 1 - level and bounds[name].value < bounds[best].value:
-            best, rank = name, place
+            best, rank = name, rank + 1
         ranking.append(Standing(name, bounds[name].value, bounds[name].low, bounds[name].high, rank))
     return ranking
 
