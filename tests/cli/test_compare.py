@@ -52,9 +52,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_two_systems_and_the_captions_that_differ_most(folder: Path) -> None:
     pytest.importorskip("matplotlib")
-    done = _run(
-        folder, "-r", "refs.json", "ours=good.json", "theirs=poor.json", *FAST, "--differing", "2", "--by", "rouge-l", "--plot", "d.svg"
-    )
+    systems = ["-r", "refs.json", "ours=good.json", "theirs=poor.json"]
+    done = _run(folder, *systems, *FAST, "--differing", "2", "--by", "rouge-l", "--plot", "d.svg")
     assert done.returncode == 0, done.stderr
     assert "2 systems, 4 captions of 4 images each" in done.stdout
     assert "4/0/0" in done.stdout
