@@ -323,3 +323,14 @@ def test_cold_start_loads_nothing_heavy(meteor_index: Path) -> None:
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_text_that_no_search_could_align_is_named(meteor_index) -> None:
+    from capmeter.metrics.evaluation import score
+
+    with pytest.raises(InputError, match=r"caption '1': a text of 250,000 words and a reference of 2 are too long"):
+        score(candidates=["a dog", "dog " * 250_000], references=[["a dog"], ["dog runs"]], metrics="meteor")
+    with pytest.raises(InputError, match="shorten them, or leave them out"):
+        score(candidates=["dog " * 3_000], references=[["dog " * 3_000 + "runs"]], metrics="meteor")
+    long = " ".join(f"word{k}" for k in range(5_000))
+    assert score(candidates=[long], references=[["word7 word8"]], metrics="meteor")["meteor"].score > 0

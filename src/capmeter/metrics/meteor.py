@@ -39,7 +39,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import AdditiveMetric, Floats, Measurement, Metric, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
-from capmeter.text.meteor_aligner import KINDS, Matches, align
+from capmeter.text.meteor_aligner import KINDS, Matches, Unsearchable, align
 from capmeter.text.meteor_java import java_statistics
 from capmeter.text.meteor_resources import LANGUAGES, MeteorLanguage, meteor_directory, meteor_language
 from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, perfect, scores, statistics
@@ -171,7 +171,11 @@ class _Alignments:
         keys = np.repeat(mine, lengths) << 32 | theirs
         pairs, pair = np.unique(keys, return_inverse=True)
         hypotheses, others = pairs >> 32, pairs & 0xFFFFFFFF
-        matches = align(sentences, hypotheses, others)
+        try:
+            matches = align(sentences, hypotheses, others)
+        except Unsearchable as problem:
+            row = int(np.flatnonzero(mine == problem.hypothesis)[0])
+            raise InputError(f"caption {captions.ids[row]!r}: {problem}") from None
         counts = statistics(sentences, hypotheses, others, matches, known.modules)
         score = scores(counts, known.settings.parameters, known.weights).score[pair]
         first = np.cumsum(lengths) - lengths

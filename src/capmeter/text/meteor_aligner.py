@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.errors import InputError
 from capmeter.text.meteor_search import search, spans
 from capmeter.text.meteor_words import MeteorSentences, PairTable
 
@@ -21,6 +22,19 @@ Ints = npt.NDArray[np.integer[Any]]
 KINDS = ("exact", "stem", "synonym", "paraphrase")
 # A batch holds at most so many pairs, and so many pairs of words.
 _PAIRS, _CELLS = 2048, 500_000
+# A pair of texts with more pairs of words, or more to search, is no caption and its reference: it would take minutes.
+_MOST_CELLS, _MOST_WORK = 4_000_000, 100_000_000
+
+
+class Unsearchable(InputError):
+    """Two texts are too long, or repeat themselves too often, to be aligned; `hypothesis` is the sentence's number."""
+
+    def __init__(self, hypothesis: int, words: int, reference_words: int) -> None:
+        self.hypothesis = hypothesis
+        super().__init__(
+            f"a text of {words:,} words and a reference of {reference_words:,} are too long, or repeat too many words, "
+            "for METEOR's search; shorten them, or leave them out"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +86,13 @@ def _batches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> 
 
 
 def _align_batch(sentences: MeteorSentences, hypotheses: Ints, references: Ints, beam: int) -> Matches:
-    matches = _all_matches(sentences, hypotheses, references)
     lengths = np.diff(sentences.offsets)
     here, there = lengths[hypotheses], lengths[references]
+    _refuse(here * there > _MOST_CELLS, hypotheses, here, there)
+    matches = _all_matches(sentences, hypotheses, references)
     settled = _settled(matches, here, there)
+    competing = np.bincount(matches.pair[~settled], minlength=len(hypotheses))
+    _refuse(competing * ((here + there) // 64 + 1) > _MOST_WORK // beam, hypotheses, here, there)
     # Where every match is settled there is nothing to search.
     open_pairs = np.unique(matches.pair[~settled])
     searched = np.zeros(len(hypotheses), bool)
@@ -93,6 +110,11 @@ def _align_batch(sentences: MeteorSentences, hypotheses: Ints, references: Ints,
     )
     settled[inside] = False
     return matches.take(np.concatenate([np.flatnonzero(settled), inside[chosen]]))
+
+
+def _refuse(hopeless: npt.NDArray[np.bool_], hypotheses: Ints, here: Ints, there: Ints) -> None:
+    for pair in np.flatnonzero(hopeless)[:1].tolist():
+        raise Unsearchable(int(hypotheses[pair]), int(here[pair]), int(there[pair]))
 
 
 def _all_matches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> Matches:
