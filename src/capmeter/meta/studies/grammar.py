@@ -5,7 +5,7 @@ the systems' scores against what people thought of the systems. Intervals draw s
 
 On the thirteen systems of CoNLL-2014 (with the uncorrected input) and the rankings of Grundkiewicz et al. 2015, the
 paper gives ρ = .852, r = .913 for MIMA with DistilBERT and .885, .878 with DistilRoBERTa; `mima(encoder=minilm)` gives
-.720 and .648 here: an encoder of sentence meaning knows less of grammar than a language model.
+.720 and .648.
 """
 
 from __future__ import annotations
