@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.base import CapmeterWarning, Floats, MeanMetric, Measurement, Metric
 from capmeter.metrics.evaluation import evaluate, score, signature
 from capmeter.metrics.registry import parse_list
 
@@ -78,6 +78,26 @@ def test_a_candidate_equal_to_its_only_reference_has_the_full_score() -> None:
     assert results["rouge-l"].score == 1.0
     assert [results[name].score for name in ("cider", "cider-d", "cider-r")] == pytest.approx([10, 10, 10])
     assert results.notes["candidate is one of its own references"] == ["0", "1", "2"]
+
+
+def test_workers_give_the_same_results_and_pass_warnings_on() -> None:
+    rows = [(f"a dog number {k} runs", [f"the dog {k} is running", "a dog"]) for k in range(9)] + [("", ["x"])]
+    captions = caption_set(rows)
+    alone, shared = (score(captions, CLASSIC, workers=workers) for workers in (1, 2))
+    for name in alone:
+        assert list(shared[name].items) == list(alone[name].items)
+        assert np.abs(shared[name].items.array - alone[name].items.array).max() <= 1e-12
+        assert (shared[name].notes, shared[name].signature) == (alone[name].notes, alone[name].signature)
+    with pytest.warns(CapmeterWarning, match="document frequencies come from 1 document"):
+        score(captions.select([0]), "cider-d", workers=2)
+    with pytest.raises(InputError, match="workers=0: expected a number of processes from 1 to 256"):
+        score(captions, CLASSIC, workers=0)
+
+
+def test_an_error_in_a_worker_is_the_same_error() -> None:
+    captions = CaptionSet.from_captions(Caption(f"x{k}", f"x{k}", "a dog", ()) for k in range(3))
+    with pytest.raises(InputError, match="captions have no reference"):
+        score(captions, "bleu-4", workers=2)
 
 
 def test_captions_without_references_are_an_error_that_names_the_first_five() -> None:
@@ -160,7 +180,7 @@ def test_the_signature_says_everything_that_moves_the_number() -> None:
     captions = caption_set([("a dog", ["a dog"]), ("a cat", ["two cats"])])
     results = evaluate(captions, parse_list("bleu-2,cider-d(sigma=5)"))
     assert results["bleu-2"].signature == (
-        f"bleu-2|tokenizer:ptb-3.4.1-caption|smooth:1e-15/1e-9|length:closest|capmeter:{capmeter.__version__}"
+        f"bleu-2|tokenizer:ptb-3.4.1-caption|references:each|smooth:1e-15/1e-9|length:closest|capmeter:{capmeter.__version__}"
     )
     assert results["cider-d(sigma=5)"].signature.startswith("cider-d|n:4|idf:run/2 documents/")
     assert "|sigma:5.0|" in results["cider-d(sigma=5)"].signature

@@ -74,6 +74,10 @@ class SentencePool:
         self._parent = parent
         self._memory: dict[Hashable, Any] = {}
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process gets: the sentences alone."""
+        return {"sentences": self.sentences, "_parent": None, "_memory": {}}
+
     def __len__(self) -> int:
         return len(self.sentences)
 
@@ -170,6 +174,10 @@ class CaptionSet:
             humans=tuple(humans),
             notes=notes,
         )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process gets: everything but what can be found out again."""
+        return {**self.__dict__, "_rows": None, "_memory": {}}
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -45,6 +45,7 @@ def score(
     streaming: bool | None = typer.Option(
         None, "--stream/--no-stream", help="Read the captions part by part. Large files are, unless you say not to."
     ),
+    workers: int = typer.Option(1, help="Processes that share the work; worth it for long runs.", min=1, max=256),
     on_missing: str = typer.Option("error", help="Captions without references: error, skip, or keep."),
     device: str | None = typer.Option(
         None, help="Where neural metrics run: cpu, cuda, cuda:1 or mps; else a GPU where there is one."
@@ -86,7 +87,7 @@ def score(
                 sources = (stream_systems if parts else load_systems)(path, references, **how)  # type: ignore[arg-type]
             for found, captions in sources.items():
                 label = label_of(name, found, len(sources) == 1, systems)
-                systems[label] = evaluate(captions, chosen)
+                systems[label] = evaluate(captions, chosen, workers=workers)
         standing = None
         if intervals:
             standing = standings(systems, draws=draws, seed=seed)

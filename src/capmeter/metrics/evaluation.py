@@ -6,8 +6,8 @@ of a file that does not fit memory). It is walked twice where a metric needs to 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Corpus, Floats, Metric, value_text
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Ids, Results, Scores
+from capmeter.metrics.workers import mapped
 from capmeter.progress import task
 
 Source = CaptionSet | Iterable[CaptionSet]
@@ -31,6 +32,7 @@ def score(
     *,
     candidates: Any = None,
     references: Any = None,
+    workers: int = 1,
 ) -> Results:
     """Scores captions with metrics.
 
@@ -39,6 +41,7 @@ def score(
         metrics: names or metrics, in a list or one comma-separated text.
         candidates: instead of `captions`: a list of captions, or a dict id → caption.
         references: with `candidates`: a list of lists, or a dict id → list. With a path as `captions`: their file.
+        workers: processes that share the work (see `capmeter.metrics.workers`); worth it for long runs.
 
     Returns:
         `Results`, by metric name: `results["cider-d"].score`, `.items[id]`, `.parts`, `.notes`, `.signature`.
@@ -54,69 +57,92 @@ def score(
     if (captions is None) == (candidates is None):
         raise InputError("expected captions, or candidates= with references=, and not both")
     if captions is None:
-        return evaluate(load(candidates, references), chosen)
+        return evaluate(load(candidates, references), chosen, workers=workers)
     if isinstance(captions, CaptionSet) or _is_stream(captions):
         if references is not None:
             raise InputError(
                 "these captions hold their references already; leave references= out, or give it to load()"
             )
-        return evaluate(captions, chosen)
-    return evaluate(load(captions, references), chosen)
+        return evaluate(captions, chosen, workers=workers)
+    return evaluate(load(captions, references), chosen, workers=workers)
 
 
 def _is_stream(captions: Any) -> bool:
     return not isinstance(captions, str | Sequence | Mapping) and hasattr(captions, "__iter__")
 
 
-def evaluate(source: Source, metrics: Sequence[Metric], *, corpus: Source | None = None) -> Results:
+def evaluate(source: Source, metrics: Sequence[Metric], *, corpus: Source | None = None, workers: int = 1) -> Results:
     """The scores of these metrics on this source.
 
     What depends on the corpus (document frequencies …) is collected from `corpus`, where that is given, else from the
     source itself: captions that repeat their references (in a study of what becomes of them) must not weigh double.
+    `workers` is the number of processes that share the parts.
     """
     order = _with_required(metrics)
-    rows = min(metric.ROWS for metric in order)
     corpora = {metric: metric.corpus() for metric in order}
-    asked = {each for each in corpora.values() if each is not None}
-    states = _collect(source if corpus is None else corpus, rows, asked)
+    asked = tuple(dict.fromkeys(each for each in corpora.values() if each is not None))
+    states = _collect(source if corpus is None else corpus, _rows(source, order, workers), asked, workers)
     state = {metric: None if each is None else states[each] for metric, each in corpora.items()}
 
-    names: list[str] = []
-    images: list[str] = []
-    values: dict[Metric, list[Floats]] = defaultdict(list)
-    notes: dict[Metric, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    loading: dict[str, list[str]] = {}
-    copies: list[str] = []
+    measured: list[_Measured] = []
     with task("scoring", total=_length(source)) as advance:
-        for part in _parts(source, rows):
-            _check_references(part, order)
-            names.extend(part.ids)
-            images.extend(part.image_ids)
-            loading.update(part.notes)
-            own = part.references.values == part.candidates[part.references.rows]
-            copies.extend(part.ids[k] for k in np.unique(part.references.rows[own]).tolist())
-            blank = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if not part.pool[at].strip()]
-            given: dict[Metric, Mapping[str, Floats]] = {}
-            for metric in order:
-                measured = metric.measure(part, state[metric], {each: given[each] for each in metric.requires()})
-                given[metric] = metric.finish(measured.values, np.ones(len(part)))
-                if metric in metrics:
-                    values[metric].append(measured.values)
-                    for reason, noted in {"empty candidate": blank, **measured.notes}.items():
-                        if noted:
-                            notes[metric][reason].extend(noted)
-            advance(len(part))
-    if not names:
+        parts = _parts(source, _rows(source, order, workers))
+        for one in mapped(_measure, (order, frozenset(metrics), state), parts, workers):
+            measured.append(one)
+            advance(len(one.ids))
+    if not measured:
         raise InputError("there is no caption to score; the source is empty")
-    loading.update(getattr(source, "notes", {}))
-    if copies:
-        loading["candidate is one of its own references"] = copies
-    ids = Ids(names, images)
-    scores = [
-        Scores.of(metric, ids, np.concatenate(values[metric]), dict(notes[metric]), signature(metric, state[metric]))
-        for metric in metrics
-    ]
+    ids = Ids(_joined(one.ids for one in measured), _joined(one.image_ids for one in measured))
+    scores = []
+    for metric in metrics:
+        values = np.concatenate([one.values[metric] for one in measured])
+        notes = _merged(one.notes[metric] for one in measured)
+        scores.append(Scores.of(metric, ids, values, notes, signature(metric, state[metric])))
+    loading = _merged([*(one.loading for one in measured), getattr(source, "notes", {})])
     return Results(scores, ids, loading, captions=source if isinstance(source, CaptionSet) else None)
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """What the metrics found in one part: rows and notes of each, and notes on the captions themselves."""
+
+    ids: Sequence[str]
+    image_ids: Sequence[str]
+    values: dict[Metric, Floats]
+    notes: dict[Metric, dict[str, list[str]]]
+    loading: dict[str, list[str]]
+
+
+def _measure(task: tuple[Sequence[Metric], frozenset[Metric], Mapping[Metric, Any]], part: CaptionSet) -> _Measured:
+    order, wanted, state = task
+    _check_references(part, order)
+    blank = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if not part.pool[at].strip()]
+    own = part.references.values == part.candidates[part.references.rows]
+    copies = [part.ids[k] for k in np.unique(part.references.rows[own]).tolist()]
+    loading = {**part.notes, "candidate is one of its own references": copies}
+    found = _Measured(part.ids, part.image_ids, {}, {}, loading)
+    given: dict[Metric, Mapping[str, Floats]] = {}
+    for metric in order:
+        measured = metric.measure(part, state[metric], {each: given[each] for each in metric.requires()})
+        given[metric] = metric.finish(measured.values, np.ones(len(part)))
+        if metric in wanted:
+            found.values[metric] = measured.values
+            found.notes[metric] = {"empty candidate": blank, **measured.notes}
+    return found
+
+
+def _joined(lists: Iterable[Sequence[str]]) -> list[str]:
+    return [each for one in lists for each in one]
+
+
+def _merged(notes: Iterable[Mapping[str, list[str]]]) -> dict[str, list[str]]:
+    """The notes of all parts: for each reason the ids, each once."""
+    merged: dict[str, dict[str, None]] = {}
+    for each in notes:
+        for reason, ids in each.items():
+            if ids:
+                merged.setdefault(reason, {}).update(dict.fromkeys(ids))
+    return {reason: list(ids) for reason, ids in merged.items()}
 
 
 def signature(metric: Metric, state: Any) -> str:
@@ -130,22 +156,30 @@ def signature(metric: Metric, state: Any) -> str:
 def collect(source: Source, metric: Metric) -> Any:
     """What a metric must know of the whole corpus, collected from this source (None where it needs nothing)."""
     corpus = metric.corpus()
-    return None if corpus is None else _collect(source, metric.ROWS, {corpus})[corpus]
+    return None if corpus is None else _collect(source, metric.ROWS, (corpus,), 1)[corpus]
 
 
-def _collect(source: Source, rows: int, corpora: set[Corpus]) -> dict[Corpus, Any]:
-    states: dict[Corpus, Any] = {}
+def _collect(source: Source, rows: int, corpora: tuple[Corpus, ...], workers: int) -> dict[Corpus, Any]:
     if not corpora:
-        return states
+        return {}
+    states: list[Any] = []
     with task("collecting", total=_length(source)) as advance:
-        for part in _parts(source, rows):
-            for corpus in corpora:
-                found = corpus.collect(part)
-                states[corpus] = states[corpus] + found if corpus in states else found
-            advance(len(part))
+        for size, found in mapped(_collect_part, corpora, _parts(source, rows), workers):
+            states = [old + new for old, new in zip(states, found, strict=True)] if states else found
+            advance(size)
     if not states:
         raise InputError("there is no caption to score; the source is empty")
-    return states
+    return dict(zip(corpora, states, strict=True))
+
+
+def _collect_part(corpora: tuple[Corpus, ...], part: CaptionSet) -> tuple[int, list[Any]]:
+    return len(part), [corpus.collect(part) for corpus in corpora]
+
+
+def _rows(source: Source, metrics: Sequence[Metric], workers: int) -> int:
+    """How many captions make a part: what the metrics want, but no fewer than two parts for each worker."""
+    rows, length = min(metric.ROWS for metric in metrics), _length(source)
+    return rows if workers == 1 or length is None else max(1, min(rows, -(-length // max(2 * workers, 1))))
 
 
 def _length(source: Source) -> int | None:

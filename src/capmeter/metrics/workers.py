@@ -1,0 +1,67 @@
+"""The parts of a run on several processes: the same work in the same order, and no more parts in memory than needed.
+
+The processes are started anew (`spawn`), so a script that asks for workers needs Python's usual
+`if __name__ == "__main__":` around its main part.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+from capmeter.captions.model import CaptionSet
+from capmeter.encoders.settings import Settings, current, running
+from capmeter.errors import InputError
+
+Shared = TypeVar("Shared")
+Result = TypeVar("Result")
+Warned = list[tuple[str, type[Warning]]]
+MOST = 256
+
+_task: tuple[Callable[[Any, CaptionSet], Any], Any, Settings] | None = None
+
+
+def mapped(
+    work: Callable[[Shared, CaptionSet], Result], shared: Shared, parts: Iterator[CaptionSet], workers: int
+) -> Iterator[Result]:
+    """`work(shared, part)` of each part, in their order; `shared` goes to each process once."""
+    if not 1 <= workers <= MOST:
+        raise InputError(f"workers={workers}: expected a number of processes from 1 to {MOST}")
+    if workers == 1:
+        yield from (work(shared, part) for part in parts)
+        return
+    waiting: deque[Future[tuple[Result, Warned]]] = deque()
+    context = get_context("spawn")
+    with ProcessPoolExecutor(workers, context, _install, (work, shared, current())) as processes:
+        for part in parts:
+            waiting.append(processes.submit(_run, part))
+            if len(waiting) > 2 * workers:
+                yield _result(waiting.popleft())
+        while waiting:
+            yield _result(waiting.popleft())
+
+
+def _result(future: Future[tuple[Result, Warned]]) -> Result:
+    result, warned = future.result()
+    for message, category in warned:
+        warnings.warn(message, category, stacklevel=3)
+    return result
+
+
+def _install(work: Callable[[Any, CaptionSet], Any], shared: Any, settings: Settings) -> None:
+    global _task
+    _task = work, shared, settings
+
+
+def _run(part: CaptionSet) -> tuple[Any, Warned]:
+    if _task is None:
+        raise RuntimeError("a worker was given a part before its task")
+    work, shared, settings = _task
+    with running(**vars(settings)), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = work(shared, part)
+    return result, [(str(each.message), each.category) for each in caught]
