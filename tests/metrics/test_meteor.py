@@ -79,7 +79,7 @@ def test_the_first_of_the_best_references_counts(small: Meteor) -> None:
     metric_values = small.measure(caption_set([("a dog", ["cat", "a dog x", "x a dog", "a"])]), None, {}).values
     assert metric_values[0, COLUMNS.index("reference-words")] == 3
     [evidence] = small.explain(caption_set([("a dog", ["cat", "a dog x", "x a dog", "a"])]), None)
-    assert evidence.facts["best reference"] == 1.0
+    assert evidence.facts["best reference"] == 2.0
 
 
 def test_empty_texts_score_nothing(small: Meteor) -> None:

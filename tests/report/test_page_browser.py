@@ -182,9 +182,9 @@ def test_plots_are_saved_as_svg(open_page, tmp_path: Path) -> None:
 
 def test_a_point_of_the_scatter_leads_to_its_captions(open_page) -> None:
     page = open_page(systems())
-    spot = page.tab.locator("#scatter svg g[aria-label=dot] > *").first.bounding_box()
+    spot = page.tab.locator("#scatter svg path:has(title)").first.bounding_box()
     place = {"clientX": spot["x"] + 3, "clientY": spot["y"] + 3, "bubbles": True}
-    page.tab.locator("#scatter svg g[aria-label=dot] > *").first.dispatch_event("click", place)
+    page.tab.locator("#scatter svg path:has(title)").first.dispatch_event("click", place)
     assert page.tab.is_visible("#region")
     assert " of 180 captions" in page.count()
     page.tab.click("#region")

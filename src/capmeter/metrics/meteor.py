@@ -222,7 +222,7 @@ class _Aligned:
                 *_unmatched("reference", index, len(references[index]), [link.reference for link in links]),
             )
             facts: dict[str, float | str] = {
-                "best reference": float(index),
+                "best reference": float(index + 1),  # counted from 1, as they are shown
                 "precision": float(found.precision[row]),
                 "recall": float(found.recall[row]),
                 "fragmentation": float(found.fragmentation[row]),

@@ -100,7 +100,7 @@ class RougeL(MeanMetric):
                 if block.tag in ("delete", "replace")
             )
             references = tuple(tokens.row(other) for other in theirs)
-            evidence.append(Evidence(tokens.row(mine), references, links, marks, {"best reference": float(best)}))
+            evidence.append(Evidence(tokens.row(mine), references, links, marks, {"best reference": float(best + 1)}))
         return evidence
 
 

@@ -55,7 +55,7 @@ capmeter.evidence = (captions) => {
     const most = Math.max(...found.links.map((link) => Math.abs(link.weight)), 1e-9);
     found.links.forEach((link, key) => { link.key = key; });
     const box = element("div", { class: "explanation" });
-    const lines = element("dl", { class: "lines", tabindex: "0", role: "region", "aria-label": "Words of the caption and its references" });
+    const lines = element("dl", { class: "lines" });
     lines.append(element("dt", {}, "caption"), element("dd", {}, line(found.candidate,
       found.links.map((link) => ({ ...link, place: link.candidate })), found.marks.filter(({ reference }) => reference < 0), most)));
     found.references.forEach((tokens, k) => {
@@ -69,7 +69,7 @@ capmeter.evidence = (captions) => {
     };
     lines.addEventListener("mouseover", glow);
     lines.addEventListener("mouseleave", glow);
-    box.append(lines);
+    box.append(element("div", { class: "words", tabindex: "0", role: "region", "aria-label": "Words of the caption and its references" }, lines));
     const kinds = [...new Set(found.links.map(({ kind }) => kind))].sort((a, b) => kept.kinds[a].localeCompare(kept.kinds[b]));
     const legend = element("p", { class: "kinds" }, ...kinds.map((kind) => element("span", { class: "token linked", "data-kind": kind % 8, style: "--weight:.8" }, kept.kinds[kind])));
     const markKinds = [...new Set(found.marks.map(({ kind }) => kept.marks[kind]))];
@@ -110,7 +110,7 @@ capmeter.evidence = (captions) => {
     const text = captions.texts[captions.text[r]];
     if (text.length > 280) left.append(element("p", { class: "whole", dir: "auto", tabindex: "0" }, text));
     const references = captions.referencesOf(r);
-    left.append(element("h4", {}, references.length === 1 ? "Reference" : "References"),
+    left.append(element("h3", { class: "small" }, references.length === 1 ? "Reference" : "References"),
       references.length ? element("ul", { class: "references" }, ...references.map((t) => element("li", { dir: "auto" }, captions.texts[t])))
         : element("p", { class: "note" }, "There are none."));
     const others = captions.sameImage.get(captions.image[r]).filter((other) => other !== r);
@@ -127,7 +127,7 @@ capmeter.evidence = (captions) => {
       const bar = element("div", { class: "choices", role: "group", "aria-label": "Explanation by metric" }, ...metrics.map((m) =>
         element("button", { type: "button", "data-metric": m, onclick: () => choose(m) }, captions.metrics[m].name, " ",
           element("span", { class: "quiet-number" }, shown(captions.scores[m][r], captions.metrics[m].decimals)))));
-      box.append(element("h4", {}, "Why this score"), bar, place);
+      box.append(element("h3", { class: "small" }, "Why this score"), bar, place);
       choose(ordering !== "" && mine.has(Number(ordering)) ? Number(ordering) : metrics[0]);
     } else {
       box.append(element("p", { class: "note" }, kept.found.length
@@ -136,7 +136,7 @@ capmeter.evidence = (captions) => {
     }
     if (others.length) {
       const metrics = captions.metrics.map((_, m) => m).slice(0, 6);
-      box.append(element("h4", {}, "The same image by others"), element("div", { class: "scroll" }, element("table", { class: "others" },
+      box.append(element("h3", { class: "small" }, "The same image by others"), element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The same image by others" }, element("table", { class: "others" },
         element("thead", {}, element("tr", {}, ...["", "Caption"].map((head) => element("th", { scope: "col" }, head || element("span", { class: "hidden" }, "System"))),
           ...metrics.map((m) => element("th", { scope: "col", class: "number" }, captions.metrics[m].name)))),
         element("tbody", {}, ...others.slice(0, 50).map((other) => element("tr", {},

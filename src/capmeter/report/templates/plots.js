@@ -33,6 +33,7 @@ capmeter.plots = (captions, only) => {
       width = Math.floor(plot.clientWidth);
       if (!width) return;
       const svg = draw(width, scheme(dark()), true);
+      svg.querySelectorAll("[aria-label]").forEach((part) => part.removeAttribute("aria-label"));
       svg.setAttribute("role", "img");
       svg.setAttribute("aria-label", `${title}. ${describe()}`);
       plot.replaceChildren(svg);
@@ -194,7 +195,7 @@ capmeter.plots = (captions, only) => {
     const centres = plot.ellipses.map((ellipse) => ({ s: ellipse.system, x: ellipse.mean[0], y: ellipse.mean[1] }));
     const describe = () => plot.ellipses.map((ellipse) => `${systems[ellipse.system]}: mean ${ellipse.mean.map((v) => v.toFixed(2)).join(", ")}`).join("; ");
     return figure("Systems by meaning and style", describe, (width, theme) => Plot.plot(base(theme, width, {
-      height: Math.max(300, Math.min(500, width * 0.62)), marginLeft: 52, marginBottom: 40, marginTop: 14,
+      height: Math.max(300, Math.min(500, width * 0.62)), marginLeft: 48, marginBottom: 38, marginTop: 30,
       x: { label: `${plot.x} →`, labelArrow: "none", nice: true }, y: { label: `↑ ${plot.y}`, labelArrow: "none", nice: true },
       marks: [
         Plot.gridX({ stroke: theme.grid, strokeOpacity: 1 }), Plot.gridY({ stroke: theme.grid, strokeOpacity: 1 }),
