@@ -53,6 +53,7 @@ class Encoder:
     def __init__(self, files: EncoderFiles, device: str = "cpu", precision: str = "float32") -> None:
         require_neural()
         import torch
+        from safetensors import SafetensorError
         from transformers import AutoModel, AutoTokenizer
         from transformers.utils import logging
 
@@ -65,7 +66,7 @@ class Encoder:
         try:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True)
             model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=dtype, attn_implementation="eager")
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
             raise AssetError(f"encoder {files.name!r}: cannot load {folder}: {error}") from error
         self._model: Any = model.eval().to(self.device)
         self._lock = threading.Lock()

