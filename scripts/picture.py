@@ -56,7 +56,7 @@ def view(browser: Any, page: Path, scheme: str) -> Image.Image:
     """In the light theme the top of the page, in the dark one a caption that was opened."""
     tab = browser.new_context(viewport={"width": WIDTH, "height": HEIGHT}, color_scheme=scheme).new_page()
     tab.goto(page.as_uri())
-    tab.wait_for_selector("html[data-ready]")
+    tab.wait_for_selector("html[data-drawn]", state="attached")
     if scheme == "dark":
         tab.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
         tab.select_option("#only-system", label="strong")

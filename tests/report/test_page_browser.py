@@ -42,7 +42,7 @@ class Opened:
         tab.on("pageerror", lambda error: self.said.append(str(error)))
         tab.on("request", lambda request: self.asked.append(request.url))
         tab.goto(path.as_uri())
-        tab.wait_for_selector("html[data-ready]", timeout=60_000)
+        tab.wait_for_selector("html[data-ready][data-drawn]", state="attached", timeout=60_000)
 
     def captions(self) -> list[str]:
         found: list[str] = self.tab.locator("#list .caption").all_text_contents()
@@ -245,3 +245,18 @@ def test_linked_pictures_load_when_a_caption_is_opened(open_page, tmp_path: Path
     page.tab.wait_for_function("document.querySelector('.picture img')?.naturalWidth === 40")
     assert len(page.asked) == 2 and page.asked[1].endswith("a%20picture.png")
     assert page.said == []
+
+
+def test_rank_correlations_are_those_of_scipy(open_page) -> None:
+    from scipy.stats import spearmanr
+
+    given = {"a": scored(candidates(60, 1)), "b": scored(candidates(60, 2), metrics="bleu-1,rouge-l")}
+    tab = open_page(given).tab
+    cells = [row.locator("td").all_text_contents() for row in tab.locator(".correlations tbody tr").all()]
+    pooled = [
+        [value for each in given.values() for value in each[name].items.array.tolist()]
+        for name in ("bleu-1", "rouge-l")
+    ]
+    assert float(cells[2][0]) == pytest.approx(spearmanr(*pooled).statistic, abs=0.00501)
+    only_a = spearmanr(given["a"]["bleu-1"].items.array, given["a"]["cider-d"].items.array).statistic
+    assert float(cells[3][0]) == pytest.approx(only_a, abs=0.00501)

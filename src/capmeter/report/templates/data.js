@@ -48,7 +48,12 @@ capmeter.captions = ({ head, column }) => {
     const set = column.references[r];
     return Array.from(column.referenceValues.subarray(column.referenceOffsets[set], column.referenceOffsets[set + 1]));
   };
-  return { ...head, ...column, scores, rows, noted: notes, flags, sameImage, referencesOf };
+  const ranks = new Map();
+  const rank = (m) => {
+    if (!ranks.has(m)) ranks.set(m, capmeter.ranks(scores[m]));
+    return ranks.get(m);
+  };
+  return { ...head, ...column, scores, rank, rows, noted: notes, flags, sameImage, referencesOf };
 };
 
 // Ranks between 0 (lowest) and 1, equal values share their mean rank; NaN stays NaN.
@@ -67,6 +72,18 @@ capmeter.ranks = (values, among = null) => {
   }
   return ranks;
 };
+
+// Work that need not be done before the page answers: piece by piece, when the browser has nothing else to do.
+capmeter.later = (() => {
+  const waiting = [];
+  const idle = window.requestIdleCallback ?? ((work) => setTimeout(() => work({ timeRemaining: () => 10 }), 30));
+  const work = (deadline) => {
+    do waiting.shift()(); while (waiting.length && deadline.timeRemaining() > 5);
+    if (waiting.length) idle(work, { timeout: 500 });
+    else document.documentElement.dataset.drawn = "yes";
+  };
+  return (piece) => { if (waiting.push(piece) === 1) idle(work, { timeout: 500 }); };
+})();
 
 capmeter.correlation = (x, y, among) => {
   let n = 0, sx = 0, sy = 0;
@@ -98,7 +115,7 @@ capmeter.query = (text) => {
 capmeter.index = (texts) => {
   let normal = null;
   const ready = () => { normal ??= texts.map(capmeter.normal); };
-  setTimeout(ready, 200);
+  capmeter.later(ready);
   return (query) => {
     const terms = capmeter.query(query);
     if (!terms.length) return null;

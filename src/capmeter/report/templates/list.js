@@ -35,11 +35,7 @@ capmeter.list = (captions, evidence) => {
       onchange: (event) => { event.target.checked ? columns.add(m) : columns.delete(m); show(); } }), " " + metric.name)));
 
   const orders = new Map();
-  const rank = (m) => {
-    const key = `rank${m}`;
-    if (!orders.has(key)) orders.set(key, capmeter.ranks(captions.scores[m]));
-    return orders.get(key);
-  };
+  const { rank } = captions;
   const pair = () => [Number(at("first-metric").value), Number(at("second-metric").value)];
   // every row's position under the chosen order, worst first; rows without a number come last either way
   const ordered = () => {

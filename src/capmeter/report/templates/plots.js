@@ -9,10 +9,12 @@ capmeter.plots = (captions, only) => {
   const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4c9a", "#4d4d4d"];
   const DARK = ["#5ab4e6", "#f28e4b", "#3cc9a0", "#e6a5c8", "#f2c14e", "#a9d8f5", "#b79ad1", "#b5b5b5"];
   const SYMBOLS = ["circle", "square", "triangle", "diamond2", "star", "wye", "cross", "asterisk"];
-  const dark = () => document.documentElement.dataset.theme === "dark"
+  let printing = false;
+  const dark = () => !printing && isDark();
+  const isDark = () => document.documentElement.dataset.theme === "dark"
     || (!document.documentElement.dataset.theme && matchMedia("(prefers-color-scheme: dark)").matches);
-  const scheme = (isDark) => ({ colours: isDark ? DARK : LIGHT, ink: isDark ? "#e8e6e1" : "#1d1d1f", faint: isDark ? "#9b9a97" : "#6b6b70",
-    grid: isDark ? "#3a3a3d" : "#e4e2dd", paper: isDark ? "#1b1b1d" : "#ffffff", dark: isDark });
+  const scheme = (night) => ({ colours: night ? DARK : LIGHT, ink: night ? "#e8e6e1" : "#1d1d1f", faint: night ? "#9b9a97" : "#6b6b70",
+    grid: night ? "#3a3a3d" : "#e4e2dd", paper: night ? "#1b1b1d" : "#ffffff", dark: night });
   const colour = (theme, s) => theme.colours[s % 8];
   const systems = captions.systems;
   const rowsOf = systems.map((_, s) => {
@@ -38,7 +40,7 @@ capmeter.plots = (captions, only) => {
       svg.setAttribute("aria-label", `${title}. ${describe()}`);
       plot.replaceChildren(svg);
     };
-    new ResizeObserver(() => { if (Math.abs(plot.clientWidth - width) > 2) render(); }).observe(plot);
+    new ResizeObserver(() => { if (Math.abs(plot.clientWidth - width) > 2) capmeter.later(render); }).observe(plot);
     figures.push(render);
     made.redraw = render;
     return made;
@@ -139,7 +141,8 @@ capmeter.plots = (captions, only) => {
     }));
     const dots = points.length <= POINTS;
     const among = points.map((point) => point.r);
-    const rho = capmeter.correlation(capmeter.ranks(captions.scores[x], among), capmeter.ranks(captions.scores[y], among), among);
+    const ranked = (m) => (among.length === captions.rows ? captions.rank(m) : capmeter.ranks(captions.scores[m], among));
+    const rho = capmeter.correlation(ranked(x), ranked(y), among);
     const describe = () => `${points.length} captions; rank correlation ${Number.isNaN(rho) ? "not defined" : rho.toFixed(2)}. Every field can be chosen with the pointer; the list below orders by disagreement.`;
     // few captions are dots in their systems' colours; many are counted in hexagons, of one colour where systems mix
     const mixed = chosen === "" && systems.length > 1;
@@ -176,9 +179,15 @@ capmeter.plots = (captions, only) => {
   };
 
   const correlations = () => {
-    const among = Uint32Array.from({ length: captions.rows }, (_, r) => r);
-    const ranked = captions.metrics.map((_, m) => capmeter.ranks(captions.scores[m]));
-    const rho = ranked.map((a, i) => ranked.map((b, k) => (k < i ? capmeter.correlation(a, b, among) : null)));
+    const all = Uint32Array.from({ length: captions.rows }, (_, r) => r);
+    const whole = captions.scores.map((scores) => !scores.some(Number.isNaN));
+    // where one of the two has gaps, the captions that have both are ranked anew
+    const between = (i, k) => {
+      if (whole[i] && whole[k]) return capmeter.correlation(captions.rank(i), captions.rank(k), all);
+      const both = all.filter((r) => !Number.isNaN(captions.scores[i][r]) && !Number.isNaN(captions.scores[k][r]));
+      return capmeter.correlation(capmeter.ranks(captions.scores[i], both), capmeter.ranks(captions.scores[k], both), both);
+    };
+    const rho = captions.metrics.map((_, i) => captions.metrics.map((_, k) => (k < i ? between(i, k) : null)));
     const value = (i, k) => (i === k ? 1 : i > k ? rho[i][k] : rho[k][i]);
     at("correlations").replaceChildren(element("table", { class: "correlations" },
       element("caption", {}, "Rank correlation (Spearman) over all captions"),
@@ -222,13 +231,16 @@ capmeter.plots = (captions, only) => {
     at("scatter").replaceChildren(shownScatter);
   };
   if (captions.metrics.length > 1) {
-    placeScatter();
-    correlations();
+    capmeter.later(placeScatter);
+    capmeter.later(correlations);
     for (const id of ["pair-x", "pair-y", "pair-system"]) at(id).addEventListener("change", placeScatter);
   } else at("pairs").hidden = true;
   if (captions.systemPlot && at("ellipses")) at("ellipses").append(ellipses());
 
   const redraw = () => figures.forEach((render) => render());
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
+  const printed = (now) => { printing = now; redraw(); };
+  window.addEventListener("beforeprint", () => printed(true));
+  window.addEventListener("afterprint", () => printed(false));
   return { redraw };
 };
