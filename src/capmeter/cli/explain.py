@@ -8,6 +8,8 @@ import sys
 import typer
 
 from capmeter.captions.io import load
+from capmeter.cli.inputs import machine
+from capmeter.encoders.settings import running
 from capmeter.progress import shown
 from capmeter.report.explain import as_json, as_text, explain
 
@@ -31,6 +33,8 @@ def explain_command(
     on_missing: str = typer.Option("error", help="Captions without references: error, skip, or keep."),
     input_format: str | None = typer.Option(None, help="The candidates' format, if it should not be recognised."),
     references_format: str | None = typer.Option(None, help="The references' format, likewise."),
+    device: str | None = typer.Option(None, help="Where neural metrics run: cpu, cuda, cuda:1, mps."),
+    precision: str | None = typer.Option(None, help="Of neural metrics: float32 (default), or half."),
 ) -> None:
     """Show what each metric matched in a caption, and what it did not.
 
@@ -46,7 +50,7 @@ def explain_command(
         raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
     if sum((bool(id), worst is not None, best is not None)) != 1:
         raise typer.BadParameter("say which captions: --id, --worst or --best, and one of them only")
-    with shown():
+    with shown(), running(**machine(device, precision)):
         captions = load(
             candidates,
             references,

@@ -9,7 +9,7 @@ import typer
 
 from capmeter.cli.output import FORMAT_HELP, checked_format, show
 from capmeter.metrics.availability import availability
-from capmeter.metrics.base import value_text
+from capmeter.metrics.base import Metric, value_text
 from capmeter.metrics.registry import metric_class, names
 from capmeter.report.tables import Table
 
@@ -40,6 +40,7 @@ def list_metrics(
                 " ".join(f"{key}={value}" for key, value in parameters.items()),
                 needs,
                 "yes" if missing is None else "no",
+                "yes" if cls.explain is not Metric.explain else "",
             ]
         )
         data[name] = {
@@ -48,14 +49,8 @@ def list_metrics(
             "extra": cls.EXTRA,
             "ready": missing is None,
             "references": cls.REFERENCES,
-            "explains": cls.explain is not _no_explanation(),
+            "explains": cls.explain is not Metric.explain,
         }
-    columns = ["metric", "measures", "parameters and defaults", "extra", "ready"]
-    table = Table("Metrics (`capmeter doctor` says how to get what is not ready)", columns, rows, [False] * 5)
+    columns = ["metric", "measures", "parameters and defaults", "extra", "ready", "explains"]
+    table = Table("Metrics (`capmeter doctor` says how to get what is not ready)", columns, rows, [False] * 6)
     show(table, json.loads(json.dumps(data)), format)
-
-
-def _no_explanation() -> object:
-    from capmeter.metrics.base import Metric
-
-    return Metric.explain

@@ -168,7 +168,7 @@ def as_text(explanations: Sequence[Explanation]) -> RenderableType:
                 table.add_row(Text("facts", style="dim"), Text(printable(facts)))
             parts.append(table)
         parts.append(Text(""))
-    legend = Text("matched: ", style="dim")
+    legend = Text().append("matched: ", style="dim")
     for kind, colour in colours.items():
         legend.append(kind, style=colour).append("  ")
     marks = sorted({mark.kind for each in explanations for found in each.evidence.values() for mark in found.marks})
