@@ -96,8 +96,8 @@ def _captions(name: str, results: Results) -> CaptionSet:
     """The captions of these results; refuses results without them, or with others than those that were scored."""
     if results.captions is None:
         raise InputError(
-            f"the results of {name} hold no captions (streamed, or saved by an older version); score them again with "
-            "`capmeter score --output`, which stores the captions beside the scores"
+            f"the results of {name} hold no captions (they were streamed, or another program wrote them); score them "
+            "again with `capmeter score --no-stream --output`, which stores the captions beside the scores"
         )
     if list(results.captions.ids) != list(results.ids.names):
         raise InputError(f"{name}: the captions in the results are not those that were scored; score them again")

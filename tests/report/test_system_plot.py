@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from capmeter.errors import InputError
+from capmeter.meta.systems import area, clip, ellipse
+from capmeter.metrics.scores import Results
+from capmeter.report.page import write_page
+from capmeter.report.system_plot import system_plot
+from tests.report.page_examples import candidates, scored
+
+
+def results(columns: dict[str, dict[str, np.ndarray[Any, Any]]]) -> Results:
+    """Results of these metrics: name → part ("score" among them) → a number per caption."""
+    ids = [str(k) for k in range(len(next(iter(columns.values()))["score"]))]
+    captions = scored(candidates(len(ids), 0), metrics="rouge-l", prefix="").to_dict()["captions"]
+
+    def by_id(values: np.ndarray[Any, Any]) -> dict[str, float]:
+        return dict(zip(ids, values.tolist(), strict=True))
+
+    metrics = {
+        name: {
+            "score": float(parts["score"].mean()),
+            "signature": name,
+            "parts": {part: float(values.mean()) for part, values in parts.items() if part != "score"},
+            "items": by_id(parts["score"]),
+            "part_items": {part: by_id(values) for part, values in parts.items() if part != "score"},
+            "notes": {},
+        }
+        for name, parts in columns.items()
+    }
+    return Results.from_dict({"metrics": metrics, "captions": captions})
+
+
+def fused(mean: tuple[float, float], seed: int) -> Results:
+    random = np.random.default_rng(seed)
+    x, y = random.normal(mean, 1.0, (200, 2)).T
+    zero = np.zeros(200)
+    parts = {"score": x + y, "G": zero - 0.5, "D": zero, "sparcs": x, "mima": zero, "spurts": y}
+    return results({"smurf(encoder=minilm)": parts})
+
+
+def test_the_table_says_what_the_analysis_of_systems_says() -> None:
+    systems = {"people": fused((0, 0), 1), "machine": fused((0.7, -0.4), 2)}
+    plot = system_plot(systems, human="people", sample=50)
+    assert plot is not None
+    points = {
+        name: np.stack([each["smurf(encoder=minilm)"].part_items[part].array for part in ("sparcs", "spurts")], axis=1)
+        for name, each in systems.items()
+    }
+    outline = {name: ellipse(each) for name, each in points.items()}
+    overlap = area(clip(outline["machine"], outline["people"])) / area(outline["machine"])
+    (_, people), (_, machine) = plot.rows
+    assert plot.heads == ["SPARCS", "SPURTS", "H∩M / M", "penalty", "Central caption"]
+    assert people[2] == "1.000" and machine[2] == f"{overlap:.3f}" and machine[3] == "−100.00"
+    assert machine[0] == f"{points['machine'][:, 0].mean():.3f}"
+    assert len(plot.points) == 100 and plot.ellipses[1]["outline"][0] == plot.ellipses[1]["outline"][-1]
+
+
+def test_raw_scores_are_drawn_on_their_own_scale() -> None:
+    random = np.random.default_rng(0)
+    both = results({"sparcs": {"score": random.random(30)}, "spurts(encoder=minilm)": {"score": random.random(30)}})
+    plot = system_plot({"both": both, "other": scored(candidates(5, 0))})
+    assert plot is not None and "own scale" in plot.x
+    assert [row[0] for row in plot.rows] == [0] and plot.heads == ["SPARCS", "SPURTS", "Central caption"]
+
+
+def test_without_the_scores_there_is_no_plot() -> None:
+    assert system_plot({"a": scored(candidates(5, 0))}) is None
+    flat = results({"sparcs": {"score": np.ones(9)}, "spurts(encoder=minilm)": {"score": np.ones(9)}})
+    assert system_plot({"flat": flat}) is None
+    with pytest.raises(InputError, match="no system called 'people'"):
+        system_plot({"a": scored(candidates(5, 0))}, human="people")
+
+
+def test_the_page_has_the_section_only_with_the_plot(tmp_path: Path) -> None:
+    drawn = write_page({"a": fused((0, 0), 1)}, tmp_path / "a.html", draws=50, human="a").path.read_text("utf-8")
+    assert 'id="systems"' in drawn and "H∩M / M" in drawn
+    plain = write_page({"a": scored(candidates(5, 0))}, tmp_path / "b.html", draws=50).path.read_text("utf-8")
+    assert 'id="systems"' not in plain
