@@ -55,11 +55,11 @@ def system_plot(
     shown = [name for name, outline in outlines.items() if len(outline)]
     if not shown:
         return None
-    unit = "standard deviations of human captions" if fused else "its own scale"
+    unit = ", in σ of human captions" if fused else ""
     optional = [*(["H∩M / M"] if human in shown else []), *(["penalty"] if fused else [])]
     plot = SystemPlot(
-        f"meaning: SPARCS, {unit}",
-        f"style: SPURTS, {unit}",
+        f"meaning: SPARCS{unit}",
+        f"style: SPURTS{unit}",
         f"Each ellipse lies {DEVIATIONS} standard deviations around a system's mean, the large dot (as in Figure 1 of "
         f"SMURF). Small dots are captions, at most {sample} of each system.",
         ["SPARCS", "SPURTS", *optional, "Central caption"],
