@@ -6,7 +6,7 @@ Nothing here knows a metric: whatever gives `Evidence` is shown the same way.
 >>> captions = load(["a dog runs"], [["the dog is running", "a dog runs fast"]])
 >>> (found,) = explain(captions, "rouge-l")
 >>> found.evidence["rouge-l"].candidate, round(found.scores["rouge-l"], 3)
-(('a', 'dog', 'runs'), 0.88)
+(('a', 'dog', 'runs'), 0.836)
 """
 
 from __future__ import annotations
