@@ -11,11 +11,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from capmeter.captions.model import CaptionSet
-from capmeter.encoders.settings import Settings, current, running
 from capmeter.errors import InputError
+
+if TYPE_CHECKING:
+    from capmeter.encoders.settings import Settings
 
 Shared = TypeVar("Shared")
 Result = TypeVar("Result")
@@ -34,6 +36,8 @@ def mapped(
     if workers == 1:
         yield from (work(shared, part) for part in parts)
         return
+    from capmeter.encoders.settings import current
+
     waiting: deque[Future[tuple[Result, Warned]]] = deque()
     context = get_context("spawn")
     with ProcessPoolExecutor(workers, context, _install, (work, shared, current())) as processes:
@@ -58,6 +62,8 @@ def _install(work: Callable[[Any, CaptionSet], Any], shared: Any, settings: Sett
 
 
 def _run(part: CaptionSet) -> tuple[Any, Warned]:
+    from capmeter.encoders.settings import running
+
     if _task is None:
         raise RuntimeError("a worker was given a part before its task")
     work, shared, settings = _task
