@@ -23,7 +23,7 @@ from capmeter.encoders.pieces import PieceTable, gather
 from capmeter.encoders.settings import current
 from capmeter.errors import AssetError, InputError
 
-_CPU_TOKENS, _GPU_TOKENS = 1024, 32768
+_CPU_TOKENS, _GPU_TOKENS = 4096, 32768
 _MAP_BYTES = 1 << 28  # attention maps of one batch
 _SENTENCES_AT_ONCE = 4096  # looked up in caches and written to them together
 _RECENT_BYTES = 1 << 27  # hidden states kept in memory for the next part of a run

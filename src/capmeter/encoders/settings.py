@@ -29,7 +29,7 @@ class Settings:
 
     device: `auto` (a CUDA GPU if there is one, else the CPU) or a torch device name: cpu, cuda, cuda:1, mps.
     precision: `float32`, or `half`: float16 on a GPU, bfloat16 on the CPU (moves BERTScore by about .002, TBR by .02).
-    tokens: word pieces per batch; 0 chooses 1,024 on the CPU and 32,768 on a GPU.
+    tokens: word pieces per batch; 0 chooses 4,096 on the CPU and 32,768 on a GPU.
     cache: folder of the on-disk cache of hidden states; None keeps none. cache_bytes: its largest size.
     """
 
