@@ -1,7 +1,9 @@
-"""Other kinds of encoders than BERT, built small and random here: RoBERTa's bytes and positions, DistilBERT's names."""
+"""Other kinds of encoders than `minilm`, built small and random here, against the transformers library's own run."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 
 import capmeter
 from capmeter.encoders import Encoder, find_encoder, load_encoder
+from capmeter.encoders.bert import Bert
+from capmeter.encoders.hub_model import HubModel
 from capmeter.errors import AssetError, InputError
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
@@ -48,15 +52,46 @@ def distilbert(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
-def plain(encoder: Encoder, ids: list[int]) -> Any:
+def bert(folder: Path, **changes: Any) -> str:
+    transformers.AutoTokenizer.from_pretrained(str(find_encoder("minilm").folder)).save_pretrained(str(folder))
+    torch.manual_seed(0)
+    config = transformers.BertConfig(max_position_embeddings=40, **SIZES, **changes)
+    transformers.BertModel(config).save_pretrained(str(folder))
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def other_activation(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return bert(tmp_path_factory.mktemp("other"), hidden_act="gelu_new")
+
+
+@pytest.fixture(scope="module")
+def old_names(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """As the first BERTs were published: under the name of the whole model, a norm's weights called gamma and beta."""
+    from safetensors.torch import load_file, save_file
+
+    folder = Path(bert(tmp_path_factory.mktemp("old")))
+    weights = load_file(folder / "model.safetensors")
+    gamma = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    renamed = {}
+    for name, tensor in weights.items():
+        for new, old in gamma.items():
+            name = name.replace(new, old)
+        renamed[f"bert.{name}"] = tensor
+    save_file({**renamed, "cls.predictions.bias": torch.zeros(3)}, folder / "model.safetensors", {"format": "pt"})
+    return str(folder)
+
+
+def plain(encoder: Encoder, ids: list[int], **more: Any) -> Any:
     model = transformers.AutoModel.from_pretrained(str(encoder.files.folder), attn_implementation="eager").eval()
     with torch.inference_mode():
-        return model(input_ids=torch.tensor([ids]), output_hidden_states=True, output_attentions=True)
+        return model(input_ids=torch.tensor([ids]), output_hidden_states=True, output_attentions=True, **more)
 
 
-@pytest.mark.parametrize("kind", ["roberta", "distilbert"])
+@pytest.mark.parametrize("kind", ["roberta", "distilbert", "old_names", "other_activation"])
 def test_every_layer_and_map_is_the_models(kind: str, request: pytest.FixtureRequest) -> None:
     encoder = load_encoder(request.getfixturevalue(kind))
+    assert isinstance(encoder._model, HubModel if kind == "other_activation" else Bert)
     assert (encoder.layers, encoder.heads, encoder.width) == (3, 2, 16)
     pieces = encoder.pieces(SENTENCES)
     expected = [plain(encoder, pieces[row].tolist()) for row in range(len(SENTENCES))]
@@ -69,7 +104,20 @@ def test_every_layer_and_map_is_the_models(kind: str, request: pytest.FixtureReq
         assert batch.attentions is not None
         for row, maps in zip(batch.rows, batch.attentions, strict=True):
             np.testing.assert_allclose(maps, torch.stack(expected[row].attentions)[:, 0].numpy(), atol=2e-6)
-    assert encoder.hidden_states(pieces, 3).shape == (len(pieces.ids), 16)  # the stack of layers is whole again
+
+
+@pytest.mark.parametrize("kind", ["roberta", "distilbert", "old_names", "other_activation"])
+def test_padding_within_a_sentence_is_not_attended_to(kind: str, request: pytest.FixtureRequest) -> None:
+    encoder = load_encoder(request.getfixturevalue(kind))
+    ids = encoder.pieces([SENTENCES[0]])[0].tolist()
+    ids[3] = ids[5] = encoder.tokenizer.pad_id
+    mask = [piece != encoder.tokenizer.pad_id for piece in ids]
+    assert encoder.tokenizer.pad_id in ids and mask.count(False) == 2
+    expected = plain(encoder, ids, attention_mask=torch.tensor([mask]).long())
+    (batch,) = encoder.encode_ids([ids], masks=[mask], hidden=2, attentions=True)
+    assert batch.hidden is not None and batch.attentions is not None
+    np.testing.assert_allclose(batch.hidden[0], expected.hidden_states[2][0].numpy(), atol=2e-6)
+    np.testing.assert_allclose(batch.attentions[0], torch.stack(expected.attentions)[:, 0].numpy(), atol=2e-6)
 
 
 def test_bytes_begin_with_a_blank_and_stop_words_are_told(roberta: str) -> None:
@@ -108,4 +156,12 @@ def test_a_damaged_model_is_named(tmp_path: Path, distilbert: str) -> None:
     weights = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(weights[: len(weights) // 2])
     with pytest.raises(AssetError, match="cannot load"):
+        load_encoder(str(tmp_path))
+
+
+def test_a_layer_without_weights_is_named(tmp_path: Path, distilbert: str) -> None:
+    shutil.copytree(distilbert, tmp_path, dirs_exist_ok=True)
+    config = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(config | {"n_layers": 4}))
+    with pytest.raises(AssetError, match=r"cannot load .*: 'encoder.layer.3.attention.self.query.weight'"):
         load_encoder(str(tmp_path))

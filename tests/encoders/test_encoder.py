@@ -82,7 +82,7 @@ def test_attentions_are_the_models_and_cover_all_layers(plain: Any) -> None:
 
 def test_a_masked_piece_keeps_its_place_and_gets_no_attention() -> None:
     encoder = load_encoder("minilm")
-    ids = [101, 1037, encoder.pad_id, 4937, 102]
+    ids = [101, 1037, encoder.tokenizer.pad_id, 4937, 102]
     mask = [True, True, False, True, True]
     (batch,) = encoder.encode_ids([ids], masks=[mask], attentions=True)
     assert batch.attentions is not None

@@ -53,9 +53,9 @@ class StateTable:
         return self.states[self.pieces.offsets[row] : self.pieces.offsets[row + 1]]
 
     def unit(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The states at these flat positions, at unit length."""
-        unit: NDArray[np.float32] = self.states[positions]  # a copy
-        unit *= self._scale[positions, None]
+        """The states at these flat positions, at unit length; 0 where a position is -1."""
+        unit = self.states.take(positions, axis=0)
+        unit *= np.where(positions >= 0, self._scale[positions], np.float32(0))[..., None]
         return unit
 
     @cached_property

@@ -8,7 +8,6 @@ belong to the caller; the encoder keeps none.
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,18 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter import progress
+from capmeter.encoders.bert import Bert
 from capmeter.encoders.cache import RecentStates, StateCache, VectorCache, entry_key
+from capmeter.encoders.hub_model import HubModel
 from capmeter.encoders.models import EncoderFiles, find_encoder, require_neural
 from capmeter.encoders.pieces import PieceTable, gather
 from capmeter.encoders.settings import current
+from capmeter.encoders.side_by_side import side_by_side
+from capmeter.encoders.tokenizer import Tokenizer
 from capmeter.errors import AssetError, InputError
 
-_CPU_TOKENS, _GPU_TOKENS = 4096, 32768
-_MAP_BYTES = 1 << 28  # attention maps of one batch
+_CPU_TOKENS, _GPU_TOKENS = 2048, 32768  # on a CPU, of each thread
+_MAP_BYTES = 1 << 28  # attention maps of the batches under way
 _SENTENCES_AT_ONCE = 4096  # looked up in caches and written to them together
 _RECENT_BYTES = 1 << 27  # hidden states kept in memory for the next part of a run
-# Their last layer's output is the last hidden state (no norm after it), so a lower layer needs none of those above it.
-_POST_NORM = {"bert", "roberta", "distilbert", "xlm-roberta", "camembert", "electra", "mpnet"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,53 +49,33 @@ class Batch:
 
 
 class Encoder:
-    """A transformer and its tokenizer, loaded once per process: get it with `load_encoder`."""
+    """A transformer and its tokenizer, loaded once per process: get it with `load_encoder`.
+
+    layers, heads, width: the model's sizes. max_length: the most word pieces of a sentence, begin and end included.
+    """
 
     def __init__(self, files: EncoderFiles, device: str = "cpu", precision: str = "float32") -> None:
         require_neural()
         import torch
         from safetensors import SafetensorError
-        from transformers import AutoModel, AutoTokenizer
-        from transformers.utils import logging
 
         self.files = files
         self.device, self.precision = device, precision
-        logging.disable_progress_bar()
         half = torch.bfloat16 if self.device == "cpu" else torch.float16
         dtype = torch.float32 if precision == "float32" else half
-        folder = str(files.folder)
         try:
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True, use_fast=True)
-            model = AutoModel.from_pretrained(folder, local_files_only=True, dtype=dtype, attn_implementation="eager")
+            plain = Bert.reads(files.folder)
+            self.tokenizer = Tokenizer(files.folder, plain)
+            self._model = (Bert if plain else HubModel)(files.folder, device, dtype)
         except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
-            raise AssetError(f"encoder {files.name!r}: cannot load {folder}: {error}") from error
-        self._model: Any = model.eval().to(self.device)
-        self._lock = threading.Lock()
+            raise AssetError(f"encoder {files.name!r}: cannot load {files.folder}: {error}") from error
+        self.layers, self.heads, self.width = self._model.layers, self._model.heads, self._model.width
+        self.max_length = min(self._model.positions, self.tokenizer.longest)
+        self.begin_id, self.end_id = self.tokenizer.begin_id, self.tokenizer.end_id
         self._recent = RecentStates(_RECENT_BYTES)
-        config = self._model.config
-        self.layers = int(config.num_hidden_layers)
-        self.heads = int(config.num_attention_heads)
-        self.width = int(config.hidden_size)
-        self.max_length = self._longest()
-        empty = list(self.tokenizer("")["input_ids"])
-        if len(empty) < 2:
-            raise AssetError(
-                f"encoder {files.name!r}: its tokenizer adds no begin and end tokens around a sentence; capmeter's "
-                f"metrics need an encoder of the BERT kind"
-            )
-        self.begin_id, self.end_id = int(empty[0]), int(empty[-1])
-        self.pad_id = int(self.tokenizer.pad_token_id)
-        # Byte-level tokenizers split a first word differently from an inner one unless a space precedes it.
-        self._lead = " " if "ByteLevel" in str(self.tokenizer.backend_tokenizer.pre_tokenizer) else ""
 
     def __repr__(self) -> str:
         return f"Encoder({self.files.label}, {self.layers} layers, {self.heads} heads, width {self.width})"
-
-    def _longest(self) -> int:
-        positions = int(self._model.config.max_position_embeddings)
-        if self._model.config.model_type in {"roberta", "xlm-roberta", "camembert", "mpnet"}:
-            positions -= int(self._model.config.pad_token_id) + 1  # their positions start after the padding's
-        return min(positions, int(self.tokenizer.model_max_length))
 
     def layer(self, layer: int | None, default: int | None = None) -> int:
         """The layer asked for, checked; None means `default` or the last, never more than the model has."""
@@ -108,12 +89,7 @@ class Encoder:
         """Word-piece ids with begin and end tokens; what is too long for the model is cut before the end token."""
         rows: list[list[int]] = []
         for start in range(0, len(sentences), 8192):
-            part = [
-                self._lead + sentence.strip() if sentence.strip() else ""
-                for sentence in sentences[start : start + 8192]
-            ]
-            made = self.tokenizer(part, return_attention_mask=False, return_token_type_ids=False, verbose=False)
-            rows.extend(made["input_ids"])
+            rows.extend(self.tokenizer.ids(sentences[start : start + 8192]))
         cut = [len(row) > self.max_length for row in rows]
         rows = [
             [*row[: self.max_length - 1], self.end_id] if long else row for row, long in zip(rows, cut, strict=True)
@@ -122,13 +98,11 @@ class Encoder:
 
     def tokens(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
         """The word pieces of some ids as text."""
-        return list(self.tokenizer.convert_ids_to_tokens([int(piece) for piece in ids]))
+        return self.tokenizer.pieces([int(piece) for piece in ids])
 
     def word_of(self, piece: str) -> str:
         """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
-        if self._lead:  # byte-level: "Ġdog" begins a word, "dog" goes on with one, "." is punctuation
-            return piece[1:] if piece.startswith("Ġ") else (f"##{piece}" if piece.isalnum() else piece)
-        return piece
+        return self.tokenizer.word_of(piece)
 
     def batches(
         self, sentences: Sequence[str], *, hidden: int | None = None, attentions: bool = False
@@ -153,21 +127,28 @@ class Encoder:
         self._check(table, masks)
         order = np.argsort(-lengths, kind="stable")
         groups = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1) if len(order) else []
-        with progress.task(f"encoding with {self.files.name}", total=len(table)) as advance:
+        threads = self._threads()
+
+        def parts() -> Iterator[Batch]:
             for group in groups:
                 length = int(lengths[group[0]])
                 ids = table.ids[table.offsets[group][:, None] + np.arange(length)].astype(np.int64)
                 mask = np.ones(ids.shape, np.bool_)
                 if masks is not None:
                     mask = np.array([masks[row] for row in group], np.bool_).reshape(ids.shape)
-                step = self._rows_per_batch(length, attentions)
+                step = self._rows_per_batch(length, attentions, threads)
                 for start in range(0, len(group), step):
                     part = slice(start, start + step)
-                    for batch in self._forward(
-                        Batch(group[part], ids[part], mask[part], None, None), hidden, attentions
-                    ):
-                        yield batch
-                        advance(len(batch.rows))
+                    yield Batch(group[part], ids[part], mask[part], None, None)
+
+        def run(batch: Batch) -> list[Batch]:
+            return self._forward(batch, hidden, attentions)
+
+        with progress.task(f"encoding with {self.files.name}", total=len(table)) as advance:
+            for made in side_by_side(run, parts(), threads):
+                for batch in made:
+                    yield batch
+                    advance(len(batch.rows))
 
     def _check(self, table: PieceTable, masks: Sequence[Sequence[bool]] | None) -> None:
         lengths = table.lengths
@@ -179,20 +160,25 @@ class Encoder:
         if masks is not None and [len(mask) for mask in masks] != lengths.tolist():
             raise InputError("masks: expected one flag per word piece of every sequence")
 
-    def _rows_per_batch(self, length: int, attentions: bool) -> int:
+    def _threads(self) -> int:
+        """How many batches go through the model at a time, each on one thread of the CPU."""
+        import torch
+
+        return (current().threads or torch.get_num_threads()) if self.device == "cpu" else 1
+
+    def _rows_per_batch(self, length: int, attentions: bool, threads: int) -> int:
         tokens = current().tokens or (_CPU_TOKENS if self.device == "cpu" else _GPU_TOKENS)
         rows = tokens // length
         if attentions:
-            rows = min(rows, _MAP_BYTES // (4 * self.layers * self.heads * length * length))
+            rows = min(rows, _MAP_BYTES // (4 * threads * self.layers * self.heads * length * length))
         return max(1, rows)
 
-    def _forward(self, batch: Batch, hidden: int | None, attentions: bool) -> Iterator[Batch]:
+    def _forward(self, batch: Batch, hidden: int | None, attentions: bool) -> list[Batch]:
         """One pass, or two of half the size where memory runs out."""
         import torch
 
         try:
-            yield self._pass(batch, hidden, attentions)
-            return
+            return [self._pass(batch, hidden, attentions)]
         except (torch.OutOfMemoryError, RuntimeError) as error:
             if not _out_of_memory(error):
                 raise
@@ -204,37 +190,27 @@ class Encoder:
         if self.device != "cpu":
             torch.cuda.empty_cache()
         middle = len(batch.rows) // 2
-        for part in (slice(0, middle), slice(middle, None)):
-            smaller = replace(batch, rows=batch.rows[part], ids=batch.ids[part], mask=batch.mask[part])
-            yield from self._forward(smaller, hidden, attentions)
+        halves = (slice(0, middle), slice(middle, None))
+        return [
+            made
+            for part in halves
+            for made in self._forward(
+                replace(batch, rows=batch.rows[part], ids=batch.ids[part], mask=batch.mask[part]), hidden, attentions
+            )
+        ]
 
     def _pass(self, batch: Batch, hidden: int | None, attentions: bool) -> Batch:
         import torch
 
         ids = torch.from_numpy(batch.ids).to(self.device)
-        # A map needs every layer; without maps the layers above the wanted one are not run.
-        depth = self.layers if attentions or hidden is None else hidden
-        stack_holder = _layer_stack(self._model)
-        post_norm = stack_holder is not None
-        shortened = post_norm and 0 < depth < self.layers
-        wanted: dict[str, Any] = {"output_attentions": attentions}
-        if not batch.mask.all():
-            wanted["attention_mask"] = torch.from_numpy(batch.mask.astype(np.int64)).to(self.device)
-        with self._lock, torch.inference_mode():
-            if shortened:
-                whole, stack_holder.layer = stack_holder.layer, stack_holder.layer[:depth]
-            try:
-                every = hidden is not None and not shortened and not (hidden == self.layers and post_norm)
-                output = self._model(input_ids=ids, output_hidden_states=every, **wanted)
-            finally:
-                if shortened:
-                    stack_holder.layer = whole
-            states = maps = None
-            if hidden is not None:
-                states = _numpy(output.hidden_states[hidden] if every else output.last_hidden_state)
-            if attentions:
-                maps = _numpy(torch.stack(output.attentions, dim=1))
-        return replace(batch, hidden=states, attentions=maps)
+        mask = None if batch.mask.all() else torch.from_numpy(batch.mask).to(self.device)
+        with torch.inference_mode():
+            states, maps = self._model.run(ids, mask, hidden, attentions)
+        return replace(
+            batch,
+            hidden=None if states is None else _numpy(states),
+            attentions=None if maps is None else _numpy(maps),
+        )
 
     def hidden_states(self, pieces: PieceTable, layer: int) -> NDArray[np.float32]:
         """Hidden states of one layer, float32[total pieces, width], in the order of `pieces.ids`.
@@ -300,14 +276,6 @@ def _device(name: str) -> str:
     if (device.index or 0) >= count.get(device.type, 0):
         raise InputError(f"device {name!r} is not available on this machine; available: auto, cpu")
     return name
-
-
-def _layer_stack(model: Any) -> Any:
-    """The part of the model that holds its list of layers, where lower layers can be run alone; else None."""
-    if model.config.model_type not in _POST_NORM:
-        return None
-    holder = getattr(model, "encoder", None) or getattr(model, "transformer", None)
-    return holder if hasattr(holder, "layer") else None
 
 
 def _out_of_memory(error: BaseException) -> bool:

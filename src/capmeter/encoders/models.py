@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
+from capmeter.encoders.bert import Bert
 from capmeter.errors import AssetError, InputError, MissingBackend
 
 HUB_IDS = {
@@ -66,10 +67,10 @@ def find_encoder(name: str) -> EncoderFiles:
     return EncoderFiles(name, folder, sha256)
 
 
-def software() -> str:
-    """The versions of the libraries that turn text into vectors, for a signature."""
+def software(name: str) -> str:
+    """The versions of the libraries that turn text into vectors with the encoder called `name`, for a signature."""
     found = []
-    for package in ("transformers", "tokenizers"):
+    for package in ("torch" if Bert.reads(find_encoder(name).folder) else "transformers", "tokenizers"):
         try:
             found.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError as error:

@@ -29,13 +29,15 @@ class Settings:
 
     device: `auto` (a CUDA GPU if there is one, else the CPU) or a torch device name: cpu, cuda, cuda:1, mps.
     precision: `float32`, or `half`: float16 on a GPU, bfloat16 on the CPU (moves BERTScore by about .002, TBR by .02).
-    tokens: word pieces per batch; 0 chooses 4,096 on the CPU and 32,768 on a GPU.
+    tokens: word pieces per batch; 0 chooses 2,048 on the CPU and 32,768 on a GPU.
+    threads: batches on the CPU at a time, each on one thread; 0 is as many as torch would use (OMP_NUM_THREADS).
     cache: folder of the on-disk cache of hidden states; None keeps none. cache_bytes: its largest size.
     """
 
     device: str = "auto"
     precision: str = "float32"
     tokens: int = 0
+    threads: int = 0
     cache: Path | None = None
     cache_bytes: int = 4 * GIGABYTE
 
@@ -44,6 +46,8 @@ class Settings:
             raise InputError(f"precision: expected one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
         if self.tokens < 0:
             raise InputError(f"tokens per batch: expected 0 (automatic) or more, but got {self.tokens}")
+        if self.threads < 0:
+            raise InputError(f"threads: expected 0 (automatic) or more, but got {self.threads}")
         if self.cache_bytes < 1:
             raise InputError(f"cache_bytes: expected a positive number of bytes, but got {self.cache_bytes}")
 

@@ -93,25 +93,24 @@ def _sequences(
 ) -> tuple[PieceTable, list[list[bool]]]:
     """Word pieces between begin and end, and which of them may be attended to."""
     stop, punctuation = _vocabulary(encoder)
-    room = encoder.max_length - 2
+    room, pad = encoder.max_length - 2, encoder.tokenizer.pad_id
     rows: list[list[int]] = []
     cut: list[bool] = []
     for start in range(0, len(sentences), 8192):
         texts = [plain(sentence) for sentence in sentences[start : start + 8192]]
-        made = encoder.tokenizer(texts, add_special_tokens=False, return_attention_mask=False, verbose=False)
-        for ids in made["input_ids"]:
+        for ids in encoder.tokenizer.inner_ids(texts):
             if content_only:
-                ids = [encoder.pad_id if stop[piece] else piece for piece in ids if not punctuation[piece]]
+                ids = [pad if stop[piece] else piece for piece in ids if not punctuation[piece]]
             cut.append(len(ids) > room)
             rows.append([encoder.begin_id, *ids[:room], encoder.end_id])
     pieces = PieceTable.of(rows, cut)
-    return pieces, [[piece != encoder.pad_id for piece in row] for row in rows]
+    return pieces, [[piece != pad for piece in row] for row in rows]
 
 
 @lru_cache(maxsize=4)
 def _vocabulary(encoder: Encoder) -> tuple[list[bool], list[bool]]:
     """For every word piece, whether it is a stop word and whether it is a punctuation mark."""
-    pieces: dict[str, int] = encoder.tokenizer.get_vocab()
+    pieces = encoder.tokenizer.vocabulary()
     stop, punctuation = ([False] * (max(pieces.values()) + 1) for _ in range(2))
     for piece, id in pieces.items():
         word = piece.replace("Ġ", "")  # the space before a word, in byte-level vocabularies
@@ -146,7 +145,7 @@ class _Typicality(MeanMetric):
         """The encoder's weights, and how it ran."""
         return {
             "weights": find_encoder(self.encoder).sha256[:12],
-            "software": software(),
+            "software": software(self.encoder),
             "precision": current().precision,
         }
 

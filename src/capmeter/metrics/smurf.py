@@ -107,7 +107,7 @@ class Smurf(MeanMetric):
         return {
             "constants": self.constants.label,
             "weights": weights,
-            "software": software(),
+            "software": software(self.encoder),
             "precision": current().precision,
             **Sparcs().facts(None),
         }

@@ -44,13 +44,13 @@ class Pieces:
         counts = np.bincount(row, minlength=len(sentences))
         column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
         shape = (len(sentences), int(counts.max(initial=1)))
-        states = np.zeros((*shape, table.states.shape[1]), np.float32)
-        ids, owner, word = np.zeros(shape, np.int32), np.full(shape, -1, np.int64), np.zeros(shape, np.bool_)
-        states[row, column] = table.unit(source)
+        at, owner = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
+        ids, word = np.zeros(shape, np.int32), np.zeros(shape, np.bool_)
+        at[row, column] = source
         ids[row, column] = table.pieces.ids[source]
         owner[row, column] = of_sentence - sentences.offsets[row]
         word[row, column] = (within > 0) & (within < lengths[of_sentence] - 1)
-        return cls(states, ids, owner, word)
+        return cls(table.unit(at), ids, owner, word)
 
     @property
     def real(self) -> NDArray[np.bool_]:
@@ -146,5 +146,5 @@ def cut_note(part: CaptionSet, encoder: str) -> dict[str, list[str]]:
 
 def encoder_facts(encoder: str, layer: int) -> dict[str, str]:
     """What of the encoder moves a number, for a signature."""
-    facts = {"weights": find_encoder(encoder).sha256[:12], "layer": str(layer), "software": software()}
+    facts = {"weights": find_encoder(encoder).sha256[:12], "layer": str(layer), "software": software(encoder)}
     return facts | {"precision": current().precision}

@@ -49,7 +49,7 @@ class DistilledVectors:
         vectors = np.zeros((len(words), self.width), np.float32)
         for k in np.flatnonzero(inner > 0).tolist():
             ids = pieces[k][1:-1]
-            unknown[k] = bool((ids == encoder.tokenizer.unk_token_id).any())
+            unknown[k] = bool((ids == encoder.tokenizer.unknown_id).any())
             vectors[k] = self.table[ids].mean(axis=0)
         known = (inner > 0) & ~unknown
         vectors[~known] = 0

@@ -6,10 +6,12 @@ The processes are started anew (`spawn`), so a script that asks for workers need
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -40,7 +42,10 @@ def mapped(
 
     waiting: deque[Future[tuple[Result, Warned]]] = deque()
     context = get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _install, (work, shared, current())) as processes:
+    settings = current()
+    if not settings.threads:
+        settings = replace(settings, threads=max(1, (os.cpu_count() or 1) // workers))
+    with ProcessPoolExecutor(workers, context, _install, (work, shared, settings)) as processes:
         for part in parts:
             waiting.append(processes.submit(_run, part))
             if len(waiting) > 2 * workers:

@@ -1,0 +1,174 @@
+"""BERT's forward pass (Devlin et al. 2019), which RoBERTa and DistilBERT share, on the weights as published.
+
+    x = norm(word + position + type)                                                            for every word piece
+    A = softmax(Q Kᵀ / √d),   y = norm(x + A V W + b),   x ← norm(y + gelu(y W + b) W + b)      for every layer
+
+Q, K and V are x W + b of each head, d is a head's width. Asked for are the hidden states x of one layer, or the
+attention maps A of all. On the weights themselves this starts in a second, where a library of all models takes five,
+and it runs no layer above the one wanted.
+
+Devlin, Chang, Lee, Toutanova: BERT: Pre-training of Deep Bidirectional Transformers. NAACL 2019.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    Linear = tuple[Tensor, Tensor]  # weight and bias
+
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_ROBERTAS = {"roberta", "xlm-roberta", "camembert"}
+_KINDS = {"bert", "distilbert"} | _ROBERTAS
+_PREFIX = re.compile(r"^(bert|roberta|distilbert)\.")
+# DistilBERT's names for what BERT has too; old checkpoints' names for a norm's weight and bias.
+_SETTINGS = {"n_layers": "num_hidden_layers", "n_heads": "num_attention_heads", "dim": "hidden_size"}
+_NAMES = {
+    "transformer.layer.": "encoder.layer.",
+    "attention.q_lin": "attention.self.query",
+    "attention.k_lin": "attention.self.key",
+    "attention.v_lin": "attention.self.value",
+    "attention.out_lin": "attention.output.dense",
+    "sa_layer_norm": "attention.output.LayerNorm",
+    "ffn.lin1": "intermediate.dense",
+    "ffn.lin2": "output.dense",
+    "output_layer_norm": "output.LayerNorm",
+    "LayerNorm.gamma": "LayerNorm.weight",
+    "LayerNorm.beta": "LayerNorm.bias",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Layer:
+    """The weights of one layer, in the order of their use. heads: queries over √d, keys and values, side by side."""
+
+    heads: Linear
+    join: Linear
+    joined: Linear
+    widen: Linear
+    narrow: Linear
+    narrowed: Linear
+
+
+class Bert:
+    """A model of BERT's kind.
+
+    layers, heads, width: its sizes. positions: the most word pieces that it reads at once.
+    """
+
+    def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
+        import torch
+        from safetensors.torch import load_file
+
+        config = _config(folder)
+        self.layers, self.heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
+        self.width, self._epsilon = int(config["hidden_size"]), float(config.get("layer_norm_eps", 1e-12))
+        weights = {_name(name): tensor.to(device, dtype) for name, tensor in load_file(str(folder / WEIGHTS)).items()}
+
+        def linear(name: str) -> Linear:
+            return weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+        self._words = weights["embeddings.word_embeddings.weight"]
+        self._places = weights["embeddings.position_embeddings.weight"]
+        if "embeddings.token_type_embeddings.weight" in weights:
+            self._places = self._places + weights["embeddings.token_type_embeddings.weight"][0]
+        self._norm = linear("embeddings.LayerNorm")
+        self._stack = []
+        for number in range(self.layers):
+            at = f"encoder.layer.{number}."
+            queries, keys, values = (linear(f"{at}attention.self.{part}") for part in ("query", "key", "value"))
+            scale = (self.width // self.heads) ** -0.5
+            heads = [torch.cat([q * scale, k, v]) for q, k, v in zip(queries, keys, values, strict=True)]
+            rest = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense")
+            self._stack.append(
+                Layer((heads[0], heads[1]), *(linear(at + part) for part in (*rest, "output.LayerNorm")))
+            )
+        # RoBERTa's positions count from after the padding's id, and the padding is at that id's own.
+        self._padding = int(config["pad_token_id"]) if config["model_type"] in _ROBERTAS else None
+        self.positions = len(self._places) - (0 if self._padding is None else self._padding + 1)
+
+    @staticmethod
+    def reads(folder: Path) -> bool:
+        """Whether the folder's model is of this kind: its family, its activation, its files."""
+        config = _config(folder)
+        return (
+            config.get("model_type") in _KINDS
+            and config.get("hidden_act", config.get("activation", "gelu")) == "gelu"
+            and config.get("position_embedding_type", "absolute") == "absolute"
+            and not config.get("is_decoder", False)
+            and (folder / WEIGHTS).is_file()
+            and (folder / "tokenizer.json").is_file()
+        )
+
+    def run(
+        self, ids: Tensor, mask: Tensor | None, hidden: int | None, attentions: bool
+    ) -> tuple[Tensor | None, Tensor | None]:
+        """Hidden states [b, t, width] of layer `hidden` (0: the embeddings), and all maps [b, layers, heads, t, t].
+
+        ids: int64[b, t]. mask: bool[b, t], true where attention may be given; None is everywhere.
+        """
+        import torch
+
+        b, t = ids.shape
+        x = self._embed(ids).view(b * t, self.width)
+        states, maps = x if hidden == 0 else None, []
+        for number, layer in enumerate(self._stack[: self.layers if attentions else hidden], start=1):
+            x, attention = self._through(layer, x, mask, b)
+            if number == hidden:
+                states = x
+            if attentions:
+                maps.append(attention)
+        return (
+            None if states is None else states.view(b, t, self.width),
+            torch.stack(maps, dim=1) if attentions else None,
+        )
+
+    def _embed(self, ids: Tensor) -> Tensor:
+        import torch
+
+        if self._padding is None:
+            places = torch.arange(ids.shape[1], device=ids.device)
+        else:
+            word = (ids != self._padding).long()
+            places = word.cumsum(dim=1) * word + self._padding
+        return self._normed(self._words[ids] + self._places[places], self._norm)
+
+    def _through(self, layer: Layer, x: Tensor, mask: Tensor | None, b: int) -> tuple[Tensor, Tensor]:
+        """The states [b · t, width] after a layer, and its attention maps [b, heads, t, t]."""
+        import torch
+        from torch.nn.functional import gelu, linear
+
+        split = linear(x, *layer.heads).view(b, -1, 3, self.heads, self.width // self.heads)
+        queries, keys, values = split.permute(2, 0, 3, 1, 4)
+        fit = queries @ keys.transpose(2, 3)
+        if mask is not None:
+            fit = fit.masked_fill(~mask[:, None, None, :], torch.finfo(fit.dtype).min)
+        attention = fit.softmax(dim=-1)
+        seen = (attention @ values).transpose(1, 2).reshape(x.shape)
+        y = self._normed(linear(seen, *layer.join).add_(x), layer.joined)
+        return self._normed(linear(gelu(linear(y, *layer.widen)), *layer.narrow).add_(y), layer.narrowed), attention
+
+    def _normed(self, x: Tensor, norm: Linear) -> Tensor:
+        from torch.nn.functional import layer_norm
+
+        return layer_norm(x, (self.width,), *norm, self._epsilon)
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    settings = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    return {_SETTINGS.get(name, name): value for name, value in settings.items()}
+
+
+def _name(name: str) -> str:
+    """A weight's name as BERT calls it."""
+    name = _PREFIX.sub("", name)
+    for other, ours in _NAMES.items():
+        name = name.replace(other, ours)
+    return name

@@ -1,0 +1,92 @@
+"""An encoder's own tokenizer: sentences to ids of word pieces, begin and end tokens included, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_UNLIMITED = 10**30
+
+
+class Tokenizer:
+    """The tokenizer in a folder of an encoder's files.
+
+    begin_id, end_id: the tokens around a sentence. pad_id, unknown_id: padding, and what cannot be spelled (-1 where
+    there is no such token). longest: the most word pieces that the encoder was published for.
+    """
+
+    def __init__(self, folder: Path, plain: bool) -> None:
+        """plain: `tokenizer.json` says all; else the transformers library makes the tokenizer."""
+        backend: Any
+        if plain:
+            from tokenizers import Tokenizer as Backend
+
+            try:
+                backend = Backend.from_file(str(folder / "tokenizer.json"))
+            except Exception as error:  # the library raises nothing more particular
+                raise ValueError(f"tokenizer.json: {error}") from error
+            named = _named_tokens(folder)
+            self.pad_id, self.unknown_id = (_id(backend, named.get(kind)) for kind in ("pad_token", "unk_token"))
+            self.longest = int(named.get("model_max_length", _UNLIMITED))
+        else:
+            from transformers import AutoTokenizer
+
+            made: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, use_fast=True)
+            backend = made.backend_tokenizer
+            self.pad_id, self.unknown_id = (_id(backend, token) for token in (made.pad_token, made.unk_token))
+            self.longest = int(made.model_max_length)
+        backend.no_truncation()
+        backend.no_padding()
+        self._backend = backend
+        # Byte-level tokenizers split a first word differently from an inner one unless a space precedes it.
+        self._lead = " " if "ByteLevel" in str(backend.pre_tokenizer) else ""
+        around = self.ids([""])[0]
+        if len(around) < 2:
+            raise ValueError(
+                "its tokenizer adds no begin and end tokens around a sentence; capmeter's metrics need an encoder of "
+                "the BERT kind"
+            )
+        self.begin_id, self.end_id = around[0], around[-1]
+
+    def __len__(self) -> int:
+        return int(self._backend.get_vocab_size())
+
+    def ids(self, sentences: Sequence[str]) -> list[list[int]]:
+        """The word pieces of each sentence between begin and end tokens, none cut."""
+        led = [self._lead + bare if (bare := sentence.strip()) else "" for sentence in sentences]
+        return [encoding.ids for encoding in self._backend.encode_batch_fast(led)]
+
+    def inner_ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The word pieces of each text as it stands, without begin and end tokens."""
+        return [encoding.ids for encoding in self._backend.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def vocabulary(self) -> dict[str, int]:
+        """The id of every word piece."""
+        return dict(self._backend.get_vocab())
+
+    def pieces(self, ids: Sequence[int]) -> list[str]:
+        """The word pieces of some ids as text."""
+        return [self._backend.id_to_token(int(piece)) for piece in ids]
+
+    def word_of(self, piece: str) -> str:
+        """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
+        if self._lead:  # byte-level: "Ġdog" begins a word, "dog" goes on with one, "." is punctuation
+            return piece[1:] if piece.startswith("Ġ") else (f"##{piece}" if piece.isalnum() else piece)
+        return piece
+
+
+def _named_tokens(folder: Path) -> dict[str, Any]:
+    """Which tokens pad and stand for the unknown, from the files beside the tokenizer."""
+    named: dict[str, Any] = {}
+    for file in ("special_tokens_map.json", "tokenizer_config.json"):
+        if (folder / file).is_file():
+            named |= json.loads((folder / file).read_text(encoding="utf-8"))
+    return named
+
+
+def _id(backend: Any, token: str | dict[str, Any] | None) -> int:
+    name = token["content"] if isinstance(token, dict) else token
+    found = None if name is None else backend.token_to_id(name)
+    return -1 if found is None else int(found)

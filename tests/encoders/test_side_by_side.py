@@ -1,0 +1,48 @@
+"""Batches on several threads: order, errors, an early end, and torch's own threads as they were."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from capmeter.encoders.side_by_side import side_by_side
+
+torch = pytest.importorskip("torch", reason="needs the neural extra")
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_results_come_in_the_order_of_the_items(threads: int) -> None:
+    before = torch.get_num_threads()
+    seen: list[int] = []
+
+    def work(number: int) -> int:
+        seen.append(torch.get_num_threads())
+        return number * number
+
+    assert list(side_by_side(work, range(40), threads)) == [number * number for number in range(40)]
+    assert seen == [1] * 40
+    assert torch.get_num_threads() == before
+
+
+def test_items_are_taken_only_as_far_as_results_are() -> None:
+    taken: list[int] = []
+
+    def items():  # type: ignore[no-untyped-def]
+        for number in range(1000):
+            taken.append(number)
+            yield number
+
+    results = side_by_side(str, items(), 2)
+    assert [next(results) for _ in range(3)] == ["0", "1", "2"]
+    assert len(taken) <= 8
+    before = threading.active_count()
+    results.close()  # type: ignore[attr-defined]
+    assert threading.active_count() < before
+
+
+def test_an_error_in_the_work_reaches_the_caller() -> None:
+    before = torch.get_num_threads()
+    with pytest.raises(ZeroDivisionError):
+        list(side_by_side(lambda number: 1 // number, [1, 0, 1], 2))
+    assert torch.get_num_threads() == before
