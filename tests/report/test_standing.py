@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from capmeter.captions.model import Caption, CaptionSet
+from capmeter.meta.compare import compare
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Results
@@ -30,6 +31,18 @@ def test_chance_and_difference_are_told_apart() -> None:
     for standing in found.values():
         assert standing.best == {"good", "same"}
         assert standing.beats == {"good": {"bad"}, "same": {"bad"}, "bad": set()}
+
+
+def test_it_says_what_the_comparison_says() -> None:
+    some = [worse if k % 5 == 0 else good for k, (good, worse) in enumerate(zip(GOOD, BAD, strict=True))]
+    systems = {"good": GOOD, "same": SAME, "some": some, "bad": BAD}
+    compared = compare({name: scored(candidates).captions for name, candidates in systems.items()}, METRICS)
+    found = standings({name: scored(candidates) for name, candidates in systems.items()}, draws=100)
+    for metric, standing in found.items():
+        for each in compared[metric].differences:
+            above, below = (each.first, each.second) if each.difference > 0 else (each.second, each.first)
+            assert (below in standing.beats[above]) == (each.p_holm < 0.05)
+        assert standing.best == {each.system for each in compared[metric].ranking if each.rank == 1}
 
 
 def test_order_of_the_captions_changes_no_comparison() -> None:

@@ -13,7 +13,7 @@ from scipy.stats import kstest, pearsonr
 from capmeter.errors import InputError
 from capmeter.stats.correlation import pearson, spearman
 from capmeter.stats.kendall import tau_b
-from capmeter.stats.permutation import association, paired_permutation, williams
+from capmeter.stats.permutation import Contest, association, exchange_tests, paired_permutation, williams
 
 
 def test_all_exchanges_by_hand() -> None:
@@ -60,6 +60,30 @@ def test_p_is_uniform_under_the_null() -> None:
         values.append(paired_permutation(first, second, images, draws=500, seed=run).p)
     assert kstest(values, "uniform").pvalue > 0.01
     assert 0.03 <= np.mean(np.asarray(values) <= 0.05) <= 0.075
+
+
+@pytest.mark.parametrize("images", [7, 50])
+def test_many_systems_and_metrics_are_tested_as_two_under_one(images: int) -> None:
+    random = np.random.default_rng(images)
+    clusters = np.repeat(np.arange(images), 2)
+    tables = [random.normal(0.1 * system, 1, size=(4, 2 * images, 1)) for system in range(2)]
+    grouped = [np.stack([rows.reshape(images, 2, 1).sum(axis=1) for rows in systems]) for systems in tables]
+    found = exchange_tests([Contest(sums, np.full((4, images), 2.0)) for sums in grouped], draws=500)
+    assert [len(tests) for tests in found] == [6, 6]
+    for systems, tests in zip(tables, found, strict=True):
+        for (a, b), test in tests.items():
+            alone = paired_permutation(systems[a][:, 0], systems[b][:, 0], clusters, draws=500)
+            assert (test.p, test.exact, test.draws) == (alone.p, alone.exact, alone.draws)
+            assert test.value == pytest.approx(alone.value)
+
+
+def test_systems_may_have_other_numbers_of_captions_of_an_image() -> None:
+    # one caption of each of two images, against two of the first and one of the second
+    sums, counts = np.array([[[1.0], [3.0]], [[2.0], [1.0]]]), np.array([[1.0, 1.0], [2.0, 1.0]])
+    ((test,),) = (list(found.values()) for found in exchange_tests([Contest(sums, counts)]))
+    every = [4 / 2 - 3 / 3, 5 / 3 - 2 / 2, 2 / 2 - 5 / 3, 3 / 3 - 4 / 2]  # none, the first, the second, both
+    assert test.value == every[0]
+    assert test.p == np.mean(np.abs(every) >= abs(every[0]) - 1e-12) == 0.5
 
 
 def test_association_over_all_pairings() -> None:

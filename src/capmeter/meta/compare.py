@@ -30,7 +30,6 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 import capmeter
 from capmeter.captions.files import write_atomic
@@ -44,7 +43,7 @@ from capmeter.metrics.scores import Results, Scores
 from capmeter.progress import task
 from capmeter.stats.bootstrap import Clusters, Interval, difference, draw_blocks, percentile
 from capmeter.stats.multiple import holm
-from capmeter.stats.permutation import paired_permutation
+from capmeter.stats.permutation import Contest, exchange_tests
 from capmeter.stats.ties import preferred
 
 TESTS = ("permutation", "bootstrap")
@@ -260,18 +259,17 @@ def compare(
         permutations = max(permutations, _FOR_EACH_PAIR * len(pairs))
     else:
         draws = max(draws, _FOR_EACH_PAIR * len(pairs))
-    with task("comparing", total=len(chosen) * len(pairs)) as advance:
+    with task("comparing", total=len(chosen)) as advance:
         for metric in chosen:
             scores = {name: found[metric] for name, found in results.items()}
             bounds = _intervals(scores, clusters, draws, seed, level)
+            tests = _permutations(scores, clusters, permutations, seed) if test == "permutation" else {}
             found = []
             for first, second in pairs:
                 between, p = difference(bounds[first], bounds[second])
-                if test == "permutation":
-                    p = _permutation(metric, scores[first], scores[second], clusters, permutations, seed)
                 judged = preferred(scores[first].items.array, scores[second].items.array)
-                found.append((first, second, between, p, judged))
-                advance(1)
+                found.append((first, second, between, tests.get((first, second), p), judged))
+            advance(1)
             adjusted = holm([p for *_, p, _ in found]).tolist()
             differences = [
                 Difference(
@@ -359,16 +357,15 @@ def _intervals(
     return found
 
 
-def _permutation(
-    metric: Metric, first: Scores, second: Scores, clusters: Clusters, permutations: int, seed: int
-) -> float:
-    def finish(sums: npt.NDArray[Any], counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        return metric.finish(sums, np.broadcast_to(counts, sums.shape[:-1]))["score"]
-
-    rows = (first.values, second.values)
-    if rows[0] is None or rows[1] is None:
-        raise InputError(f"{metric}: its rows were not kept, and cannot change places")
-    return paired_permutation(rows[0], rows[1], clusters, finish, draws=permutations, seed=seed).p
+def _permutations(
+    scores: Mapping[str, Scores], clusters: Clusters, permutations: int, seed: int
+) -> dict[tuple[str, str], float]:
+    """The p of each pair of systems."""
+    sums, counts = zip(*(one.by_cluster(clusters) for one in scores.values()), strict=True)
+    finish = next(iter(scores.values())).finish
+    (tests,) = exchange_tests([Contest(np.stack(sums), np.stack(counts), finish)], permutations, seed)
+    names = list(scores)
+    return {(names[a], names[b]): test.p for (a, b), test in tests.items()}
 
 
 def _ranking(bounds: Mapping[str, Interval], differences: Sequence[Difference], level: float) -> list[Standing]:

@@ -105,10 +105,20 @@ class Scores:
 
     def drawn(self, weights: npt.NDArray[Any], clusters: Clusters) -> Floats:
         """The corpus score under each draw, when cluster c's captions count `weights[draw, c]` times: [draws]."""
+        sums, counts = self.by_cluster(clusters)
+        return self.finish(weights @ sums, weights @ counts)
+
+    def by_cluster(self, clusters: Clusters) -> tuple[Floats, Floats]:
+        """The captions' rows summed inside each cluster, [clusters, k], and how many captions each has, [clusters]."""
         if self.metric is None or self.values is None:
             raise InputError(f"{self.name}: read from a file that holds no rows to draw from; score the captions again")
-        sums, counts = clusters.sums(self.values), clusters.sums(np.ones(len(self.values)))
-        return self.metric.finish(weights @ sums, weights @ counts)["score"]
+        return clusters.sums(self.values), clusters.sums(np.ones(len(self.values)))
+
+    def finish(self, sums: Floats, counts: Floats) -> Floats:
+        """The corpus score of summed rows [..., k] of so many captions [...]."""
+        if self.metric is None:
+            raise InputError(f"{self.name}: read from a file that does not say how to sum captions; score them again")
+        return self.metric.finish(sums, counts)["score"]
 
 
 class Results(Mapping[str, Scores]):

@@ -211,8 +211,8 @@ def _table(systems: Mapping[str, Results], found: Mapping[str, Standing]) -> dic
     if any(each.best for each in found.values()):
         notes.append(
             "Bold: the best system of a column, and all that are not significantly below it. Small letters: the "
-            "systems that this one is significantly above (paired bootstrap by image, adjusted after Holm, "
-            f"p < {ALPHA})."
+            "systems that this one is significantly above (paired permutation test by image, adjusted after "
+            f"Holm, p < {ALPHA})."
         )
     elif not same_images(systems):
         notes.append("The systems were scored on different images, so their differences were not tested.")
@@ -286,8 +286,8 @@ def _protocol(systems: Mapping[str, Results], draws: int, seed: int) -> list[str
     )
     if len(systems) > 1 and same_images(systems):
         lines.append(
-            "Significance: the same draws for every system, two-sided, all pairs of systems under one metric adjusted "
-            f"after Holm, p < {ALPHA}."
+            "Significance: paired permutation test, images change places between two systems, two-sided, all pairs of "
+            f"systems under one metric adjusted after Holm, p < {ALPHA}."
         )
     lines.append("Scores of captions are shown to three decimals; ranks and plots use five digits.")
     return lines

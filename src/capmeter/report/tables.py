@@ -85,8 +85,8 @@ def _note(standing: Mapping[str, Standing] | None) -> str:
     note = "in brackets: 95% interval, images drawn with replacement"
     if any(each.best for each in standing.values()):
         note += (
-            "; bold: the best of each metric, and all that are not significantly below it (paired bootstrap, Holm, "
-            f"p < {ALPHA})"
+            "; bold: the best of each metric, and all that are not significantly below it (paired permutation "
+            f"test, Holm, p < {ALPHA})"
         )
     return note
 

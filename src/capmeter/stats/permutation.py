@@ -1,8 +1,8 @@
 """Permutation tests: could chance alone have done this?
 
-* `paired_permutation`: two systems on the same images; under the null their captions of an image may as well change
+* `exchange_tests`: systems on the same images, two by two; under the null their captions of an image may as well change
   places. Whole images change places, all captions of an image together, and a corpus score (BLEU) is recomputed from
-  the sums each time.
+  the sums each time. `paired_permutation` does so for two tables of captions.
 * `association`: few systems, two numbers each; under the null any pairing is as likely. All n! pairings where that is
   possible, else drawn.
 * `williams`: two correlations with the same human scores, compared by Williams' t (needs independent points; with
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, permutations
+from itertools import combinations, islice, permutations
 from math import factorial, sqrt
 from typing import Any
 
@@ -54,6 +54,80 @@ def mean(sums: Array, counts: Array) -> Array:
     return result
 
 
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """Systems that captioned the same images, under one metric.
+
+    sums: float64[systems, images, k], the rows of sufficient statistics of an image's captions, summed.
+    counts: float64[systems, images], how many captions those are. finish: sums and counts to corpus scores.
+    """
+
+    sums: Array
+    counts: Array
+    finish: Finish = mean
+
+
+def exchange_tests(
+    contests: Sequence[Contest], draws: int = 10_000, seed: int = 0
+) -> list[dict[tuple[int, int], Test]]:
+    """For each contest and pair of its systems, whether their scores differ: images change places between the two.
+
+    All contests have the same images, in the same order, and all pairs see the same exchanges. With up to 12 images
+    all exchanges are tried; else `draws` random ones, and p = (1 + as extreme) / (1 + draws).
+    """
+    if not contests:
+        return []
+    if any(not np.isfinite(each.sums).all() for each in contests):
+        raise InputError("a paired test needs a finite value for every caption of both systems; leave the others out")
+    images = contests[0].counts.shape[1]
+    exact = images <= _EXACT
+    tallies = [_Tally(each) for each in contests]
+    columns = [each.table.swapaxes(0, 1).reshape(images, -1) for each in tallies]
+    ends = np.cumsum([each.shape[1] for each in columns])[:-1]
+    together = np.concatenate(columns, axis=1)  # all contests in one matrix product
+    tried = 0
+    for exchanged in _exchanges(images, draws, seed, exact):
+        tried += len(exchanged)
+        for tally, moved in zip(tallies, np.split(exchanged @ together, ends, axis=1), strict=True):
+            tally.add(moved.reshape(len(exchanged), len(tally.table), -1))
+    return [tally.tests(exact, tried) for tally in tallies]
+
+
+class _Tally:
+    """How many exchanges made two systems differ as much as they do.
+
+    table: float64[systems, images, k + 1], a contest's sums with the counts as the last column.
+    """
+
+    def __init__(self, contest: Contest) -> None:
+        self.table = np.concatenate([contest.sums, contest.counts[..., None]], axis=2)
+        self._finish = contest.finish
+        self._total = self.table.sum(axis=1)
+        self._scores = self._score(self._total)
+        self._extreme = dict.fromkeys(combinations(range(len(self.table)), 2), 0)
+
+    def _score(self, rows: Array) -> Array:
+        return self._finish(rows[..., :-1], rows[..., -1])
+
+    def add(self, moved: Array) -> None:
+        """moved: [exchanges, systems, k + 1], the rows of the images that change places, summed."""
+        for a, b in self._extreme:
+            gap = moved[:, b] - moved[:, a]
+            differences = self._score(self._total[a] + gap) - self._score(self._total[b] - gap)
+            first, second = self._scores[a], self._scores[b]
+            # rounding must not make the observed arrangement less extreme than itself
+            slack = 1e-9 * abs(first - second) + 1e-13 * (abs(first) + abs(second))
+            self._extreme[a, b] += int((np.abs(differences) >= abs(first - second) - slack).sum())
+
+    def tests(self, exact: bool, tried: int) -> dict[tuple[int, int], Test]:
+        """What they say of each pair."""
+        found = {}
+        for (a, b), extreme in self._extreme.items():
+            p = extreme / tried if exact else (1 + extreme) / (1 + tried)
+            found[a, b] = Test(float(self._scores[a] - self._scores[b]), p, exact, tried)
+        return found
+
+
 def paired_permutation(
     first: Numbers,
     second: Numbers,
@@ -62,35 +136,20 @@ def paired_permutation(
     draws: int = 10_000,
     seed: int = 0,
 ) -> Test:
-    """Tests whether finish(first) - finish(second) differs from 0.
+    """Tests whether finish(first) - finish(second) differs from 0, as `exchange_tests` does.
 
     `first` and `second` are float64[n] or [n, k]: one number or one row of sufficient statistics per caption, rows
-    aligned. `clusters` says which rows change places together (default: each alone). With up to 12 clusters all
-    exchanges are tried; else `draws` random ones, and p = (1 + as extreme) / (1 + draws).
+    aligned. `clusters` says which rows change places together (default: each alone).
     """
     a, b = (np.asarray(rows, float) for rows in (first, second))
     if a.shape != b.shape or a.ndim not in (1, 2) or len(a) == 0:
         raise InputError(f"expected two aligned tables of one row per caption, but got shapes {a.shape} and {b.shape}")
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):
-        raise InputError("a paired test needs a finite value for every caption of both systems; leave the others out")
-    a, b = (rows.reshape(len(rows), -1) for rows in (a, b))
     grouped = (
         clusters if isinstance(clusters, Clusters) else Clusters(np.arange(len(a)) if clusters is None else clusters)
     )
-    sums_a, sums_b = grouped.sums(a), grouped.sums(b)
-    captions = np.asarray(len(a), float)
-    total_a, total_b = sums_a.sum(axis=0), sums_b.sum(axis=0)
-    observed = float(finish(total_a, captions) - finish(total_b, captions))
-    gap, extreme, tried = sums_b - sums_a, 0, 0
-    threshold = abs(observed) * (1 - 1e-9)  # rounding must not make the observed arrangement less extreme than itself
-    exact = len(grouped) <= _EXACT
-    for exchanged in _exchanges(len(grouped), draws, seed, exact):
-        moved = exchanged @ gap
-        differences = finish(total_a + moved, captions) - finish(total_b - moved, captions)
-        extreme += int((np.abs(differences) >= threshold).sum())
-        tried += len(exchanged)
-    p = extreme / tried if exact else (1 + extreme) / (1 + tried)
-    return Test(observed, p, exact, tried)
+    sums = np.stack([grouped.sums(rows.reshape(len(rows), -1)) for rows in (a, b)])
+    counts = np.stack([grouped.sums(np.ones(len(a)))] * 2)
+    return exchange_tests([Contest(sums, counts, finish)], draws, seed)[0][0, 1]
 
 
 def association(x: Numbers, y: Numbers, statistic: str = "pearson", draws: int = 20_000, seed: int = 0) -> Test:
