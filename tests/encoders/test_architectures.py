@@ -128,6 +128,19 @@ def test_bytes_begin_with_a_blank_and_stop_words_are_told(roberta: str) -> None:
     assert [encoder.word_of(piece) for piece in ("Ġthe", "the", ".", "Ġ.")] == ["the", "##the", ".", "."]
 
 
+def test_the_hubs_few_files_are_enough(tmp_path: Path, roberta: str, distilbert: str) -> None:
+    for kind in (roberta, distilbert):
+        folder = tmp_path / Path(kind).name
+        folder.mkdir()
+        for file in ("config.json", "model.safetensors", "tokenizer.json"):
+            shutil.copy(Path(kind) / file, folder)
+        (folder / "tokenizer_config.json").write_text('{"model_max_length": 512}')
+        few, all = load_encoder(str(folder)), load_encoder(kind)
+        assert (few.tokenizer.pad_id, few.tokenizer.unknown_id) == (all.tokenizer.pad_id, all.tokenizer.unknown_id)
+        assert few.tokenizer.pad_id >= 0 and few.tokenizer.unknown_id >= 0
+        assert few.pieces(SENTENCES).ids.tolist() == all.pieces(SENTENCES).ids.tolist()
+
+
 def test_positions_of_roberta_end_early(roberta: str) -> None:
     encoder = load_encoder(roberta)
     assert encoder.max_length == 20  # 22 positions, of which the first two are never used

@@ -91,7 +91,7 @@ class Bert:
                 Layer((heads[0], heads[1]), *(linear(at + part) for part in (*rest, "output.LayerNorm")))
             )
         # RoBERTa's positions count from after the padding's id, and the padding is at that id's own.
-        self._padding = int(config["pad_token_id"]) if config["model_type"] in _ROBERTAS else None
+        self._padding = int(config.get("pad_token_id", 1)) if config["model_type"] in _ROBERTAS else None
         self.positions = len(self._places) - (0 if self._padding is None else self._padding + 1)
 
     @staticmethod

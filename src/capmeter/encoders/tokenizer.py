@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 _UNLIMITED = 10**30
+_PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")  # as BERT and RoBERTa call them, where no file says more
 
 
 class Tokenizer:
@@ -27,15 +28,16 @@ class Tokenizer:
                 backend = Backend.from_file(str(folder / "tokenizer.json"))
             except Exception as error:  # the library raises nothing more particular
                 raise ValueError(f"tokenizer.json: {error}") from error
-            named = _named_tokens(folder)
-            self.pad_id, self.unknown_id = (_id(backend, named.get(kind)) for kind in ("pad_token", "unk_token"))
-            self.longest = int(named.get("model_max_length", _UNLIMITED))
+            told = _told(folder)
+            self.pad_id = _id(backend, told.get("pad_token"), *_PAD)
+            self.unknown_id = _id(backend, told.get("unk_token"), *_UNKNOWN)
+            self.longest = int(told.get("model_max_length", _UNLIMITED))
         else:
             from transformers import AutoTokenizer
 
             made: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, use_fast=True)
             backend = made.backend_tokenizer
-            self.pad_id, self.unknown_id = (_id(backend, token) for token in (made.pad_token, made.unk_token))
+            self.pad_id, self.unknown_id = _id(backend, made.pad_token), _id(backend, made.unk_token)
             self.longest = int(made.model_max_length)
         backend.no_truncation()
         backend.no_padding()
@@ -77,16 +79,16 @@ class Tokenizer:
         return piece
 
 
-def _named_tokens(folder: Path) -> dict[str, Any]:
-    """Which tokens pad and stand for the unknown, from the files beside the tokenizer."""
-    named: dict[str, Any] = {}
+def _told(folder: Path) -> dict[str, Any]:
+    """What the files beside the tokenizer tell of it, where there are any."""
+    told: dict[str, Any] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         if (folder / file).is_file():
-            named |= json.loads((folder / file).read_text(encoding="utf-8"))
-    return named
+            told |= json.loads((folder / file).read_text(encoding="utf-8"))
+    return told
 
 
-def _id(backend: Any, token: str | dict[str, Any] | None) -> int:
-    name = token["content"] if isinstance(token, dict) else token
-    found = None if name is None else backend.token_to_id(name)
-    return -1 if found is None else int(found)
+def _id(backend: Any, *tokens: str | dict[str, Any] | None) -> int:
+    """The id of the first of the tokens that there is, else -1."""
+    names = (token["content"] if isinstance(token, dict) else token for token in tokens if token is not None)
+    return next((int(found) for name in names if (found := backend.token_to_id(name)) is not None), -1)
