@@ -33,7 +33,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 
 from capmeter.captions.model import Caption, CaptionSet
-from capmeter.encoders.encoder import load_encoder
+from capmeter.encoders import find_encoder, load_encoder
 from capmeter.metrics.mima import Mima, Spurts
 from capmeter.metrics.sparcs import Sparcs
 from capmeter.text.stopwords import STOP_WORDS
@@ -97,9 +97,12 @@ class PlainSparcs:
 
 def plain_flow(texts: list[str], content_only: bool) -> list[float]:
     import torch
+    from transformers import AutoModel, AutoTokenizer
 
-    encoder = load_encoder("minilm")
-    tokenizer, model = encoder.tokenizer, encoder._model
+    folder = str(find_encoder("minilm").folder)
+    tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    begin, end, pad = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
     tokens = []
     for text in texts:
         pieces = tokenizer.tokenize(text)
@@ -111,13 +114,11 @@ def plain_flow(texts: list[str], content_only: bool) -> list[float]:
     scores: dict[int, float] = {}
     for start in range(0, len(order), 64):
         batch = order[start : start + 64]
-        rows = [[encoder.begin_id, *tokenizer.convert_tokens_to_ids(tokens[k]), encoder.end_id] for k in batch]
+        rows = [[begin, *tokenizer.convert_tokens_to_ids(tokens[k]), end] for k in batch]
         longest = max(len(row) for row in rows)
-        ids = torch.tensor([row + [encoder.pad_id] * (longest - len(row)) for row in rows])
+        ids = torch.tensor([row + [pad] * (longest - len(row)) for row in rows])
         with torch.no_grad():
-            maps = torch.stack(
-                model(ids, attention_mask=(ids != encoder.pad_id).long(), output_attentions=True).attentions
-            )
+            maps = torch.stack(model(ids, attention_mask=(ids != pad).long(), output_attentions=True).attentions)
         for k, row, number in zip(batch, rows, range(len(rows)), strict=True):
             joint = maps[:, number, :, : len(row), : len(row)]
             joint = joint / joint.sum(dim=(-2, -1), keepdim=True)

