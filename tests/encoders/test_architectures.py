@@ -172,6 +172,14 @@ def test_a_damaged_model_is_named(tmp_path: Path, distilbert: str) -> None:
         load_encoder(str(tmp_path))
 
 
+def test_the_tokenizer_of_another_model_is_named(tmp_path: Path) -> None:
+    encoder = load_encoder(bert(tmp_path, vocab_size=500))
+    with pytest.raises(
+        AssetError, match=r"gives word piece \d+, but the model knows 500; .* tokenizer of another model"
+    ):
+        encoder.hidden_states(encoder.pieces(SENTENCES), 1)
+
+
 def test_a_layer_without_weights_is_named(tmp_path: Path, distilbert: str) -> None:
     shutil.copytree(distilbert, tmp_path, dirs_exist_ok=True)
     config = json.loads((tmp_path / "config.json").read_text())

@@ -60,7 +60,7 @@ class Layer:
 class Bert:
     """A model of BERT's kind.
 
-    layers, heads, width: its sizes. positions: the most word pieces that it reads at once.
+    layers, heads, width: its sizes. vocabulary: how many word pieces it knows, positions: how many it reads at once.
     """
 
     def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
@@ -92,6 +92,7 @@ class Bert:
             )
         # RoBERTa's positions count from after the padding's id, and the padding is at that id's own.
         self._padding = int(config.get("pad_token_id", 1)) if config["model_type"] in _ROBERTAS else None
+        self.vocabulary = len(self._words)
         self.positions = len(self._places) - (0 if self._padding is None else self._padding + 1)
 
     @staticmethod
@@ -146,7 +147,7 @@ class Bert:
         from torch.nn.functional import gelu, linear
 
         split = linear(x, *layer.heads).view(b, -1, 3, self.heads, self.width // self.heads)
-        queries, keys, values = split.permute(2, 0, 3, 1, 4)
+        queries, keys, values = split.permute(2, 0, 3, 1, 4).contiguous()
         fit = queries @ keys.transpose(2, 3)
         if mask is not None:
             fit = fit.masked_fill(~mask[:, None, None, :], torch.finfo(fit.dtype).min)

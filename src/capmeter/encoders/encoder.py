@@ -67,7 +67,7 @@ class Encoder:
             plain = Bert.reads(files.folder)
             self.tokenizer = Tokenizer(files.folder, plain)
             self._model = (Bert if plain else HubModel)(files.folder, device, dtype)
-        except (OSError, ValueError, KeyError, RuntimeError, SafetensorError) as error:
+        except (OSError, ValueError, KeyError, AttributeError, RuntimeError, SafetensorError) as error:
             raise AssetError(f"encoder {files.name!r}: cannot load {files.folder}: {error}") from error
         self.layers, self.heads, self.width = self._model.layers, self._model.heads, self._model.width
         self.max_length = min(self._model.positions, self.tokenizer.longest)
@@ -156,6 +156,11 @@ class Encoder:
             raise InputError(
                 f"encoder {self.files.name!r} reads 1 to {self.max_length} word pieces, but the sequences given have "
                 f"{int(lengths.min())} to {int(lengths.max())}"
+            )
+        if len(table.ids) and int(table.ids.max()) >= self._model.vocabulary:
+            raise AssetError(
+                f"encoder {self.files.name!r}: its tokenizer gives word piece {int(table.ids.max())}, but the model "
+                f"knows {self._model.vocabulary}; {self.files.folder} holds the tokenizer of another model"
             )
         if masks is not None and [len(mask) for mask in masks] != lengths.tolist():
             raise InputError("masks: expected one flag per word piece of every sequence")

@@ -29,6 +29,7 @@ class HubModel:
         self.layers = int(config.num_hidden_layers)
         self.heads = int(config.num_attention_heads)
         self.width = int(config.hidden_size)
+        self.vocabulary = int(self._model.get_input_embeddings().num_embeddings)
         self.positions = int(config.max_position_embeddings)
         if config.model_type in _FROM_PADDING:
             self.positions -= int(config.pad_token_id) + 1
