@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from capmeter.encoders.side_by_side import side_by_side
+from capmeter.encoders.side_by_side import side_by_side, torch_threads
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
 
@@ -46,3 +46,28 @@ def test_an_error_in_the_work_reaches_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         list(side_by_side(lambda number: 1 // number, [1, 0, 1], 2))
     assert torch.get_num_threads() == before
+
+
+def test_runs_at_once_leave_torchs_threads_as_they_were() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        long, short = (side_by_side(str, range(20), 2) for _ in range(2))
+        numbers: list[int] = []
+
+        def other() -> None:  # begins while the first is under way and ends after it
+            next(long)
+            numbers.append(torch_threads())
+
+        next(short)
+        started = threading.Thread(target=other)
+        started.start()
+        started.join()
+        list(short)
+        threading.Thread(target=list, args=(long,)).run()
+        finished = threading.Thread(target=lambda: numbers.append(torch.get_num_threads()))
+        finished.start()
+        finished.join()
+        assert numbers == [3, 3] and torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)

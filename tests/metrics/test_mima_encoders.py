@@ -9,8 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import capmeter
 from capmeter.captions.model import Caption, CaptionSet
+from capmeter.encoders import find_encoder
 from capmeter.metrics.mima import Mima, Spurts
+from capmeter.metrics.standards import Scale, Standard
 from capmeter.text.stopwords import STOP_WORDS
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
@@ -30,6 +33,7 @@ WORDS = ["the dog runs over wet grass", "two cats on a sofa", "a man is there an
 def roberta(folder: Path) -> Path:
     from tokenizers import ByteLevelBPETokenizer
 
+    folder.mkdir(exist_ok=True)
     made = ByteLevelBPETokenizer(add_prefix_space=False)
     special = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
     made.train_from_iterator(WORDS, vocab_size=330, min_frequency=1, special_tokens=special)
@@ -55,6 +59,7 @@ def roberta(folder: Path) -> Path:
 
 
 def distilbert(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
     words = sorted({word for row in WORDS for word in row.replace("-", " - ").replace("'", " ' ").split()})
     letters = string.ascii_lowercase
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *letters, *(f"##{letter}" for letter in letters)]
@@ -108,3 +113,15 @@ def test_equals_the_released_steps(make: Any, tmp_path: Path) -> None:
     expected = [1 - released(folder, each, content_only=False) for each in SENTENCES]
     np.testing.assert_allclose(grammar, expected, atol=1e-5)
     assert len(set(style.round(6))) > 3
+
+
+def test_smurf_takes_two_encoders_to_its_signature(tmp_path: Path) -> None:
+    first, second = (make(folder) for make, folder in ((distilbert, tmp_path / "a"), (roberta, tmp_path / "b")))
+    standard = tmp_path / "standard.json"
+    scale = Scale(0.4, 0.1)
+    Standard("by hand", 1, str(first), str(second), scale, scale, scale).save(standard)
+    name = f'smurf(encoder="{first}+{second}",standard="{standard}")'
+    scores = capmeter.score(candidates=["a dog runs"], references=[["the dog runs"]], metrics=name)[name]
+    assert np.isfinite(scores.score)
+    hashes = "+".join(find_encoder(str(folder)).sha256[:12] for folder in (first, second))
+    assert hashes in scores.signature and "tokenizers" in scores.signature

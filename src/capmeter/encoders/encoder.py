@@ -22,7 +22,7 @@ from capmeter.encoders.hub_model import HubModel
 from capmeter.encoders.models import EncoderFiles, find_encoder, require_neural
 from capmeter.encoders.pieces import PieceTable, gather
 from capmeter.encoders.settings import current
-from capmeter.encoders.side_by_side import side_by_side
+from capmeter.encoders.side_by_side import side_by_side, torch_threads
 from capmeter.encoders.tokenizer import Tokenizer
 from capmeter.errors import AssetError, InputError
 
@@ -167,9 +167,7 @@ class Encoder:
 
     def _threads(self) -> int:
         """How many batches go through the model at a time, each on one thread of the CPU."""
-        import torch
-
-        return (current().threads or torch.get_num_threads()) if self.device == "cpu" else 1
+        return (current().threads or torch_threads()) if self.device == "cpu" else 1
 
     def _rows_per_batch(self, length: int, attentions: bool, threads: int) -> int:
         tokens = current().tokens or (_CPU_TOKENS if self.device == "cpu" else _GPU_TOKENS)

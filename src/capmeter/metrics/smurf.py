@@ -107,7 +107,7 @@ class Smurf(MeanMetric):
         return {
             "constants": self.constants.label,
             "weights": weights,
-            "software": software(self.encoder),
+            "software": " + ".join(dict.fromkeys(software(name) for name in self._encoders)),
             "precision": current().precision,
             **Sparcs().facts(None),
         }
