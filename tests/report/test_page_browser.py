@@ -230,6 +230,14 @@ def test_hostile_captions_neither_run_nor_break_the_page(open_page) -> None:
     ElementTree.parse(waiting.value.path())
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_long_name_does_not_widen_the_page(open_page, width: int) -> None:
+    page = open_page({"x" * 90: scored(candidates(12, 0)), "far": scored(candidates(12, 2))}, width=width)
+    page.tab.locator("#list .caption").last.click()
+    page.tab.wait_for_selector(".others")
+    assert page.tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_one_caption_of_one_system_is_a_page_too(open_page) -> None:
     page = open_page({"alone": scored(["a brown dog runs over the grass"], metrics="rouge-l")})
     assert page.said == [] and page.count() == "1 caption"
