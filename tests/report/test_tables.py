@@ -83,3 +83,32 @@ def data_row(data: dict) -> str:  # type: ignore[type-arg]
 def test_unknown_formats_are_refused() -> None:
     with pytest.raises(InputError, match="expected one of table, json, csv, latex, markdown"):
         rendered(TABLE, {}, "html")
+
+
+def test_numbers_are_never_broken_on_a_narrow_terminal() -> None:
+    systems = {f"system_number_{k}": scored(candidates(20, k)) for k in range(4)}
+    table = score_table(systems, standings(systems, draws=50))
+    text = io.StringIO()
+    print_table(table, Console(file=text, width=64, force_terminal=True, color_system=None))
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= 64
+    for number, system in enumerate(systems):
+        for row in table.rows:
+            assert any(line.split()[:1] == [row[0]] and row[number + 1] in line for line in lines), (system, row)
+    assert sum(line.split()[:1] == ["system"] for line in lines) > 1  # parts, one below the other
+
+
+def test_a_table_that_fits_stays_whole() -> None:
+    text = io.StringIO()
+    table = Table(
+        "", ["metric", "a long heading of words", "text"], [["bleu-4", "0.1234", "words " * 30]], [False, True, False]
+    )
+    print_table(table, Console(file=text, width=60))
+    assert text.getvalue().count("bleu-4") == 1 and "0.1234" in text.getvalue()
+
+
+def test_latex_takes_any_name() -> None:
+    table = Table("", ["name", "a^b"], [["[ours]", "1"], ["*", "2"]], [False, True])
+    lines = rendered(table, {}, "latex").splitlines()
+    assert lines[2] == "name & a\\textasciicircum{}b \\\\"
+    assert lines[4:6] == ["{}[ours] & 1 \\\\", "{}* & 2 \\\\"]

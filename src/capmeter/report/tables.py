@@ -19,8 +19,12 @@ from capmeter.metrics.scores import Results
 from capmeter.report.standing import ALPHA, Standing
 
 FORMATS = ("table", "json", "csv", "latex", "markdown")
-_LATEX = str.maketrans({c: f"\\{c}" for c in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"})
-
+_LATEX = str.maketrans(
+    {c: f"\\{c}" for c in "&%$#_{}"}
+    | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+)
+_WORDS = 24
+"""A column of words gets at least this width before the numbers beside it go into another part of the table."""
 _MARKDOWN = re.compile(r"[\\`*_|~#]|(?<=\])\(")
 
 
@@ -97,26 +101,64 @@ def _count(results: Results) -> str:
 
 
 def print_table(table: Table, console: Any) -> None:
-    """Shows the table on a rich console."""
+    """Shows the table on a rich console: in parts, one below the other, where its numbers do not fit the width."""
     from rich import box
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    shown = RichTable(box=box.SIMPLE_HEAD)
-    for name, numeric in zip(table.columns, table.numeric, strict=True):
-        shown.add_column(Text(name), justify="right" if numeric else "left", overflow="fold")
     plain = not console.is_terminal  # no bold there: a star instead
     starred = {column for _, column in table.bold} if plain else set()
-    for r, row in enumerate(table.rows):
-        cells = []
-        for c, text in enumerate(row):
-            word, space, rest = text.partition(" ")
-            star = "" if c not in starred else "*" if (r, c) in table.bold else " "
-            cells.append(Text(word + star, "bold" if (r, c) in table.bold else "").append(space + rest, "not bold"))
-        shown.add_row(*cells)
-    for text in (table.title, shown, table.note.replace("bold:", "*:") if plain else table.note):
+
+    def cell(r: int, c: int) -> Text:
+        word, space, rest = str(table.rows[r][c]).partition(" ")
+        star = "" if c not in starred else "*" if (r, c) in table.bold else " "
+        return Text(word + star, "bold" if (r, c) in table.bold else "").append(space + rest, "not bold")
+
+    cells = [[cell(r, c) for c in range(len(row))] for r, row in enumerate(table.rows)]
+    heads = [Text(name) for name in table.columns]
+    # a long heading may be broken, but not into less than eight characters a line
+    longest = [max((len(word) for word in name.split()), default=0) for name in table.columns]
+    needed = [max([min(longest[c], 8), *(row[c].cell_len for row in cells)]) for c in range(len(heads))]
+    parts: list[Any] = [table.title]
+    for columns in _parts(table, needed, console.width):
+        shown = RichTable(box=box.SIMPLE_HEAD)
+        wanted = {c: max(heads[c].cell_len, needed[c]) for c in columns}
+        # a number is never broken, and a short word is not while there is room
+        short = {c for c in columns if table.numeric[c] or needed[c] <= _WORDS}
+        if _width([min(needed[c], _WORDS) if not table.numeric[c] else needed[c] for c in columns]) > console.width:
+            short = {c for c in columns if table.numeric[c]}
+        spare = console.width - _width([needed[c] if c in short else wanted[c] for c in columns])
+        for c in columns:
+            width = None
+            if c in short:
+                width = needed[c] + min(max(spare, 0), wanted[c] - needed[c])
+                spare -= width - needed[c]
+            justify: Any = "right" if table.numeric[c] else "left"
+            shown.add_column(heads[c], justify=justify, overflow="fold", width=width)
+        for row in cells:
+            shown.add_row(*(row[c] for c in columns))
+        parts.append(shown)
+    parts.append(table.note.replace("bold:", "*:") if plain else table.note)
+    for text in parts:
         if text:
             console.print(text, markup=False)
+
+
+def _parts(table: Table, needed: Sequence[int], width: int) -> list[list[int]]:
+    """The columns of each part of the table that fits this width; the words at its left begin every part."""
+    least = [each if numeric else min(each, _WORDS) for each, numeric in zip(needed, table.numeric, strict=True)]
+    first = table.numeric.index(True) if True in table.numeric else len(table.columns)
+    words, parts = list(range(first)), [list(range(first))]
+    for c in range(first, len(table.columns)):
+        if parts[-1] != words and _width([least[k] for k in [*parts[-1], c]]) > width:
+            parts.append(list(words))
+        parts[-1].append(c)
+    return parts
+
+
+def _width(columns: Sequence[int]) -> int:
+    """Of a table with columns of these widths: a blank on both sides of each, and a rule's place between them."""
+    return sum(columns) + 3 * len(columns) + 1
 
 
 def as_csv(table: Table) -> str:
@@ -144,7 +186,8 @@ def as_latex(table: Table) -> str:
     lines = [r"\begin{tabular}{" + "".join("r" if numeric else "l" for numeric in table.numeric) + "}", r"\toprule"]
     rows = _cells(table, lambda cell: str(cell).translate(_LATEX), lambda word: rf"\textbf{{{word}}}")
     head = " & ".join(str(column).translate(_LATEX) for column in table.columns)
-    body = [" & ".join(row) + r" \\" for row in rows]
+    # a bracket after the end of a row would be read as the row's distance to the next
+    body = [(f"{{}}{line}" if line.startswith(("[", "*")) else line) + r" \\" for line in map(" & ".join, rows)]
     note = [f"% {' '.join(text.split())}" for text in (table.title, table.note) if text]
     return "\n".join([*lines, head + r" \\", r"\midrule", *body, r"\bottomrule", r"\end{tabular}", *note, ""])
 
