@@ -186,3 +186,71 @@ def test_a_layer_without_weights_is_named(tmp_path: Path, distilbert: str) -> No
     (tmp_path / "config.json").write_text(json.dumps(config | {"n_layers": 4}))
     with pytest.raises(AssetError, match=r"cannot load .*: 'encoder.layer.3.attention.self.query.weight'"):
         load_encoder(str(tmp_path))
+
+
+def test_incomplete_weights_are_not_made_up(tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = Path(bert(tmp_path, hidden_act="relu"))
+    weights = load_file(folder / "model.safetensors")
+    without_pooler = {name: tensor for name, tensor in weights.items() if "pooler" not in name}
+    save_file(without_pooler, folder / "model.safetensors", {"format": "pt"})
+    assert isinstance(load_encoder(str(folder))._model, HubModel)
+    part = {name: tensor for name, tensor in without_pooler.items() if "layer.1." not in name}
+    save_file(part, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(AssetError, match=r"its weights lack encoder.layer.1.* and 15 more"):
+        load_encoder(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"num_attention_heads": 3}, "no multiple of its 3 heads"),
+        ({"hidden_size": 32}, "16 wide, but config.json says 32"),
+        ({"num_hidden_layers": None}, "cannot load"),
+    ],
+)
+def test_a_configuration_that_does_not_fit_is_named(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    folder = Path(bert(tmp_path))
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | change))
+    with pytest.raises(AssetError, match=said):
+        load_encoder(str(folder))
+
+
+def test_a_tokenizer_without_word_pieces_is_named(tmp_path: Path) -> None:
+    folder = Path(bert(tmp_path))
+    for file in (*folder.glob("*token*"), *folder.glob("vocab*")):
+        file.unlink()
+    with pytest.raises(AssetError, match="cannot load"):
+        load_encoder(str(folder))
+
+
+def test_ids_that_no_piece_has_and_a_length_that_is_null(tmp_path: Path) -> None:
+    folder = Path(bert(tmp_path))
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    for word in ("umbrella", "zebra"):
+        del tokenizer["model"]["vocab"][word]
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    (folder / "tokenizer_config.json").write_text('{"model_max_length": null}')
+    assert len(load_encoder(str(folder)).tokenizer) == 30522
+    name = f'tbr(encoder="{folder}",beta=0.2)'
+    scores = capmeter.score(candidates=["a red kite"], references=[["a red kite"]], metrics=name)[name]
+    assert scores.score == pytest.approx(1, abs=1e-5)
+
+
+def test_sentence_pieces_begin_with_a_mark(tmp_path: Path) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+
+    from capmeter.metrics.mima import _vocabulary
+    from capmeter.metrics.tbr import stop_pieces
+
+    pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁the", "the", "▁dog", "."]
+    made = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces], unk_id=3))
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.post_processor = processors.TemplateProcessing(single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+    made.save(str(tmp_path / "tokenizer.json"))
+    config = transformers.XLMRobertaConfig(vocab_size=len(pieces), max_position_embeddings=22, **SIZES)
+    transformers.XLMRobertaModel(config).save_pretrained(str(tmp_path))
+    assert stop_pieces(str(tmp_path), True).tolist() == [False] * 4 + [True, False, False, True]
+    assert _vocabulary(load_encoder(str(tmp_path)))[0][4]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from capmeter.encoders import running
 from capmeter.encoders.cache import RecentStates, VectorCache, entry_key
 
 
@@ -86,3 +87,8 @@ def test_recent_states_are_copies_within_a_limit() -> None:
     assert set(recent.get([b"a", b"b", b"c", b"d"], 8)) == {b"a", b"c", b"d"}
     np.testing.assert_array_equal(recent.get([b"d"], 8)[b"d"], states(5))
     assert not RecentStates(0).get([b"a"], 8)
+
+
+def test_a_folder_may_be_text(tmp_path: Path) -> None:
+    with running(cache=str(tmp_path)) as settings:
+        assert settings.cache == tmp_path

@@ -144,3 +144,13 @@ def test_quantised_and_unknown_fasttext_are_refused(tmp_path: Path) -> None:
 def test_a_missing_file_says_what_was_expected() -> None:
     with pytest.raises(AssetError, match="expected `minilm` or a file"):
         open_vectors("/nowhere/glove.txt")
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-", "1e99"])
+def test_a_word_whose_vector_is_no_finite_numbers_is_named(tmp_path: Path, number: str) -> None:
+    lines = [f"word{k} 1 2" for k in range(200)]
+    (tmp_path / "vectors.txt").write_text("\n".join([*lines, f"dog 1 {number}"]))
+    vectors = open_vectors(str(tmp_path / "vectors.txt"))
+    assert vectors.find(["word3"])[0].all()
+    with pytest.raises(AssetError, match="word 'dog'"):
+        vectors.find(["dog"])

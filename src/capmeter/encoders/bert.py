@@ -69,6 +69,8 @@ class Bert:
 
         config = _config(folder)
         self.layers, self.heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
+        if int(config["hidden_size"]) % self.heads:
+            raise ValueError(f"its width {config['hidden_size']} is no multiple of its {self.heads} heads")
         self.width, self._epsilon = int(config["hidden_size"]), float(config.get("layer_norm_eps", 1e-12))
         weights = {_name(name): tensor.to(device, dtype) for name, tensor in load_file(str(folder / WEIGHTS)).items()}
 
@@ -79,6 +81,8 @@ class Bert:
         self._places = weights["embeddings.position_embeddings.weight"]
         if "embeddings.token_type_embeddings.weight" in weights:
             self._places = self._places + weights["embeddings.token_type_embeddings.weight"][0]
+        if self._words.shape[1] != self.width:
+            raise ValueError(f"its weights are {self._words.shape[1]} wide, but {CONFIG} says {self.width}")
         self._norm = linear("embeddings.LayerNorm")
         self._stack = []
         for number in range(self.layers):

@@ -67,7 +67,7 @@ class Encoder:
             plain = Bert.reads(files.folder)
             self.tokenizer = Tokenizer(files.folder, plain)
             self._model = (Bert if plain else HubModel)(files.folder, device, dtype)
-        except (OSError, ValueError, KeyError, AttributeError, RuntimeError, SafetensorError) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
             raise AssetError(f"encoder {files.name!r}: cannot load {files.folder}: {error}") from error
         self.layers, self.heads, self.width = self._model.layers, self._model.heads, self._model.width
         self.max_length = min(self._model.positions, self.tokenizer.longest)

@@ -11,7 +11,15 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # Positions of RoBERTa's kind start after the padding's.
-_FROM_PADDING = {"roberta", "xlm-roberta", "camembert", "mpnet"}
+_FROM_PADDING = {
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "mpnet",
+    "data2vec-text",
+    "roberta-prelayernorm",
+    "xlm-roberta-xl",
+}
 
 
 class HubModel:
@@ -22,7 +30,15 @@ class HubModel:
         from transformers.utils import logging
 
         logging.disable_progress_bar()
-        model = AutoModel.from_pretrained(str(folder), local_files_only=True, dtype=dtype, attn_implementation="eager")
+        model, told = AutoModel.from_pretrained(
+            str(folder), local_files_only=True, dtype=dtype, attn_implementation="eager", output_loading_info=True
+        )
+        # the library makes up what the files lack; of that only the pooler, which nothing here reads, may be so
+        lacking = sorted(name for name in told["missing_keys"] if "pooler" not in name)
+        if lacking:
+            raise ValueError(f"its weights lack {lacking[0]} and {len(lacking) - 1} more; the files are not complete")
+        if model.config.is_encoder_decoder:
+            raise ValueError("it is an encoder and a decoder; capmeter's metrics need an encoder of the BERT kind")
         self._model: Any = model.eval().to(device)
         self._lock = threading.Lock()
         config = self._model.config

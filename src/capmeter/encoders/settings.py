@@ -73,7 +73,9 @@ def current() -> Settings:
 
 @contextmanager
 def running(**changes: Any) -> Iterator[Settings]:
-    """The current settings with `changes`, in force inside the block."""
+    """The current settings with `changes`, in force inside the block; a folder may be given as text."""
+    if isinstance(changes.get("cache"), str):
+        changes["cache"] = Path(changes["cache"]).expanduser()
     try:
         settings = replace(current(), **changes)
     except TypeError as error:

@@ -31,12 +31,14 @@ class Tokenizer:
             told = _told(folder)
             self.pad_id = _id(backend, told.get("pad_token"), *_PAD)
             self.unknown_id = _id(backend, told.get("unk_token"), *_UNKNOWN)
-            self.longest = int(told.get("model_max_length", _UNLIMITED))
+            self.longest = int(told.get("model_max_length") or _UNLIMITED)
         else:
             from transformers import AutoTokenizer
 
             made: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, use_fast=True)
             backend = made.backend_tokenizer
+            if set(backend.get_vocab().values()) <= set(made.all_special_ids):
+                raise ValueError("its tokenizer knows no word pieces; the tokenizer's files are missing")
             self.pad_id, self.unknown_id = _id(backend, made.pad_token), _id(backend, made.unk_token)
             self.longest = int(made.model_max_length)
         backend.no_truncation()
@@ -44,6 +46,8 @@ class Tokenizer:
         self._backend = backend
         # Byte-level tokenizers split a first word differently from an inner one unless a space precedes it.
         self._lead = " " if "ByteLevel" in str(backend.pre_tokenizer) else ""
+        self._blank = "▁" if "Metaspace" in str(backend.pre_tokenizer) else "Ġ" if self._lead else ""
+        self._size = max(backend.get_vocab().values(), default=-1) + 1
         around = self.ids([""])[0]
         if len(around) < 2:
             raise ValueError(
@@ -53,7 +57,7 @@ class Tokenizer:
         self.begin_id, self.end_id = around[0], around[-1]
 
     def __len__(self) -> int:
-        return int(self._backend.get_vocab_size())
+        return self._size  # ids that no piece has are counted
 
     def ids(self, sentences: Sequence[str]) -> list[list[int]]:
         """The word pieces of each sentence between begin and end tokens, none cut."""
@@ -69,13 +73,13 @@ class Tokenizer:
         return dict(self._backend.get_vocab())
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The word pieces of some ids as text."""
-        return [self._backend.id_to_token(int(piece)) for piece in ids]
+        """The word pieces of some ids as text; nothing for an id that no piece has."""
+        return [self._backend.id_to_token(int(piece)) or "" for piece in ids]
 
     def word_of(self, piece: str) -> str:
         """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
-        if self._lead:  # byte-level: "Ġdog" begins a word, "dog" goes on with one, "." is punctuation
-            return piece[1:] if piece.startswith("Ġ") else (f"##{piece}" if piece.isalnum() else piece)
+        if self._blank:  # "Ġdog" (bytes) or "▁dog" begins a word, "dog" goes on with one, "." is punctuation
+            return piece[1:] if piece.startswith(self._blank) else (f"##{piece}" if piece.isalnum() else piece)
         return piece
 
 

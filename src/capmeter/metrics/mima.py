@@ -113,7 +113,7 @@ def _vocabulary(encoder: Encoder) -> tuple[list[bool], list[bool]]:
     pieces = encoder.tokenizer.vocabulary()
     stop, punctuation = ([False] * (max(pieces.values()) + 1) for _ in range(2))
     for piece, id in pieces.items():
-        word = piece.replace("Ġ", "")  # the space before a word, in byte-level vocabularies
+        word = piece.replace("Ġ", "").replace("▁", "")  # the space before a word, as some vocabularies write it
         stop[id] = word in STOP_WORDS
         punctuation[id] = len(word) == 1 and word in string.punctuation
     return stop, punctuation

@@ -87,7 +87,15 @@ class FileVectors:
         for k, (word, slot) in enumerate(zip(words, slots.tolist(), strict=True)):
             if slot < len(index.hashes) and index.hashes[slot] == wanted[k]:
                 known[k] = True
-                vectors[k] = self._vector(word.encode(), int(index.places[slot]))
+                try:
+                    vectors[k] = self._vector(word.encode(), int(index.places[slot]))
+                except ValueError as error:
+                    raise AssetError(f"word vectors: {self.path}, word {word!r}: {error}; expected numbers") from error
+                if not np.isfinite(vectors[k]).all():
+                    raise AssetError(
+                        f"word vectors: {self.path}, word {word!r}: its vector holds numbers that are not finite; the "
+                        f"file is damaged or its training went astray"
+                    )
         return known, vectors
 
     def _vector(self, word: bytes, place: int) -> NDArray[np.float32]:
