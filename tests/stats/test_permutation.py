@@ -86,6 +86,22 @@ def test_systems_may_have_other_numbers_of_captions_of_an_image() -> None:
     assert test.p == np.mean(np.abs(every) >= abs(every[0]) - 1e-12) == 0.5
 
 
+@pytest.mark.parametrize("images", [9, 15])
+def test_little_is_held_at_once(images: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    random = np.random.default_rng(images)
+    contest = Contest(random.random((4, images, 6)), np.ones((4, images)))
+    whole = exchange_tests([contest] * 3, draws=500)
+    monkeypatch.setattr("capmeter.stats.permutation._CELLS", 1000)  # 84 numbers to an exchange: eleven at once
+    held: list[int] = []
+
+    def finish(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        held.append(sums[..., 0].size)
+        return sums[..., 0] / counts
+
+    parts = exchange_tests([Contest(contest.sums, contest.counts, finish)] * 3, draws=500)
+    assert parts == whole and max(held) == 11
+
+
 def test_association_over_all_pairings() -> None:
     x = [1, 2, 3, 4]
     for statistic in ("pearson", "spearman", "tau"):

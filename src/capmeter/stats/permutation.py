@@ -86,7 +86,7 @@ def exchange_tests(
     ends = np.cumsum([each.shape[1] for each in columns])[:-1]
     together = np.concatenate(columns, axis=1)  # all contests in one matrix product
     tried = 0
-    for exchanged in _exchanges(images, draws, seed, exact):
+    for exchanged in _exchanges(images, draws, seed, exact, together.shape[1]):
         tried += len(exchanged)
         for tally, moved in zip(tallies, np.split(exchanged @ together, ends, axis=1), strict=True):
             tally.add(moved.reshape(len(exchanged), len(tally.table), -1))
@@ -230,13 +230,18 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Test:
     return Test(r12 - r13, float(2 * stdtr(n - 3, -abs(t))), True, 0)
 
 
-def _exchanges(clusters: int, draws: int, seed: int, exact: bool) -> Any:
-    """Blocks float64[m, clusters] of zeros and ones: 1 where the two systems change places."""
+def _exchanges(clusters: int, draws: int, seed: int, exact: bool, width: int) -> Any:
+    """Blocks float64[m, clusters] of zeros and ones: 1 where the two systems change places.
+
+    A block, and the m rows of `width` numbers that are made of it, hold `_CELLS` numbers at most (but for one exchange
+    of very many); which exchanges are drawn does not depend on the blocks.
+    """
+    step = max(1, _CELLS // max(clusters, width))
     if exact:
-        numbers = np.arange(1 << clusters)
-        yield (numbers[:, None] >> np.arange(clusters) & 1).astype(float)
+        for start in range(0, 1 << clusters, step):
+            numbers = np.arange(start, min(start + step, 1 << clusters))
+            yield (numbers[:, None] >> np.arange(clusters) & 1).astype(float)
         return
     random = np.random.default_rng(seed)
-    step = max(1, _CELLS // clusters)
     for start in range(0, draws, step):
         yield random.integers(2, size=(min(step, draws - start), clusters)).astype(float)
