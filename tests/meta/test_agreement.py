@@ -60,6 +60,20 @@ def test_constant_scores_have_no_value_but_a_note(rated: Points) -> None:
     assert report["good"].rank == 1 and report["flat"].rank is None
 
 
+def test_one_judgment_has_no_value_but_a_note() -> None:
+    judged = points("mine", [Rated("0", "i", "a dog", ("a dog runs",), (1,))], Protocol(name="p"))
+    (found,) = judge(judged, {"m": np.ones(1)}, draws=20).results
+    assert found.value is None and found.note == "has the score of one caption alone; a correlation needs two"
+
+
+def test_systems_that_no_two_files_share(tmp_path) -> None:
+    rows = [{"system": name, "expected_wins": wins} for wins, name in enumerate("ABCD")]
+    data = write(tmp_path / "systems.jsonl", rows)
+    apart = {"m": {"A": 1.0, "B": 2.0}, "n": {"C": 1.0, "D": 2.0}}
+    with pytest.raises(InputError, match="no system with a score of each of m, n"):
+        run(benchmark="conll14", data=data, scores=apart, sample=True)
+
+
 def test_systems_differ_by_williams_test() -> None:
     human = np.asarray([0.1, 0.4, 0.35, 0.8, 0.5, 0.9, 0.2, 0.6])
     rows = [System(f"s{k}", value) for k, value in enumerate(human)]

@@ -76,6 +76,8 @@ EXPERT = {"image_id": "a.jpg", "candidate": "x", "references": ["y"], "human": [
     ("row", "message"),
     [
         ({**EXPERT, "human": [1, 2, "3"]}, r"line 2: 'human' is \[1, 2, '3'\]; expected a list of numbers"),
+        ({**EXPERT, "human": [1, 2, float("inf")]}, r"line 2: 'human' is \[1, 2, inf\]; expected a list of numbers"),
+        ({**EXPERT, "human": [1, 2, 10**400]}, r"line 2: 'human' is .* expected a list of numbers"),
         ({**EXPERT, "candidate": 7}, "line 2: 'candidate' is 7; expected text"),
         ({**EXPERT, "references": "y"}, "line 2: 'references' is 'y'; expected a list of texts"),
         ([1], "line 2: expected an object"),
@@ -277,6 +279,9 @@ def test_any_pairs(tmp_path: Path) -> None:
     assert found.better.tolist() == [-1, 1] and found.notes == {"people are tied": 1}
     path.write_text(json.dumps({**row, "correct": "c"}))
     with pytest.raises(InputError, match="'correct' is 'c'; expected a, b or tie"):
+        benchmark("pairs").load(path)
+    path.write_text(json.dumps({**row, "correct": ["a"]}))
+    with pytest.raises(InputError, match=r"'correct' is \['a'\]; expected a, b or tie"):
         benchmark("pairs").load(path)
 
 

@@ -96,6 +96,17 @@ def test_pairs() -> None:
         pairs("mine", rows, Protocol(name="p", by="subset"))
 
 
+def test_nothing_left_says_why() -> None:
+    tied = [Paired("0", "i", ("a dog", "a cat"), ("a dog runs",), 0)]
+    with pytest.raises(ProtocolError, match=r"nothing left to judge: all are left out \(1 people are tied\)"):
+        pairs("mine", tied, Protocol(name="p", statistic="accuracy"))
+    unrated = [Rated("0", "i", "a dog", ("a dog runs",), ())]
+    with pytest.raises(ProtocolError, match=r"nothing left to judge: all are left out \(1 without ratings\)"):
+        points("mine", unrated, Protocol(name="p"))
+    with pytest.raises(ProtocolError, match="nothing left to judge: the file is empty"):
+        points("mine", [], Protocol(name="p"))
+
+
 def test_systems() -> None:
     captions = tuple(Caption(f"a/{k}", str(k), "text", ("text",)) for k in range(3))
     rows = [System("a", 0.5, captions, {"m2": 3.0}), System("b", 0.2, (), {}), System("input", 0.1, (), {}, True)]

@@ -308,8 +308,11 @@ def _agreement(
     unchanged = preset.get(judgments.protocol.name) == judgments.protocol
     known = published(judgments.benchmark, judgments.protocol.name, name) if unchanged else None
     shared: dict[str, Any] = {"published": known, "signature": signatures.get(name)}
+    of = "system" if isinstance(judgments, Systems) else "caption"
     if not isinstance(judgments, Pairs) and len(set(values.tolist())) < 2:
-        note = "gives every caption the same score, so that nothing correlates with it"
+        note = f"gives every {of} the same score, so that nothing correlates with it"
+        if len(values) == 1:
+            note = f"has the score of one {of} alone; a correlation needs two"
         return Agreement(name, None, None, None, len(judgments), note=note, **shared), None
     made = statistic(judgments, values)
     found = interval(made, clusters, draws, seed, level)
@@ -374,6 +377,11 @@ def _scored(judgments: Systems, scores: Mapping[str, Floats]) -> tuple[Systems, 
     have = [np.isfinite(values) for values in scores.values()]
     kept = [k for k in range(len(judgments.names)) if have and all(each[k] for each in have)]
     judgments.protocol.check(len(kept), judgments.benchmark, judgments.unit)
+    if have and not kept:
+        raise InputError(
+            f"{judgments.benchmark} has no system with a score of each of {', '.join(scores)}; metrics are judged on "
+            "the systems that all of them have scored: judge them apart"
+        )
     if len(kept) < len(judgments.names):
         lost = {"without scores": len(judgments.names) - len(kept)}
         judgments = replace(

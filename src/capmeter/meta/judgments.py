@@ -150,6 +150,7 @@ def points(benchmark: str, rows: Iterable[Rated], protocol: Protocol) -> Points:
     rated = [row for row in kept if row.ratings]
     if len(rated) < len(kept):
         notes["without ratings"] = len(kept) - len(rated)
+    _some(rated, benchmark, protocol, notes)
     values = [rate[protocol.ratings](row.ratings) for row in rated]
     index = np.repeat(np.arange(len(rated)), [len(ratings) for ratings in values])
     protocol.check(len(index), benchmark, Points.unit)
@@ -182,6 +183,7 @@ def pairs(benchmark: str, rows: Iterable[Paired], protocol: Protocol) -> Pairs:
     decided = [row for row in kept if row.better]
     if len(decided) < len(kept):
         notes["people are tied"] = len(kept) - len(decided)
+    _some(decided, benchmark, protocol, notes)
     sides = [
         (f"{row.id}/{side}", row.image_id, text, allowed[row.id])
         for row in decided
@@ -239,9 +241,16 @@ def _kept(
         before = len(rows)
         rows = [row for row in rows if not drop[rule](row)]
         notes[rule] = before - len(rows)
-    if not rows:
-        raise ProtocolError(f"{benchmark} under {protocol} has nothing left to judge: {notes or 'the file is empty'}")
+    _some(rows, benchmark, protocol, notes)
     return rows, notes
+
+
+def _some(rows: list[Any], benchmark: str, protocol: Protocol, notes: Mapping[str, int]) -> None:
+    """A `ProtocolError` where no row is left."""
+    if not rows:
+        why = ", ".join(f"{count:,} {reason}" for reason, count in notes.items() if count)
+        left_out = f"all are left out ({why})" if why else "the file is empty"
+        raise ProtocolError(f"{benchmark} under {protocol} has nothing left to judge: {left_out}")
 
 
 def _groups(benchmark: str, rows: Sequence[Rated | Paired], protocol: Protocol) -> tuple[str, ...] | None:
@@ -251,7 +260,7 @@ def _groups(benchmark: str, rows: Sequence[Rated | Paired], protocol: Protocol) 
         return tuple(row.image_id for row in rows)
     missing = [row.id for row in rows if protocol.by not in row.groups]
     if missing:
-        known = ", ".join(["image_id", *rows[0].groups])
+        known = ", ".join(dict.fromkeys(["image_id", *rows[0].groups]))
         raise ProtocolError(f"by={protocol.by} is no field of {benchmark}'s rows; expected none or one of {known}")
     return tuple(row.groups[protocol.by] for row in rows)
 

@@ -55,9 +55,11 @@ def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False
 
 def _of_json(value: Any, path: Path, name: str, ids: Collection[str]) -> Scores:
     if isinstance(value, Mapping) and isinstance(value.get("metrics"), Mapping) and "capmeter" in value:
-        return {
-            metric: _numbers(entry.get("items", {}), f"{path}, {metric}") for metric, entry in value["metrics"].items()
+        saved = {
+            name: entry.get("items") if isinstance(entry, Mapping) else entry
+            for name, entry in value["metrics"].items()
         }
+        return {metric: _numbers(items, f"{path}, {metric}") for metric, items in saved.items()}
     if isinstance(value, list):
         return _of_objects(((f"{path}, item {k}", entry) for k, entry in enumerate(value)), path, name)
     if not isinstance(value, Mapping):
@@ -65,6 +67,9 @@ def _of_json(value: Any, path: Path, name: str, ids: Collection[str]) -> Scores:
     if not any(isinstance(entry, Mapping) for entry in value.values()):
         return {name: _numbers(value, str(path))} if value else {}
     if any(key in ids for key in value):  # id → {metric: score}
+        bare = [id for id, entry in value.items() if not isinstance(entry, Mapping)]
+        if bare:
+            raise InputError(f"{path}, {bare[0]!r}: expected scores by metric, as other ids of the file have")
         return _of_objects(((f"{path}, {id!r}", {**entry, "id": id}) for id, entry in value.items()), path, name)
     return {str(metric): _numbers(entry, f"{path}, {metric}") for metric, entry in value.items()}
 
@@ -120,7 +125,7 @@ def _number(value: Any) -> float | None:
         return None
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # an integer that no float holds
         return None
 
 

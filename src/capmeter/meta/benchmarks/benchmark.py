@@ -148,6 +148,6 @@ def named_winner(row: Row, key: str) -> int:
     """A field that says "a" or "b", as 1 or -1 ("tie" is 0)."""
     sides = {"a": 1, "b": -1, "tie": 0}
     value = row.fields.get(key)
-    if value not in sides:
+    if not isinstance(value, str) or value not in sides:
         raise row.wrong(key, "a, b or tie")
-    return sides[str(value)]
+    return sides[value]
