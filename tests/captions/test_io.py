@@ -325,3 +325,24 @@ def test_real_files(shared: Path) -> None:
     expert = load(shared / "data" / "flickr8k_expert.jsonl.gz")
     assert len(expert) == 5822
     assert len(set(expert.image_ids)) == 1000
+
+
+def test_one_line_of_several_systems_is_a_row(tmp_path: Path) -> None:
+    path = tmp_path / "one.jsonl"
+    path.write_text(json.dumps({"image_id": "7", "captions": {"s": "a dog", "t": "a cat"}}))
+    captions = load(path, {"7": ["the dog"]})
+    assert [(each.image_id, each.system, each.candidate) for each in captions] == [
+        ("7", "s", "a dog"),
+        ("7", "t", "a cat"),
+    ]
+
+
+def test_more_images_without_references_are_counted_by_image() -> None:
+    with pytest.raises(InputError, match=r"2 of 2 candidates have no references: 1\. Name"):
+        load({"1": ["a dog", "a cat"]})
+
+
+def test_the_split_of_karpathys_file_is_a_name() -> None:
+    images = [{"filename": f"{k}.jpg", "split": split, "sentences": [{"raw": "a"}]} for k, split in enumerate((1, "b"))]
+    with pytest.raises(InputError, match="the splits are 1, b"):
+        load({"0.jpg": "a"}, {"images": images}, split="test")

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from capmeter.captions.validation import examine
+from capmeter.captions.writing import convert
+from capmeter.errors import InputError
 
 SUBJECTS = ["dog", "cat", "girl", "boy", "bus", "train", "horse", "bird", "man", "woman", "chef", "clown"]
 PLACES = ["beach", "street", "kitchen", "park", "river", "forest", "stage", "roof", "field", "boat", "bridge", "yard"]
@@ -117,7 +119,9 @@ def test_images_matched_by_another_name() -> None:
 def test_a_mistake_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"1": 3}))
-    assert examine(path).problems == [f"{path}, key '1': the value is the number 3, expected a list of captions"]
+    assert examine(path).problems == [
+        f"{path}, key '1': the value is the number 3, expected a caption as text; correct or leave out the row"
+    ]
     assert "there is no such file" in examine(tmp_path / "none").problems[0]
     assert "swapped" in examine({"annotations": [{"image_id": 1, "caption": "a"}]}, {"1": ["a"]}).problems[0]
 
@@ -130,3 +134,18 @@ def test_real_files(shared: Path) -> None:
         findings.facts["words found in own references"]
         > 1.5 * findings.facts["words found in another image's references"]
     )
+
+
+@pytest.mark.parametrize("candidate", [None, 3, ["a dog"]])
+def test_a_bad_first_candidate_does_not_make_a_file_of_references(tmp_path: Path, candidate: Any) -> None:
+    path = tmp_path / "x.jsonl"
+    rows = [
+        {"image_id": "1", "candidate": candidate, "references": ["the dog"]},
+        {"image_id": "2", "candidate": "a cat", "references": ["the cat"]},
+    ]
+    path.write_text("\n".join(map(json.dumps, rows)))
+    (problem,) = examine(path).problems
+    assert problem.startswith(f"{path}, line 1: candidate is ")
+    with pytest.raises(InputError, match="line 1: candidate is "):
+        convert(path, tmp_path / "y.jsonl", to="jsonl")
+    assert not (tmp_path / "y.jsonl").exists()

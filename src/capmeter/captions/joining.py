@@ -97,14 +97,18 @@ class Missing:
     total: int = 0
     count: int = 0
     first: list[str] = field(default_factory=list)
+    more: bool = False
 
     def see(self, image_id: str, candidates: int, has_references: bool) -> None:
         """Counts candidates of one image."""
         self.total += candidates
         if not has_references:
             self.count += candidates
-            if len(self.first) < 5 and image_id not in self.first:
-                self.first.append(image_id)
+            if image_id not in self.first:
+                if len(self.first) < 5:
+                    self.first.append(image_id)
+                else:
+                    self.more = True
 
     def refuse(self, sources: Sources, unused: list[str]) -> None:
         """Raises where candidates without references are an error, or where no others are left."""
@@ -115,7 +119,7 @@ class Missing:
             f"{name}: {self.count:,} of {self.total:,} candidates {'has' if self.count == 1 else 'have'} no references"
         )
         first = ", ".join(shortened(image_id)[1:-1] for image_id in self.first)
-        more = " and more" if self.count > len(self.first) else ""
+        more = " and more" if self.more else ""
         if table is None:
             raise InputError(
                 f"{message}: {first}{more}. Name a file of references (references=, --references), leave these out "

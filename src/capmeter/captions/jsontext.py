@@ -25,10 +25,10 @@ _decoder = json.JSONDecoder(object_pairs_hook=_object)
 
 def decode_json(text: str, name: str, line: int | None = None) -> Any:
     """The value of this JSON text; `line` is its line in the file where the text is one line of many."""
+    place = name if line is None else f"{name}, line {line}"
     try:
         return _decoder.decode(text)
     except _Twice as error:
-        place = name if line is None else f"{name}, line {line}"
         raise InputError(
             f"{place}: the key {error.args[0]!a} stands twice in one object, and only one could count; keep one"
         ) from None
@@ -42,6 +42,6 @@ def decode_json(text: str, name: str, line: int | None = None) -> Any:
             "file or write it again"
         ) from None
     except RecursionError:
-        raise InputError(f"{name}: the JSON is nested too deeply to be captions") from None
+        raise InputError(f"{place}: the JSON is nested too deeply to be captions") from None
     except ValueError as error:
-        raise InputError(f"{name}: not valid JSON: {error}") from None
+        raise InputError(f"{place}: not valid JSON: {error}") from None

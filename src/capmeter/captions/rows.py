@@ -23,6 +23,10 @@ _PATH = re.compile(
 )
 
 
+class NotCandidates(InputError):
+    """What was read for candidates has the form of references: it may be read for these."""
+
+
 @dataclass(slots=True)
 class Row:
     """One entry of a file: a candidate, the references of an image, or both.
@@ -101,9 +105,16 @@ def human_ratings(value: Any, place: str) -> tuple[float, ...] | None:
         return None
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     for rating in values:
-        if isinstance(rating, bool) or not isinstance(rating, Real) or not math.isfinite(rating):
+        if isinstance(rating, bool) or not isinstance(rating, Real) or not _is_finite(rating):
             raise InputError(f"{place}: human holds {described(rating)}, expected a number or a list of finite numbers")
     return tuple(float(rating) for rating in values)
+
+
+def _is_finite(number: Real) -> bool:
+    try:
+        return math.isfinite(number)
+    except OverflowError:  # a whole number that no float can hold
+        return False
 
 
 def optional_text(value: Any, place: str, field: str) -> str | None:
@@ -120,7 +131,7 @@ def described(value: Any) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "infinite"
     if isinstance(value, int | float):
-        return f"the number {value}"
+        return f"the number {value}" if abs(value) < 10**40 else "a number of more than 40 digits"
     if isinstance(value, str):
         return f"the text {shortened(value)}"
     if isinstance(value, Mapping):

@@ -187,6 +187,7 @@ class CaptionStream:
             else:
                 counts[row.image_id] += 1
         refuse_paths([row.candidate or "" for row in sample], sources.reading.name, "candidates")
+        refuse_paths([text for row in sample for text in row.references or ()], sources.reading.name, "references")
         refuse_mispaired(sources, counts)
         matching = sources.matching(counts)
         for image_id, count in counts.items():

@@ -16,7 +16,7 @@ from capmeter.captions.formats.native import FIELDS
 from capmeter.captions.joining import How, Source, Sources, joined
 from capmeter.captions.matching import ReferenceTable
 from capmeter.captions.model import CaptionSet
-from capmeter.captions.rows import Row, Side
+from capmeter.captions.rows import NotCandidates, Row, Side
 from capmeter.errors import InputError
 
 Writer = Callable[[Iterable[Row], BinaryIO], None]
@@ -120,7 +120,7 @@ def side_of(reading: Reading) -> Side:
     try:
         rows = reading.rows("candidates")
         first = next(rows, None)
-    except InputError:
+    except NotCandidates:
         if next(reading.rows("references"), None) is None:
             raise
         return "references"

@@ -11,7 +11,7 @@ from typing import Any
 from capmeter.captions.files import BOM, decode, open_bytes, read_text
 from capmeter.captions.formats import coco, karpathy, mapping, native, parquet, table
 from capmeter.captions.jsontext import decode_json
-from capmeter.captions.rows import Row, Side, caption_text, described, named, reference_list
+from capmeter.captions.rows import NotCandidates, Row, Side, caption_text, described, named, reference_list
 from capmeter.errors import InputError
 
 NAMES = {
@@ -108,7 +108,9 @@ def _recognised(path: Path) -> tuple[str | None, Any]:
 def _is_row(document: Any) -> bool:
     """Whether an object is one native row rather than captions keyed by image."""
     return isinstance(document, Mapping) and (
-        "candidate" in document or "references" in document or {"image_id", "caption"} <= document.keys()
+        "candidate" in document
+        or "references" in document
+        or ("image_id" in document and ("caption" in document or "captions" in document))
     )
 
 
@@ -170,7 +172,7 @@ def _read_list(items: Sequence[Any], name: str, side: Side) -> Iterator[Row]:
         if side == "references":
             yield Row(place, str(number), references=reference_list(item, place, "the entry"))
         elif isinstance(item, Sequence) and not isinstance(item, str):
-            raise InputError(
+            raise NotCandidates(
                 f"{place}: {described(item)} where one candidate caption was expected; are candidates and references "
                 "swapped? Several candidates of an image come as a dict {id: [caption, ...]} or as rows"
             )

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from capmeter.captions.rows import Row, Side, caption_text, described, image_key
+from capmeter.captions.rows import NotCandidates, Row, Side, caption_text, described, image_key
 from capmeter.errors import InputError
 
 
@@ -23,7 +23,7 @@ def read_results(items: Sequence[Any], name: str, side: Side) -> Iterator[Row]:
 def read_annotations(document: Mapping[str, Any], name: str, side: Side) -> Iterator[Row]:
     """One row per image with all its captions, in the order of their entries."""
     if side == "candidates":
-        raise InputError(
+        raise NotCandidates(
             f"{name}: these are COCO annotations, which hold references, where candidates were expected; are the two "
             "files swapped? Candidates come as COCO results: a list of {image_id, caption}"
         )

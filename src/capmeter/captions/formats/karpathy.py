@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from capmeter.captions.formats.coco import number_or_text
-from capmeter.captions.rows import Row, Side, caption_text, described, image_key
+from capmeter.captions.rows import NotCandidates, Row, Side, caption_text, described, image_key, optional_text
 from capmeter.errors import InputError
 
 
 def read(document: Mapping[str, Any], name: str, side: Side) -> Iterator[Row]:
     """One row per image."""
     if side == "candidates":
-        raise InputError(
+        raise NotCandidates(
             f"{name}: this is a Karpathy dataset file, which holds references, where candidates were expected; are the "
             "two files swapped?"
         )
@@ -33,7 +33,7 @@ def read(document: Mapping[str, Any], name: str, side: Side) -> Iterator[Row]:
             references=tuple(_sentence(item, f"{place}, sentences[{k}]") for k, item in enumerate(image["sentences"])),
             image=file_name if isinstance(file_name, str) else None,
             aliases=(file_name,) if isinstance(file_name, str) else (),
-            split=image.get("split"),
+            split=optional_text(image.get("split"), place, "split"),
         )
 
 

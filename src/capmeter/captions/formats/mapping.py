@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
-from capmeter.captions.rows import Row, Side, caption_text, image_key, reference_list
+from capmeter.captions.rows import NotCandidates, Row, Side, caption_text, image_key, reference_list
 from capmeter.errors import InputError
 
 
@@ -32,7 +32,9 @@ def read(document: Mapping[Any, Any], name: str, side: Side) -> Iterator[Row]:
                 caption_text(value, place, "the value")
             texts = reference_list(value, place, "the value")
             if not texts:
-                raise InputError(f"{place}: the list of candidates is empty; leave the image out, or give it a caption")
+                raise NotCandidates(
+                    f"{place}: the list of candidates is empty; leave the image out, or give it a caption"
+                )
             for text in texts:
                 yield Row(place, image_id, candidate=text)
 

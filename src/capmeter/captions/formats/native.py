@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 from capmeter.captions.files import text_lines
 from capmeter.captions.jsontext import decode_json
 from capmeter.captions.rows import (
+    NotCandidates,
     Row,
     Side,
     caption_text,
@@ -77,7 +78,7 @@ def _candidate_rows(row: Row, fields: Mapping[str, Any]) -> list[Row]:
             why = "it holds references only: name the file as references, and a file of candidates beside it"
         else:
             why = f"the fields are {named(fields, 8)}"
-        raise InputError(f"{row.place}: candidate is missing, expected a caption as text; {why}")
+        raise NotCandidates(f"{row.place}: candidate is missing, expected a caption as text; {why}")
     if given[0] != "captions":
         row.candidate = caption_text(fields[given[0]], row.place, given[0])
         return [row]
