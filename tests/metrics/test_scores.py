@@ -103,3 +103,36 @@ def test_captions_of_one_image_are_drawn_together() -> None:
 def test_results_from_a_file_have_the_same_intervals(results: Results, tmp_path: Path) -> None:
     results.save(tmp_path / "s.json")
     assert Results.read(tmp_path / "s.json").intervals(draws=50) == results.intervals(draws=50)
+
+
+@pytest.mark.parametrize("value", [None, float("nan"), float("inf"), 10**400, "x"])
+@pytest.mark.parametrize("place", [("score",), ("items", "i1"), ("parts", "bleu-1"), ("rows", "i1")])
+def test_a_saved_value_that_is_no_finite_number_is_refused(results: Results, place: tuple[str, ...], value) -> None:
+    saved = json.loads(json.dumps(results.to_dict()))
+    inside = saved["metrics"]["bleu-2"]
+    for key in place[:-1]:
+        inside = inside[key]
+    inside[place[-1]] = value
+    with pytest.raises(InputError, match="not a results file of capmeter"):
+        Results.from_dict(saved)
+
+
+def test_saved_values_belong_to_their_ids_in_any_order(results: Results) -> None:
+    saved = json.loads(json.dumps(results.to_dict()))
+    for each in saved["metrics"].values():
+        for key in ("rows", "images"):
+            if key in each:
+                each[key] = dict(reversed(each[key].items()))
+        each["part_items"] = {part: dict(reversed(items.items())) for part, items in each["part_items"].items()}
+    read = Results.from_dict(saved)
+    for name, scores in results.items():
+        assert {p: dict(v) for p, v in read[name].part_items.items()} == {
+            p: dict(v) for p, v in scores.part_items.items()
+        }
+    assert read.intervals(draws=50) == results.intervals(draws=50)
+
+
+def test_a_results_file_nested_too_deeply(tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"r\.json: not JSON"):
+        Results.read(tmp_path / "r.json")

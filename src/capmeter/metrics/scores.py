@@ -211,7 +211,7 @@ class Results(Mapping[str, Scores]):
     def from_dict(cls, saved: Mapping[str, Any], where: str = "results") -> Results:
         """The results that `to_dict` gave; a wrong shape is an `InputError`."""
         try:
-            images = saved.get("images", {})
+            images = {id: str(image) for id, image in saved.get("images", {}).items()}
             scores = []
             ids: Ids | None = None
             for name, each in saved["metrics"].items():
@@ -219,17 +219,19 @@ class Results(Mapping[str, Scores]):
                     names = list(each["items"])
                     ids = Ids(names, [images.get(one, one) for one in names])
                 part_items = {
-                    part: Items(ids, np.array(list(items.values()), np.float64))
+                    part: Items(ids, _read_numbers(items, ids.names))
                     for part, items in each.get("part_items", {}).items()
                 }
-                items = Items(ids, np.array(list(each["items"].values()), np.float64))
+                items = Items(ids, _read_numbers(each["items"], ids.names))
+                named = list(each["parts"].keys())
+                parts = dict(zip(named, _read_numbers(each["parts"], named).tolist(), strict=True))
                 metric, values = _read_rows(name, each, [items, *part_items.values()])
                 scores.append(
                     Scores(
                         name,
-                        float(each["score"]),
+                        float(_read_numbers(each, ["score"])[0]),
                         items,
-                        each["parts"],
+                        parts,
                         part_items,
                         each["notes"],
                         each["signature"],
@@ -240,7 +242,7 @@ class Results(Mapping[str, Scores]):
             captions = None
             if ids is not None and saved.get("captions") is not None:
                 captions = captions_from_dict(saved["captions"], ids.names, ids.images)
-        except (KeyError, TypeError, AttributeError, ValueError) as problem:
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
             raise InputError(
                 f"{where}: not a results file of capmeter ({type(problem).__name__}: {problem}); expected what "
                 "`capmeter score --output` writes"
@@ -275,7 +277,7 @@ def read_all(path: str | Path) -> dict[str, Results]:
     """The results of every system in a file that `save` or `save_all` wrote, by name (else by the file's name)."""
     try:
         saved = json.loads(read_text(path))
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise InputError(f"{path}: not JSON ({problem}); expected what `capmeter score --output` writes") from problem
     if not isinstance(saved, dict) or not ("metrics" in saved or isinstance(saved.get("systems"), dict)):
         raise InputError(f"{path}: not a results file of capmeter; expected what `capmeter score --output` writes")
@@ -303,13 +305,20 @@ def _read_rows(name: str, saved: Mapping[str, Any], items: Sequence[Items]) -> t
     except CapmeterError:
         return None, None
     if _is_mean(metric):
-        return metric, np.column_stack([each.array for each in items])
+        whole = len(items) == 1 + len(saved["parts"])
+        return (metric, np.column_stack([each.array for each in items])) if whole else (None, None)
     if "rows" not in saved:
         return None, None
-    rows = np.array(list(saved["rows"].values()), np.float64)
-    if len(rows) != len(items[0].array):
-        raise ValueError(f"{name} has {len(items[0].array)} items, but {len(rows)} rows")
-    return metric, rows
+    return metric, _read_numbers(saved["rows"], items[0].ids.names)
+
+
+def _read_numbers(saved: Mapping[str, Any], ids: Sequence[str]) -> Floats:
+    """The numbers saved under these ids, in their order; a `ValueError` where one is missing or is not finite."""
+    numbers: Floats = np.array([saved[id] for id in ids], np.float64)
+    for id, number in zip(ids, numbers, strict=True):
+        if not np.isfinite(number).all():
+            raise ValueError(f"{id} has no finite number")
+    return numbers
 
 
 __all__ = ["Ids", "Items", "Results", "Scores", "read_all", "save_all"]
