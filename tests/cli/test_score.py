@@ -243,3 +243,21 @@ def test_version_and_help(run) -> None:
     assert run("--version").out == f"capmeter {capmeter.__version__}\n"
     text = run("score", "--help").out
     assert "Examples" in text and "--per-caption" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (("--output", "nowhere/s.json"), 1, "there is no folder nowhere"),
+        (("--output", "good.json/s.json"), 1, "lies under a file"),
+        (("--output", "."), 1, "it is a folder"),
+        (("--per-caption", "nowhere/s.csv"), 1, "there is no folder nowhere"),
+        (("--per-caption", "s.txt"), 1, "ending in .parquet, .csv, .tsv, .jsonl"),
+        (("--output", "s.jsonl", "--per-caption", "s.jsonl"), 2, "--per-caption"),
+        (("--seed", "-1"), 2, "--seed"),
+    ],
+)
+def test_a_wrong_option_is_told_before_the_work(run, monkeypatch: pytest.MonkeyPatch, options, code, said) -> None:
+    monkeypatch.setattr("capmeter.cli.score.evaluate", lambda *_, **__: pytest.fail("scored first"))
+    ran = run("score", "good.json", "-r", "references.json", *options)
+    assert (ran.code, said in " ".join(ran.err.split())) == (code, True)

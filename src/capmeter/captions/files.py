@@ -91,7 +91,7 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     (`/dev/stdout`) is written directly.
     """
     path = Path(path)
-    try:
+    with _write_errors(path):
         target = path.resolve() if path.is_symlink() else path
         if target.is_dir():
             raise IsADirectoryError
@@ -115,6 +115,28 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         finally:
             with suppress(OSError):
                 temporary.unlink()
+
+
+def check_target(path: str | os.PathLike[str]) -> None:
+    """Raises what `atomic_writer` would for a wrong name or folder, so that it is said before the work, not after."""
+    path = Path(path)
+    with _write_errors(path):
+        target = path.resolve() if path.is_symlink() else path
+        if target.is_dir():
+            raise IsADirectoryError
+        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+            return
+        if not stat.S_ISDIR(target.parent.stat().st_mode):
+            raise NotADirectoryError
+        if not os.access(target.parent, os.W_OK):
+            raise PermissionError
+
+
+@contextmanager
+def _write_errors(path: Path) -> Iterator[None]:
+    """What goes wrong in the block, while this file is written, becomes an `InputError`."""
+    try:
+        yield
     except FileNotFoundError:
         raise InputError(
             f"cannot write {_shown(path)}: there is no folder {_shown(path.parent)}; make it first"

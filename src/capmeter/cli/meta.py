@@ -53,7 +53,7 @@ def meta(
     ),
     sample: bool = typer.Option(False, "--sample", help="Accept a part of the set: do not check the number."),
     draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
-    seed: int = typer.Option(0, help="Seed of the draws."),
+    seed: int = typer.Option(0, help="Seed of the draws.", min=0),
     level: float = typer.Option(0.95, help="Confidence of the intervals.", min=0.5, max=0.999),
     differences: bool = typer.Option(False, "--differences", help="Show the paired differences of all metrics too."),
     format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),

@@ -37,7 +37,7 @@ def report(
     megabytes: float = typer.Option(5.0, help="Explanations and thumbnails fill the page up to this size.", min=1),
     human: str | None = typer.Option(None, help="The system that people are, for SMURF's overlap with them."),
     draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
-    seed: int = typer.Option(0, help="Seed of the draws."),
+    seed: int = typer.Option(0, help="Seed of the draws.", min=0),
 ) -> None:
     """Write one page with scores, plots, every caption, and why it was scored so.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from capmeter.captions.files import check_target
 from capmeter.captions.io import load, load_references
 from capmeter.cli.inputs import machine
 from capmeter.cli.main import say
@@ -75,6 +76,8 @@ def robustness(
         raise typer.BadParameter(
             f"{strengths!r}: expected numbers, such as 0,0.5,1", param_hint="--strengths"
         ) from None
+    for path in (*plot, *([] if output is None else [output])):
+        check_target(path)
     for path in plot:
         image_kind(path)
     with shown(), running(**machine(device, precision)):

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import typer
 
+from capmeter.captions.files import check_target
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream, is_large, stream, stream_systems
@@ -38,7 +39,7 @@ def score(
     ),
     intervals: bool = typer.Option(True, help="Give each score's 95% interval (bootstrap by image)."),
     draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
-    seed: int = typer.Option(0, help="Seed of the draws."),
+    seed: int = typer.Option(0, help="Seed of the draws.", min=0),
     digits: int = typer.Option(4, help="Decimals of the scores in a table.", min=0, max=12),
     system: str | None = typer.Option(None, help="Of several systems in one file, score this one alone."),
     split: str | None = typer.Option(None, help="Score the images of this split alone (Karpathy's files name it)."),
@@ -68,6 +69,15 @@ def score(
     if on_missing not in ("error", "skip", "keep"):
         raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
     chosen = chosen_metrics(metrics)
+    if output is not None:
+        check_target(output)
+    if per_caption is not None:
+        from capmeter.report.per_caption import checked_kind, write_per_caption
+
+        checked_kind(per_caption)
+        check_target(per_caption)
+        if per_caption == output:
+            raise typer.BadParameter("--output and --per-caption name the same file", param_hint="--per-caption")
     systems: dict[str, Results] = {}
     with shown(), running(**machine(device, precision)):
         for given in candidates:
@@ -96,8 +106,6 @@ def score(
     if output is not None:
         save_all(systems, output)
     if per_caption is not None:
-        from capmeter.report.per_caption import write_per_caption
-
         write_per_caption(systems, per_caption)
     show(score_table(systems, standing, digits), as_json(systems, standing), format)
     tell_notes(systems)

@@ -48,7 +48,7 @@ def systems(
         [], "--figure", help="Draw the scatter here (.png, .svg, .pdf); repeat for more."
     ),
     sample: int = typer.Option(100, help="How many images are drawn for the scatter's points.", min=1),
-    seed: int = typer.Option(0, help="Seed of that draw."),
+    seed: int = typer.Option(0, help="Seed of that draw.", min=0),
     labels: bool = typer.Option(True, help="Write names and centroid captions into the figure."),
     format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
 ) -> None:

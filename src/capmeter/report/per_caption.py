@@ -16,11 +16,17 @@ from capmeter.metrics.scores import Results
 KINDS = (".parquet", ".csv", ".tsv", ".jsonl")
 
 
-def write_per_caption(systems: Mapping[str, Results], path: Path) -> None:
-    """Writes the rows in the format that the file's name says, whole or not at all."""
+def checked_kind(path: Path) -> str:
+    """The format that the file's name says; a name that says none is an `InputError`."""
     kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
     if kind not in KINDS:
         raise InputError(f"{path}: expected a name that tells the format, ending in {', '.join(KINDS)}")
+    return kind
+
+
+def write_per_caption(systems: Mapping[str, Results], path: Path) -> None:
+    """Writes the rows in the format that the file's name says, whole or not at all."""
+    kind = checked_kind(path)
     if kind == ".parquet":
         import pyarrow
         import pyarrow.parquet
