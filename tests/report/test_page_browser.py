@@ -230,6 +230,22 @@ def test_hostile_captions_neither_run_nor_break_the_page(open_page) -> None:
     ElementTree.parse(waiting.value.path())
 
 
+def test_the_lines_of_a_grid_stand_at_its_labels(open_page) -> None:
+    page = open_page(systems())
+    found = page.tab.evaluate(
+        """() => [...document.querySelectorAll("#intervals .plot svg, #histograms .plot svg")].map((svg) => {
+          const box = (part) => part.getBoundingClientRect();
+          const up = svg.closest("#histograms") !== null;
+          const middle = (part) => (up ? box(part).top + box(part).height / 2 : box(part).left + box(part).width / 2);
+          const labels = [...svg.querySelectorAll("text")].map(middle);
+          const far = (line) => Math.min(...labels.map((label) => Math.abs(label - middle(line))));
+          const size = (line) => (up ? box(line).width : box(line).height);
+          return [...svg.querySelectorAll("g[stroke] line")].filter((line) => size(line) > 40).map(far);
+        })"""
+    )
+    assert any(found) and all(distance < 2 for figure in found for distance in figure)
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 def test_a_long_name_does_not_widen_the_page(open_page, width: int) -> None:
     page = open_page({"x" * 90: scored(candidates(12, 0)), "far": scored(candidates(12, 2))}, width=width)

@@ -90,7 +90,7 @@ capmeter.plots = (captions, only) => {
       height: 36 + 21 * cells.length, marginLeft: 112, marginRight: 16, marginBottom: 26, marginTop: 4,
       x: { label: null, ticks: Math.max(3, Math.floor(width / 90)), nice: true }, y: { label: null, domain: cells.map((cell) => cell.system), tickFormat: (s) => short(systems[s]), tickSize: 0 },
       marks: [
-        Plot.gridX({ stroke: theme.grid, strokeOpacity: 1 }),
+        Plot.gridX({ stroke: theme.grid, strokeOpacity: 1, ticks: Math.max(3, Math.floor(width / 90)) }),
         Plot.ruleY(cells.filter((cell) => cell.low !== null), { y: "system", x1: "low", x2: "high", stroke: (cell) => colour(theme, cell.system), strokeWidth: 3, strokeLinecap: "round", strokeOpacity: 0.55 }),
         Plot.dot(cells, { y: "system", x: "score", r: 4.5, fill: (cell) => colour(theme, cell.system) }),
       ],
@@ -122,7 +122,7 @@ capmeter.plots = (captions, only) => {
       height: 170, marginLeft: 40, marginRight: 12, marginBottom: 28, marginTop: 10,
       x: { label: null, ticks: Math.max(3, Math.floor(width / 80)) }, y: { label: null, ticks: 4, tickFormat: "%", tickSize: 0 },
       marks: [
-        Plot.gridY({ stroke: theme.grid, strokeOpacity: 1 }),
+        Plot.gridY({ stroke: theme.grid, strokeOpacity: 1, ticks: 4 }),
         Plot.areaY(lines, { x: "x", y1: 0, y2: "share", z: "s", fill: (d) => colour(theme, d.s), fillOpacity: systems.length > 1 ? 0.07 : 0.25, curve: "step-after" }),
         Plot.lineY(lines, { x: "x", y: "share", z: "s", stroke: (d) => colour(theme, d.s), strokeWidth: 1.6, curve: "step-after" }),
         Plot.ruleY([0], { stroke: theme.faint }),
