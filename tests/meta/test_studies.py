@@ -291,3 +291,34 @@ def test_the_degradation_command(run, tmp_path: Path) -> None:
 def test_wrong_figures_are_refused_first(run) -> None:
     code, _, err = run("ties", "nowhere.jsonl", "nowhere.jsonl", "--figure", "x.gif")
     assert code == 1 and "x.gif" in err
+
+
+def test_a_draw_in_which_all_systems_are_alike_counts_as_zero() -> None:
+    said = {"a": ["x y", "x y"], "b": ["x y", "x y"], "c": ["z", "x y"]}  # the second sentence alone orders nothing
+    systems = {
+        name: CaptionSet.from_captions(Caption(str(k), str(k), text, ("x y",)) for k, text in enumerate(texts))
+        for name, texts in said.items()
+    }
+    (found,) = grammar(systems, {"a": 3, "b": 2, "c": 1}, parse_list("rouge-l"), draws=50).agreements
+    assert found.spearman.value == pytest.approx(0.75**0.5)
+    assert found.spearman.low == 0.0 and found.spearman.high == pytest.approx(0.75**0.5)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('[{"ranks": 3}]', r"row 1: ranks is 3; expected \{system: rank\}"),
+        ('[{"ranks": {"a": "x", "b": 1}}]', "row 1: the rank of a is 'x'; expected a number"),
+        ('{"a": 1' + "0" * 400 + "}", "a is 10.*; expected a number"),
+    ],
+)
+def test_what_is_no_score_of_a_system(tmp_path: Path, content: str, message: str) -> None:
+    (tmp_path / "people.json").write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_system_scores(str(tmp_path / "people.json"))
+
+
+def test_a_line_that_is_no_object_among_corrections(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"systems": {"a": "x"}}\n3\n')
+    with pytest.raises(InputError, match=r"rows\.jsonl"):
+        read_corrections(str(tmp_path / "rows.jsonl"))

@@ -59,7 +59,7 @@ def read_corrections(path: str) -> dict[str, CaptionSet]:
                     rows.append(json.loads(line))
                 except ValueError as problem:
                     raise InputError(f"{path}, line {number}: not JSON ({problem})") from None
-                if not isinstance(rows[-1].get("systems"), dict):
+                if not isinstance(rows[-1], dict) or not isinstance(rows[-1].get("systems"), dict):
                     break
         else:
             return _gathered(rows, path)
@@ -123,6 +123,8 @@ def grammar(
 
 
 def _interval(correlation: Callable[[Floats, Floats], float], whole: Floats, drawn: Floats, people: Floats) -> Interval:
-    values = np.array([correlation(row, people) for row in drawn])
+    # a draw in which all systems score alike orders nothing: 0, as everywhere inside draws
+    flat = np.ptp(drawn, axis=1) <= 1e-12 * np.abs(drawn).max(axis=1)
+    values = np.array([0.0 if alike else correlation(row, people) for row, alike in zip(drawn, flat, strict=True)])
     low, high = percentile(values)
     return Interval(float(correlation(whole, people)), low, high, 0.95, values)

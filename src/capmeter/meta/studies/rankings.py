@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -48,6 +48,12 @@ def read_system_scores(path: str, key: str | None = None) -> dict[str, float]:
         if not isinstance(row, dict):
             raise InputError(f"{path}, row {number}: {row!r} is not an object")
     if rows and all("ranks" in row for row in rows):
+        for number, row in enumerate(rows, 1):
+            ranks = row["ranks"]
+            if not isinstance(ranks, dict):
+                raise InputError(f"{path}, row {number}: ranks is {ranks!r}; expected {{system: rank}}")
+            for system, rank in ranks.items():
+                _number(rank, f"{path}, row {number}: the rank of {system}")
         return expected_wins(row["ranks"] for row in rows)
     found: dict[str, float] = {}
     for number, row in enumerate(rows, 1):
@@ -80,6 +86,6 @@ def _rows(path: str) -> list[Any]:
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
         raise InputError(f"{where} is {value!r}; expected a number")
     return float(value)
