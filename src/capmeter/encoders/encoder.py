@@ -63,6 +63,7 @@ class Encoder:
         self.device, self.precision = device, precision
         half = torch.bfloat16 if self.device == "cpu" else torch.float16
         dtype = torch.float32 if precision == "float32" else half
+        self._number = str(dtype).removeprefix("torch.")
         try:
             plain = Bert.reads(files.folder)
             self.tokenizer = Tokenizer(files.folder, plain)
@@ -226,7 +227,7 @@ class Encoder:
         caches: list[StateCache] = [self._recent]
         if settings.cache is not None:
             caches.append(VectorCache(settings.cache, settings.cache_bytes))
-        space = f"{self.files.sha256} layer={layer} {self.precision}"
+        space = f"{self.files.sha256} layer={layer} {self._number}"
         for start in range(0, len(pieces), _SENTENCES_AT_ONCE):
             rows = range(start, min(start + _SENTENCES_AT_ONCE, len(pieces)))
             places = {row: states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in rows}
@@ -277,7 +278,8 @@ def _device(name: str) -> str:
         raise InputError(f"device: expected auto, cpu, cuda, cuda:1 or mps, but got {name!r}") from error
     count = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}
     if (device.index or 0) >= count.get(device.type, 0):
-        raise InputError(f"device {name!r} is not available on this machine; available: auto, cpu")
+        there = (f"{kind}:{k}" if kind == "cuda" else kind for kind, number in count.items() for k in range(number))
+        raise InputError(f"device {name!r} is not available on this machine; available: auto, {', '.join(there)}")
     return name
 
 
