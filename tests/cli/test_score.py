@@ -198,12 +198,14 @@ def test_doctor_gives_the_command_for_what_is_missing(run, monkeypatch: pytest.M
     import importlib.util
 
     found = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name, *rest: None if name == "ray" else found(name, *rest))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: None if name == "jinja2" else found(name, *rest)
+    )
     data = json.loads(run("doctor", "-f", "json").out)
-    assert data["[ray]"] == {
+    assert data["[report]"] == {
         "state": "missing",
-        "detail": "scoring on many machines",
-        "command": "pip install 'capmeter[ray]'",
+        "detail": "plots and the page",
+        "command": "pip install 'capmeter[report]'",
     }
     assert data["numpy"]["state"] == "ready"
 

@@ -38,7 +38,7 @@ def doctor(
     for extra in EXTRAS:
         users = [name for name in names() if extra == metric_class(name)[0].EXTRA]
         missing = availability(extra)
-        what = ", ".join(users) or {"report": "plots and the page", "ray": "scoring on many machines"}.get(extra, "")
+        what = ", ".join(users) or {"report": "plots and the page"}.get(extra, "")
         rows.append([f"[{extra}]", "ready" if missing is None else "missing", what, missing or ""])
     ready, said = meteor_resources_state()
     rows.append(["meteor's tables", "ready" if ready else "missing", said, "" if ready else install_command("meteor")])

@@ -362,7 +362,7 @@ def _ranks(names: list[str], differences: list[Difference], level: float) -> dic
     ranks: dict[str, int] = {}
     best, rank = "", 0
     for name in names:
-        if not best or p[best, name] <= 1 - level:
+        if not best or p[best, name] < 1 - level:
             best, rank = name, rank + 1
         ranks[name] = rank
     return ranks

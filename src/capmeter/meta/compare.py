@@ -375,7 +375,7 @@ def _ranking(bounds: Mapping[str, Interval], differences: Sequence[Difference], 
     ranking: list[Standing] = []
     best, rank = order[0], 1
     for name in order:
-        if name != best and p[frozenset((best, name))] <= 1 - level and bounds[name].value < bounds[best].value:
+        if name != best and p[frozenset((best, name))] < 1 - level and bounds[name].value < bounds[best].value:
             best, rank = name, rank + 1
         ranking.append(Standing(name, bounds[name].value, bounds[name].low, bounds[name].high, rank))
     return ranking

@@ -6,10 +6,9 @@ import importlib.util
 
 # extra: the modules it brings
 EXTRAS = {
-    "neural": ("torch", "transformers", "safetensors"),
+    "neural": ("torch", "transformers", "tokenizers", "safetensors"),
     "meteor": ("pycocoevalcap",),
     "report": ("jinja2", "matplotlib", "PIL"),
-    "ray": ("ray",),
 }
 
 
