@@ -255,6 +255,6 @@ def test_half_precision_stays_near() -> None:
     expected = exact.hidden_states(pieces, 6)
     with running(precision="half"):
         near = load_encoder("minilm").hidden_states(pieces, 6)
-        assert load_encoder("minilm")._number == "bfloat16"  # a GPU's float16 has a place of its own in the cache
+        assert load_encoder("minilm")._dtype_name == "bfloat16"  # a GPU's float16 has a place of its own in the cache
     assert not np.array_equal(near, expected)
     np.testing.assert_allclose(near, expected, atol=0.06)

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capmeter.captions.model import Caption, CaptionSet
-from capmeter.encoders import running
-from capmeter.metrics.mima import Mima, Spurts, information_flow
+from capmeter.encoders import load_encoder, running
+from capmeter.errors import AssetError
+from capmeter.metrics.mima import Mima, Spurts, information_flow, redundancy
 from capmeter.metrics.registry import parse
 
 SENTENCES = [
@@ -111,6 +112,13 @@ def test_empty_captions_score_zero_and_long_ones_are_noted() -> None:
     assert got.values[:2, 0].tolist() == [0, 0]
     assert (got.values[2:, 0] > 0).all()
     assert got.notes == {"cut": ["2"]}
+
+
+def test_an_encoder_without_padding_hides_no_stop_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = load_encoder("minilm")
+    monkeypatch.setattr(encoder.tokenizer, "pad_id", -1)
+    with pytest.raises(AssetError, match="no padding to take the stop words' places"):
+        redundancy(["a dog runs"], encoder, content_only=True)
 
 
 def test_names() -> None:

@@ -86,6 +86,7 @@ def test_constants_belong_to_their_encoder(tmp_path: Path) -> None:
         ({"format": "other"}, "not a standard"),
         ({"sparcs": {"mean": 0.1, "deviation": 0}}, "deviation above 0"),
         ({"mima": {"mean": float("nan"), "deviation": 1}}, "finite mean"),
+        ({"mima": {"mean": 10**400, "deviation": 1}}, "finite mean"),
         ({"spurts": [1, 2]}, "finite mean"),
         ({"captions": None}, None),
     ],

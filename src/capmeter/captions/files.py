@@ -92,10 +92,8 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """
     path = Path(path)
     with _write_errors(path):
-        target = path.resolve() if path.is_symlink() else path
-        if target.is_dir():
-            raise IsADirectoryError
-        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        target, is_device = _target(path)
+        if is_device:
             with target.open("wb") as device:
                 yield device
             return
@@ -117,19 +115,25 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 temporary.unlink()
 
 
-def check_target(path: str | os.PathLike[str]) -> None:
+def check_targets(*paths: Path | None) -> None:
     """Raises what `atomic_writer` would for a wrong name or folder, so that it is said before the work, not after."""
-    path = Path(path)
-    with _write_errors(path):
-        target = path.resolve() if path.is_symlink() else path
-        if target.is_dir():
-            raise IsADirectoryError
-        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
-            return
-        if not stat.S_ISDIR(target.parent.stat().st_mode):
-            raise NotADirectoryError
-        if not os.access(target.parent, os.W_OK):
-            raise PermissionError
+    for path in filter(None, paths):
+        with _write_errors(path):
+            target, is_device = _target(path)
+            if is_device:
+                continue
+            if not stat.S_ISDIR(target.parent.stat().st_mode):
+                raise NotADirectoryError
+            if not os.access(target.parent, os.W_OK):
+                raise PermissionError
+
+
+def _target(path: Path) -> tuple[Path, bool]:
+    """The file that a path means, behind links, and whether it is a device or a pipe."""
+    target = path.resolve() if path.is_symlink() else path
+    if target.is_dir():
+        raise IsADirectoryError
+    return target, target.exists() and not stat.S_ISREG(target.stat().st_mode)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 from capmeter.errors import InputError
 
@@ -105,14 +105,17 @@ def human_ratings(value: Any, place: str) -> tuple[float, ...] | None:
         return None
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     for rating in values:
-        if isinstance(rating, bool) or not isinstance(rating, Real) or not _is_finite(rating):
+        if not is_finite(rating):
             raise InputError(f"{place}: human holds {described(rating)}, expected a number or a list of finite numbers")
     return tuple(float(rating) for rating in values)
 
 
-def _is_finite(number: Real) -> bool:
+def is_finite(value: Any) -> TypeGuard[float]:
+    """Whether it is a number that a float holds: JSON may have NaN, Infinity, and whole numbers of any length."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
     try:
-        return math.isfinite(number)
+        return math.isfinite(value)
     except OverflowError:  # a whole number that no float can hold
         return False
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from capmeter.captions.files import check_target
+from capmeter.captions.files import check_targets
 from capmeter.captions.io import load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.inputs import label_of, machine, name_and_path
@@ -72,8 +72,7 @@ def compare(
         raise typer.BadParameter(f"{test!r} is not one of {', '.join(TESTS)}", param_hint="--test")
     if on_missing not in ("error", "skip"):
         raise typer.BadParameter(f"{on_missing!r} is not error or skip", param_hint="--on-missing")
-    for path in (*plot, *([] if output is None else [output])):
-        check_target(path)
+    check_targets(output, *plot)
     for path in plot:
         image_kind(path)
     captions: dict[str, CaptionSet] = {}

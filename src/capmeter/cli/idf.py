@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from capmeter.captions.files import check_target
+from capmeter.captions.files import check_targets
 from capmeter.cli.main import say
 from capmeter.metrics.document_frequencies import from_file
 from capmeter.progress import shown
@@ -29,7 +29,7 @@ def idf(
 
     `capmeter score results.json -r captions_val2014.json -m 'cider-d(idf=coco-train.npz)'`
     """
-    check_target(output)
+    check_targets(output)
     with shown():
         table = from_file(references, n, tokenizer)
     table.save(output)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from capmeter.captions.files import check_target
+from capmeter.captions.files import check_targets
 from capmeter.captions.io import load, load_references
 from capmeter.cli.inputs import machine
 from capmeter.cli.main import say
@@ -76,8 +76,7 @@ def robustness(
         raise typer.BadParameter(
             f"{strengths!r}: expected numbers, such as 0,0.5,1", param_hint="--strengths"
         ) from None
-    for path in (*plot, *([] if output is None else [output])):
-        check_target(path)
+    check_targets(output, *plot)
     for path in plot:
         image_kind(path)
     with shown(), running(**machine(device, precision)):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import typer
 
-from capmeter.captions.files import check_target
+from capmeter.captions.files import check_targets
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream, is_large, stream, stream_systems
@@ -69,13 +69,11 @@ def score(
     if on_missing not in ("error", "skip", "keep"):
         raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
     chosen = chosen_metrics(metrics)
-    if output is not None:
-        check_target(output)
+    check_targets(output, per_caption)
     if per_caption is not None:
         from capmeter.report.per_caption import checked_kind, write_per_caption
 
         checked_kind(per_caption)
-        check_target(per_caption)
         if per_caption == output:
             raise typer.BadParameter("--output and --per-caption name the same file", param_hint="--per-caption")
     systems: dict[str, Results] = {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from capmeter.captions.files import check_target
+from capmeter.captions.files import check_targets
 from capmeter.captions.io import load
 from capmeter.cli.output import FORMAT_HELP, show
 from capmeter.meta.held_out import held_out
@@ -42,7 +42,7 @@ def standardize(
     """
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
-    check_target(output)
+    check_targets(output)
     first, plus, second = encoder.partition("+")
     with shown():
         captions = load(human, references, system=system, split=split)

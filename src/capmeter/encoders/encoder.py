@@ -60,10 +60,10 @@ class Encoder:
         from safetensors import SafetensorError
 
         self.files = files
-        self.device, self.precision = device, precision
-        half = torch.bfloat16 if self.device == "cpu" else torch.float16
+        self.device = device
+        half = torch.bfloat16 if device == "cpu" else torch.float16
         dtype = torch.float32 if precision == "float32" else half
-        self._number = str(dtype).removeprefix("torch.")
+        self._dtype_name = str(dtype).removeprefix("torch.")
         try:
             plain = Bert.reads(files.folder)
             self.tokenizer = Tokenizer(files.folder, plain)
@@ -227,7 +227,7 @@ class Encoder:
         caches: list[StateCache] = [self._recent]
         if settings.cache is not None:
             caches.append(VectorCache(settings.cache, settings.cache_bytes))
-        space = f"{self.files.sha256} layer={layer} {self._number}"
+        space = f"{self.files.sha256} layer={layer} {self._dtype_name}"
         for start in range(0, len(pieces), _SENTENCES_AT_ONCE):
             rows = range(start, min(start + _SENTENCES_AT_ONCE, len(pieces)))
             places = {row: states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in rows}

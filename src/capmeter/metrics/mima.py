@@ -50,6 +50,7 @@ from capmeter.encoders.encoder import Encoder, load_encoder
 from capmeter.encoders.models import find_encoder, software
 from capmeter.encoders.pieces import PieceTable
 from capmeter.encoders.settings import current
+from capmeter.errors import AssetError
 from capmeter.metrics.base import Floats, MeanMetric, Measurement
 from capmeter.text.concepts import plain
 from capmeter.text.stopwords import STOP_WORDS
@@ -94,6 +95,8 @@ def _sequences(
     """Word pieces between begin and end, and which of them may be attended to."""
     stop, punctuation = _vocabulary(encoder)
     room, pad = encoder.max_length - 2, encoder.tokenizer.pad_id
+    if content_only and pad < 0:
+        raise AssetError(f"encoder {encoder.files.name!r}: its tokenizer has no padding to take the stop words' places")
     rows: list[list[int]] = []
     cut: list[bool] = []
     for start in range(0, len(sentences), 8192):

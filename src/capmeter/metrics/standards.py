@@ -15,7 +15,6 @@ Scale(mean=0.400853, deviation=0.171832)
 from __future__ import annotations
 
 import json
-import math
 import os
 from dataclasses import asdict, dataclass
 from importlib import resources
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.files import read_text, write_atomic
+from capmeter.captions.rows import is_finite
 from capmeter.encoders.models import HUB_IDS
 from capmeter.errors import InputError
 from capmeter.metrics.base import Floats
@@ -154,10 +154,6 @@ def _scale(given: Any, key: str, name: str) -> Scale:
     scale: dict[str, Any] = given if isinstance(given, dict) else {}
     mean: Any = scale.get("mean")
     deviation: Any = scale.get("deviation")
-    if not (_finite(mean) and _finite(deviation) and deviation > 0):
+    if not (is_finite(mean) and is_finite(deviation) and deviation > 0):
         raise InputError(f"{name}: {key} is {given!r}; expected a finite mean and a deviation above 0")
     return Scale(float(mean), float(deviation))
-
-
-def _finite(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from capmeter.captions.files import text_lines
 from capmeter.captions.jsontext import decode_json
+from capmeter.captions.rows import is_finite
 from capmeter.errors import InputError
 
 
@@ -43,7 +43,7 @@ class Row:
     def number(self, key: str) -> float:
         """A field that must be a number."""
         value = self.fields.get(key)
-        if isinstance(value, bool) or not _finite(value):
+        if not is_finite(value):
             raise self.wrong(key, "a number")
         return float(value)
 
@@ -51,7 +51,7 @@ class Row:
         """A field that must be a number or a list of numbers."""
         value = self.fields.get(key)
         each: list[Any] = value if isinstance(value, list) else [value]
-        if not all(_finite(one) for one in each):
+        if not all(isinstance(one, bool) or is_finite(one) for one in each):
             raise self.wrong(key, "a list of numbers")
         return tuple(float(one) for one in each)
 
@@ -70,11 +70,6 @@ class Row:
             )
         found = repr(self.fields[key])
         return InputError(f"{self.place}: {key!r} is {found[:60]}; expected {expected}")
-
-
-def _finite(value: Any) -> TypeGuard[int | float]:
-    """Whether it is a number that a float holds (JSON may have Infinity, and integers of any length)."""
-    return isinstance(value, int | float) and abs(value) <= sys.float_info.max
 
 
 def read_jsonl(path: Path) -> list[Row]:

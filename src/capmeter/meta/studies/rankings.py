@@ -8,12 +8,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from capmeter.captions.files import read_text
+from capmeter.captions.rows import is_finite
 from capmeter.errors import InputError
 
 KEYS = ("human", "expected_wins", "M2")
@@ -86,6 +86,6 @@ def _rows(path: str) -> list[Any]:
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= sys.float_info.max:
+    if not is_finite(value):
         raise InputError(f"{where} is {value!r}; expected a number")
     return float(value)
