@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from capmeter._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from capmeter.captions.io import load as load
@@ -45,7 +45,10 @@ _PUBLIC = {
     "score": "capmeter.metrics.evaluation",
     "stream": "capmeter.captions.streaming",
 }
-_FLOORS = ("captions", "encoders", "integrations", "learning", "meta", "metrics", "report", "stats", "text")
+_ROOMS = (
+    *("captions", "encoders", "images", "integrations", "judgments", "learning", "meta", "metrics", "report", "stats"),
+    *("text", "transforms"),
+)
 
 __all__ = ["__version__", *sorted(_PUBLIC)]
 
@@ -53,10 +56,10 @@ __all__ = ["__version__", *sorted(_PUBLIC)]
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(importlib.import_module(_PUBLIC[name]), name)
-    if name in _FLOORS:
+    if name in _ROOMS:
         return importlib.import_module(f"capmeter.{name}")
     raise AttributeError(f"module 'capmeter' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*__all__, *_FLOORS]
+    return [*__all__, *_ROOMS]

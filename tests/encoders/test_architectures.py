@@ -243,7 +243,7 @@ def test_sentence_pieces_begin_with_a_mark(tmp_path: Path) -> None:
     from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
     from capmeter.metrics.mima import _vocabulary
-    from capmeter.metrics.tbr import stop_pieces
+    from capmeter.metrics.tbr.tbr import stop_pieces
 
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "▁the", "the", "▁dog", "."]
     made = Tokenizer(models.Unigram([(piece, -1.0) for piece in pieces], unk_id=3))

@@ -9,9 +9,9 @@ import pytest
 from scipy.stats import kendalltau
 
 from capmeter.errors import InputError, ProtocolError
+from capmeter.judgments.judged import Paired, Points, Rated, System, pairs, points, systems
+from capmeter.judgments.protocol import Protocol
 from capmeter.meta.agreement import judge, run
-from capmeter.meta.judgments import Paired, Points, Rated, System, pairs, points, systems
-from capmeter.meta.protocol import Protocol
 from capmeter.stats.permutation import association, williams
 
 

@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import spearmanr
 
 from capmeter.errors import InputError
+from capmeter.judgments.judged import Rated, points
+from capmeter.judgments.protocol import Protocol
 from capmeter.meta.agreement import Report, judge
 from capmeter.meta.complementarity import combined, rank_correlations
-from capmeter.meta.judgments import Rated, points
-from capmeter.meta.protocol import Protocol
 
 
 @pytest.fixture(scope="module")

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from capmeter.errors import InputError
+from capmeter.judgments.judged import Points, Rated, points
+from capmeter.judgments.protocol import Protocol
 from capmeter.meta.agreement import measured, statistic
 from capmeter.meta.curves import numbers_up_to, reference_curve
-from capmeter.meta.judgments import Points, Rated, points
-from capmeter.meta.protocol import Protocol
 
 WORDS = [
     "a",

@@ -16,7 +16,7 @@ from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
 from capmeter.metrics.bertscore import BASELINES
 from capmeter.metrics.calibration import calibrate
-from capmeter.metrics.tbr import BETAS
+from capmeter.metrics.tbr.tbr import BETAS
 
 
 def words(sentence: str) -> np.ndarray:

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from capmeter.errors import InputError
+from capmeter.judgments.judged import Paired, Rated, System, pairs, points, systems
+from capmeter.judgments.protocol import Protocol
 from capmeter.meta.agreement import Report, judge
 from capmeter.meta.complementarity import combined
 from capmeter.meta.curves import Curve
-from capmeter.meta.judgments import Paired, Rated, System, pairs, points, systems
-from capmeter.meta.protocol import Protocol
 from capmeter.report.agreement import (
     agreement_notes,
     agreement_table,

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-import capmeter
+from capmeter._version import __version__
 from capmeter.cli.output import FORMAT_HELP, checked_format, show
 from capmeter.metrics.availability import EXTRAS, availability, install_command
 from capmeter.metrics.registry import metric_class, names
@@ -31,7 +31,7 @@ def doctor(
     """
     checked_format(format)
     rows = [
-        ["capmeter", "ready", capmeter.__version__, ""],
+        ["capmeter", "ready", __version__, ""],
         ["python", "ready" if sys.version_info >= (3, 10) else "too old", platform.python_version(), ""],
         *([package, "ready", importlib.metadata.version(package), ""] for package in CORE),
     ]

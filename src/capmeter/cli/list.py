@@ -9,8 +9,9 @@ import typer
 
 from capmeter.cli.output import FORMAT_HELP, checked_format, show
 from capmeter.metrics.availability import availability
-from capmeter.metrics.base import Metric, value_text
+from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import metric_class, names
+from capmeter.named import value_text
 from capmeter.report.tables import Table
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-import capmeter
+from capmeter._version import __version__
 from capmeter.errors import AssetError, CapmeterError, MissingBackend
 
 # command: the module of its function, which has the same name
@@ -62,7 +62,7 @@ def capmeter_command(
     Try `capmeter score results.json --references captions.json --metrics bleu-4,rouge-l,cider-d`.
     """
     if version:
-        typer.echo(f"capmeter {capmeter.__version__}")
+        typer.echo(f"capmeter {__version__}")
         raise typer.Exit
 
 

@@ -13,9 +13,9 @@ import typer
 
 from capmeter.cli.main import say
 from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.judgments.benchmarks import benchmark as named_benchmark
+from capmeter.judgments.benchmarks import table as benchmarks
 from capmeter.meta.agreement import Report, run
-from capmeter.meta.benchmarks import benchmark as named_benchmark
-from capmeter.meta.benchmarks import table as benchmarks
 from capmeter.meta.complementarity import Combination, combined, rank_correlations, varied
 from capmeter.meta.curves import Curve, numbers_up_to, reference_curve
 from capmeter.progress import shown

@@ -12,12 +12,12 @@ from capmeter.cli.inputs import machine
 from capmeter.cli.main import say
 from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show
 from capmeter.encoders.settings import running
-from capmeter.meta.degradations import BUILTIN
 from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS
 from capmeter.meta.robustness import robustness as study_of
 from capmeter.progress import shown
 from capmeter.report.figures import image_kind, save_figures
 from capmeter.report.robustness import curve_points, examples_table, robustness_figure, robustness_table
+from capmeter.transforms.degradations import BUILTIN
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 _WAYS = "; ".join(f"{name}: {way.SUMMARY}" for name, way in BUILTIN.items())

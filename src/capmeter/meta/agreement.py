@@ -1,7 +1,7 @@
 """Agreement with people: one value, interval and rank per metric, on one benchmark under one protocol.
 
->>> from capmeter.meta.judgments import Rated, points
->>> from capmeter.meta.protocol import Protocol
+>>> from capmeter.judgments.judged import Rated, points
+>>> from capmeter.judgments.protocol import Protocol
 >>> rows = [Rated(str(k), str(k), "a dog", ("a dog runs",), (k % 4,)) for k in range(40)]
 >>> judgments = points("mine", rows, Protocol(name="p", statistic="tau-b"))
 >>> scores = {"good": np.arange(40) % 4 + 0.1 * (np.arange(40) % 3), "none": np.arange(40) % 3}
@@ -21,9 +21,9 @@ import numpy as np
 
 from capmeter import progress
 from capmeter.errors import InputError, ProtocolError
-from capmeter.meta.benchmarks import benchmark as named_benchmark
-from capmeter.meta.judgments import Floats, Judgments, Pairs, Points, Systems
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.benchmarks import benchmark as named_benchmark
+from capmeter.judgments.judged import Floats, Judgments, Pairs, Points, Systems
+from capmeter.judgments.protocol import Protocol
 from capmeter.meta.published import Published, published
 from capmeter.meta.scores_file import read_scores
 from capmeter.metrics.base import Metric
@@ -339,7 +339,7 @@ def _agreement(
 
 
 def _benchmarks() -> Iterable[str]:
-    from capmeter.meta.benchmarks import table
+    from capmeter.judgments.benchmarks import table
 
     return table()
 

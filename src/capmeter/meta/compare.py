@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-import capmeter
+from capmeter._version import __version__
 from capmeter.captions.files import write_atomic
 from capmeter.captions.io import load
 from capmeter.captions.model import CaptionSet
@@ -195,7 +195,7 @@ class Comparison(Mapping[str, MetricComparison]):
     def to_dict(self, differing: int = 10) -> dict[str, Any]:
         """The comparison as the JSON output has it, with this many of the captions that differ most for each pair."""
         return {
-            "capmeter": capmeter.__version__,
+            "capmeter": __version__,
             "captions": len(next(iter(self.captions.values()))),
             "images": len(set(next(iter(self.captions.values())).image_ids)),
             "systems": self.systems,

@@ -13,8 +13,8 @@ from itertools import combinations
 import numpy as np
 
 from capmeter.errors import InputError
+from capmeter.judgments.judged import Floats
 from capmeter.meta.agreement import Agreement, Difference, Report, judge
-from capmeter.meta.judgments import Floats
 from capmeter.stats.correlation import spearman
 
 

@@ -17,8 +17,8 @@ import numpy.typing as npt
 from capmeter import progress
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
+from capmeter.judgments.judged import Floats, Judgments
 from capmeter.meta.agreement import SCALE, measured, statistic
-from capmeter.meta.judgments import Floats, Judgments
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
 from capmeter.ragged import Ragged

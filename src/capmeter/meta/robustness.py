@@ -31,12 +31,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import capmeter
+from capmeter._version import __version__
 from capmeter.captions.files import write_atomic
 from capmeter.captions.io import load_references
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
-from capmeter.meta.degradations import Degradation, parse_list
+from capmeter.meta.metric_similarity import scores_between
 from capmeter.metrics import registry
 from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.evaluation import evaluate
@@ -44,6 +44,7 @@ from capmeter.metrics.scores import Scores
 from capmeter.progress import task
 from capmeter.stats.bootstrap import Clusters, Interval, draw_counts, percentile
 from capmeter.stats.ties import preferred
+from capmeter.transforms.degradations import Degradation, parse_list
 
 STRENGTHS = tuple(k / 10 for k in range(11))
 DEGRADATIONS = ("other-caption", "permutation", "replacement")
@@ -148,7 +149,7 @@ class Robustness(Sequence[Curve]):
     def to_dict(self) -> dict[str, Any]:
         """The study as the JSON output has it."""
         return {
-            "capmeter": capmeter.__version__,
+            "capmeter": __version__,
             "captions": len(self.captions),
             "images": len(set(self.captions.image_ids)),
             "seed": self.seed,
@@ -275,7 +276,7 @@ def _degraded(
     untouched: CaptionSet, ways: Sequence[Degradation], points: Floats, seed: int
 ) -> tuple[CaptionSet, list[list[str]]]:
     """Every caption untouched, then under each way at each strength: one set, each image's captions together."""
-    fitted = [way.fitted(untouched, seed) for way in ways]
+    fitted = [way.fitted(untouched, seed, scores_between) for way in ways]
     texts: list[list[str]] = []
     with task("degrading", total=len(untouched)) as advance:
         for row, index in enumerate(untouched.candidates.tolist()):

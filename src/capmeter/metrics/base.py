@@ -22,6 +22,7 @@ import numpy.typing as npt
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.evidence import Evidence
+from capmeter.named import value_text
 
 Floats = npt.NDArray[np.float64]
 State = TypeVar("State")
@@ -146,18 +147,3 @@ def wordless(part: CaptionSet, lengths: npt.NDArray[Any]) -> dict[str, list[str]
     none = np.flatnonzero(lengths[part.candidates] == 0).tolist()
     none = [k for k in none if part.pool[int(part.candidates[k])].strip()]
     return {"no words in candidate": [part.ids[k] for k in none]} if none else {}
-
-
-def value_text(value: Any) -> str:
-    """A parameter's value as it stands in a metric's name."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if value is None:
-        return "none"
-    text = str(value)
-    if (
-        isinstance(value, str)
-        and not text.replace("-", "").replace("_", "").replace(".", "").replace("/", "").isalnum()
-    ):
-        return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return text

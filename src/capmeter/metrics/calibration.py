@@ -18,7 +18,8 @@ import numpy as np
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
-from capmeter.metrics import bertscore, combination, tbr
+from capmeter.metrics import bertscore
+from capmeter.metrics.tbr import combination, tbr
 from capmeter.metrics.word_pieces import blocks, hidden_states, vocabulary_size
 
 _PAIRS_AT_ONCE = 2048

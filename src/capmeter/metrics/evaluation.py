@@ -12,15 +12,16 @@ from typing import Any
 
 import numpy as np
 
-import capmeter
+from capmeter._version import __version__
 from capmeter.captions.io import load
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream
 from capmeter.errors import InputError
-from capmeter.metrics.base import Corpus, Floats, Metric, value_text
+from capmeter.metrics.base import Corpus, Floats, Metric
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Ids, Results, Scores
 from capmeter.metrics.workers import mapped
+from capmeter.named import value_text
 from capmeter.progress import task
 
 Source = CaptionSet | Iterable[CaptionSet]
@@ -148,9 +149,7 @@ def _merged(notes: Iterable[Mapping[str, list[str]]]) -> dict[str, list[str]]:
 def signature(metric: Metric, state: Any) -> str:
     """Everything that moves the number, as one line: name, parameters, facts, version."""
     facts = {key: value_text(value).strip('"') for key, value in metric.parameters().items()} | metric.facts(state)
-    return "|".join(
-        [metric.name, *(f"{key}:{value}" for key, value in facts.items()), f"capmeter:{capmeter.__version__}"]
-    )
+    return "|".join([metric.name, *(f"{key}:{value}" for key, value in facts.items()), f"capmeter:{__version__}"])
 
 
 def collect(source: Source, metric: Metric) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-import capmeter
+from capmeter._version import __version__
 from capmeter.captions.files import atomic_writer, read_text
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.saved import captions_from_dict, captions_to_dict
@@ -180,7 +180,7 @@ class Results(Mapping[str, Scores]):
     def to_dict(self) -> dict[str, Any]:
         """The results as `--output` writes them."""
         return {
-            "capmeter": capmeter.__version__,
+            "capmeter": __version__,
             "metrics": {
                 name: {
                     "score": each.score,
@@ -268,7 +268,7 @@ def save_all(systems: Mapping[str, Results], path: str | Path) -> None:
         saved = {**results.to_dict(), "system": name}
     else:
         each = {name: results.to_dict() for name, results in systems.items()}
-        saved = {"capmeter": capmeter.__version__, "systems": each}
+        saved = {"capmeter": __version__, "systems": each}
     with atomic_writer(path) as file:
         file.write(json.dumps(saved, ensure_ascii=True).encode())
 

@@ -11,10 +11,10 @@ from typing import Any
 
 from capmeter.captions.files import text_writer, write_atomic
 from capmeter.errors import InputError
+from capmeter.judgments.judged import Floats, Judgments, Pairs, Points, Systems
 from capmeter.meta.agreement import Agreement, Report
 from capmeter.meta.complementarity import Combination
 from capmeter.meta.curves import Curve
-from capmeter.meta.judgments import Floats, Judgments, Pairs, Points, Systems
 from capmeter.report.tables import Table
 
 

@@ -9,10 +9,10 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
+from capmeter.judgments.judged import Floats, Pairs, Points, Systems
 from capmeter.meta.agreement import Report
 from capmeter.meta.complementarity import Combination, rank_correlations, varied
 from capmeter.meta.curves import Curve
-from capmeter.meta.judgments import Floats, Pairs, Points, Systems
 from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
 
 LEVELS = 6

@@ -18,7 +18,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import capmeter
+from capmeter._version import __version__
 from capmeter.captions.files import write_atomic
 from capmeter.errors import InputError, MissingBackend
 from capmeter.metrics.scores import Results
@@ -174,7 +174,7 @@ def _rendered(context: Mapping[str, Any], payload: str) -> str:
     )
     return environment.get_template("page.html.j2").render(
         context,
-        version=capmeter.__version__,
+        version=__version__,
         policy=(
             f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src {sources}; "
             "base-uri 'none'; form-action 'none'"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-import capmeter
+from capmeter._version import __version__
 from capmeter.errors import InputError
 from capmeter.metrics.scores import Results
 from capmeter.report.standing import ALPHA, Standing
@@ -239,8 +239,8 @@ def as_json(systems: Mapping[str, Results], standing: Mapping[str, Standing] | N
 
     if len(systems) == 1:
         (system,) = systems
-        return {"capmeter": capmeter.__version__, "system": system, **of(system)}
-    return {"capmeter": capmeter.__version__, "systems": {system: of(system) for system in systems}}
+        return {"capmeter": __version__, "system": system, **of(system)}
+    return {"capmeter": __version__, "systems": {system: of(system) for system in systems}}
 
 
 def rendered(table: Table, data: dict[str, Any], format: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from capmeter.errors import CapmeterError, InputError, ProtocolError
-from capmeter.meta.benchmarks import benchmark, table
+from capmeter.judgments.benchmarks import benchmark, table
 
 # file, benchmark, protocol, judged, captions, what is left out, is a sample
 REAL = [

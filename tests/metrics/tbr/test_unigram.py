@@ -12,7 +12,7 @@ import pytest
 import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.tbr_unigram import TbrUnigram
+from capmeter.metrics.tbr.unigram import TbrUnigram
 from capmeter.stats.kendall import tau_b
 
 

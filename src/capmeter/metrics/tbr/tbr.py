@@ -48,11 +48,11 @@ import numpy as np
 from capmeter.captions.model import CaptionSet
 from capmeter.encoders import PieceTable, WordPieces, load_encoder
 from capmeter.errors import InputError
-from capmeter.metrics import combination
 from capmeter.metrics.base import Corpus, Floats, MeanMetric, Measurement, Metric
-from capmeter.metrics.combination import Comparison, Flags
 from capmeter.metrics.evidence import Evidence
-from capmeter.metrics.tbr_evidence import explain_combination
+from capmeter.metrics.tbr import combination
+from capmeter.metrics.tbr.combination import Comparison, Flags
+from capmeter.metrics.tbr.explanation import explain_combination
 from capmeter.metrics.word_pieces import (
     PieceDocuments,
     PieceFrequencies,

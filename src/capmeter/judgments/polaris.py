@@ -16,9 +16,9 @@ from typing import Any
 from capmeter.captions.files import read_text
 from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
-from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, rated
-from capmeter.meta.benchmarks.rows import Row
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.benchmark import Benchmark, Reader, rated
+from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.rows import Row
 
 
 def _row(entry: Mapping[str, Any], references: Any, place: str) -> Row:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import ProtocolError
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.protocol import Protocol
 
 Floats = npt.NDArray[np.float64]
 Rows = npt.NDArray[np.int64]

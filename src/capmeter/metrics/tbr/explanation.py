@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.encoders import StateTable, load_encoder
-from capmeter.metrics import combination
 from capmeter.metrics.base import Floats
-from capmeter.metrics.combination import Flags
 from capmeter.metrics.evidence import Evidence, Link, Mark
+from capmeter.metrics.tbr import combination
+from capmeter.metrics.tbr.combination import Flags
 from capmeter.metrics.word_pieces import Pieces
 from capmeter.ragged import Ragged
 
-if TYPE_CHECKING:
-    from capmeter.metrics.tbr import Tbr
+
+class _Combining(Protocol):
+    """What is asked of TBR: its parameters, the order in which references join, and what each combination recalls."""
+
+    @property
+    def encoder(self) -> str: ...
+    @property
+    def references(self) -> str: ...
+    @property
+    def cut(self) -> bool: ...
+    @property
+    def remove(self) -> bool: ...
+    def threshold(self) -> float: ...
+    def ordered(self, part: CaptionSet) -> Ragged: ...
+    def recalls(
+        self, references: Pieces, compared: combination.Comparison, beta: float
+    ) -> tuple[Floats, Floats, Flags]: ...
+    def members(self, references: Pieces, own: Flags, beta: float) -> Flags: ...
 
 
 def explain_combination(
-    metric: Tbr, part: CaptionSet, table: StateTable, weights: Floats, stop: Flags
+    metric: _Combining, part: CaptionSet, table: StateTable, weights: Floats, stop: Flags
 ) -> list[Evidence]:
     """One evidence per caption. Marks on references: `base` and `combined` (taken over from another reference) say
     what the combined reference consists of, `cut` what of it nothing in the candidate matches above β, `removed` its
@@ -31,7 +47,7 @@ def explain_combination(
 
 
 def _explain_row(
-    metric: Tbr,
+    metric: _Combining,
     part: CaptionSet,
     row: int,
     ordered: list[int],

@@ -7,7 +7,7 @@ a function of the user's. Only one image's similarities are held at a time.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -15,17 +15,16 @@ import numpy.typing as npt
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.registry import parse
-from capmeter.text.perturbations import bare, is_content
 from capmeter.text.porter import stem
+from capmeter.transforms.perturbations import bare, is_content
 
 Floats = npt.NDArray[np.float64]
 Similarity = str | Callable[[Sequence[str], Sequence[str]], Any]
 """`tf-idf`, `random`, a metric's name, an .npz file of features, or a function of two lists of image ids that gives a
 matrix (a higher number means more alike)."""
-
-_PAIRS = 4_000_000  # a metric is asked at most as many times: 2,000 images
+Scorer = Callable[[CaptionSet, npt.NDArray[np.intp], str], Floats]
+"""Scores by a named metric of every caption of some rows against the references of every row: float64[references,
+candidates]. Whoever knows metrics gives it."""
 
 
 class Neighbours:
@@ -39,7 +38,7 @@ class Neighbours:
         self._last: tuple[int, npt.NDArray[np.intp]] | None = None
 
     @classmethod
-    def of(cls, captions: CaptionSet, similarity: Similarity = "tf-idf") -> Neighbours:
+    def of(cls, captions: CaptionSet, similarity: Similarity = "tf-idf", scorer: Scorer | None = None) -> Neighbours:
         """The neighbours in this set; ties go by image id."""
         rows: dict[str, list[int]] = {}
         for row in sorted(range(len(captions)), key=lambda row: captions.ids[row]):
@@ -47,7 +46,7 @@ class Neighbours:
         images = sorted(rows)
         if len(images) < 2:
             raise InputError(f"captions of other images need at least two images, but the set has {len(images)}")
-        return cls(images, rows, captions.image_ids, _likeness(captions, images, rows, similarity))
+        return cls(images, rows, captions.image_ids, _likeness(captions, images, rows, similarity, scorer))
 
     def rows(self, row: int, share: float, drawn: float) -> list[int]:
         """The captions of one other image, drawn among the given share of those most similar to this caption's.
@@ -65,7 +64,7 @@ class Neighbours:
 
 
 def _likeness(
-    captions: CaptionSet, images: list[str], rows: dict[str, list[int]], similarity: Similarity
+    captions: CaptionSet, images: list[str], rows: dict[str, list[int]], similarity: Similarity, scorer: Scorer | None
 ) -> Callable[[int], Floats]:
     if not isinstance(similarity, str):
         named = similarity
@@ -76,7 +75,13 @@ def _likeness(
         return _cosine(_words(captions, images, rows))
     if similarity.endswith(".npz"):
         return _cosine(_features(similarity, images))
-    return _by_metric(captions, images, rows, similarity)
+    if scorer is None:
+        raise InputError(
+            f"unknown similarity {similarity!r}; expected tf-idf, random, or an .npz file of features (a metric's name "
+            "is understood where metrics are run)"
+        )
+    scores = scorer(captions, np.array([rows[image][0] for image in images]), similarity)
+    return lambda place: scores[place]
 
 
 def _random(images: list[str]) -> Callable[[int], Floats]:
@@ -135,41 +140,6 @@ def _cosine(table: Any) -> Callable[[int], Floats]:
         return cast(Floats, (one @ columns).toarray().ravel() / (norms * norms[place]))
 
     return row
-
-
-def _by_metric(
-    captions: CaptionSet, images: list[str], rows: dict[str, list[int]], name: str
-) -> Callable[[int], Floats]:
-    """The metric's scores of each other image's first caption against this image's references."""
-    metric = parse(name)
-    if len(images) ** 2 > _PAIRS:
-        raise InputError(
-            f"the similarity {name} would score {len(images) ** 2:,} pairs of images, which is too many; take at most "
-            f"{int(_PAIRS**0.5):,} images, or the similarity tf-idf"
-        )
-    first = np.array([rows[image][0] for image in images])
-    pairs = evaluate(_Pairs(captions, first), [metric], corpus=captions)[metric]
-    scores = pairs.items.array.reshape(len(images), len(images))
-    return lambda place: scores[place]
-
-
-class _Pairs:
-    """Every caption of some rows against the references of every other, one image's references a part."""
-
-    def __init__(self, captions: CaptionSet, rows: npt.NDArray[np.intp]) -> None:
-        self._captions, self._rows = captions, rows
-
-    def __iter__(self) -> Iterator[CaptionSet]:
-        captions, rows = self._captions, self._rows
-        for row in rows.tolist():
-            yield CaptionSet(
-                ids=[f"{row} {other}" for other in rows.tolist()],
-                image_ids=[captions.image_ids[row]] * len(rows),
-                images=[captions.images[row]] * len(rows),
-                pool=captions.pool,
-                candidates=captions.candidates[rows],
-                references=captions.references.take(np.full(len(rows), row)),
-            )
 
 
 def _checked(matrix: Any, shape: tuple[int, int], what: str) -> Floats:

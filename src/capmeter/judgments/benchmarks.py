@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import replace
 from functools import cache
 
 from capmeter.errors import InputError
-from capmeter.meta.benchmarks.benchmark import Benchmark
+from capmeter.judgments.benchmark import Benchmark
 
 
 @cache
 def table() -> dict[str, Benchmark]:
     """All benchmarks by name."""
-    from capmeter.meta.benchmarks import (
+    from capmeter.judgments import (
         coco2015,
         composite,
         flickr8k,
@@ -48,7 +49,8 @@ def table() -> dict[str, Benchmark]:
         native.RATED,
         pairs.PAIRS,
     )
-    return {each.name: each for each in every}
+    known = {each.name: each for each in every}
+    return {name: replace(each, siblings=known) for name, each in known.items()}
 
 
 def benchmark(name: str) -> Benchmark:

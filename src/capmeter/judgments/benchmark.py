@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from capmeter.errors import InputError, ProtocolError
-from capmeter.meta.benchmarks.rows import Row, read_jsonl, row_ids
-from capmeter.meta.judgments import Judgments, Paired, Points, Rated, pairs, points
-from capmeter.meta.protocol import Protocol, changed, split
+from capmeter.judgments.judged import Judgments, Paired, Points, Rated, pairs, points
+from capmeter.judgments.protocol import Protocol, changed, split
+from capmeter.judgments.rows import Row, read_jsonl, row_ids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,8 @@ class Benchmark:
     """One benchmark. Its file is JSON lines of rows with `keys`, or one of `readers`' layouts.
 
     `rows` is the number of the whole set; `fits` tells a row of this benchmark from another's with the same keys;
-    `build` makes judgments of the rows; `protocols` come by name, the first is the default.
+    `build` makes judgments of the rows; `protocols` come by name, the first is the default; `siblings` are the
+    benchmarks that a wrong file may be meant for.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Benchmark:
     fits: Callable[[Row], bool] = field(default=lambda row: True)
     looks: str = ""
     readers: tuple[Reader, ...] = ()
+    siblings: Mapping[str, Benchmark] = field(default_factory=dict, repr=False, compare=False)
 
     def protocol(self, text: str | Protocol | None = None) -> Protocol:
         """A protocol by name, with changes in brackets: `clipscore2021(statistic=tau-b)`; None is the default."""
@@ -87,11 +89,9 @@ class Benchmark:
         return rows
 
     def _refuse(self, row: Row, missing: list[str]) -> None:
-        from capmeter.meta.benchmarks import table
-
         fitting = [
             name
-            for name, other in table().items()
+            for name, other in self.siblings.items()
             if other.name != self.name
             and other.rows
             and not [key for key in other.keys if key not in row]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from capmeter.captions.io import load
 from capmeter.errors import InputError
-from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, rated
-from capmeter.meta.benchmarks.rows import Row
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.benchmark import Benchmark, Reader, rated
+from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.rows import Row
 
 TABLES = (".csv", ".tsv", ".parquet", ".json")
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from capmeter.meta.benchmarks.benchmark import Benchmark
-from capmeter.meta.benchmarks.rows import Row
-from capmeter.meta.judgments import Judgments, System, systems
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.benchmark import Benchmark
+from capmeter.judgments.judged import Judgments, System, systems
+from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.rows import Row
 
 COLUMNS = {
     "Bleu_1": "bleu-1",

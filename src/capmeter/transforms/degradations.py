@@ -35,10 +35,10 @@ import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.meta.similarity import Neighbours, Similarity
-from capmeter.metrics.base import value_text
-from capmeter.text import perturbations
-from capmeter.text.perturbations import Vocabulary, Words, is_content
+from capmeter.named import value_text
+from capmeter.transforms import perturbations
+from capmeter.transforms.perturbations import Vocabulary, Words, is_content
+from capmeter.transforms.similarity import Neighbours, Scorer, Similarity
 
 
 class Degrade(Protocol):
@@ -67,8 +67,8 @@ class Degradation(ABC):
         return f"{self.NAME}({','.join(shown)})" if shown else self.NAME
 
     @abstractmethod
-    def fitted(self, captions: CaptionSet, seed: int = 0) -> Degrade:
-        """The function that degrades these captions."""
+    def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
+        """The function that degrades these captions; `scorer` compares images where a metric's name says how."""
 
     def random(self, seed: int, id: str) -> np.random.Generator:
         """The generator of one caption: the same for every strength, and whatever captions come before it."""
@@ -79,7 +79,7 @@ class Degradation(ABC):
 class WordDegradation(Degradation):
     """A degradation that touches round(γ n) of a caption's n words, at least one where γ > 0."""
 
-    def fitted(self, captions: CaptionSet, seed: int = 0) -> Degrade:
+    def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
         change = self._change(captions)
         split: dict[int, Words] = {}
@@ -189,9 +189,9 @@ class OtherCaption(Degradation):
 
     similarity: Similarity = "tf-idf"
 
-    def fitted(self, captions: CaptionSet, seed: int = 0) -> Degrade:
+    def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
-        neighbours = Neighbours.of(captions, self.similarity)
+        neighbours = Neighbours.of(captions, self.similarity, scorer)
         chosen = [self.random(seed, id).random(2).tolist() for id in captions.ids]
 
         def degrade(row: int, strength: float) -> str:

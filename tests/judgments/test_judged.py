@@ -7,8 +7,8 @@ import pytest
 
 from capmeter.captions.model import Caption
 from capmeter.errors import ProtocolError
-from capmeter.meta.judgments import Paired, Rated, System, pairs, plain, points, systems
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.judged import Paired, Rated, System, pairs, plain, points, systems
+from capmeter.judgments.protocol import Protocol
 
 REFERENCES = ("A man's dog runs.", "The dog is running", "A brown dog")
 ROWS = [

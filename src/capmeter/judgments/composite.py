@@ -10,8 +10,8 @@ Layout besides JSON lines: the folder AMT_eval of the original distribution (8k_
 
 from __future__ import annotations
 
-from capmeter.meta.benchmarks.benchmark import Benchmark, rated
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.benchmark import Benchmark, rated
+from capmeter.judgments.protocol import Protocol
 
 COMPOSITE = Benchmark(
     name="composite",

@@ -15,9 +15,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from capmeter.errors import InputError
-from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, rated
-from capmeter.meta.benchmarks.rows import Row, read_jsonl
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.benchmark import Benchmark, Reader, rated
+from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.rows import Row, read_jsonl
 
 
 def _read_thumb(path: Path) -> list[Row]:

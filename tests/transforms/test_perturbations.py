@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.text.perturbations import (
+from capmeter.transforms.perturbations import (
     Vocabulary,
     Words,
     is_content,

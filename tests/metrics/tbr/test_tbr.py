@@ -20,7 +20,7 @@ from capmeter.encoders import load_encoder, running
 from capmeter.encoders.cache import RecentStates
 from capmeter.errors import InputError
 from capmeter.metrics.registry import parse
-from capmeter.metrics.tbr import Tbr, stop_pieces
+from capmeter.metrics.tbr.tbr import Tbr, stop_pieces
 from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
 
 BEACH = (

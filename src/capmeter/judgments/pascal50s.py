@@ -22,9 +22,9 @@ import numpy as np
 from capmeter.captions.files import read_text
 from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
-from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, named_winner, paired
-from capmeter.meta.benchmarks.rows import Row
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.benchmark import Benchmark, Reader, named_winner, paired
+from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.rows import Row
 
 CATEGORIES = ("HC", "HI", "HM", "MM")
 VOTES = 48

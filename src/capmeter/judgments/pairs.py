@@ -20,9 +20,9 @@ from pathlib import Path
 from capmeter.captions.files import read_text
 from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
-from capmeter.meta.benchmarks.benchmark import Benchmark, Reader, named_winner, paired
-from capmeter.meta.benchmarks.rows import Row
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.benchmark import Benchmark, Reader, named_winner, paired
+from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.rows import Row
 
 SIDES = ("image_id", "candidate_a", "candidate_b")
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from capmeter.captions.model import Caption
 from capmeter.errors import InputError
-from capmeter.meta.benchmarks.benchmark import Benchmark, rated
-from capmeter.meta.benchmarks.rows import Row
-from capmeter.meta.judgments import Judgments, Points, System, systems
-from capmeter.meta.protocol import Protocol
+from capmeter.judgments.benchmark import Benchmark, rated
+from capmeter.judgments.judged import Judgments, Points, System, systems
+from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.rows import Row
 
 # Grundkiewicz, Junczys-Dowmunt and Gillian 2015, table 3: expected wins
 EXPECTED_WINS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from capmeter.errors import InputError, ProtocolError
-from capmeter.meta.benchmarks import table
-from capmeter.meta.protocol import Protocol, changed, split
+from capmeter.judgments.benchmarks import table
+from capmeter.judgments.protocol import Protocol, changed, split
 
 PRESETS = [(name, preset) for name, each in table().items() for preset in each.protocols.values()]
 

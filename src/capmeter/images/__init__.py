@@ -1,0 +1,1 @@
+"""What is known of one picture: its pixels, features and regions."""

@@ -1,0 +1,1 @@
+"""What people said of captions: benchmarks' files and rows, and the protocols that make them judgments."""
