@@ -34,6 +34,7 @@ import numpy as np
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.encoders import find_encoder, load_encoder
+from capmeter.metrics.base import Context
 from capmeter.metrics.mima import Mima, Spurts
 from capmeter.metrics.sparcs import Sparcs
 from capmeter.text.stopwords import STOP_WORDS
@@ -140,7 +141,7 @@ def _entropy(masses: Any) -> Any:
 def sparcs(data: Path, images: int, peer_images: int) -> None:
     rows = read(data, images)
     captions = CaptionSet.from_captions(Caption(str(k), str(k), one, tuple(many)) for k, (one, many) in enumerate(rows))
-    ours, processor, wall = timed(lambda: Sparcs().measure(captions, None, {}).values[:, 0])
+    ours, processor, wall = timed(lambda: Sparcs().measure(captions, Context()).values[:, 0])
     peer = PlainSparcs()
     few = rows[: peer_images * len(SYSTEMS)]
     theirs, peer_processor, peer_wall = timed(
@@ -164,7 +165,7 @@ def flow(data: Path, captions: int, peer_captions: int) -> None:
         ("MIMA", Mima(encoder="minilm"), False),
         ("SPURTS", Spurts(encoder="minilm"), True),
     ):
-        ours, processor, wall = timed(lambda metric=metric: metric.measure(made, None, {}).values[:, 0])
+        ours, processor, wall = timed(lambda metric=metric: metric.measure(made, Context()).values[:, 0])
         theirs, peer_processor, peer_wall = timed(lambda content_only=content_only: plain_flow(few, content_only))
         theirs = np.array(theirs) if content_only else 1 - np.array(theirs)
         apart = float(np.abs(ours[: len(few)] - theirs).max())

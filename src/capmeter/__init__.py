@@ -30,11 +30,13 @@ if TYPE_CHECKING:
     from capmeter.metrics.evaluation import score as score
     from capmeter.metrics.registry import parse as parse
     from capmeter.metrics.scores import Results as Results
+    from capmeter.settings import Settings as Settings
 
 _PUBLIC = {
     "Caption": "capmeter.captions.model",
     "CaptionSet": "capmeter.captions.model",
     "Results": "capmeter.metrics.scores",
+    "Settings": "capmeter.settings",
     "compare": "capmeter.meta.compare",
     "convert": "capmeter.captions.writing",
     "load": "capmeter.captions.io",

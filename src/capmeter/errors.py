@@ -24,3 +24,7 @@ class MissingBackend(CapmeterError):
 
 class AssetError(CapmeterError):
     """A model, table or index is missing, damaged or not the one it should be (exit code 3)."""
+
+
+class MetricError(CapmeterError):
+    """A metric, most likely one of another package, gave something that is no score (exit code 1)."""

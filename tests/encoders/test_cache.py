@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from capmeter.encoders import running
+from capmeter.encoders import Settings
 from capmeter.encoders.cache import RecentStates, VectorCache, entry_key
 
 
@@ -90,5 +90,4 @@ def test_recent_states_are_copies_within_a_limit() -> None:
 
 
 def test_a_folder_may_be_text(tmp_path: Path) -> None:
-    with running(cache=str(tmp_path)) as settings:
-        assert settings.cache == tmp_path
+    assert Settings(cache=str(tmp_path)).cache == tmp_path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.meta.robustness import leave_one_out, robustness
-from capmeter.metrics.base import AdditiveMetric, MeanMetric, Measurement
+from capmeter.metrics.base import AdditiveMetric, Context, MeanMetric, Measurement
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse
 
@@ -41,7 +40,7 @@ class Words(MeanMetric):
     def columns(self) -> tuple[str, ...]:
         return ("score",)
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         return Measurement(np.array([[len(caption.candidate.split()) - self.less] for caption in part], float))
 
 
@@ -56,7 +55,7 @@ class Ratio(AdditiveMetric):
     def columns(self) -> tuple[str, ...]:
         return ("found", "words")
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         rows = []
         for caption in part:
             words, known = caption.candidate.split(), set(" ".join(caption.references).split())

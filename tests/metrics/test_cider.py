@@ -13,11 +13,12 @@ from captionsets import ROWS, caption_set
 from hypothesis import given
 from official import SETS, official, tokenised
 
+from capmeter.captions.model import CaptionSet
 from capmeter.errors import AssetError, InputError
-from capmeter.metrics.base import CapmeterWarning
+from capmeter.metrics.base import CapmeterWarning, Context
 from capmeter.metrics.cider import Cider, CiderD, CiderR
 from capmeter.metrics.document_frequencies import DocumentFrequencies
-from capmeter.metrics.evaluation import collect, evaluate
+from capmeter.metrics.evaluation import Evaluation, evaluate
 from capmeter.metrics.registry import parse
 
 PLAIN = {"tokenizer": "whitespace"}
@@ -65,6 +66,10 @@ def test_equals_the_formulas_written_plainly(rows) -> None:
         assert results[metric].items.array == pytest.approx(plainly(rows, metric.name), abs=1e-9)
 
 
+def collected(captions: CaptionSet, metric: Cider) -> DocumentFrequencies:
+    return Evaluation((metric,)).collected(captions).context(metric).state
+
+
 def test_by_hand() -> None:
     # idf of every unigram is ln 2; "a" matches, "b" does not: cosine 1/2 for unigrams, 0 for longer; mean of 4, × 10
     results = evaluate(caption_set([("a b", ["a c"]), ("x", ["z"])]), METRICS)
@@ -105,7 +110,7 @@ def test_one_caption_warns_that_idf_is_zero_and_says_what_to_do() -> None:
 
 def test_saved_frequencies_give_the_same_scores_and_the_signature_names_them(tmp_path: Path) -> None:
     captions = caption_set(MANY)
-    frequencies = collect(captions, METRICS[1])
+    frequencies = collected(captions, METRICS[1])
     frequencies.save(tmp_path / "idf.npz")
     saved = CiderD(idf=str(tmp_path / "idf.npz"), **PLAIN)
     whole, again = evaluate(captions, [METRICS[1]])[METRICS[1]], evaluate(captions, [saved])[saved]
@@ -144,7 +149,7 @@ def test_a_table_that_would_run_code_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_table_for_other_ngrams_is_refused(tmp_path: Path) -> None:
-    collect(caption_set(MANY), CiderD(n=2)).save(tmp_path / "two.npz")
+    collected(caption_set(MANY), CiderD(n=2)).save(tmp_path / "two.npz")
     with pytest.raises(InputError, match="n-grams up to 2"):
         evaluate(caption_set(MANY), [CiderD(idf=str(tmp_path / "two.npz"))])
 
@@ -156,8 +161,8 @@ def test_a_missing_table_says_what_is_expected() -> None:
 
 def test_evidence_weighs_ngrams_by_idf() -> None:
     captions = caption_set(MANY)
-    state = collect(captions, METRICS[1])
-    evidence = METRICS[1].explain(captions, state)[0]
+    state = collected(captions, METRICS[1])
+    evidence = METRICS[1].explain(captions, Context(state=state))[0]
     weights = {evidence.candidate[slice(*link.candidate)]: link.weight for link in evidence.links}
     assert weights[("a", "dog", "runs")] == pytest.approx(math.log(3))
     assert isinstance(state, DocumentFrequencies)

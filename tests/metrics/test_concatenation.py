@@ -7,6 +7,7 @@ from captionsets import caption_set
 
 import capmeter
 from capmeter.errors import InputError
+from capmeter.metrics.base import Context
 from capmeter.metrics.registry import parse
 
 ROWS = [
@@ -29,7 +30,7 @@ def test_cat_is_the_score_against_the_joined_tokens(metric: str) -> None:
 
 @pytest.mark.parametrize("metric", ["bleu-2", "rouge-l"])
 def test_cat_is_explained_on_the_joined_text(metric: str) -> None:
-    evidence = parse(f"{metric}(references=cat)").explain(caption_set(ROWS[:1]), None)[0]
+    evidence = parse(f"{metric}(references=cat)").explain(caption_set(ROWS[:1]), Context())[0]
     assert evidence.references == (("a", "dog", "runs", "the", "cat", "sleeps"),)
 
 

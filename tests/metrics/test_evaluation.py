@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,9 +11,9 @@ from hypothesis import strategies as st
 
 import capmeter
 from capmeter.captions.model import Caption, CaptionSet
-from capmeter.errors import InputError
-from capmeter.metrics.base import CapmeterWarning, Floats, MeanMetric, Measurement, Metric
-from capmeter.metrics.evaluation import evaluate, score, signature
+from capmeter.errors import InputError, MetricError
+from capmeter.metrics.base import CapmeterWarning, Context, MeanMetric, Measurement, Metric
+from capmeter.metrics.evaluation import Evaluation, evaluate, score
 from capmeter.metrics.registry import parse_list
 
 CLASSIC = "bleu-4,rouge-l,cider,cider-d,cider-r"
@@ -134,7 +133,7 @@ class Length(MeanMetric):
 
     columns = ("score",)
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         self.runs.append(len(part))
         return Measurement(np.array([[len(caption.candidate.split())] for caption in part], np.float64))
 
@@ -153,8 +152,8 @@ class Composite(MeanMetric):
     def requires(self) -> tuple[Metric, ...]:
         return (Length(),)
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
-        length = given[Length()]["score"]
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
+        length = context.scores[Length()]["score"]
         return Measurement(np.column_stack([self.by * length, length]))
 
 
@@ -172,7 +171,7 @@ def test_a_composite_metric_gets_the_scores_it_requires_once() -> None:
 def test_a_score_that_is_no_number_never_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     captions = CaptionSet.from_captions([Caption("a", "a", "one")])
     monkeypatch.setattr(Length, "measure", lambda *_: Measurement(np.array([[np.nan]])))
-    with pytest.raises(ArithmeticError, match=r"length: score is not a finite number for the captions \['a'\]"):
+    with pytest.raises(MetricError, match=r"length .*: a value is not a finite number for the captions \['a'\]"):
         evaluate(captions, [Length()])
 
 
@@ -184,4 +183,4 @@ def test_the_signature_says_everything_that_moves_the_number() -> None:
     )
     assert results["cider-d(sigma=5)"].signature.startswith("cider-d|n:4|idf:run/2 documents/")
     assert "|sigma:5.0|" in results["cider-d(sigma=5)"].signature
-    assert signature(Length(), None) == f"length|capmeter:{capmeter.__version__}"
+    assert Evaluation((Length(),)).signature(Length()) == f"length|capmeter:{capmeter.__version__}"

@@ -18,6 +18,7 @@ from plainmeteor import small_release
 
 import capmeter.text.meteor_java as meteor_java
 from capmeter.errors import AssetError, InputError, MissingBackend
+from capmeter.metrics.base import Context
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.evidence import Link
 from capmeter.metrics.meteor import Meteor
@@ -76,9 +77,9 @@ def test_the_corpus_score_sums_counts_and_leaves_out_a_perfect_captions_chunk(sm
 
 
 def test_the_first_of_the_best_references_counts(small: Meteor) -> None:
-    metric_values = small.measure(caption_set([("a dog", ["cat", "a dog x", "x a dog", "a"])]), None, {}).values
+    metric_values = small.measure(caption_set([("a dog", ["cat", "a dog x", "x a dog", "a"])]), Context()).values
     assert metric_values[0, COLUMNS.index("reference-words")] == 3
-    [evidence] = small.explain(caption_set([("a dog", ["cat", "a dog x", "x a dog", "a"])]), None)
+    [evidence] = small.explain(caption_set([("a dog", ["cat", "a dog x", "x a dog", "a"])]), Context())
     assert evidence.facts["best reference"] == 2.0
 
 
@@ -91,7 +92,7 @@ def test_empty_texts_score_nothing(small: Meteor) -> None:
 
 def test_explanation_is_the_alignment(small: Meteor) -> None:
     rows = [("the geese saw many cars", ["x", "a lot of birds saw the automobile"])]
-    [evidence] = small.explain(caption_set(rows), None)
+    [evidence] = small.explain(caption_set(rows), Context())
     assert evidence.candidate == ("the", "geese", "saw", "many", "cars")
     assert evidence.references[1] == ("a", "lot", "of", "birds", "saw", "the", "automobile")
     assert evidence.links == (
@@ -106,7 +107,7 @@ def test_explanation_is_the_alignment(small: Meteor) -> None:
     assert {name: evidence.facts[name] for name in ("precision", "recall", "penalty", "chunks")} == {
         name: scores.part_items[name]["i0"] for name in ("precision", "recall", "penalty", "chunks")
     }
-    [other] = small.explain(caption_set([("dog", ["a cat"])]), None)
+    [other] = small.explain(caption_set([("dog", ["a cat"])]), Context())
     assert [(mark.side, mark.start) for mark in other.marks] == [("candidate", 0), ("reference", 0), ("reference", 1)]
 
 
@@ -137,8 +138,8 @@ def test_properties(small, rows) -> None:
     backwards = measure(small, [(one, many[::-1]) for one, many in rows[::-1]])
     assert np.array_equal(backwards.items.array[::-1], scores.items.array)
     whole = caption_set(rows)
-    parts = [small.measure(part, None, {}).values for part in whole.chunks(3)]
-    assert np.array_equal(np.concatenate(parts), small.measure(whole, None, {}).values)
+    parts = [small.measure(part, Context()).values for part in whole.chunks(3)]
+    assert np.array_equal(np.concatenate(parts), small.measure(whole, Context()).values)
 
 
 @given(ROWS)
@@ -152,14 +153,14 @@ def test_text_form_and_signature(small: Meteor) -> None:
     metric = parse('meteor(language=fr,path="/some where/m")')
     assert metric == Meteor(language="fr", path="/some where/m")
     assert parse(str(metric)) == metric
-    facts = small.facts(None)
+    facts = small.facts(Context())
     assert facts["modules"] == "exact*1+stem*0.6+synonym*0.8+paraphrase*0.6"
     assert facts["parameters"] == "0.85/0.2/0.6/0.75"
 
 
 def test_a_language_without_a_table_has_its_other_modules(small: Meteor) -> None:
     french = Meteor(language="fr", tokenizer="whitespace", path=small.path)
-    assert french.facts(None)["modules"] == "exact*1+stem*0.2"
+    assert french.facts(Context())["modules"] == "exact*1+stem*0.2"
     scores = measure(french, [("l'homme courait", ["l'homme court ici"])])
     assert 0 < scores.score < 1
 
@@ -262,7 +263,7 @@ def test_equals_the_program(shared: Path, meteor_index: Path, name: str) -> None
     assert np.abs(ours.items.array - theirs.items["meteor"]).max() == 0.0
     assert ours.score == theirs.corpus["meteor"]
     rows = np.array([line.split() for line in saved["meteor_stats"]], np.float64)
-    assert np.array_equal(PLAIN.measure(theirs.captions, None, {}).values[:, : len(COLUMNS)], rows)
+    assert np.array_equal(PLAIN.measure(theirs.captions, Context()).values[:, : len(COLUMNS)], rows)
 
 
 @pytest.mark.meteor
@@ -309,7 +310,7 @@ def test_equals_the_java_back_end(meteor_index: Path, language: str) -> None:
     rows = [(sentence(), [sentence() for _ in range(chance.randint(1, 4))]) for _ in range(400)]
     metrics = [Meteor(tokenizer="whitespace", language=language, backend=each) for each in ("python", "java")]
     captions = caption_set(rows)
-    ours, theirs = (metric.measure(captions, None, {}).values for metric in metrics)
+    ours, theirs = (metric.measure(captions, Context()).values for metric in metrics)
     assert np.array_equal(ours, theirs)
 
 

@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capmeter.captions.model import Caption, CaptionSet
-from capmeter.encoders import load_encoder, running
+from capmeter.encoders import Settings, load_encoder
 from capmeter.errors import AssetError
+from capmeter.metrics.base import Context
 from capmeter.metrics.mima import Mima, Spurts, information_flow, redundancy
 from capmeter.metrics.registry import parse
 
@@ -33,8 +34,8 @@ def captions(sentences: list[str]) -> CaptionSet:
     return CaptionSet.from_captions(Caption(str(k), str(k), sentence) for k, sentence in enumerate(sentences))
 
 
-def values(metric: Any, sentences: list[str]) -> np.ndarray:
-    return metric.measure(captions(sentences), None, {}).values[:, 0]
+def values(metric: Any, sentences: list[str], **settings: Any) -> np.ndarray:
+    return metric.measure(captions(sentences), Context(settings=Settings(**settings))).values[:, 0]
 
 
 def by_definition(joint: np.ndarray) -> float:
@@ -91,8 +92,7 @@ def test_a_score_depends_on_the_caption_alone(metric: Any) -> None:
     assert ((whole > 0) & (whole < 1)).all()
     for k, sentence in enumerate(SENTENCES):
         assert values(metric, [sentence])[0] == pytest.approx(whole[k], abs=1e-6)
-    with running(tokens=8):
-        np.testing.assert_allclose(values(metric, SENTENCES), whole, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(values(metric, SENTENCES, tokens=8), whole, rtol=0, atol=1e-6)
 
 
 @encoder
@@ -108,7 +108,7 @@ def test_case_full_stops_and_for_style_punctuation_do_not_matter() -> None:
 @encoder
 def test_empty_captions_score_zero_and_long_ones_are_noted() -> None:
     pytest.importorskip("torch", reason="needs the neural extra")
-    got = Mima(encoder="minilm").measure(captions(["", " .", "dog " * 2000, "a dog"]), None, {})
+    got = Mima(encoder="minilm").measure(captions(["", " .", "dog " * 2000, "a dog"]), Context())
     assert got.values[:2, 0].tolist() == [0, 0]
     assert (got.values[2:, 0] > 0).all()
     assert got.notes == {"cut": ["2"]}

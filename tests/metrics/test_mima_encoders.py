@@ -12,6 +12,7 @@ import pytest
 import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.encoders import find_encoder
+from capmeter.metrics.base import Context
 from capmeter.metrics.mima import Mima, Spurts
 from capmeter.metrics.standards import Scale, Standard
 from capmeter.text.stopwords import STOP_WORDS
@@ -106,8 +107,8 @@ def _information(joint: Any) -> float:
 def test_equals_the_released_steps(make: Any, tmp_path: Path) -> None:
     folder = make(tmp_path)
     captions = CaptionSet.from_captions(Caption(str(k), str(k), text) for k, text in enumerate(SENTENCES))
-    style = Spurts(encoder=str(folder)).measure(captions, None, {}).values[:, 0]
-    grammar = Mima(encoder=str(folder)).measure(captions, None, {}).values[:, 0]
+    style = Spurts(encoder=str(folder)).measure(captions, Context()).values[:, 0]
+    grammar = Mima(encoder=str(folder)).measure(captions, Context()).values[:, 0]
     expected = [released(folder, each, content_only=True) for each in SENTENCES]
     np.testing.assert_allclose(style, expected, atol=1e-5)
     expected = [1 - released(folder, each, content_only=False) for each in SENTENCES]

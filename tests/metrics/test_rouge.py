@@ -8,6 +8,7 @@ from captionsets import ROWS, caption_set
 from hypothesis import given
 from official import SETS, official
 
+from capmeter.metrics.base import Context
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse
 from capmeter.metrics.rouge import RougeL
@@ -67,7 +68,7 @@ def test_equals_the_formula_written_plainly(rows) -> None:
 
 
 def test_evidence_shows_the_subsequence() -> None:
-    (evidence,) = PLAIN.explain(caption_set([("a x b", ["c", "a b d"])]), None)
+    (evidence,) = PLAIN.explain(caption_set([("a x b", ["c", "a b d"])]), Context())
     assert {(link.candidate, link.reference_index, link.reference) for link in evidence.links} == {
         ((0, 1), 1, (0, 1)),
         ((2, 3), 1, (1, 2)),

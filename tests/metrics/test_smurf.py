@@ -10,6 +10,7 @@ import pytest
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
+from capmeter.metrics.base import Context, Measurement
 from capmeter.metrics.mima import Mima, Spurts
 from capmeter.metrics.registry import parse
 from capmeter.metrics.smurf import Smurf, fuse
@@ -55,12 +56,14 @@ def test_measures_from_the_scores_of_its_components() -> None:
     assert (sparcs, mima, spurts) == (Sparcs(), Mima(encoder="minilm"), Spurts(encoder="minilm"))
     part = CaptionSet.from_captions([Caption("1", "1", "a dog", ("a dog",))])
     standard = read_standard("minilm")
-    given = {
+    scores = {
         sparcs: {"score": np.array([standard.sparcs.mean])},
         mima: {"score": np.array([standard.mima.mean])},
         spurts: {"score": np.array([standard.spurts.mean])},
     }
-    got = metric.measure(part, None, given).values
+    got = metric.measure(
+        part, Context(scores=scores, measured=dict.fromkeys(scores, Measurement(np.zeros((1, 1)))))
+    ).values
     np.testing.assert_allclose(got, [[1.96, 0, 1.96, 0, 0, 0]], atol=1e-12)
     assert metric.columns == ("score", "G", "D", "sparcs", "mima", "spurts")
 

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capmeter.captions.model import Caption, CaptionSet
+from capmeter.metrics.base import Context
 from capmeter.metrics.registry import parse
 from capmeter.metrics.sparcs import Sparcs
 
@@ -27,7 +28,7 @@ def captions(*rows: tuple[str, list[str]]) -> CaptionSet:
 
 
 def values(*rows: tuple[str, list[str]]) -> np.ndarray:
-    return Sparcs().measure(captions(*rows), None, {}).values
+    return Sparcs().measure(captions(*rows), Context()).values
 
 
 def test_by_hand() -> None:
@@ -42,7 +43,7 @@ def test_a_reference_without_concepts_still_counts_among_the_references() -> Non
 
 
 def test_nothing_in_common_and_nothing_said_score_zero() -> None:
-    got = Sparcs().measure(captions(("a cat", ["a dog"]), ("", ["a dog"]), ("the of", ["a dog"])), None, {})
+    got = Sparcs().measure(captions(("a cat", ["a dog"]), ("", ["a dog"]), ("the of", ["a dog"])), Context())
     assert got.values.tolist() == [[0.0] * 3] * 3
     assert got.notes == {"no words in candidate": ["2"]}
 
@@ -85,8 +86,8 @@ def test_the_only_reference_itself_scores_one(sentence: str) -> None:
 @given(st.lists(ROW, min_size=2, max_size=6))
 def test_parts_give_what_the_whole_gives(rows: list[tuple[str, list[str]]]) -> None:
     whole = captions(*rows)
-    parts = [Sparcs().measure(part, None, {}).values for part in whole.chunks(2)]
-    np.testing.assert_array_equal(np.concatenate(parts), Sparcs().measure(whole, None, {}).values)
+    parts = [Sparcs().measure(part, Context()).values for part in whole.chunks(2)]
+    np.testing.assert_array_equal(np.concatenate(parts), Sparcs().measure(whole, Context()).values)
 
 
 def test_explanation_shows_every_concept_with_its_typicality() -> None:

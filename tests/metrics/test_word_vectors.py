@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import capmeter
 from capmeter.errors import InputError
+from capmeter.metrics.base import Context
 from capmeter.metrics.mowe import Mowe, WEmbSim
 from capmeter.metrics.wmd import Wmd, movers_distance, transport
 from capmeter.metrics.word_vectors import find_vectors
@@ -48,7 +49,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 
 
 def measure(metric: WEmbSim | Mowe | Wmd, rows: list[tuple[str, list[str]]] = ROWS) -> list[float]:
-    return metric.measure(caption_set(rows), None, {}).values[:, 0].tolist()
+    return metric.measure(caption_set(rows), Context()).values[:, 0].tolist()
 
 
 def plain_mean(sentence: str) -> np.ndarray | None:
@@ -147,8 +148,8 @@ def test_long_captions_take_the_linear_program() -> None:
 def test_parts_give_the_numbers_of_the_whole(vectors: str) -> None:
     whole = caption_set(ROWS)
     for metric in (WEmbSim(vectors=vectors), Mowe(vectors=vectors), Wmd(vectors=vectors)):
-        parts = [metric.measure(part, None, {}).values for part in whole.chunks(2)]
-        np.testing.assert_allclose(np.concatenate(parts), metric.measure(whole, None, {}).values, atol=1e-12)
+        parts = [metric.measure(part, Context()).values for part in whole.chunks(2)]
+        np.testing.assert_allclose(np.concatenate(parts), metric.measure(whole, Context()).values, atol=1e-12)
 
 
 def test_wrong_pooling_is_named() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from capmeter.captions.io import load_references
+from capmeter.cli.inputs import machine
 from capmeter.cli.output import FORMAT_HELP, show
-from capmeter.encoders import running
 from capmeter.metrics.calibration import calibrate as measure
 from capmeter.metrics.calibration import shipped
 from capmeter.progress import shown
@@ -38,10 +38,10 @@ def calibrate(
     """
     if format not in FORMATS:
         raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
-    with shown(), running(**({} if device is None else {"device": device})):
+    with shown():
         found = load_references(captions, split=split)
         spoken = [(image, sentence) for image, sentences in found.items() for sentence in sentences]
-        result = measure(spoken, encoder, layer, pairs=pairs, seed=seed)
+        result = measure(spoken, encoder, layer, pairs=pairs, seed=seed, settings=machine(device))
     values = {
         "beta": result.beta,
         "precision": result.baseline[0],

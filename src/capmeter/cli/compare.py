@@ -11,7 +11,6 @@ from capmeter.captions.io import load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.inputs import label_of, machine, name_and_path
 from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show, tell_notes
-from capmeter.encoders.settings import running
 from capmeter.meta.compare import TESTS
 from capmeter.meta.compare import compare as comparison_of
 from capmeter.progress import shown
@@ -76,7 +75,8 @@ def compare(
     for path in plot:
         image_kind(path)
     captions: dict[str, CaptionSet] = {}
-    with shown(), running(**machine(device, precision)):
+    settings = machine(device, precision)
+    with shown():
         for given in systems:
             name, file = name_and_path(given)
             found = load_systems(
@@ -89,7 +89,14 @@ def compare(
             for system, own in found.items():
                 captions[label_of(name, system, len(found) == 1, captions)] = own
         comparison = comparison_of(
-            captions, chosen, test=test, seed=seed, permutations=permutations, draws=draws, level=level
+            captions,
+            chosen,
+            test=test,
+            seed=seed,
+            permutations=permutations,
+            draws=draws,
+            level=level,
+            settings=settings,
         )
     if output is not None:
         comparison.save(output, max(differing, 10))

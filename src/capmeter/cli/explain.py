@@ -9,7 +9,6 @@ import typer
 
 from capmeter.captions.io import load
 from capmeter.cli.inputs import machine
-from capmeter.encoders.settings import running
 from capmeter.progress import shown
 from capmeter.report.explain import as_json, as_text, explain
 
@@ -50,7 +49,8 @@ def explain_command(
         raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
     if sum((bool(id), worst is not None, best is not None)) != 1:
         raise typer.BadParameter("say which captions: --id, --worst or --best, and one of them only")
-    with shown(), running(**machine(device, precision)):
+    settings = machine(device, precision)
+    with shown():
         captions = load(
             candidates,
             references,
@@ -60,7 +60,7 @@ def explain_command(
             system=system,
         )
         number = worst if worst is not None else best
-        found = explain(captions, metrics, ids=id, worst=number, by=by, best=best is not None)
+        found = explain(captions, metrics, ids=id, worst=number, by=by, best=best is not None, settings=settings)
     if format == "json":
         sys.stdout.write(json.dumps(as_json(found), indent=2) + "\n")
         return

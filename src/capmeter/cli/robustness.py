@@ -11,7 +11,6 @@ from capmeter.captions.io import load, load_references
 from capmeter.cli.inputs import machine
 from capmeter.cli.main import say
 from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show
-from capmeter.encoders.settings import running
 from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS
 from capmeter.meta.robustness import robustness as study_of
 from capmeter.progress import shown
@@ -79,10 +78,13 @@ def robustness(
     check_targets(output, *plot)
     for path in plot:
         image_kind(path)
-    with shown(), running(**machine(device, precision)):
+    settings = machine(device, precision)
+    with shown():
         captions = load_references(references, split=split) if candidates is None else load(candidates, references)
         ways = list(BUILTIN) if degradations.strip() == "all" else degradations
-        study = study_of(captions, chosen, ways, strengths=points, images=images, seed=seed, draws=draws)
+        study = study_of(
+            captions, chosen, ways, strengths=points, images=images, seed=seed, draws=draws, settings=settings
+        )
     if output is not None:
         study.save(output)
     if plot:

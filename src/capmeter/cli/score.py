@@ -13,7 +13,6 @@ from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream, is_large, stream, stream_systems
 from capmeter.cli.inputs import label_of, machine, name_and_path
 from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, command_line, show, tell_notes
-from capmeter.encoders.settings import running
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.scores import Results, save_all
 from capmeter.progress import shown
@@ -77,7 +76,8 @@ def score(
         if per_caption == output:
             raise typer.BadParameter("--output and --per-caption name the same file", param_hint="--per-caption")
     systems: dict[str, Results] = {}
-    with shown(), running(**machine(device, precision)):
+    settings = machine(device, precision)
+    with shown():
         for given in candidates:
             name, path = name_and_path(given)
             how = {
@@ -95,7 +95,7 @@ def score(
                 sources = (stream_systems if parts else load_systems)(path, references, **how)  # type: ignore[arg-type]
             for found, captions in sources.items():
                 label = label_of(name, found, len(sources) == 1, systems)
-                systems[label] = evaluate(captions, chosen, workers=workers)
+                systems[label] = evaluate(captions, chosen, workers=workers, settings=settings)
         standing = None
         if intervals:
             standing = standings(systems, draws=draws, seed=seed)

@@ -1,7 +1,7 @@
 """Neural encoders behind one small interface.
 
-`load_encoder(name)` gives an `Encoder`: `pieces`, `batches`, `encode_ids`, `hidden_states`. `running(device=…)` says
-how encoders run inside a block. `WordPieces`, `HiddenStates` and `SentenceVectors` are what a sentence pool memoises.
+`load_encoder(name, settings)` gives an `Encoder`: `pieces`, `batches`, `encode_ids`, `hidden_states`. `Settings` say
+where and how it runs. `WordPieces`, `HiddenStates` and `SentenceVectors` are what a sentence pool memoises.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from capmeter.encoders.analyses import HiddenStates, SentenceVectors, StateTable
 from capmeter.encoders.encoder import Batch, Encoder, load_encoder
 from capmeter.encoders.models import EncoderFiles, find_encoder, software
 from capmeter.encoders.pieces import PieceTable, gather
-from capmeter.encoders.settings import Settings, current, running
+from capmeter.settings import Settings
 
 __all__ = [
     "Batch",
@@ -22,10 +22,8 @@ __all__ = [
     "Settings",
     "StateTable",
     "WordPieces",
-    "current",
     "find_encoder",
     "gather",
     "load_encoder",
-    "running",
     "software",
 ]

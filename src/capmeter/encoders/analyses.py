@@ -1,9 +1,12 @@
-"""Analyses a sentence pool memoises: word pieces (kept for the whole run) and hidden states (a chunk's at a time)."""
+"""Analyses a sentence pool memoises: word pieces (kept for the whole run) and hidden states (a chunk's at a time).
+
+Each carries the settings it runs with, so that a pool keeps what was computed in different precision apart.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -12,6 +15,7 @@ from numpy.typing import NDArray
 
 from capmeter.encoders.encoder import load_encoder
 from capmeter.encoders.pieces import PieceTable
+from capmeter.settings import Settings
 
 _TINY = np.finfo(np.float32).tiny
 
@@ -32,11 +36,12 @@ class WordPieces:
     """Word-piece ids of every sentence: a PieceTable."""
 
     encoder: str = "minilm"
+    settings: Settings = field(default_factory=Settings)
     compact = True
 
     def run(self, pool: Pool) -> PieceTable:
         """The table for all sentences of the pool."""
-        return load_encoder(self.encoder).pieces(pool.sentences)
+        return load_encoder(self.encoder, self.settings).pieces(pool.sentences)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,12 +81,13 @@ class HiddenStates:
 
     encoder: str = "minilm"
     layer: int = 6
+    settings: Settings = field(default_factory=Settings)
     compact = False
 
     def run(self, pool: Pool) -> StateTable:
         """The table for all sentences of the pool."""
-        pieces: PieceTable = pool.analyse(WordPieces(self.encoder))
-        return StateTable(pieces, load_encoder(self.encoder).hidden_states(pieces, self.layer))
+        pieces: PieceTable = pool.analyse(WordPieces(self.encoder, self.settings))
+        return StateTable(pieces, load_encoder(self.encoder, self.settings).hidden_states(pieces, self.layer))
 
 
 @dataclass(frozen=True)
@@ -93,11 +99,12 @@ class SentenceVectors:
 
     encoder: str = "minilm"
     layer: int = 6
+    settings: Settings = field(default_factory=Settings)
     compact = False
 
     def run(self, pool: Pool) -> NDArray[np.float32]:
         """The vectors of all sentences of the pool."""
-        table: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer))
+        table: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer, self.settings))
         if not len(table):
             return np.zeros((0, table.states.shape[1]), np.float32)
         means = np.add.reduceat(table.states, table.pieces.offsets[:-1], axis=0) / table.pieces.lengths[:, None]

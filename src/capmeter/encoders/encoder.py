@@ -7,6 +7,7 @@ belong to the caller; the encoder keeps none.
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,10 +22,10 @@ from capmeter.encoders.cache import RecentStates, StateCache, VectorCache, entry
 from capmeter.encoders.hub_model import HubModel
 from capmeter.encoders.models import EncoderFiles, find_encoder, require_neural
 from capmeter.encoders.pieces import PieceTable, gather
-from capmeter.encoders.settings import current
 from capmeter.encoders.side_by_side import side_by_side, torch_threads
 from capmeter.encoders.tokenizer import Tokenizer
 from capmeter.errors import AssetError, InputError
+from capmeter.settings import Settings
 
 _CPU_TOKENS, _GPU_TOKENS = 2048, 32768  # on a CPU, of each thread
 _MAP_BYTES = 1 << 28  # attention maps of the batches under way
@@ -52,6 +53,7 @@ class Encoder:
     """A transformer and its tokenizer, loaded once per process: get it with `load_encoder`.
 
     layers, heads, width: the model's sizes. max_length: the most word pieces of a sentence, begin and end included.
+    settings: batch size, threads and cache of this encoder; others of the same model share its weights.
     """
 
     def __init__(self, files: EncoderFiles, device: str = "cpu", precision: str = "float32") -> None:
@@ -61,6 +63,7 @@ class Encoder:
 
         self.files = files
         self.device = device
+        self.settings = Settings(device=device, precision=precision)
         half = torch.bfloat16 if device == "cpu" else torch.float16
         dtype = torch.float32 if precision == "float32" else half
         self._dtype_name = str(dtype).removeprefix("torch.")
@@ -168,10 +171,10 @@ class Encoder:
 
     def _threads(self) -> int:
         """How many batches go through the model at a time, each on one thread of the CPU."""
-        return (current().threads or torch_threads()) if self.device == "cpu" else 1
+        return (self.settings.threads or torch_threads()) if self.device == "cpu" else 1
 
     def _rows_per_batch(self, length: int, attentions: bool, threads: int) -> int:
-        tokens = current().tokens or (_CPU_TOKENS if self.device == "cpu" else _GPU_TOKENS)
+        tokens = self.settings.tokens or (_CPU_TOKENS if self.device == "cpu" else _GPU_TOKENS)
         rows = tokens // length
         if attentions:
             rows = min(rows, _MAP_BYTES // (4 * threads * self.layers * self.heads * length * length))
@@ -222,7 +225,7 @@ class Encoder:
         Sentences met lately, or found in the on-disk cache where there is one, are not encoded again.
         """
         layer = self.layer(layer)
-        settings = current()
+        settings = self.settings
         states = np.empty((len(pieces.ids), self.width), np.float32)
         caches: list[StateCache] = [self._recent]
         if settings.cache is not None:
@@ -255,10 +258,12 @@ class Encoder:
                 states[positions] = batch.hidden.reshape(-1, self.width)
 
 
-def load_encoder(name: str) -> Encoder:
-    """The encoder called `name`, as the settings in force want it; loaded once for each way of running it."""
-    settings = current()
-    return _load(find_encoder(name), _device(settings.device), settings.precision)
+def load_encoder(name: str, settings: Settings | None = None) -> Encoder:
+    """The encoder called `name`, run with these settings (None: the environment's); its weights are loaded once."""
+    settings = settings or Settings()
+    encoder = copy.copy(_load(find_encoder(name), _device(settings.device), settings.precision))
+    encoder.settings = settings
+    return encoder
 
 
 @functools.lru_cache(maxsize=4)

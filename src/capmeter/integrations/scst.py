@@ -20,7 +20,7 @@ a candidate is cut at its first one and keeps it, and a candidate without it has
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -31,12 +31,14 @@ from capmeter.captions.model import Caption, CaptionSet, SentencePool
 from capmeter.errors import InputError
 from capmeter.metrics.base import Metric
 from capmeter.metrics.cider import Cider
-from capmeter.metrics.evaluation import collect, signature
+from capmeter.metrics.combination import Combination
+from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.registry import parse
 from capmeter.ragged import Ragged
+from capmeter.settings import Settings
 from capmeter.text import ptb
 from capmeter.text.ngrams import NGrams, NGramTable
-from capmeter.text.tokens import TOKENIZERS, tokenizer_version
+from capmeter.text.tokens import TOKENIZERS
 
 Floats = npt.NDArray[np.float64]
 ImageId = Hashable
@@ -49,33 +51,36 @@ class Reward:
     CIDErs their document frequencies, which can be saved (`state.save(path)`) and named (`cider-d(idf="path")`).
     """
 
-    def __init__(self, metric: Metric, references: Mapping[ImageId, Sequence[Any]], eos: str | int | None) -> None:
-        if metric.requires():
-            needed = ", ".join(map(str, metric.requires()))
-            raise InputError(f"{metric} is made of other metrics ({needed}); reward one of these instead")
-        self._lexical = getattr(metric, "tokenizer", None) in TOKENIZERS
+    def __init__(
+        self,
+        metric: Metric,
+        references: Mapping[ImageId, Sequence[Any]],
+        eos: str | int | None,
+        settings: Settings | None = None,
+    ) -> None:
         self._ids = _holds_ids(references)
+        self._tokenizer = _common_tokenizer(metric)
+        self._lexical = self._tokenizer is not None
         self.eos = eos
-        chosen: Any = metric
-        if self._lexical:  # lines of tokens are what is scored; ids are tokens already
-            self._measured: Any = replace(chosen, tokenizer="whitespace")
-            chosen = self._measured if self._ids else chosen
-        else:
-            self._measured = chosen
-        self.metric: Metric = chosen
+        self.metric: Metric = _of_tokens(metric) if self._ids and self._lexical else metric
         self._check()
         self._line = self._line_of_ids if self._ids else self._line_of_text
         self._rows = {image: row for row, image in enumerate(references)}
-        self._frozen = CaptionSet.from_captions(
+        frozen = CaptionSet.from_captions(
             Caption(str(row), str(row), "", self._reference_lines(image, texts))
             for row, (image, texts) in enumerate(references.items())
         )
-        self.state: Any = collect(self._frozen, self._measured)
-        if isinstance(chosen, Cider):
-            if self.state is not None:  # collected from lines, but of that tokenizer's tokens
-                self.state = replace(self.state, tokenizer=tokenizer_version(chosen.tokenizer))
-            self.state = chosen.frequencies(self.state)
-        self.signature = f"{signature(chosen, self.state)}|eos:{'none' if eos is None else eos}"
+        if self._lexical:
+            frozen = _with_pool(frozen, _TokenPool(frozen.pool.sentences))
+        self._frozen = frozen
+        self._evaluation = Evaluation((self.metric,), settings or Settings())
+        if any(corpus.requires() for corpus in self._evaluation.pending):
+            raise InputError(f"{metric} needs the scores of a whole run first, which a reward does not have")
+        self._evaluation = self._evaluation.collected(frozen)
+        self.state: Any = self._evaluation.context(self.metric).state
+        if isinstance(self.metric, Cider):
+            self.state = self.metric.frequencies(self.state)
+        self.signature = f"{self._evaluation.signature(self.metric)}|eos:{'none' if eos is None else eos}"
 
     def _check(self) -> None:
         if self._ids and not self._lexical:
@@ -122,7 +127,7 @@ class Reward:
         return self._tokenised(text)
 
     def _tokenised(self, text: str) -> str:
-        return " ".join(ptb.tokenize(text)) if getattr(self.metric, "tokenizer", None) == "ptb" else text
+        return " ".join(ptb.tokenize(text)) if self._tokenizer == "ptb" else text
 
     def __call__(self, candidates: Sequence[Any], image_ids: Sequence[ImageId]) -> Floats:
         """The score of each candidate against the references of its image, float64 in the order given.
@@ -143,8 +148,8 @@ class Reward:
             ) from None
         lines = [self._line(text, f"candidate {k}") for k, text in enumerate(candidates)]
         part = self._part(rows, lines)
-        values = self._measured.measure(part, self.state, {}).values
-        scores: Floats = self._measured.finish(values, np.ones(len(values)))["score"]
+        values = self._evaluation.measure(part)[self.metric].values
+        scores: Floats = self.metric.finish(values, np.ones(len(values)))["score"]
         return scores
 
     def _part(self, rows: npt.NDArray[np.int64], lines: list[str]) -> CaptionSet:
@@ -160,19 +165,34 @@ class Reward:
         )
 
 
+class _TokenPool(SentencePool):
+    """Sentences that are lines of tokens already: every tokenizer finds the tokens that stand there."""
+
+    def analyse(self, analysis: Any) -> Any:
+        """The analysis's table."""
+        return super().analyse(_read_as_tokens(analysis))
+
+
 class _Pool(SentencePool):
     """Some of the frozen sentences, whose n-grams are known, and then new ones."""
 
     def __init__(self, frozen: SentencePool, used: npt.NDArray[np.int64], new: list[str]) -> None:
         super().__init__(_Lines(frozen, used, new))
-        self._frozen, self._used, self._new = frozen, used, SentencePool(new)
+        self._frozen, self._used, self._new = frozen, used, type(frozen)(new)
 
     def analyse(self, analysis: Any) -> Any:
         """The analysis's table; that of n-grams is put together."""
+        if isinstance(self._frozen, _TokenPool):
+            analysis = _read_as_tokens(analysis)
         if isinstance(analysis, NGrams) and analysis not in self._memory:
             known: _Known = self._frozen.analyse(_KnownNGrams(analysis))
             self._memory[analysis] = known.and_new(self._used, self._new.analyse(analysis))
         return super().analyse(analysis)
+
+
+def _read_as_tokens(analysis: Any) -> Any:
+    named = getattr(analysis, "tokenizer", None) in TOKENIZERS
+    return replace(analysis, tokenizer="whitespace") if named else analysis
 
 
 class _Lines(Sequence[str]):
@@ -240,6 +260,41 @@ class _Known:
         )
 
 
+def _elementary(metric: Metric) -> Iterator[Metric]:
+    """The metrics that a metric is made of in the end; itself, if of none."""
+    members = metric.requires()
+    if not members:
+        yield metric
+    for member in members:
+        yield from _elementary(member)
+
+
+def _common_tokenizer(metric: Metric) -> str | None:
+    """The tokenizer by which all of a metric reads words; None where something in it reads text."""
+    found: set[str | None] = set()
+    for each in _elementary(metric):  # a metric as released splits text its own way
+        found.add(None if getattr(each, "as_released", False) else getattr(each, "tokenizer", None))
+    tokenizer = found.pop() if len(found) == 1 else None
+    return tokenizer if tokenizer in TOKENIZERS else None
+
+
+def _of_tokens(metric: Any) -> Any:
+    """The metric, or its members, reading tokens as they are."""
+    if isinstance(metric, Combination):
+        return replace(metric, members=tuple(map(_of_tokens, metric.members)))
+    return replace(metric, tokenizer="whitespace")
+
+
+def _with_pool(captions: CaptionSet, pool: SentencePool) -> CaptionSet:
+    return CaptionSet(
+        ids=captions.ids,
+        image_ids=captions.image_ids,
+        pool=pool,
+        candidates=captions.candidates,
+        references=captions.references,
+    )
+
+
 def _holds_ids(references: Any) -> bool:
     if not isinstance(references, Mapping) or not references:
         raise InputError(f"references: expected a dict image id → list of captions, got {references!r:.80}")
@@ -260,6 +315,7 @@ def reward(
     *,
     references: Mapping[ImageId, Sequence[Any]],
     eos: str | int | None = None,
+    settings: Settings | None = None,
 ) -> Reward:
     """A metric as a reward: a call on a batch of captions and their image ids gives an array of scores.
 
@@ -268,8 +324,9 @@ def reward(
             frequencies; otherwise they come from these references, each image's being one document.
         references: image id → captions, as text, or as sequences or an array of token ids.
         eos: None, or the word (for token ids, the id) that ends a caption: see the module.
+        settings: of a neural metric: `capmeter.Settings(device="cuda")`.
 
     Raises:
-        InputError: wrong shapes, an `eos` of the wrong kind, a metric that is made of other metrics.
+        InputError: wrong shapes, an `eos` of the wrong kind, a metric that needs the scores of a whole run.
     """
-    return Reward(parse(metric), references, eos)
+    return Reward(parse(metric), references, eos, settings)

@@ -28,6 +28,7 @@ from capmeter.meta.published import Published, published
 from capmeter.meta.scores_file import read_scores
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
+from capmeter.settings import Settings
 from capmeter.stats.bootstrap import Clusters, Interval, difference, interval
 from capmeter.stats.correlation import Pearson, Spearman
 from capmeter.stats.groups import MeanOfGroups
@@ -147,6 +148,7 @@ def run(
     draws: int = 1000,
     seed: int = 0,
     level: float = 0.95,
+    settings: Settings | None = None,
 ) -> Report:
     """Judges metrics by a benchmark's human judgments.
 
@@ -154,9 +156,10 @@ def run(
     data: the benchmark's file. protocol: a preset's name, with changes in brackets; None is the benchmark's default.
     scores: files of anyone's scores by id (see `scores_file`), or metric → id → score.
     sample: accept a part of the set. draws, seed, level: of the cluster bootstrap.
+    settings: of this machine (device, precision …).
     """
     judgments = named_benchmark(benchmark).load(data, protocol, sample=sample)
-    values, signatures = measured(judgments, metrics)
+    values, signatures = measured(judgments, metrics, settings)
     for name, found in given(judgments, scores).items():
         if name in values:
             raise InputError(f"there are two sets of scores named {name}; rename one of them")
@@ -168,11 +171,13 @@ def run(
     return judge(judgments, values, signatures, draws=draws, seed=seed, level=level)
 
 
-def measured(judgments: Judgments, metrics: str | Iterable[str | Metric]) -> tuple[dict[str, Floats], dict[str, str]]:
+def measured(
+    judgments: Judgments, metrics: str | Iterable[str | Metric], settings: Settings | None = None
+) -> tuple[dict[str, Floats], dict[str, str]]:
     """Each metric's scores of the judgments' captions (of systems: each system's corpus score), and its signature."""
     if not metrics:
         return {}, {}
-    from capmeter.metrics.evaluation import score
+    from capmeter.metrics.evaluation import score, with_required
 
     chosen = parse_list(metrics)
     if len(judgments.captions) == 0:
@@ -180,13 +185,13 @@ def measured(judgments: Judgments, metrics: str | Iterable[str | Metric]) -> tup
             f"{judgments.benchmark} has no captions to score, only systems; give their scores in a file (--scores)"
         )
     bare = int((judgments.captions.references.lengths == 0).sum())
-    needing = [str(metric) for metric in chosen if metric.REFERENCES]
+    needing = [str(metric) for metric in with_required(chosen) if metric.REFERENCES]
     if bare and needing:
         raise ProtocolError(
             f"{judgments.benchmark} has no references for {bare:,} of {len(judgments.captions):,} captions, but "
             f"{', '.join(needing)} need them; leave those out (leave_out=unreferenced in the protocol's brackets)"
         )
-    results = score(judgments.captions, metrics=chosen)
+    results = score(judgments.captions, metrics=chosen, settings=settings)
     values: dict[str, Floats] = {}
     for metric in chosen:
         found = results[str(metric)]

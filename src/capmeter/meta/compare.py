@@ -41,6 +41,7 @@ from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse, parse_list
 from capmeter.metrics.scores import Results, Scores
 from capmeter.progress import task
+from capmeter.settings import Settings
 from capmeter.stats.bootstrap import Clusters, Interval, difference, draw_blocks, percentile
 from capmeter.stats.multiple import holm
 from capmeter.stats.permutation import Contest, exchange_tests
@@ -237,6 +238,7 @@ def compare(
     permutations: int = 10_000,
     draws: int = 1000,
     level: float = 0.95,
+    settings: Settings | None = None,
 ) -> Comparison:
     """Compares two systems or more, by name, on the same references.
 
@@ -251,7 +253,7 @@ def compare(
     if test not in TESTS:
         raise InputError(f"unknown test {test!r}; expected one of {', '.join(TESTS)}")
     captions = aligned({name: _loaded(system, references) for name, system in systems.items()})
-    results = {name: evaluate(one, chosen) for name, one in captions.items()}
+    results = {name: evaluate(one, chosen, settings=settings) for name, one in captions.items()}
     clusters = Clusters(next(iter(captions.values())).image_ids)
     verdicts: dict[str, MetricComparison] = {}
     pairs = list(combinations(captions, 2))

@@ -42,6 +42,7 @@ from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.scores import Scores
 from capmeter.progress import task
+from capmeter.settings import Settings
 from capmeter.stats.bootstrap import Clusters, Interval, draw_counts, percentile
 from capmeter.stats.ties import preferred
 from capmeter.transforms.degradations import Degradation, parse_list
@@ -179,6 +180,7 @@ def robustness(
     seed: int = 0,
     draws: int = 1000,
     level: float = 0.95,
+    settings: Settings | None = None,
 ) -> Robustness:
     """The curves of metrics over captions that are degraded with growing strength.
 
@@ -196,7 +198,7 @@ def robustness(
         references = captions if isinstance(captions, Mapping) else load_references(captions)
         untouched = leave_one_out(references, images=images, seed=seed)
     whole, texts = _degraded(untouched, ways, points, seed)
-    results = evaluate(whole, chosen, corpus=untouched)
+    results = evaluate(whole, chosen, corpus=untouched, settings=settings)
     clusters = Clusters(untouched.image_ids)
     weights = draw_counts(len(clusters), draws, seed)
     states = {str(way): _cells(number, len(points)) for number, way in enumerate(ways)}

@@ -4,17 +4,21 @@ A metric turns a part of a caption set into one row of numbers per caption (`mea
 (`finish`). Everything else (running over parts, corpus scores, intervals, files) is written once, elsewhere, and
 rests on this: `finish` of one caption's row is that caption's score, `finish` of the sum of all rows the corpus score.
 
-Two kinds exist. A `MeanMetric` gives one number per caption and its corpus score is their mean; an `AdditiveMetric`
-gives sufficient statistics per caption and its corpus score is a function of their sum. What depends on the corpus
-(document frequencies …) is a `Corpus`: a value that collects a state from each part; states add up.
+Three kinds exist. A `MeanMetric` gives one number per caption and its corpus score is their mean; an `AdditiveMetric`
+gives sufficient statistics per caption and its corpus score is a function of their sum; a `CompositeMetric`
+(`capmeter.metrics.composite`) is made of other metrics. What depends on the corpus (document frequencies …) is a
+`Corpus`: a value that collects a state from each part; states add up.
+
+Whatever a metric is given beside the captions stands in one `Context`: the corpus state, what required metrics found,
+and the settings of the run.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,25 +27,13 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.evidence import Evidence
 from capmeter.named import value_text
+from capmeter.settings import Settings
 
 Floats = npt.NDArray[np.float64]
-State = TypeVar("State")
 
 
 class CapmeterWarning(UserWarning):
     """A score was computed, but hardly means what its reader will think."""
-
-
-class Corpus(Protocol):
-    """What is collected from a whole run before any caption is scored: a hashable value.
-
-    Equal values are collected once for all the metrics that ask for them. States of parts add up to the state of
-    the whole: `collect(a) + collect(b)` equals `collect(a and b)`.
-    """
-
-    def collect(self, part: CaptionSet) -> Any:
-        """The state of this part."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +42,40 @@ class Measurement:
 
     values: Floats
     notes: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """What a metric or a corpus is given beside the captions of a part.
+
+    state: what `corpus()` collected from the whole run (None without it).
+    settings: device, precision, threads and cache of this run.
+    scores: for each required metric its "score" and its parts, one number per caption of the part.
+    measured: for each required metric its rows and notes. Both are empty where no captions are at hand (`facts`).
+    required: the context of each required metric, for what a composite asks its members itself (facts, evidence).
+    """
+
+    state: Any = None
+    settings: Settings = field(default_factory=Settings)
+    scores: Mapping[Metric, Mapping[str, Floats]] = field(default_factory=dict)
+    measured: Mapping[Metric, Measurement] = field(default_factory=dict)
+    required: Mapping[Metric, Context] = field(default_factory=dict)
+
+
+class Corpus(ABC):
+    """What is collected from a whole run before any caption is scored: a hashable value.
+
+    Equal values are collected once for all the metrics that ask for them. States of parts add up to the state of
+    the whole: `collect(a) + collect(b)` equals `collect(a and b)`.
+    """
+
+    def requires(self) -> tuple[Metric, ...]:
+        """The metrics whose scores `collect` needs: they are measured first, on the same captions."""
+        return ()
+
+    @abstractmethod
+    def collect(self, part: CaptionSet, context: Context) -> Any:
+        """The state of this part; `context.scores` has the scores of the metrics of `requires()`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +127,8 @@ class Metric(ABC):
         return None
 
     @abstractmethod
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
-        """One row of numbers per caption of the part.
-
-        `state` is what `corpus()` collected from the whole run (None without it); `given` has, for each metric of
-        `requires()`, its score and parts per caption of this part.
-        """
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
+        """One row of numbers per caption of the part: float64, finite, [captions, columns]."""
 
     @abstractmethod
     def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
@@ -115,13 +137,18 @@ class Metric(ABC):
         The first key is "score", the others are its parts; every value has the shape of `counts`.
         """
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """What else moves the number and belongs into the signature (tokenizer version, model hash, idf source …)."""
         return {}
 
-    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The evidence for each caption of the part; an `InputError` where a metric has none to give."""
         raise InputError(f"{self} has no explanation to give; `capmeter list` marks the metrics that have")
+
+    @property
+    def is_mean(self) -> bool:
+        """Whether a caption's row is its score and its parts, and the corpus score the mean of the captions' scores."""
+        return False
 
     @property
     def explains(self) -> bool:
@@ -130,16 +157,56 @@ class Metric(ABC):
 
 
 class MeanMetric(Metric):
-    """A metric of one number per caption; the corpus score is their mean. Its first column is "score"."""
+    """A metric of one number per caption; the corpus score is their mean.
+
+    A subclass gives `columns`, of which the first is "score" and the others are its parts, and `measure`, whose rows
+    have these columns. Nothing else is needed: the mean of every column is its corpus value.
+
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Words(MeanMetric):
+    ...     NAME, SUMMARY, columns = "words", "how many words a caption has", ("score",)
+    ...
+    ...     def measure(self, part, context):
+    ...         return Measurement(np.array([[len(each.candidate.split())] for each in part], np.float64))
+    >>> from capmeter.captions.model import Caption
+    >>> Words().measure(CaptionSet.from_captions([Caption("1", "1", "a dog runs")]), Context()).values.tolist()
+    [[3.0]]
+    """
+
+    @property
+    def is_mean(self) -> bool:
+        """Always."""
+        return True
 
     def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """The mean of every column."""
-        means = sums / counts[..., None]
-        return {column: means[..., k] for k, column in enumerate(self.columns)}
+        return column_means(self.columns, sums, counts)
 
 
 class AdditiveMetric(Metric):
-    """A metric of sufficient statistics: the corpus score is `finish` of the sum of its captions' rows."""
+    """A metric of sufficient statistics: the corpus score is `finish` of the sum of its captions' rows.
+
+    A subclass gives `columns`, `measure`, whose rows are counts that may be added up over captions (matches, lengths
+    …), and `finish`, the formula that makes scores of such sums. `finish` is called with the sums of one caption, of
+    all captions, and of every resample of an interval or test, many at once: it must work on arrays of any shape
+    [..., columns] and give "score" first.
+    """
+
+
+def column_means(columns: tuple[str, ...], sums: Floats, counts: Floats) -> dict[str, Floats]:
+    """The mean of every column of sums [..., columns] of so many captions [...]."""
+    means = sums / counts[..., None]
+    return {column: means[..., k] for k, column in enumerate(columns)}
+
+
+def merged_notes(notes: Iterable[Mapping[str, list[str]]]) -> dict[str, list[str]]:
+    """Several notes as one: for each reason the ids, each once."""
+    merged: dict[str, dict[str, None]] = {}
+    for each in notes:
+        for reason, ids in each.items():
+            if ids:
+                merged.setdefault(reason, {}).update(dict.fromkeys(ids))
+    return {reason: list(ids) for reason, ids in merged.items()}
 
 
 def wordless(part: CaptionSet, lengths: npt.NDArray[Any]) -> dict[str, list[str]]:

@@ -28,7 +28,6 @@ Zhang, Kishore, Wu, Weinberger, Artzi: BERTScore: Evaluating Text Generation wit
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -38,7 +37,7 @@ from numpy.typing import NDArray
 from capmeter.captions.model import CaptionSet
 from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
-from capmeter.metrics.base import Corpus, Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.base import Context, Corpus, Floats, MeanMetric, Measurement
 from capmeter.metrics.evidence import Evidence, Link
 from capmeter.metrics.word_pieces import (
     PieceDocuments,
@@ -50,6 +49,7 @@ from capmeter.metrics.word_pieces import (
     hidden_states,
     vocabulary_size,
 )
+from capmeter.settings import Settings
 
 # The layers with the best agreement with people in the bert-score package; other encoders use their last.
 LAYERS = {"bert": 9, "roberta": 17, "distilbert": 5, "distilroberta": 5}
@@ -98,14 +98,14 @@ class BertScore(MeanMetric):
         """Frequencies of word pieces in the references, for idf."""
         return PieceDocuments(self.encoder) if self.idf else None
 
-    def depth(self) -> int:
+    def depth(self, settings: Settings) -> int:
         """The layer in use."""
-        return load_encoder(self.encoder).layer(self.layer, LAYERS.get(self.encoder))
+        return load_encoder(self.encoder, settings).layer(self.layer, LAYERS.get(self.encoder))
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """F1, P and R of each caption."""
-        table = hidden_states(part, self.encoder, self.depth())
-        weights = self._weights(state)
+        table = hidden_states(part, self.encoder, self.depth(context.settings), context.settings)
+        weights = self._weights(context)
         values = np.zeros((len(part), 3))
         for rows, candidates, references in blocks(part, table, part.references):
             precision, recall, present = greedy_match(candidates, references, weights)
@@ -116,36 +116,39 @@ class BertScore(MeanMetric):
             else:
                 values[rows] = (scores * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
         if self.rescale is not False:
-            precision_0, recall_0, f1_0 = self._baseline()
+            precision_0, recall_0, f1_0 = self._baseline(context.settings)
             base = np.array([f1_0, precision_0, recall_0])
             values = (values - base) / (1 - base)
-        return Measurement(values, cut_note(part, self.encoder))
+        return Measurement(values, cut_note(part, self.encoder, context.settings))
 
-    def _weights(self, state: PieceFrequencies | None) -> Floats:
-        return np.ones(vocabulary_size(self.encoder)) if state is None else state.smoothed()
+    def _weights(self, context: Context) -> Floats:
+        found: PieceFrequencies | None = context.state
+        return np.ones(vocabulary_size(self.encoder, context.settings)) if found is None else found.smoothed()
 
-    def _baseline(self) -> tuple[float, float, float]:
+    def _baseline(self, settings: Settings) -> tuple[float, float, float]:
         if self.rescale is not True:
             return (self.rescale,) * 3
-        found = BASELINES.get((self.encoder, self.depth()))
+        depth = self.depth(settings)
+        found = BASELINES.get((self.encoder, depth))
         if found is None:
             raise InputError(
-                f"bertscore: no baseline is known for encoder {self.encoder!r} at layer {self.depth()}; known are "
+                f"bertscore: no baseline is known for encoder {self.encoder!r} at layer {depth}; known are "
                 f"{', '.join(f'{name} ({layer})' for name, layer in BASELINES)}; measure one with `capmeter calibrate` "
                 f"and give rescale=B, or leave rescale out"
             )
         return found
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The weights, the layer, the libraries and where idf comes from."""
+        state, settings = context.state, context.settings
         source = {"idf": f"run/{state.documents} references"} if isinstance(state, PieceFrequencies) else {}
-        return encoder_facts(self.encoder, self.depth()) | source
+        return encoder_facts(self.encoder, self.depth(settings), settings) | source
 
-    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """For every reference, each of its word pieces with its best match, and the candidate's not yet linked ones."""
-        encoder = load_encoder(self.encoder)
-        table = hidden_states(part, self.encoder, self.depth())
-        measured = self.measure(part, state, {}).values
+        encoder = load_encoder(self.encoder, context.settings)
+        table = hidden_states(part, self.encoder, self.depth(context.settings), context.settings)
+        measured = self.measure(part, context).values
         evidence = []
         for row in range(len(part)):
             candidate = int(part.candidates[row])

@@ -15,15 +15,14 @@ The constants let a caption without a matching 4-gram score a little above 0, un
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.base import AdditiveMetric, Floats, Measurement, Metric, wordless
+from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, wordless
 from capmeter.metrics.concatenation import as_compared, checked_references
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.ngram_evidence import ngram_evidence
@@ -70,7 +69,7 @@ class Bleu(AdditiveMetric):
             "reference-length",
         )
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The counts of each caption."""
         words: TokenTable = part.pool.analyse(Words(self.tokenizer))
         notes = wordless(part, words.ids.lengths)
@@ -104,11 +103,11 @@ class Bleu(AdditiveMetric):
         bleu = {f"bleu-{k}": product[..., k - 1] ** (1 / k) * penalty for k in range(1, n + 1)}
         return {"score": bleu[f"bleu-{n}"], **bleu, "length-ratio": ratio, "brevity-penalty": penalty}
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The tokenizer, the smoothing and the rule for the reference length."""
         return {"tokenizer": tokenizer_version(self.tokenizer), "smooth": "1e-15/1e-9", "length": "closest"}
 
-    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The longest n-grams found in any reference."""
         part, tokenizer = as_compared(part, self.references, self.tokenizer)
         return ngram_evidence(part, self.n, tokenizer)

@@ -21,6 +21,7 @@ from capmeter.errors import InputError
 from capmeter.metrics import bertscore
 from capmeter.metrics.tbr import combination, tbr
 from capmeter.metrics.word_pieces import blocks, hidden_states, vocabulary_size
+from capmeter.settings import Settings
 
 _PAIRS_AT_ONCE = 2048
 
@@ -41,7 +42,13 @@ class Calibration:
 
 
 def calibrate(
-    captions: Sequence[tuple[str, str]], encoder: str, layer: int | None = None, *, pairs: int = 10000, seed: int = 0
+    captions: Sequence[tuple[str, str]],
+    encoder: str,
+    layer: int | None = None,
+    *,
+    pairs: int = 10000,
+    seed: int = 0,
+    settings: Settings | None = None,
 ) -> Calibration:
     """Measures an encoder on pairs of captions of different images, drawn with this seed.
 
@@ -49,7 +56,8 @@ def calibrate(
     """
     if pairs < 1:
         raise InputError(f"calibrate: expected at least one pair, not {pairs}")
-    depth = load_encoder(encoder).layer(layer)
+    settings = settings or Settings()
+    depth = load_encoder(encoder, settings).layer(layer)
     spoken = [(image, sentence) for image, sentence in captions if sentence.strip()]
     images = np.unique([image for image, _ in spoken], return_inverse=True)[1] if spoken else np.zeros(0, np.int64)
     if not len(images) or images.max() == 0:
@@ -66,8 +74,8 @@ def calibrate(
         part = CaptionSet.from_captions(
             Caption(str(row), str(row), spoken[left[row]][1], (spoken[right[row]][1],)) for row in rows
         )
-        table = hidden_states(part, encoder, depth)
-        weights = np.ones(vocabulary_size(encoder))
+        table = hidden_states(part, encoder, depth, settings)
+        weights = np.ones(vocabulary_size(encoder, settings))
         for _, candidates, references in blocks(part, table, part.references):
             compared = combination.compare(candidates, references, weights, np.zeros(len(weights), np.bool_))
             recalls.append(combination.recall(combination.own_words(references), compared, 0.0)[:, 0])

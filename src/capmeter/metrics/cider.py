@@ -24,15 +24,14 @@ file whose references are then the documents.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.base import CapmeterWarning, Corpus, Floats, MeanMetric, Measurement, Metric, wordless
+from capmeter.metrics.base import CapmeterWarning, Context, Corpus, Floats, MeanMetric, Measurement, wordless
 from capmeter.metrics.document_frequencies import DocumentFrequencies, References, from_file
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.ngram_evidence import ngram_evidence
@@ -69,9 +68,9 @@ class Cider(MeanMetric):
         """The document frequencies that this metric weighs by."""
         return from_file(self.idf, self.n, self.tokenizer) if state is None else state
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The mean similarity to the references, times ten, for each caption."""
-        frequencies = self.frequencies(state)
+        frequencies = self.frequencies(context.state)
         matches: MatchTable = part.analyse(Matches(self.n, self.tokenizer))
         grams, kinds = matches.grams, self.n + 1
         order = grams.order[grams.entries.values]
@@ -109,13 +108,13 @@ class Cider(MeanMetric):
         """The factor for each pair of a candidate and one of its references."""
         return np.ones(len(part.references.values))
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The tokenizer, and where idf comes from."""
-        return {"tokenizer": tokenizer_version(self.tokenizer), "idf": self.frequencies(state).source}
+        return {"tokenizer": tokenizer_version(self.tokenizer), "idf": self.frequencies(context.state).source}
 
-    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The longest n-grams found in references, each with the idf that it weighs."""
-        return ngram_evidence(part, self.n, self.tokenizer, self.frequencies(state))
+        return ngram_evidence(part, self.n, self.tokenizer, self.frequencies(context.state))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from capmeter.captions.files import write_atomic
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import AssetError, InputError
+from capmeter.metrics.base import Context, Corpus
 from capmeter.text.ngrams import NGrams, NGramTable
 from capmeter.text.tokens import tokenizer_version
 
@@ -91,13 +92,13 @@ class DocumentFrequencies:
 
 
 @dataclass(frozen=True)
-class References:
+class References(Corpus):
     """Corpus: the document frequencies of this run's references."""
 
     n: int = 4
     tokenizer: str = "ptb"
 
-    def collect(self, part: CaptionSet) -> DocumentFrequencies:
+    def collect(self, part: CaptionSet, context: Context) -> DocumentFrequencies:
         """The document frequencies of this part's references."""
         grams: NGramTable = part.pool.analyse(NGrams(self.n, self.tokenizer))
         hashes, counts = grams.documents(part.references)
@@ -113,7 +114,7 @@ def _read(path: str, n: int, tokenizer: str, stamp: tuple[int, int]) -> Document
     if not saved:
         documents = load_references(path)
         whole = CaptionSet.from_captions(Caption(image, image, "", texts) for image, texts in documents.items())
-        collected = References(n, tokenizer).collect(whole)
+        collected = References(n, tokenizer).collect(whole, Context())
         return DocumentFrequencies(
             collected.hashes, collected.counts, collected.documents, n, collected.tokenizer, Path(path).name
         )

@@ -1,13 +1,27 @@
-"""The running of metrics over captions: part by part, what depends on the corpus first, then every metric.
+"""The one place where metrics are run on captions: part by part, what depends on the corpus first, then every metric.
+
+An `Evaluation` is metrics, settings, and what is known of the corpus so far. It works on any part of the captions, here
+or in another process, and never on the whole: `collect(part)` gives what this part adds to what must be known,
+`knowing` is the evaluation that knows it, `measure(part)` gives the rows of every metric.
+
+>>> from capmeter.metrics.registry import parse
+>>> captions = load(["a dog runs", "two cats"], [["a dog is running"], ["two cats sleep"]])
+>>> parts = [captions.select([0]), captions.select([1])]
+>>> evaluation = Evaluation((parse("cider-d"), parse("rouge-l")))
+>>> while evaluation.pending:
+...     evaluation = evaluation.knowing(evaluation.collect(parts[0]) + evaluation.collect(parts[1]))
+>>> evaluation.measure(parts[1])[parse("rouge-l")].values.shape
+(1, 3)
 
 A source of captions is a `CaptionSet`, or anything that gives the same caption sets each time it is iterated (a stream
-of a file that does not fit memory). It is walked twice where a metric needs to know the whole corpus, else once.
+of a file that does not fit memory). It is walked once, and once more where a metric needs to know the whole corpus.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,14 +31,186 @@ from capmeter.captions.io import load
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream
 from capmeter.errors import InputError
-from capmeter.metrics.base import Corpus, Floats, Metric
+from capmeter.metrics.base import Context, Corpus, Measurement, Metric, merged_notes
+from capmeter.metrics.checks import checked
+from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Ids, Results, Scores
-from capmeter.metrics.workers import mapped
+from capmeter.metrics.workers import Executor, executor
 from capmeter.named import value_text
 from capmeter.progress import task
+from capmeter.settings import Settings
 
 Source = CaptionSet | Iterable[CaptionSet]
+
+
+@dataclass(frozen=True, eq=False)
+class States:
+    """What each corpus found in some captions; the sum is what it found in all of them."""
+
+    found: Mapping[Corpus, Any] = field(default_factory=dict)
+
+    def __add__(self, other: States) -> States:
+        return States({corpus: mine + other.found[corpus] for corpus, mine in self.found.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Metrics about to be run: they, what they require, what is known of the corpus, and the settings of the run."""
+
+    metrics: tuple[Metric, ...]
+    settings: Settings = field(default_factory=Settings)
+    states: Mapping[Corpus, Any] = field(default_factory=dict)
+
+    @cached_property
+    def order(self) -> tuple[Metric, ...]:
+        """The metrics and all that they require, each once, what is required first."""
+        return with_required(self.metrics)
+
+    @cached_property
+    def pending(self) -> tuple[Corpus, ...]:
+        """What can be collected next: corpora that are not known, and whose required metrics need none of these."""
+        found: dict[Corpus, None] = {}
+
+        def visit(metric: Metric) -> bool:
+            """Whether everything is known that this metric needs."""
+            ready = [visit(each) for each in metric.requires()]  # a list: all are visited
+            corpus = metric.corpus()
+            if corpus is None or corpus in self.states:
+                return all(ready)
+            known = [visit(each) for each in corpus.requires()]
+            if all(known):
+                found[corpus] = None
+            return False
+
+        for metric in self.metrics:
+            visit(metric)
+        return tuple(found)
+
+    def collect(self, part: CaptionSet) -> States:
+        """What this part says of everything that is `pending`; sums over all parts are what `knowing` takes."""
+        needed = with_required([metric for corpus in self.pending for metric in corpus.requires()])
+        measured = self._measured(part, needed)
+        return States(
+            {corpus: corpus.collect(part, self._context(None, corpus.requires(), measured)) for corpus in self.pending}
+        )
+
+    def knowing(self, states: States) -> Evaluation:
+        """The evaluation that knows these states too."""
+        return replace(self, states={**self.states, **states.found})
+
+    def measure(self, part: CaptionSet) -> dict[Metric, Measurement]:
+        """The rows and notes of each metric, and of all that they require; nothing may be pending any more."""
+        if self.pending:
+            raise RuntimeError(f"{', '.join(map(str, self.pending))} must be collected before captions are measured")
+        return self._measured(part, self.order)
+
+    def explain(self, part: CaptionSet) -> dict[Metric, list[Evidence]]:
+        """Each metric's evidence for every caption of the part; an `InputError` where a metric has none to give."""
+        needed = with_required([each for metric in self.metrics for each in metric.requires()])
+        measured = self._measured(part, needed)
+        return {metric: metric.explain(part, self.context(metric, measured)) for metric in self.metrics}
+
+    def context(self, metric: Metric, measured: Mapping[Metric, Measurement] | None = None) -> Context:
+        """What this metric is given beside a part, of which the metrics it requires have `measured` this."""
+        corpus = metric.corpus()
+        state = None if corpus is None else self.states[corpus]
+        return self._context(state, metric.requires(), measured)
+
+    def signature(self, metric: Metric) -> str:
+        """Everything that moves the number, as one line: name, parameters, facts, version."""
+        facts = {key: value_text(value).strip('"') for key, value in metric.parameters().items()}
+        facts |= metric.facts(self.context(metric))
+        return "|".join([metric.name, *(f"{key}:{value}" for key, value in facts.items()), f"capmeter:{__version__}"])
+
+    def collected(self, source: Source, workers: int | Executor = 1) -> Evaluation:
+        """The evaluation that knows of this source all that its metrics need."""
+        executing, knowing = executor(workers), self
+        knowing = replace(knowing, settings=executing.share(self.settings))
+        while knowing.pending:
+            states: States | None = None
+            with task("collecting", total=_length(source)) as advance:
+                parts = _parts(source, knowing._rows(source, executing))
+                for size, found in executing.map(knowing._collect_part, parts):
+                    states = found if states is None else states + found
+                    advance(size)
+            if states is None:
+                raise InputError("there is no caption to score; the source is empty")
+            knowing = knowing.knowing(states)
+        return replace(knowing, settings=self.settings)
+
+    def run(self, source: Source, workers: int | Executor = 1) -> Results:
+        """The scores on this source, of which everything that is needed was `collected`."""
+        executing = executor(workers)
+        shared = replace(self, settings=executing.share(self.settings))
+        seen: list[_Seen] = []
+        with task("scoring", total=_length(source)) as advance:
+            for one in executing.map(shared._measure_part, _parts(source, self._rows(source, executing))):
+                seen.append(one)
+                advance(len(one.ids))
+        if not seen:
+            raise InputError("there is no caption to score; the source is empty")
+        ids = Ids([id for one in seen for id in one.ids], [image for one in seen for image in one.image_ids])
+        scores = []
+        for metric in self.metrics:
+            values = np.concatenate([one.measured[metric].values for one in seen])
+            notes = merged_notes(one.measured[metric].notes for one in seen)
+            scores.append(Scores.of(metric, ids, values, notes, self.signature(metric)))
+        loading = merged_notes([*(one.loading for one in seen), getattr(source, "notes", {})])
+        return Results(scores, ids, loading, captions=source if isinstance(source, CaptionSet) else None)
+
+    def _measured(self, part: CaptionSet, order: Sequence[Metric]) -> dict[Metric, Measurement]:
+        _check_references(part, order)
+        measured: dict[Metric, Measurement] = {}
+        for metric in order:
+            found = metric.measure(part, self.context(metric, measured))
+            measured[metric] = checked(metric, found, part.ids)
+        return measured
+
+    def _context(
+        self, state: Any, required: Sequence[Metric], measured: Mapping[Metric, Measurement] | None
+    ) -> Context:
+        found = {} if measured is None else {each: measured[each] for each in required}
+        return Context(
+            state=state,
+            settings=self.settings,
+            scores={each: each.finish(rows.values, np.ones(len(rows.values))) for each, rows in found.items()},
+            measured=found,
+            required={each: self.context(each, measured) for each in required},
+        )
+
+    def _collect_part(self, part: CaptionSet) -> tuple[int, States]:
+        return len(part), self.collect(part)
+
+    def _measure_part(self, part: CaptionSet) -> _Seen:
+        """The rows and notes of the metrics, without those of metrics that are only required, and the part's notes."""
+        blank = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if not part.pool[at].strip()]
+        own = part.references.values == part.candidates[part.references.rows]
+        copies = [part.ids[k] for k in np.unique(part.references.rows[own]).tolist()]
+        found = self.measure(part)
+        measured = {
+            metric: replace(found[metric], notes={"empty candidate": blank, **found[metric].notes})
+            for metric in self.metrics
+        }
+        loading = {**part.notes, "candidate is one of its own references": copies}
+        return _Seen(part.ids, part.image_ids, measured, loading)
+
+    def _rows(self, source: Source, executing: Executor) -> int:
+        """How many captions make a part: what the metrics want, but no fewer than two parts for each worker."""
+        rows, length = min(metric.ROWS for metric in self.order), _length(source)
+        if executing.workers == 1 or length is None:
+            return rows
+        return max(1, min(rows, -(-length // max(2 * executing.workers, 1))))
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What a run keeps of a part: what the metrics measured, and notes on the captions themselves."""
+
+    ids: Sequence[str]
+    image_ids: Sequence[str]
+    measured: dict[Metric, Measurement]
+    loading: dict[str, list[str]]
 
 
 def score(
@@ -33,7 +219,8 @@ def score(
     *,
     candidates: Any = None,
     references: Any = None,
-    workers: int = 1,
+    workers: int | Executor = 1,
+    settings: Settings | None = None,
 ) -> Results:
     """Scores captions with metrics.
 
@@ -43,6 +230,7 @@ def score(
         candidates: instead of `captions`: a list of captions, or a dict id → caption.
         references: with `candidates`: a list of lists, or a dict id → list. With a path as `captions`: their file.
         workers: processes that share the work (see `capmeter.metrics.workers`); worth it for long runs.
+        settings: device, precision, threads, cache: `capmeter.Settings(device="cuda")`; None: the environment's.
 
     Returns:
         `Results`, by metric name: `results["cider-d"].score`, `.items[id]`, `.parts`, `.notes`, `.signature`.
@@ -58,127 +246,53 @@ def score(
     if (captions is None) == (candidates is None):
         raise InputError("expected captions, or candidates= with references=, and not both")
     if captions is None:
-        return evaluate(load(candidates, references), chosen, workers=workers)
-    if isinstance(captions, CaptionSet) or _is_stream(captions):
+        source: Source = load(candidates, references)
+    elif isinstance(captions, CaptionSet) or _is_stream(captions):
         if references is not None:
             raise InputError(
                 "these captions hold their references already; leave references= out, or give it to load()"
             )
-        return evaluate(captions, chosen, workers=workers)
-    return evaluate(load(captions, references), chosen, workers=workers)
+        source = captions
+    else:
+        source = load(captions, references)
+    return evaluate(source, chosen, workers=workers, settings=settings)
 
 
 def _is_stream(captions: Any) -> bool:
     return not isinstance(captions, str | Sequence | Mapping) and hasattr(captions, "__iter__")
 
 
-def evaluate(source: Source, metrics: Sequence[Metric], *, corpus: Source | None = None, workers: int = 1) -> Results:
+def evaluate(
+    source: Source,
+    metrics: Sequence[Metric],
+    *,
+    corpus: Source | None = None,
+    workers: int | Executor = 1,
+    settings: Settings | None = None,
+) -> Results:
     """The scores of these metrics on this source.
 
     What depends on the corpus (document frequencies …) is collected from `corpus`, where that is given, else from the
     source itself: captions that repeat their references (in a study of what becomes of them) must not weigh double.
-    `workers` is the number of processes that share the parts.
+    `workers` is the number of processes that share the parts, or an executor.
     """
-    order = _with_required(metrics)
-    corpora = {metric: metric.corpus() for metric in order}
-    asked = tuple(dict.fromkeys(each for each in corpora.values() if each is not None))
-    states = _collect(source if corpus is None else corpus, _rows(source, order, workers), asked, workers)
-    state = {metric: None if each is None else states[each] for metric, each in corpora.items()}
+    evaluation = Evaluation(tuple(metrics), settings or Settings())
+    return evaluation.collected(source if corpus is None else corpus, workers).run(source, workers)
 
-    measured: list[_Measured] = []
-    with task("scoring", total=_length(source)) as advance:
-        parts = _parts(source, _rows(source, order, workers))
-        for one in mapped(_measure, (order, frozenset(metrics), state), parts, workers):
-            measured.append(one)
-            advance(len(one.ids))
-    if not measured:
-        raise InputError("there is no caption to score; the source is empty")
-    ids = Ids(_joined(one.ids for one in measured), _joined(one.image_ids for one in measured))
-    scores = []
+
+def with_required(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    """The metrics and all that they require, each once, what is required first."""
+    order: dict[Metric, None] = {}
+
+    def visit(metric: Metric) -> None:
+        if metric not in order:
+            for each in metric.requires():
+                visit(each)
+            order[metric] = None
+
     for metric in metrics:
-        values = np.concatenate([one.values[metric] for one in measured])
-        notes = _merged(one.notes[metric] for one in measured)
-        scores.append(Scores.of(metric, ids, values, notes, signature(metric, state[metric])))
-    loading = _merged([*(one.loading for one in measured), getattr(source, "notes", {})])
-    return Results(scores, ids, loading, captions=source if isinstance(source, CaptionSet) else None)
-
-
-@dataclass(frozen=True)
-class _Measured:
-    """What the metrics found in one part: rows and notes of each, and notes on the captions themselves."""
-
-    ids: Sequence[str]
-    image_ids: Sequence[str]
-    values: dict[Metric, Floats]
-    notes: dict[Metric, dict[str, list[str]]]
-    loading: dict[str, list[str]]
-
-
-def _measure(task: tuple[Sequence[Metric], frozenset[Metric], Mapping[Metric, Any]], part: CaptionSet) -> _Measured:
-    order, wanted, state = task
-    _check_references(part, order)
-    blank = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if not part.pool[at].strip()]
-    own = part.references.values == part.candidates[part.references.rows]
-    copies = [part.ids[k] for k in np.unique(part.references.rows[own]).tolist()]
-    loading = {**part.notes, "candidate is one of its own references": copies}
-    found = _Measured(part.ids, part.image_ids, {}, {}, loading)
-    given: dict[Metric, Mapping[str, Floats]] = {}
-    for metric in order:
-        measured = metric.measure(part, state[metric], {each: given[each] for each in metric.requires()})
-        given[metric] = metric.finish(measured.values, np.ones(len(part)))
-        if metric in wanted:
-            found.values[metric] = measured.values
-            found.notes[metric] = {"empty candidate": blank, **measured.notes}
-    return found
-
-
-def _joined(lists: Iterable[Sequence[str]]) -> list[str]:
-    return [each for one in lists for each in one]
-
-
-def _merged(notes: Iterable[Mapping[str, list[str]]]) -> dict[str, list[str]]:
-    """The notes of all parts: for each reason the ids, each once."""
-    merged: dict[str, dict[str, None]] = {}
-    for each in notes:
-        for reason, ids in each.items():
-            if ids:
-                merged.setdefault(reason, {}).update(dict.fromkeys(ids))
-    return {reason: list(ids) for reason, ids in merged.items()}
-
-
-def signature(metric: Metric, state: Any) -> str:
-    """Everything that moves the number, as one line: name, parameters, facts, version."""
-    facts = {key: value_text(value).strip('"') for key, value in metric.parameters().items()} | metric.facts(state)
-    return "|".join([metric.name, *(f"{key}:{value}" for key, value in facts.items()), f"capmeter:{__version__}"])
-
-
-def collect(source: Source, metric: Metric) -> Any:
-    """What a metric must know of the whole corpus, collected from this source (None where it needs nothing)."""
-    corpus = metric.corpus()
-    return None if corpus is None else _collect(source, metric.ROWS, (corpus,), 1)[corpus]
-
-
-def _collect(source: Source, rows: int, corpora: tuple[Corpus, ...], workers: int) -> dict[Corpus, Any]:
-    if not corpora:
-        return {}
-    states: list[Any] = []
-    with task("collecting", total=_length(source)) as advance:
-        for size, found in mapped(_collect_part, corpora, _parts(source, rows), workers):
-            states = [old + new for old, new in zip(states, found, strict=True)] if states else found
-            advance(size)
-    if not states:
-        raise InputError("there is no caption to score; the source is empty")
-    return dict(zip(corpora, states, strict=True))
-
-
-def _collect_part(corpora: tuple[Corpus, ...], part: CaptionSet) -> tuple[int, list[Any]]:
-    return len(part), [corpus.collect(part) for corpus in corpora]
-
-
-def _rows(source: Source, metrics: Sequence[Metric], workers: int) -> int:
-    """How many captions make a part: what the metrics want, but no fewer than two parts for each worker."""
-    rows, length = min(metric.ROWS for metric in metrics), _length(source)
-    return rows if workers == 1 or length is None else max(1, min(rows, -(-length // max(2 * workers, 1))))
+        visit(metric)
+    return tuple(order)
 
 
 def _length(source: Source) -> int | None:
@@ -194,21 +308,6 @@ def _parts(source: Source, rows: int) -> Iterator[CaptionSet]:
             raise InputError(f"expected caption sets, but got {type(piece).__name__}; read captions with capmeter.load")
         if len(piece):
             yield from piece.chunks(rows)
-
-
-def _with_required(metrics: Sequence[Metric]) -> list[Metric]:
-    """The metrics and all that they require, each once, what is required first."""
-    order: list[Metric] = []
-
-    def visit(metric: Metric) -> None:
-        if metric not in order:
-            for each in metric.requires():
-                visit(each)
-            order.append(metric)
-
-    for metric in metrics:
-        visit(metric)
-    return order
 
 
 def _check_references(part: CaptionSet, metrics: Sequence[Metric]) -> None:

@@ -40,10 +40,14 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One caption as the metric saw it: its tokens, its references' tokens, links, marks and single facts."""
+    """One caption as the metric saw it: its tokens, its references' tokens, links, marks and single facts.
+
+    `members`: of a metric made of metrics, each one's own evidence, which may have other tokens.
+    """
 
     candidate: tuple[str, ...]
     references: tuple[tuple[str, ...], ...]
     links: tuple[Link, ...] = ()
     marks: tuple[Mark, ...] = ()
     facts: dict[str, float | str] = field(default_factory=dict)
+    members: dict[str, Evidence] = field(default_factory=dict)

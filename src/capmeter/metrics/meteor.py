@@ -28,7 +28,7 @@ Denkowski and Lavie (2014): Meteor Universal: Language Specific Translation Eval
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,7 +37,7 @@ import numpy.typing as npt
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.base import AdditiveMetric, Floats, Measurement, Metric, wordless
+from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.text.meteor_aligner import KINDS, Matches, Unsearchable, align
 from capmeter.text.meteor_java import java_statistics
@@ -86,7 +86,7 @@ class Meteor(AdditiveMetric):
         """The program's 23 numbers for the best reference, the chunks that count for the corpus, and the score."""
         return (*COLUMNS, "counted-chunks", "score")
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The counts of each caption with its best reference."""
         tokens: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
         counts = self._java(part, tokens) if self.backend == "java" else part.analyse(_Alignments.of(self)).best_counts
@@ -112,7 +112,7 @@ class Meteor(AdditiveMetric):
             "chunks": sums[..., CHUNKS] / counts,
         }
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The tokenizer, the modules with their weights, the parameters and the version of the paraphrase table."""
         known = self._known()
         modules = "+".join(f"{name}*{weight:g}" for name, weight in zip(known.modules, known.weights, strict=True))
@@ -124,7 +124,7 @@ class Meteor(AdditiveMetric):
             "paraphrases": known.version,
         }
 
-    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The alignment with the reference that gave the score; what it left unmatched is marked."""
         return part.analyse(_Alignments.of(self)).evidence(part, self._known())
 

@@ -37,7 +37,7 @@ Analysis. ACL 2021.
 from __future__ import annotations
 
 import string
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -49,9 +49,9 @@ from capmeter.captions.model import CaptionSet
 from capmeter.encoders.encoder import Encoder, load_encoder
 from capmeter.encoders.models import find_encoder, software
 from capmeter.encoders.pieces import PieceTable
-from capmeter.encoders.settings import current
+from capmeter.encoders.tokenizer import Tokenizer
 from capmeter.errors import AssetError
-from capmeter.metrics.base import Floats, MeanMetric, Measurement
+from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement
 from capmeter.text.concepts import plain
 from capmeter.text.stopwords import STOP_WORDS
 
@@ -93,7 +93,7 @@ def _sequences(
     sentences: Sequence[str], encoder: Encoder, *, content_only: bool
 ) -> tuple[PieceTable, list[list[bool]]]:
     """Word pieces between begin and end, and which of them may be attended to."""
-    stop, punctuation = _vocabulary(encoder)
+    stop, punctuation = _vocabulary(encoder.tokenizer)
     room, pad = encoder.max_length - 2, encoder.tokenizer.pad_id
     if content_only and pad < 0:
         raise AssetError(f"encoder {encoder.files.name!r}: its tokenizer has no padding to take the stop words' places")
@@ -111,9 +111,9 @@ def _sequences(
 
 
 @lru_cache(maxsize=4)
-def _vocabulary(encoder: Encoder) -> tuple[list[bool], list[bool]]:
+def _vocabulary(tokenizer: Tokenizer) -> tuple[list[bool], list[bool]]:
     """For every word piece, whether it is a stop word and whether it is a punctuation mark."""
-    pieces = encoder.tokenizer.vocabulary()
+    pieces = tokenizer.vocabulary()
     stop, punctuation = ([False] * (max(pieces.values()) + 1) for _ in range(2))
     for piece, id in pieces.items():
         word = piece.replace("Ġ", "").replace("▁", "")  # the space before a word, as some vocabularies write it
@@ -134,22 +134,24 @@ class _Typicality(MeanMetric):
     def _score(self, redundancy: Floats) -> Floats:
         return redundancy
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Any, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """One number per caption; each distinct candidate goes through the encoder once."""
         distinct, where = np.unique(part.candidates, return_inverse=True)
         sentences = [part.pool[int(index)] for index in distinct]
-        values, cut = redundancy(sentences, load_encoder(self.encoder), content_only=self.content_only)
+        values, cut = redundancy(
+            sentences, load_encoder(self.encoder, context.settings), content_only=self.content_only
+        )
         said = np.array([bool(plain(sentence)) for sentence in sentences], np.bool_)
         scores = np.where(said, self._score(values), 0.0)[where]
         too_long = [part.ids[row] for row in np.flatnonzero(cut[where]).tolist()]
         return Measurement(scores[:, None], {"cut": too_long} if too_long else {})
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The encoder's weights, and how it ran."""
         return {
             "weights": find_encoder(self.encoder).sha256[:12],
             "software": software(self.encoder),
-            "precision": current().precision,
+            "precision": context.settings.precision,
         }
 
 

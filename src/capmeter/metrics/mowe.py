@@ -27,15 +27,14 @@ Sharif, White, Bennamoun, Liu, Shah: WEmbSim: A Simple yet Effective Metric for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.base import Context, MeanMetric, Measurement
 from capmeter.metrics.word_vectors import ContentWords, WordTable, cosines, find_vectors, without_vectors
 from capmeter.text.tokens import tokenizer_version
 
@@ -57,9 +56,9 @@ class MeanVectors(MeanMetric):
         """The score."""
         return ("score",)
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The vectors' name and hash, the tokenizer and the stop words."""
-        found = find_vectors(self.vectors).label
+        found = find_vectors(self.vectors, context.settings).label
         return {"vectors": found, "tokenizer": tokenizer_version("ptb"), "stop-words": "nltk-179"}
 
 
@@ -76,9 +75,9 @@ class WEmbSim(MeanVectors):
         if self.pooling not in POOLINGS:
             raise InputError(f"wembsim: pooling is one of {', '.join(POOLINGS)}, not {self.pooling!r}")
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""
-        table: WordTable = part.pool.analyse(ContentWords(self.vectors))
+        table: WordTable = part.pool.analyse(ContentWords(self.vectors, settings=context.settings))
         cosine, there = cosines(part, table)
         similarity = np.where(there, np.abs(cosine), 0.0)
         starts = part.references.offsets[:-1]
@@ -96,9 +95,9 @@ class Mowe(MeanVectors):
     NAME: ClassVar[str] = "mowe"
     SUMMARY: ClassVar[str] = "cosine of mean word vectors, best reference (LCEval's feature)"
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""
-        table: WordTable = part.pool.analyse(ContentWords(self.vectors, DELETED))
+        table: WordTable = part.pool.analyse(ContentWords(self.vectors, DELETED, context.settings))
         cosine, there = cosines(part, table)
         best = np.maximum.reduceat(np.where(there, cosine, -1.0), part.references.offsets[:-1])
         return Measurement(best[:, None], without_vectors(part, table))

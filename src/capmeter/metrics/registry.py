@@ -36,6 +36,8 @@ BUILTIN: dict[str, tuple[str, dict[str, Any]]] = {
     "mima": ("capmeter.metrics.mima:Mima", {}),
     "spurts": ("capmeter.metrics.mima:Spurts", {}),
     "smurf": ("capmeter.metrics.smurf:Smurf", {}),
+    "mean": ("capmeter.metrics.combination:Combination", {"weights": None}),
+    "combine": ("capmeter.metrics.combination:Combination", {}),
     "bertscore": ("capmeter.metrics.bertscore:BertScore", {}),
     "tbr": ("capmeter.metrics.tbr.tbr:Tbr", {}),
     "tbr-unigram": ("capmeter.metrics.tbr.unigram:TbrUnigram", {}),

@@ -11,10 +11,9 @@ with all references joined into one text instead.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from rapidfuzz.distance import LCSseq
@@ -22,7 +21,7 @@ from rapidfuzz.process import cpdist
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric, wordless
+from capmeter.metrics.base import Context, MeanMetric, Measurement, wordless
 from capmeter.metrics.concatenation import as_compared, checked_references
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.text.tokens import Tokens, TokenTable, tokenizer_version
@@ -52,7 +51,7 @@ class RougeL(MeanMetric):
         """The score, and the precision and recall it is made of."""
         return ("score", "precision", "recall")
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """ROUGE-L of each caption."""
         said: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
         notes = wordless(part, said.ids.lengths)
@@ -75,11 +74,11 @@ class RougeL(MeanMetric):
         score = np.where(both, (1 + weight) * precision * recall / np.where(both, recall + weight * precision, 1), 0.0)
         return Measurement(np.column_stack([score, precision, recall]), notes)
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The tokenizer."""
         return {"tokenizer": tokenizer_version(self.tokenizer)}
 
-    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The tokens of one longest common subsequence with the reference that shares most."""
         part, tokenizer = as_compared(part, self.references, self.tokenizer)
         tokens: TokenTable = part.pool.analyse(Tokens(tokenizer))

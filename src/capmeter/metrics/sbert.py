@@ -16,9 +16,8 @@ Reimers, Gurevych: Sentence-BERT: Sentence Embeddings using Siamese BERT-Network
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 from capmeter.captions.model import CaptionSet
 from capmeter.encoders import SentenceVectors, load_encoder
 from capmeter.errors import InputError
-from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.base import Context, MeanMetric, Measurement
 from capmeter.metrics.word_pieces import cut_note, encoder_facts
 
 POOLINGS = ("max", "mean", "centroid")
@@ -56,10 +55,10 @@ class Sbert(MeanMetric):
         """The score."""
         return ("score",)
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""
-        layer = load_encoder(self.encoder).layers
-        vectors: NDArray[np.float32] = part.pool.analyse(SentenceVectors(self.encoder, layer))
+        layer = load_encoder(self.encoder, context.settings).layers
+        vectors: NDArray[np.float32] = part.pool.analyse(SentenceVectors(self.encoder, layer, context.settings))
         starts = part.references.offsets[:-1]
         if self.pooling == "centroid":
             centre = np.add.reduceat(vectors[part.references.values], starts, axis=0, dtype=np.float64)
@@ -77,8 +76,8 @@ class Sbert(MeanMetric):
             else:
                 scores = np.add.reduceat(cosine, starts) / part.references.lengths
         blank = np.array([not part.pool[k].strip() for k in part.candidates.tolist()], np.bool_)
-        return Measurement(np.where(blank, 0.0, scores)[:, None], cut_note(part, self.encoder))
+        return Measurement(np.where(blank, 0.0, scores)[:, None], cut_note(part, self.encoder, context.settings))
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The weights, the layer and the libraries."""
-        return encoder_facts(self.encoder, load_encoder(self.encoder).layers)
+        return encoder_facts(self.encoder, load_encoder(self.encoder, context.settings).layers, context.settings)

@@ -17,7 +17,8 @@ from capmeter.captions.files import atomic_writer, read_text
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.saved import captions_from_dict, captions_to_dict
 from capmeter.errors import CapmeterError, InputError
-from capmeter.metrics.base import Floats, MeanMetric, Metric
+from capmeter.metrics.base import Floats, Metric
+from capmeter.metrics.checks import checked_scores
 from capmeter.metrics.registry import parse
 from capmeter.stats.bootstrap import Clusters, draw_blocks, percentile
 
@@ -84,12 +85,7 @@ class Scores:
         """The scores that these rows make."""
         each = metric.finish(values, np.ones(len(values)))
         whole = metric.finish(values.sum(axis=0), np.float64(len(values)))
-        for name, array in each.items():
-            if not (np.isfinite(array).all() and np.isfinite(whole[name])):
-                where = [ids.names[k] for k in np.flatnonzero(~np.isfinite(array))[:5]]
-                raise ArithmeticError(
-                    f"{metric}: {name} is not a finite number for the captions {where}; please report it"
-                )
+        checked_scores(metric, each, whole, ids.names)
         parts = [name for name in each if name != "score"]
         return cls(
             name=str(metric),
@@ -286,14 +282,9 @@ def read_all(path: str | Path) -> dict[str, Results]:
     return {name: Results.from_dict(each, f"{path}, system {name}") for name, each in saved["systems"].items()}
 
 
-def _is_mean(metric: Metric) -> bool:
-    """Whether a caption's row is its score and its parts."""
-    return type(metric).finish is MeanMetric.finish
-
-
 def _saved_rows(scores: Scores) -> dict[str, Any]:
     """The rows that a corpus score is made of, where scores and parts of single captions are not these rows."""
-    if scores.metric is None or scores.values is None or _is_mean(scores.metric):
+    if scores.metric is None or scores.values is None or scores.metric.is_mean:
         return {}
     return {"rows": dict(zip(scores.items.ids.names, scores.values.tolist(), strict=True))}
 
@@ -304,7 +295,7 @@ def _read_rows(name: str, saved: Mapping[str, Any], items: Sequence[Items]) -> t
         metric = parse(name)
     except CapmeterError:
         return None, None
-    if _is_mean(metric):
+    if metric.is_mean:
         whole = len(items) == 1 + len(saved["parts"])
         return (metric, np.column_stack([each.array for each in items])) if whole else (None, None)
     if "rows" not in saved:

@@ -27,18 +27,15 @@ Analysis. ACL 2021.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
-from capmeter.captions.model import CaptionSet
-from capmeter.encoders.models import find_encoder, software
-from capmeter.encoders.settings import current
 from capmeter.errors import InputError
-from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.base import Context, Floats, Metric
+from capmeter.metrics.composite import CompositeMetric, MemberScores
 from capmeter.metrics.mima import Mima, Spurts
 from capmeter.metrics.sparcs import Sparcs
 from capmeter.metrics.standards import Standard, read_standard, require_encoders, standard_for
@@ -48,7 +45,7 @@ PARTS = ("score", "G", "D", "sparcs", "mima", "spurts")
 
 
 def fuse(sparcs: Floats, mima: Floats, spurts: Floats, standard: Standard, *, as_released: bool = False) -> Floats:
-    """SMURF from the components' raw scores: float64[n, 6], its score, G, D and the standardised components."""
+    """SMURF from the components' raw scores: float64[..., 6], its score, G, D and the standardised components."""
     semantics, grammar, style = standard.sparcs.apply(sparcs), standard.mima.apply(mima), standard.spurts.apply(spurts)
     penalty = np.minimum(grammar - THRESHOLD, 0)
     reward = np.maximum(style - THRESHOLD, 0)
@@ -56,17 +53,16 @@ def fuse(sparcs: Floats, mima: Floats, spurts: Floats, standard: Standard, *, as
     score = semantics + penalty + np.where(correct, reward, 0)
     if as_released:
         score = score / np.where(correct, 3, 2)
-    return np.stack([score, penalty, reward, semantics, grammar, style], axis=1)
+    return np.stack([score, penalty, reward, semantics, grammar, style], axis=-1)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Smurf(MeanMetric):
+class Smurf(CompositeMetric):
     """Semantics, style and grammar fused on the scale of human captions."""
 
     NAME: ClassVar[str] = "smurf"
     SUMMARY: ClassVar[str] = "semantics, style and grammar on the scale of human captions"
     EXTRA: ClassVar[str | None] = "neural"
-    columns: ClassVar[tuple[str, ...]] = PARTS
 
     encoder: str = "distilbert+distilroberta"
     standard: str | None = None
@@ -90,24 +86,28 @@ class Smurf(MeanMetric):
         require_encoders(found, *self._encoders)
         return found
 
+    @property
+    def combined(self) -> tuple[str, ...]:
+        """The score, G, D and the standardised components."""
+        return PARTS
+
+    @property
+    def is_mean(self) -> bool:
+        """The corpus score is the mean of the captions' scores, as published."""
+        return True
+
     def requires(self) -> tuple[Metric, ...]:
         """SPARCS, MIMA and SPURTS, with this metric's encoders."""
         _ = self.constants  # refuse before anything is encoded
         first, second = self._encoders
         return Sparcs(), Mima(encoder=first), Spurts(encoder=second)
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
-        """Score, G, D and the standardised components of every caption, float64[captions, 6]."""
-        sparcs, mima, spurts = (given[metric]["score"] for metric in self.requires())
-        return Measurement(fuse(sparcs, mima, spurts, self.constants, as_released=self.as_released))
+    def combine(self, scores: MemberScores, state: Any = None) -> dict[str, Floats]:
+        """Score, G, D and the standardised components."""
+        sparcs, mima, spurts = (scores[metric]["score"] for metric in self.requires())
+        fused = fuse(sparcs, mima, spurts, self.constants, as_released=self.as_released)
+        return {column: fused[..., k] for k, column in enumerate(self.columns)}
 
-    def facts(self, state: Any) -> dict[str, str]:
-        """The constants and the encoders' weights."""
-        weights = "+".join(dict.fromkeys(find_encoder(name).sha256[:12] for name in self._encoders))
-        return {
-            "constants": self.constants.label,
-            "weights": weights,
-            "software": " + ".join(dict.fromkeys(software(name) for name in self._encoders)),
-            "precision": current().precision,
-            **Sparcs().facts(None),
-        }
+    def facts(self, context: Context) -> dict[str, str]:
+        """The constants and what the components say: how concepts are made, the encoders' weights."""
+        return {"constants": self.constants.label, **super().facts(context)}

@@ -16,7 +16,7 @@ Paper and released code (github.com/JoshuaFeinglass/SMURF) agree here; the conce
 
 >>> from capmeter.captions.model import Caption, CaptionSet
 >>> captions = CaptionSet.from_captions([Caption("1", "1", "a dog on grass", ("Dogs run.", "A dog sleeps!"))])
->>> Sparcs().measure(captions, None, {}).values.round(3).tolist()  # P = 1/(1+1), R = 1/(1+1/2+1/2), F1 = 1/2
+>>> Sparcs().measure(captions, Context()).values.round(3).tolist()  # P = 1/(1+1), R = 1/(1+1/2+1/2), F1 = 1/2
 [[0.5, 0.5, 0.5]]
 
 J. Feinglass and Y. Yang. SMURF: SeMantic and linguistic UndeRstanding Fusion for Caption Evaluation via Typicality
@@ -25,7 +25,6 @@ Analysis. ACL 2021.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,7 +32,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.model import CaptionSet
-from capmeter.metrics.base import Floats, MeanMetric, Measurement, wordless
+from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.text.concepts import CONCEPTS_BY, Concepts, concept, plain, word_tokens
 
@@ -46,7 +45,7 @@ class Sparcs(MeanMetric):
     SUMMARY: ClassVar[str] = "concepts in common with the references, weighted by how typical they are"
     columns: ClassVar[tuple[str, ...]] = ("score", "precision", "recall")
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Any, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """F1, precision and recall of every caption, float64[captions, 3]."""
         table = part.pool.analyse(Concepts())
         captions, size = len(part), max(len(table.vocabulary), 1)
@@ -70,13 +69,13 @@ class Sparcs(MeanMetric):
         score = _ratio(2 * precision * recall, precision + recall)
         return Measurement(np.stack([score, precision, recall], axis=1), wordless(part, table.concepts.lengths))
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """How concepts are made of text."""
         return dict(CONCEPTS_BY)
 
-    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """For each caption its concepts with their typicality, matched and unmatched on either side."""
-        values = self.measure(part, state, {}).values
+        values = self.measure(part, context).values
         return [
             _evidence(caption.candidate, caption.references, dict(zip(self.columns, row, strict=True)))
             for caption, row in zip(part, values.tolist(), strict=True)

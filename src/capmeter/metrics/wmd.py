@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.model import CaptionSet
-from capmeter.metrics.base import Floats, Measurement, Metric
+from capmeter.metrics.base import Context, Measurement
 from capmeter.metrics.mowe import MeanVectors
 from capmeter.metrics.word_vectors import ContentWords, WordTable, without_vectors
 
@@ -47,9 +47,9 @@ class Wmd(MeanVectors):
     NAME: ClassVar[str] = "wmd"
     SUMMARY: ClassVar[str] = "exact earth mover's distance between word vectors, as a similarity"
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""
-        table: WordTable = part.pool.analyse(ContentWords(self.vectors))
+        table: WordTable = part.pool.analyse(ContentWords(self.vectors, settings=context.settings))
         bags = {int(k): _bag(table.words[int(k)]) for k in np.unique([*part.candidates, *part.references.values])}
         nearest = np.full(len(part), np.inf)
         for row, candidate in enumerate(part.candidates.tolist()):

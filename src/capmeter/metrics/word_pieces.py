@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from capmeter.captions.model import CaptionSet
 from capmeter.encoders import HiddenStates, PieceTable, StateTable, WordPieces, find_encoder, load_encoder, software
-from capmeter.encoders.settings import current
-from capmeter.metrics.base import Floats
+from capmeter.metrics.base import Context, Corpus, Floats
 from capmeter.ragged import Ragged
+from capmeter.settings import Settings
 
 _BLOCK_FLOATS = 1 << 23  # of the references' vectors of one block: 32 MB
 
@@ -82,9 +82,9 @@ def blocks(
         start = stop
 
 
-def hidden_states(part: CaptionSet, encoder: str, layer: int) -> StateTable:
+def hidden_states(part: CaptionSet, encoder: str, layer: int, settings: Settings) -> StateTable:
     """The hidden states of all sentences of the part, each distinct sentence encoded once."""
-    table: StateTable = part.pool.analyse(HiddenStates(encoder, layer))
+    table: StateTable = part.pool.analyse(HiddenStates(encoder, layer, settings))
     return table
 
 
@@ -109,19 +109,19 @@ class PieceFrequencies:
 
 
 @dataclass(frozen=True)
-class PieceDocuments:
+class PieceDocuments(Corpus):
     """Corpus: the frequencies of word pieces in all references, and in all candidates too if asked."""
 
     encoder: str
     candidates: bool = False
 
-    def collect(self, part: CaptionSet) -> PieceFrequencies:
+    def collect(self, part: CaptionSet, context: Context) -> PieceFrequencies:
         """The frequencies in this part."""
-        pieces: PieceTable = part.pool.analyse(WordPieces(self.encoder))
+        pieces: PieceTable = part.pool.analyse(WordPieces(self.encoder, context.settings))
         said = np.bincount(part.references.values, minlength=len(part.pool))
         if self.candidates:
             said = said + np.bincount(part.candidates, minlength=len(part.pool))
-        size = vocabulary_size(self.encoder)
+        size = vocabulary_size(self.encoder, context.settings)
         sentence = np.repeat(np.arange(len(pieces)), pieces.lengths)
         distinct = np.unique(sentence * size + pieces.ids)
         counts = np.bincount(distinct % size, weights=said[distinct // size], minlength=size)
@@ -129,14 +129,14 @@ class PieceDocuments:
 
 
 @cache
-def vocabulary_size(encoder: str) -> int:
+def vocabulary_size(encoder: str, settings: Settings) -> int:
     """How many word pieces the encoder's tokenizer knows."""
-    return len(load_encoder(encoder).tokenizer)
+    return len(load_encoder(encoder, settings).tokenizer)
 
 
-def cut_note(part: CaptionSet, encoder: str) -> dict[str, list[str]]:
+def cut_note(part: CaptionSet, encoder: str, settings: Settings) -> dict[str, list[str]]:
     """A note of the captions of which some sentence was longer than the encoder reads."""
-    pieces: PieceTable = part.pool.analyse(WordPieces(encoder))
+    pieces: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
     if not pieces.cut.any():
         return {}
     long = pieces.cut[part.candidates].copy()
@@ -144,7 +144,7 @@ def cut_note(part: CaptionSet, encoder: str) -> dict[str, list[str]]:
     return {"cut": [part.ids[row] for row in np.flatnonzero(long).tolist()]}
 
 
-def encoder_facts(encoder: str, layer: int) -> dict[str, str]:
+def encoder_facts(encoder: str, layer: int, settings: Settings) -> dict[str, str]:
     """What of the encoder moves a number, for a signature."""
     facts = {"weights": find_encoder(encoder).sha256[:12], "layer": str(layer), "software": software(encoder)}
-    return facts | {"precision": current().precision}
+    return facts | {"precision": settings.precision}

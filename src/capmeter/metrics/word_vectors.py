@@ -8,7 +8,7 @@ its pieces'. The table is kept in the cache folder. Any other name is a file (se
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 
@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from capmeter.captions.model import CaptionSet, SentencePool
 from capmeter.encoders import PieceTable, find_encoder, load_encoder
-from capmeter.encoders.settings import running
 from capmeter.ragged import Ragged
+from capmeter.settings import Settings
 from capmeter.text.stopwords import STOP_WORDS
 from capmeter.text.tokens import Tokens, TokenTable
 from capmeter.text.vectors import WordVectors, cache_folder, open_vectors, save_arrays
@@ -34,6 +34,7 @@ class DistilledVectors:
     encoder: str
     label: str
     table: NDArray[np.float32]
+    settings: Settings
 
     @property
     def width(self) -> int:
@@ -42,7 +43,7 @@ class DistilledVectors:
 
     def find(self, words: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
         """A word is known if the encoder can spell it; float32[words, width], 0 for those that are not."""
-        encoder = load_encoder(self.encoder)
+        encoder = load_encoder(self.encoder, self.settings)
         pieces = encoder.pieces(words)
         unknown = np.zeros(len(words), np.bool_)
         inner = pieces.lengths - 2  # begin and end tokens are no part of the word
@@ -57,21 +58,21 @@ class DistilledVectors:
         return known, vectors
 
 
-def find_vectors(name: str) -> WordVectors:
+def find_vectors(name: str, settings: Settings) -> WordVectors:
     """The word vectors of this name: `minilm`, distilled once from the embedded encoder, or a file."""
-    return _distilled(DISTILLED) if name == DISTILLED else open_vectors(name)
+    return _distilled(DISTILLED, settings) if name == DISTILLED else open_vectors(name)
 
 
 @lru_cache(maxsize=1)
-def _distilled(name: str) -> DistilledVectors:
+def _distilled(name: str, settings: Settings) -> DistilledVectors:
     files = find_encoder(name)
     kept = cache_folder("word-vectors") / f"{name}-{files.sha256[:16]}-1.npz"
     label = f"distilled {files.label}"
     table = _read_table(kept)
     if table is None:
-        table = distil(name)
+        table = distil(name, settings)
         save_arrays(kept, table=table)
-    return DistilledVectors(name, label, table)
+    return DistilledVectors(name, label, table, settings)
 
 
 def _read_table(path: Path) -> NDArray[np.float32] | None:
@@ -86,16 +87,15 @@ def _read_table(path: Path) -> NDArray[np.float32] | None:
     return table
 
 
-def distil(name: str) -> NDArray[np.float32]:
-    """float32[vocabulary, width]: the vector of each word piece alone, less the mean of all."""
-    with running(precision="float32"):
-        encoder = load_encoder(name)
-        size = len(encoder.tokenizer)
-        alone = PieceTable.of([[encoder.begin_id, piece, encoder.end_id] for piece in range(size)])
-        table = np.empty((size, encoder.width), np.float32)
-        for batch in encoder.encode_ids(alone, hidden=encoder.layers):
-            if batch.hidden is not None:
-                table[batch.rows] = batch.hidden.mean(axis=1)
+def distil(name: str, settings: Settings) -> NDArray[np.float32]:
+    """float32[vocabulary, width]: the vector of each word piece alone, less the mean of all; in float32 always."""
+    encoder = load_encoder(name, replace(settings, precision="float32"))
+    size = len(encoder.tokenizer)
+    alone = PieceTable.of([[encoder.begin_id, piece, encoder.end_id] for piece in range(size)])
+    table = np.empty((size, encoder.width), np.float32)
+    for batch in encoder.encode_ids(alone, hidden=encoder.layers):
+        if batch.hidden is not None:
+            table[batch.rows] = batch.hidden.mean(axis=1)
     table /= np.linalg.norm(table, axis=1, keepdims=True)
     said = [k for k, piece in enumerate(encoder.tokens(range(size))) if not (piece.startswith("[") and len(piece) > 1)]
     centred: NDArray[np.float32] = table - table[said].mean(axis=0)
@@ -141,6 +141,7 @@ class ContentWords:
 
     vectors: str
     deleted: str = ""
+    settings: Settings = field(default_factory=Settings)
     compact = False
 
     def run(self, pool: SentencePool) -> WordTable:
@@ -151,7 +152,7 @@ class ContentWords:
         spelled = [tokens.vocabulary.words[k].lower().translate(drop) for k in used.tolist()]
         content = np.array([bool(word) and word not in STOP_WORDS for word in spelled], np.bool_)
         distinct = sorted({word for word, kept in zip(spelled, content, strict=True) if kept})
-        known, vectors = find_vectors(self.vectors).find(distinct)
+        known, vectors = find_vectors(self.vectors, self.settings).find(distinct)
         rows = {word: row for row, word in enumerate(w for w, there in zip(distinct, known, strict=True) if there)}
         row_of = np.full(len(tokens.vocabulary), -1, np.int64)
         row_of[used] = [rows.get(word, -1) if kept else -1 for word, kept in zip(spelled, content, strict=True)]

@@ -1,4 +1,4 @@
-"""The parts of a run on several processes: the same work in the same order, and no more parts in memory than needed.
+"""Where the parts of a run are worked on: here, or on several processes with the same results in the same order.
 
 The processes are started anew (`spawn`), so a script that asks for workers needs Python's usual
 `if __name__ == "__main__":` around its main part.
@@ -13,45 +13,78 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from multiprocessing import get_context
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
+from capmeter.settings import Settings
 
-if TYPE_CHECKING:
-    from capmeter.encoders.settings import Settings
-
-Shared = TypeVar("Shared")
 Result = TypeVar("Result")
 Warned = list[tuple[str, type[Warning]]]
 MOST = 256
 
-_task: tuple[Callable[[Any, CaptionSet], Any], Any, Settings] | None = None
+
+class Executor(Protocol):
+    """Something that works on the parts of a run; `workers` is how many parts are worked on at a time."""
+
+    @property
+    def workers(self) -> int:
+        """How many parts are worked on at a time."""
+        ...
+
+    def share(self, settings: Settings) -> Settings:
+        """The settings that each worker runs with."""
+        ...
+
+    def map(self, work: Callable[[CaptionSet], Result], parts: Iterator[CaptionSet]) -> Iterator[Result]:
+        """`work(part)` of each part, in their order, with no more parts in memory than needed."""
+        ...
 
 
-def mapped(
-    work: Callable[[Shared, CaptionSet], Result], shared: Shared, parts: Iterator[CaptionSet], workers: int
-) -> Iterator[Result]:
-    """`work(shared, part)` of each part, in their order; `shared` goes to each process once."""
+class Here:
+    """One part after the other, in this process."""
+
+    workers = 1
+
+    def share(self, settings: Settings) -> Settings:
+        """The settings as they are."""
+        return settings
+
+    def map(self, work: Callable[[CaptionSet], Result], parts: Iterator[CaptionSet]) -> Iterator[Result]:
+        """`work(part)` of each part."""
+        return map(work, parts)
+
+
+class Processes:
+    """Several processes; `work` goes to each of them once, the parts as they are free."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def share(self, settings: Settings) -> Settings:
+        """The settings with this machine's cores divided among the processes, unless a number of threads was given."""
+        threads = settings.threads or max(1, (os.cpu_count() or 1) // self.workers)
+        return replace(settings, threads=threads)
+
+    def map(self, work: Callable[[CaptionSet], Result], parts: Iterator[CaptionSet]) -> Iterator[Result]:
+        """`work(part)` of each part; what a worker warns of or raises is warned of or raised here."""
+        waiting: deque[Future[tuple[Result, Warned]]] = deque()
+        with ProcessPoolExecutor(self.workers, get_context("spawn"), _install, (work,)) as processes:
+            for part in parts:
+                waiting.append(processes.submit(_run, part))
+                if len(waiting) > 2 * self.workers:
+                    yield _result(waiting.popleft())
+            while waiting:
+                yield _result(waiting.popleft())
+
+
+def executor(workers: int | Executor) -> Executor:
+    """The executor itself, or one of so many processes (1: this one)."""
+    if not isinstance(workers, int):
+        return workers
     if not 1 <= workers <= MOST:
         raise InputError(f"workers={workers}: expected a number of processes from 1 to {MOST}")
-    if workers == 1:
-        yield from (work(shared, part) for part in parts)
-        return
-    from capmeter.encoders.settings import current
-
-    waiting: deque[Future[tuple[Result, Warned]]] = deque()
-    context = get_context("spawn")
-    settings = current()
-    if not settings.threads:
-        settings = replace(settings, threads=max(1, (os.cpu_count() or 1) // workers))
-    with ProcessPoolExecutor(workers, context, _install, (work, shared, settings)) as processes:
-        for part in parts:
-            waiting.append(processes.submit(_run, part))
-            if len(waiting) > 2 * workers:
-                yield _result(waiting.popleft())
-        while waiting:
-            yield _result(waiting.popleft())
+    return Here() if workers == 1 else Processes(workers)
 
 
 def _result(future: Future[tuple[Result, Warned]]) -> Result:
@@ -61,18 +94,18 @@ def _result(future: Future[tuple[Result, Warned]]) -> Result:
     return result
 
 
-def _install(work: Callable[[Any, CaptionSet], Any], shared: Any, settings: Settings) -> None:
-    global _task
-    _task = work, shared, settings
+_work: Callable[[CaptionSet], Any] | None = None  # of a worker process, which has one task in its life
+
+
+def _install(work: Callable[[CaptionSet], Any]) -> None:
+    global _work
+    _work = work
 
 
 def _run(part: CaptionSet) -> tuple[Any, Warned]:
-    from capmeter.encoders.settings import running
-
-    if _task is None:
+    if _work is None:
         raise RuntimeError("a worker was given a part before its task")
-    work, shared, settings = _task
-    with running(**vars(settings)), warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = work(shared, part)
+        result = _work(part)
     return result, [(str(each.message), each.category) for each in caught]

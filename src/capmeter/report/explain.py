@@ -11,8 +11,8 @@ Nothing here knows a metric: whatever gives `Evidence` is shown the same way.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,9 +20,10 @@ import numpy as np
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Metric
-from capmeter.metrics.evaluation import collect, evaluate
+from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.evidence import Evidence, Mark
 from capmeter.metrics.registry import parse, parse_list
+from capmeter.settings import Settings
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -46,6 +47,7 @@ def explain(
     worst: int | None = None,
     by: str | Metric | None = None,
     best: bool = False,
+    settings: Settings | None = None,
 ) -> list[Explanation]:
     """The evidence of these captions, or of the `worst` so many (or best) by the metric `by` (the first of `metrics`).
 
@@ -57,7 +59,9 @@ def explain(
     if mute:
         raise InputError(f"{', '.join(mute)} cannot explain a score; leave it out, or take a metric that can")
     ordering = chosen[0] if by is None else parse(by)
-    results = evaluate(captions, [*chosen, *([] if ordering in chosen else [ordering])])
+    metrics_shown = (*chosen, *(() if ordering in chosen else (ordering,)))
+    evaluation = Evaluation(metrics_shown, settings or Settings()).collected(captions)
+    results = evaluation.run(captions)
     if ids:
         rows = [captions.row(id) for id in ids]
     elif worst is not None:
@@ -66,7 +70,7 @@ def explain(
     else:
         rows = list(range(len(captions)))
     shown = list(results)
-    found = {str(metric): evidence(captions, metric, rows) for metric in chosen}
+    found = {str(metric): evidence(captions, metric, rows, evaluation) for metric in chosen}
     return [
         Explanation(
             captions[captions.ids[row]],
@@ -78,16 +82,14 @@ def explain(
 
 
 def evidence(
-    captions: CaptionSet, metric: Metric, rows: Sequence[int], states: dict[Any, Any] | None = None
+    captions: CaptionSet, metric: Metric, rows: Sequence[int], known: Evaluation | None = None
 ) -> list[Evidence]:
-    """A metric's evidence for the captions at these positions; `states` remembers what was collected for others."""
-    states = {} if states is None else states
-    corpus = metric.corpus()
-    if corpus not in states:
-        states[corpus] = collect(captions, metric)
+    """A metric's evidence for the captions at these positions; `known` is an evaluation that knows these captions."""
+    known = known or Evaluation(())
+    evaluation = replace(known, metrics=(metric,)).collected(captions)
     found: list[Evidence] = []
     for part in captions.select(rows).chunks(metric.ROWS):
-        found.extend(metric.explain(part, states[corpus]))
+        found.extend(evaluation.explain(part)[metric])
     return found
 
 
@@ -133,6 +135,7 @@ def _evidence_json(found: Evidence) -> dict[str, Any]:
             for mark in found.marks
         ],
         "facts": dict(found.facts),
+        **({"members": {name: _evidence_json(each) for name, each in found.members.items()}} if found.members else {}),
     }
 
 
@@ -143,11 +146,12 @@ _STRUCK = ("cut", "removed", "deleted")
 def as_text(explanations: Sequence[Explanation]) -> RenderableType:
     """The explanations for a terminal: each side's words, coloured by how they were matched."""
     from rich.console import Group
+    from rich.padding import Padding
     from rich.rule import Rule
-    from rich.table import Table
     from rich.text import Text
 
-    kinds = sorted({link.kind for each in explanations for found in each.evidence.values() for link in found.links})
+    everything = [found for each in explanations for found in _with_members(each.evidence.values())]
+    kinds = sorted({link.kind for found in everything for link in found.links})
     colours = {kind: _COLOURS[k % len(_COLOURS)] for k, kind in enumerate(kinds)}
     parts: list[RenderableType] = []
     for each in explanations:
@@ -155,26 +159,45 @@ def as_text(explanations: Sequence[Explanation]) -> RenderableType:
         parts.append(Text(printable(each.caption.candidate) or "(empty)", style="bold"))
         parts.append(Text("   ".join(f"{name} {score:.4f}" for name, score in each.scores.items()), style="dim"))
         for name, found in each.evidence.items():
-            table = Table.grid(padding=(0, 2))
-            table.add_row("", "")
-            table.add_row(Text(name, style="bold"), Text(f"{each.scores[name]:.4f}"))
-            table.add_row(Text("caption", style="dim"), _line(found, None, colours))
-            for k in range(len(found.references)):
-                label = "reference" if len(found.references) == 1 else f"reference {k + 1}"
-                table.add_row(Text(label, style="dim"), _line(found, k, colours))
-            table.add_row(Text("matched", style="dim"), _matches(found, colours))
-            if found.facts:
-                facts = "   ".join(f"{fact} {_number(value)}" for fact, value in found.facts.items())
-                table.add_row(Text("facts", style="dim"), Text(printable(facts)))
-            parts.append(table)
+            parts.append(_table(name, found, colours, each.scores[name]))
+            parts.extend(
+                Padding(_table(member, inner, colours), (0, 0, 0, 4)) for member, inner in found.members.items()
+            )
         parts.append(Text(""))
     legend = Text().append("matched: ", style="dim")
     for kind, colour in colours.items():
         legend.append(kind, style=colour).append("  ")
-    marks = sorted({mark.kind for each in explanations for found in each.evidence.values() for mark in found.marks})
+    marks = sorted({mark.kind for found in everything for mark in found.marks})
     for kind in marks:
         legend.append(kind, style=_mark_style(kind)).append("  ")
     return Group(*parts, legend)
+
+
+def _with_members(found: Iterable[Evidence]) -> Iterator[Evidence]:
+    """Each evidence, and that of the metrics it is made of."""
+    for each in found:
+        yield each
+        yield from _with_members(each.members.values())
+
+
+def _table(name: str, found: Evidence, colours: Mapping[str, str], score: float | None = None) -> RenderableType:
+    """One metric's evidence; of a metric made of metrics the words stand with its members."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_row("", "")
+    table.add_row(Text(name, style="bold"), Text("" if score is None else f"{score:.4f}"))
+    if not found.members:
+        table.add_row(Text("caption", style="dim"), _line(found, None, colours))
+        for k in range(len(found.references)):
+            label = "reference" if len(found.references) == 1 else f"reference {k + 1}"
+            table.add_row(Text(label, style="dim"), _line(found, k, colours))
+        table.add_row(Text("matched", style="dim"), _matches(found, colours))
+    if found.facts:
+        facts = "   ".join(f"{fact} {_number(value)}" for fact, value in found.facts.items())
+        table.add_row(Text("facts", style="dim"), Text(printable(facts)))
+    return table
 
 
 def _line(found: Evidence, reference: int | None, colours: Mapping[str, str]) -> Text:

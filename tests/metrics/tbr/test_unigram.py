@@ -12,6 +12,7 @@ import pytest
 import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
+from capmeter.metrics.base import Context
 from capmeter.metrics.tbr.unigram import TbrUnigram
 from capmeter.stats.kendall import tau_b
 
@@ -21,7 +22,7 @@ def captions(rows: list[tuple[str, list[str]]]) -> CaptionSet:
 
 
 def scores(rows: list[tuple[str, list[str]]], **parameters: object) -> list[float]:
-    return TbrUnigram(**parameters).measure(captions(rows), None, {}).values[:, 0].tolist()  # type: ignore[arg-type]
+    return TbrUnigram(**parameters).measure(captions(rows), Context()).values[:, 0].tolist()  # type: ignore[arg-type]
 
 
 def test_by_hand() -> None:
@@ -58,7 +59,7 @@ def test_through_the_front_door_and_explained() -> None:
     assert results.items.array.tolist() == [0.5, 0.0]
     assert results.notes == {"empty candidate": ["1"]}
     assert "ptb" in results.signature
-    (evidence,) = TbrUnigram().explain(captions([("a brown dog", ["the dog runs", "a dog"])]), None)
+    (evidence,) = TbrUnigram().explain(captions([("a brown dog", ["the dog runs", "a dog"])]), Context())
     assert [(link.candidate, link.reference_index, link.reference) for link in evidence.links] == [((2, 3), 0, (1, 2))]
     assert [(m.kind, m.reference_index, m.start) for m in evidence.marks] == [
         ("removed", 0, 0),

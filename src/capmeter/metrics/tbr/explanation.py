@@ -14,6 +14,7 @@ from capmeter.metrics.tbr import combination
 from capmeter.metrics.tbr.combination import Flags
 from capmeter.metrics.word_pieces import Pieces
 from capmeter.ragged import Ragged
+from capmeter.settings import Settings
 
 
 class _Combining(Protocol):
@@ -27,8 +28,8 @@ class _Combining(Protocol):
     def cut(self) -> bool: ...
     @property
     def remove(self) -> bool: ...
-    def threshold(self) -> float: ...
-    def ordered(self, part: CaptionSet) -> Ragged: ...
+    def threshold(self, settings: Settings) -> float: ...
+    def ordered(self, part: CaptionSet, settings: Settings) -> Ragged: ...
     def recalls(
         self, references: Pieces, compared: combination.Comparison, beta: float
     ) -> tuple[Floats, Floats, Flags]: ...
@@ -36,14 +37,17 @@ class _Combining(Protocol):
 
 
 def explain_combination(
-    metric: _Combining, part: CaptionSet, table: StateTable, weights: Floats, stop: Flags
+    metric: _Combining, part: CaptionSet, table: StateTable, weights: Floats, stop: Flags, settings: Settings
 ) -> list[Evidence]:
     """One evidence per caption. Marks on references: `base` and `combined` (taken over from another reference) say
     what the combined reference consists of, `cut` what of it nothing in the candidate matches above β, `removed` its
     stop words. On the candidate: `removed`, and `unmatched` for what no piece of the combined reference chose.
     """
-    ordered = metric.ordered(part)
-    return [_explain_row(metric, part, row, ordered[row].tolist(), table, weights, stop) for row in range(len(part))]
+    ordered = metric.ordered(part, settings)
+    return [
+        _explain_row(metric, part, row, ordered[row].tolist(), table, weights, stop, settings)
+        for row in range(len(part))
+    ]
 
 
 def _explain_row(
@@ -54,10 +58,11 @@ def _explain_row(
     table: StateTable,
     weights: Floats,
     stop: Flags,
+    settings: Settings,
 ) -> Evidence:
     """The evidence of one caption, on the base with the best score."""
-    beta = metric.threshold()
-    spell = load_encoder(metric.encoder).tokens
+    beta = metric.threshold(settings)
+    spell = load_encoder(metric.encoder, settings).tokens
     sentence = int(part.candidates[row])
     candidate = Pieces.lay_out(table, Ragged.from_rows([[sentence]], np.int64))
     references = Pieces.lay_out(table, Ragged.from_rows([ordered], np.int64))

@@ -38,17 +38,16 @@ Yi, Deng, Hu: Improving Image Captioning Evaluation by Considering Inter Referen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.encoders import PieceTable, WordPieces, load_encoder
 from capmeter.errors import InputError
-from capmeter.metrics.base import Corpus, Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.base import Context, Corpus, Floats, MeanMetric, Measurement
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.tbr import combination
 from capmeter.metrics.tbr.combination import Comparison, Flags
@@ -64,6 +63,7 @@ from capmeter.metrics.word_pieces import (
     vocabulary_size,
 )
 from capmeter.ragged import Ragged
+from capmeter.settings import Settings
 from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
 
 LAYERS = {"bert": 8, "roberta": 17}
@@ -116,32 +116,34 @@ class Tbr(MeanMetric):
         """Frequencies of word pieces: in the references, as released in the candidates too."""
         return PieceDocuments(self.encoder, candidates=self.as_released) if self.idf else None
 
-    def depth(self) -> int:
+    def depth(self, settings: Settings) -> int:
         """The layer in use."""
         usual = RELEASED_LAYER if self.as_released else LAYERS.get(self.encoder)
-        return load_encoder(self.encoder).layer(self.layer, usual)
+        return load_encoder(self.encoder, settings).layer(self.layer, usual)
 
-    def threshold(self) -> float:
+    def threshold(self, settings: Settings) -> float:
         """β: what was given, else the encoder's own at this layer."""
         if self.beta is not None:
             return self.beta
         if self.as_released:
             return RELEASED_BETA
-        found = BETAS.get((self.encoder, self.depth()))
+        depth = self.depth(settings)
+        found = BETAS.get((self.encoder, depth))
         if found is None:
             raise InputError(
-                f"tbr: no beta is known for encoder {self.encoder!r} at layer {self.depth()}; find it with `capmeter "
-                f"calibrate CAPTIONS --encoder {self.encoder} --layer {self.depth()}` and give tbr(beta=…)"
+                f"tbr: no beta is known for encoder {self.encoder!r} at layer {depth}; find it with `capmeter "
+                f"calibrate CAPTIONS --encoder {self.encoder} --layer {depth}` and give tbr(beta=…)"
             )
         return found
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """Score, R_comb and R_rm of each caption."""
-        beta = self.threshold()
-        table = hidden_states(part, self.encoder, self.depth())
-        weights, stop = self._weights(state), stop_pieces(self.encoder, not self.as_released)
+        settings = context.settings
+        beta = self.threshold(settings)
+        table = hidden_states(part, self.encoder, self.depth(settings), settings)
+        weights, stop = self._weights(context), stop_pieces(self.encoder, not self.as_released, settings)
         values = np.zeros((len(part), 3))
-        for rows, candidates, references in blocks(part, table, self.ordered(part)):
+        for rows, candidates, references in blocks(part, table, self.ordered(part, settings)):
             compared = combination.compare(candidates, references, weights, stop)
             comb, removed, present = self.recalls(references, compared, beta)
             scores = np.stack([comb * removed, comb, removed], axis=-1)  # [rows, bases, 3]
@@ -149,7 +151,7 @@ class Tbr(MeanMetric):
                 values[rows] = np.where(present[..., None], scores, 0).max(axis=1)
             else:
                 values[rows] = (scores * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
-        return Measurement(values, cut_note(part, self.encoder))
+        return Measurement(values, cut_note(part, self.encoder, settings))
 
     def recalls(self, references: Pieces, compared: Comparison, beta: float) -> tuple[Floats, Floats, Flags]:
         """R_comb and R_rm of each base (or single reference) of each row, and which of them there are."""
@@ -173,11 +175,11 @@ class Tbr(MeanMetric):
             return np.asarray(own.any(axis=1, keepdims=True))
         return own
 
-    def ordered(self, part: CaptionSet) -> Ragged:
+    def ordered(self, part: CaptionSet, settings: Settings) -> Ragged:
         """The references in the order in which they join: by word-piece ids, as released as listed."""
         if self.as_released:
             return part.references
-        pieces: PieceTable = part.pool.analyse(WordPieces(self.encoder))
+        pieces: PieceTable = part.pool.analyse(WordPieces(self.encoder, settings))
         used = np.unique(part.references.values)
         ranked = sorted(used.tolist(), key=lambda sentence: pieces[sentence].tolist())
         rank = np.empty(len(part.pool), np.int64)
@@ -185,31 +187,35 @@ class Tbr(MeanMetric):
         order = np.lexsort((rank[part.references.values], part.references.rows))
         return Ragged(part.references.values[order], part.references.offsets)
 
-    def _weights(self, state: PieceFrequencies | None) -> Floats:
+    def _weights(self, context: Context) -> Floats:
+        state: PieceFrequencies | None = context.state
         if state is None:
-            return np.ones(vocabulary_size(self.encoder))
+            return np.ones(vocabulary_size(self.encoder, context.settings))
         return state.smoothed() if self.as_released else state.plain()
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """β, the weights, the layer, the libraries and where idf comes from."""
+        state, settings = context.state, context.settings
         of = "references and candidates" if self.as_released else "references"
         source = {"idf": f"run/{state.documents} {of}"} if isinstance(state, PieceFrequencies) else {}
-        return {"beta": f"{self.threshold():g}"} | encoder_facts(self.encoder, self.depth()) | source
+        encoder = encoder_facts(self.encoder, self.depth(settings), settings)
+        return {"beta": f"{self.threshold(settings):g}"} | encoder | source
 
-    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The combined reference on its best base: greedy matches, and pieces combined, cut or removed."""
         if self.as_released:
             raise InputError("tbr(as_released=true) mixes up words and vectors; ask plain tbr for an explanation")
-        table = hidden_states(part, self.encoder, self.depth())
-        weights, stop = self._weights(state), stop_pieces(self.encoder, True)
-        return explain_combination(self, part, table, weights, stop)
+        settings = context.settings
+        table = hidden_states(part, self.encoder, self.depth(settings), settings)
+        weights, stop = self._weights(context), stop_pieces(self.encoder, True, settings)
+        return explain_combination(self, part, table, weights, stop, settings)
 
 
 @cache
-def stop_pieces(encoder: str, any_case: bool) -> Flags:
+def stop_pieces(encoder: str, any_case: bool, settings: Settings) -> Flags:
     """bool[vocabulary]: which word pieces are stop words. A piece inside a word ("##s") is none."""
-    loaded = load_encoder(encoder)
-    pieces = loaded.tokens(range(vocabulary_size(encoder)))
+    loaded = load_encoder(encoder, settings)
+    pieces = loaded.tokens(range(vocabulary_size(encoder, settings)))
     words = [loaded.word_of(piece) for piece in pieces]
     lowered = [word.lower() for word in words] if any_case else words
     return np.array(

@@ -24,15 +24,14 @@ Yi, Deng, Hu: Improving Image Captioning Evaluation by Considering Inter Referen
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.base import Floats, MeanMetric, Measurement, Metric, wordless
+from capmeter.metrics.base import Context, MeanMetric, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.text.tokens import TokenTable, Words, tokenizer_version
 from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
@@ -62,7 +61,7 @@ class TbrUnigram(MeanMetric):
     def _splitting(self) -> str:
         return "whitespace" if self.as_released else self.tokenizer
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""
         table: TokenTable = part.pool.analyse(Words(self._splitting))
         words, ids = len(table.vocabulary), table.ids
@@ -80,14 +79,14 @@ class TbrUnigram(MeanMetric):
     def _is_stop(self, word: str) -> bool:
         return word in UNIMPORTANT_WORDS or (not self.as_released and word.lower() in UNIMPORTANT_WORDS)
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The tokenizer."""
         return {"tokenizer": tokenizer_version(self._splitting)}
 
-    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """Each content word of the references, once: found in the candidate or not; and the stop words removed."""
         table: TokenTable = part.pool.analyse(Words(self._splitting))
-        scores = self.measure(part, state, {}).values[:, 0].tolist()
+        scores = self.measure(part, context).values[:, 0].tolist()
         evidence = []
         for k, score in enumerate(scores):
             candidate = table.row(int(part.candidates[k]))

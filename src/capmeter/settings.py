@@ -1,0 +1,60 @@
+"""How a run uses this machine: device, precision, batch size, threads, cache. None of it is part of a metric's name.
+
+Settings are a value that is handed on: to `score`, from there in each metric's context, from there to the encoders.
+Device, batch size and threads do not move a score (they are tested not to, beyond 1e-5); precision does: it is in
+signatures.
+
+>>> Settings(device="cpu", tokens=512).tokens
+512
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from capmeter.errors import InputError
+
+PRECISIONS = ("float32", "half")
+GIGABYTE = 1 << 30
+
+
+def _environment_cache() -> Path | None:
+    folder = os.environ.get("CAPMETER_VECTOR_CACHE")
+    return Path(folder) if folder else None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where and how encoders run.
+
+    What is not given comes from the environment (CAPMETER_DEVICE, CAPMETER_PRECISION, CAPMETER_VECTOR_CACHE), else:
+
+    device: `auto` (a CUDA GPU if there is one, else the CPU) or a torch device name: cpu, cuda, cuda:1, mps.
+    precision: `float32`, or `half`: float16 on a GPU, bfloat16 on the CPU (moves BERTScore by about .002, TBR by .02).
+    tokens: word pieces per batch; 0 chooses 2,048 on the CPU and 32,768 on a GPU.
+    threads: batches on the CPU at a time, each on one thread; 0 is as many as torch would use (OMP_NUM_THREADS).
+    cache: folder of the on-disk cache of hidden states; None keeps none. cache_bytes: its largest size.
+
+    Raises `InputError` where a value is none of these.
+    """
+
+    device: str = field(default_factory=lambda: os.environ.get("CAPMETER_DEVICE") or "auto")
+    precision: str = field(default_factory=lambda: os.environ.get("CAPMETER_PRECISION") or "float32")
+    tokens: int = 0
+    threads: int = 0
+    cache: Path | None = field(default_factory=_environment_cache)
+    cache_bytes: int = 4 * GIGABYTE
+
+    def __post_init__(self) -> None:
+        if self.cache is not None:
+            object.__setattr__(self, "cache", Path(self.cache).expanduser())  # a folder may be given as text
+        if self.precision not in PRECISIONS:
+            raise InputError(f"precision: expected one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
+        if self.tokens < 0:
+            raise InputError(f"tokens per batch: expected 0 (automatic) or more, but got {self.tokens}")
+        if self.threads < 0:
+            raise InputError(f"threads: expected 0 (automatic) or more, but got {self.threads}")
+        if self.cache_bytes < 1:
+            raise InputError(f"cache_bytes: expected a positive number of bytes, but got {self.cache_bytes}")
