@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "capmeter"
-GROUND = {"settings", "errors", "progress", "ragged", "named", "assets", "store", "_version"}
+GROUND = {"errors", "progress", "ragged", "named", "registry", "settings", "assets", "store", "_version"}
 SIDE_BY_SIDE = {"captions", "text", "images", "encoders", "stats"}
 ON_THEM = SIDE_BY_SIDE | {"transforms", "judgments"}
 # room: the rooms below it

@@ -188,7 +188,7 @@ def test_list_shows_every_metric(run) -> None:
 
     listed = json.loads(run("list", "-f", "json").out)
     assert list(listed) == names()
-    assert listed["cider-d"]["parameters"]["sigma"] == "6.0"
+    assert listed["cider-d"]["parameters"]["sigma"]["default"] == "6.0"
     assert listed["cider-d"]["explains"] is True
     table = run("list").out
     assert all(name in table for name in names())

@@ -6,7 +6,8 @@ import pytest
 
 from capmeter.errors import InputError, ProtocolError
 from capmeter.judgments.benchmarks import table
-from capmeter.judgments.protocol import Protocol, changed, split
+from capmeter.judgments.protocol import Protocol, changed
+from capmeter.named import split_name
 
 PRESETS = [(name, preset) for name, each in table().items() for preset in each.protocols.values()]
 
@@ -16,7 +17,7 @@ def test_every_preset_is_one_line_that_parses_back(benchmark: str, preset: Proto
     line = str(preset)
     assert "\n" not in line
     assert table()[benchmark].protocol(line) == preset
-    name, inside = split(line)
+    name, inside = split_name(line)
     assert name == preset.name and changed(Protocol(name=name), inside) == preset
 
 
@@ -36,14 +37,16 @@ def test_wrong_number_is_refused() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("statistic=tau", "tau-a, tau-b, tau-c"),
-        ("ratings=max", "flatten, mean, median"),
+        ("statistic=tau", "tau-a, tau-b, tau-c, pearson"),
+        ("ratings=max", "flatten, mean or median"),
         ("references=draw-0", "draw-K"),
         ("leave_out=own", "own-captions"),
         ("ties=>=", "half, strict"),
-        ("name=other", "expected field=value"),
-        ("nonsense", "expected field=value"),
-        ("expect=many", "not a whole number"),
+        ("leave_out=invalid+own", "own-captions"),
+        ("name=other", "no parameter 'name'"),
+        ("nonsense", "expected parameter=value"),
+        ("expect=many", "expect=many is not a whole number or none"),
+        ("expect=-1", "must not be negative"),
     ],
 )
 def test_unknown_decisions_are_named(text: str, message: str) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
-from capmeter.transforms.degradations import BUILTIN, OtherCaption, Permutation, Removal, parse, parse_list
+from capmeter.transforms.degradations import OtherCaption, Permutation, Removal
+from capmeter.transforms.registry import names, parse, parse_list
 from capmeter.transforms.similarity import Neighbours
 
 SENTENCES = [
@@ -20,7 +21,7 @@ SENTENCES = [
     ("Two cats sleep on a blue sofa.", ["cats on a sofa", "two cats asleep on a couch"]),
     ("A plate of pasta with red sauce.", ["pasta on a plate", "a dish of noodles and sauce"]),
 ]
-WORDWISE = [name for name in BUILTIN if name != "other-caption"]
+WORDWISE = [name for name in names() if name != "other-caption"]
 
 
 def _set(order: list[int] | None = None) -> CaptionSet:
@@ -28,20 +29,20 @@ def _set(order: list[int] | None = None) -> CaptionSet:
     return CaptionSet.from_captions(rows if order is None else [rows[k] for k in order])
 
 
-@pytest.mark.parametrize("name", BUILTIN)
+@pytest.mark.parametrize("name", names())
 def test_strength_zero_leaves_every_caption_as_it_is(name: str) -> None:
     degrade = parse(name).fitted(_set())
     assert [degrade(row, 0.0) for row in range(6)] == [text for text, _ in SENTENCES]
 
 
-@pytest.mark.parametrize("name", BUILTIN)
+@pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("strength", [0.01, 0.5, 1.0])
 def test_any_strength_changes_every_caption(name: str, strength: float) -> None:
     degrade = parse(name).fitted(_set())
     assert all(degrade(row, strength) != text for row, (text, _) in enumerate(SENTENCES))
 
 
-@pytest.mark.parametrize("name", [*BUILTIN, "other-caption(similarity=random)"])
+@pytest.mark.parametrize("name", [*names(), "other-caption(similarity=random)"])
 def test_what_a_caption_becomes_does_not_depend_on_the_order_of_the_others(name: str) -> None:
     order = [3, 0, 5, 1, 4, 2]
     straight, shuffled = parse(name).fitted(_set(), seed=7), parse(name).fitted(_set(order), seed=7)
@@ -55,7 +56,7 @@ def test_what_needs_no_vocabulary_does_not_depend_on_the_batch(name: str) -> Non
     assert parse(name).fitted(alone, seed=3)(0, 0.5) == parse(name).fitted(_set(), seed=3)(2, 0.5)
 
 
-@pytest.mark.parametrize("name", BUILTIN)
+@pytest.mark.parametrize("name", names())
 def test_the_seed_and_the_id_decide(name: str) -> None:
     rows = [Caption(f"k{k}", f"k{k % 7}", "a b c d e f g h i j", ("a dog", "two cats and a bird")) for k in range(40)]
     rows = [Caption(each.id, each.image_id, f"{each.candidate} {each.id}", each.references) for each in rows]
@@ -86,7 +87,7 @@ def test_captions_that_cannot_change_stay() -> None:
 
 
 @pytest.mark.parametrize("strength", [-0.1, 1.1, float("nan")])
-@pytest.mark.parametrize("name", BUILTIN)
+@pytest.mark.parametrize("name", names())
 def test_a_strength_outside_of_0_and_1_is_refused(name: str, strength: float) -> None:
     with pytest.raises(InputError, match="expected a number from 0"):
         parse(name).fitted(_set())(0, strength)
@@ -186,12 +187,12 @@ class TestNames:
         ("text", "message"),
         [
             ("permutate", "did you mean permutation"),
-            ("zzz", "expected one of other-caption"),
+            ("zzz", "known are: other-caption"),
             ("", "no degradation was named"),
             ("wp,permutation", "named twice"),
-            ("removal(share=1)", "which has no parameters"),
-            ("rc(similarity=)", "cannot read the degradation"),
-            ("rc(similarity=tf-idf", "cannot read the degradation"),
+            ("removal(share=1)", "removal has no parameter 'share'; its parameters are: none"),
+            ("rc(similarity=)", "cannot read 'similarity=' in the brackets of rc"),
+            ("rc(similarity=tf-idf", "brackets or quotation marks that do not match"),
         ],
     )
     def test_wrong_names_say_what_was_expected(self, text: str, message: str) -> None:

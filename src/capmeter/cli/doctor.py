@@ -11,9 +11,10 @@ import typer
 from capmeter._version import __version__
 from capmeter.cli.output import FORMAT_HELP, checked_format, show
 from capmeter.metrics.availability import EXTRAS, availability, install_command
-from capmeter.metrics.registry import metric_class, names
+from capmeter.metrics.registry import METRICS
 from capmeter.report.tables import Table
 from capmeter.text.meteor_resources import meteor_resources_state
+from capmeter.transforms.registry import TRANSFORMS
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "typer", "rich")
@@ -36,11 +37,24 @@ def doctor(
         *([package, "ready", importlib.metadata.version(package), ""] for package in CORE),
     ]
     for extra in EXTRAS:
-        users = [name for name in names() if extra == metric_class(name)[0].EXTRA]
+        users = [name for name in METRICS.ready() if extra == METRICS.kind(name).EXTRA]
         missing = availability(extra)
         what = ", ".join(users) or {"report": "plots and the page"}.get(extra, "")
         rows.append([f"[{extra}]", "ready" if missing is None else "missing", what, missing or ""])
     ready, said = meteor_resources_state()
     rows.append(["meteor's tables", "ready" if ready else "missing", said, "" if ready else install_command("meteor")])
+    rows += [[f"plug-in {name}", *state, ""] for name, state in _plugins().items()]
     data = {row[0]: {"state": row[1], "detail": row[2], "command": row[3]} for row in rows}
     show(Table("What can run here", ["part", "state", "detail", "to get it"], rows, [False] * 4), data, format)
+
+
+def _plugins() -> dict[str, tuple[str, str]]:
+    """The names that other packages announce: whether they are ready, and their package or what is wrong."""
+    found: dict[str, tuple[str, str]] = {}
+    for registry in (METRICS, TRANSFORMS):
+        for name in registry.foreign():
+            why = registry.trouble(name)
+            found[name] = ("not ready", why) if why else ("ready", registry.entry(name).package or "")
+        for name, packages in registry.shadowed().items():
+            found[name] = "not ready", f"the name is capmeter's own; {packages} must choose another"
+    return found

@@ -1,57 +1,93 @@
-"""`capmeter list`: the metrics, what each measures and what it needs."""
+"""`capmeter list`: the metrics and transforms, what each takes, and what it needs."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import fields
+from typing import Any
 
 import typer
 
 from capmeter.cli.output import FORMAT_HELP, checked_format, show
+from capmeter.judgments.protocol import Protocol
 from capmeter.metrics.availability import availability
 from capmeter.metrics.base import Metric
-from capmeter.metrics.registry import metric_class, names
-from capmeter.named import value_text
+from capmeter.metrics.registry import METRICS
+from capmeter.named import Named, Parameter, parameters_of
+from capmeter.registry import Registry
 from capmeter.report.tables import Table
+from capmeter.transforms.registry import TRANSFORMS
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command("list")
-def list_metrics(
+def list_names(
+    name: str = typer.Argument(
+        "metrics", help="metrics, transforms, or one name (of a metric, a transform, or protocol) for its parameters."
+    ),
     format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
 ) -> None:
-    """List the metrics: their parameters with defaults, what they measure, and what they need.
+    """List the metrics or the transforms, or the parameters of one of them.
 
-    **Example**
+    **Examples**
 
-    `capmeter list --format json`
+    `capmeter list`
+
+    `capmeter list cider-d`
+
+    `capmeter list transforms --format json`
     """
     checked_format(format)
+    if name == "metrics":
+        columns = ["metric", "measures", "parameters and defaults", "extra", "ready", "explains"]
+        title = "Metrics (`capmeter list NAME` explains parameters, `capmeter doctor` says how to get what is missing)"
+        _show_all(title, columns, METRICS, format)
+    elif name == "transforms":
+        columns = ["transform", "what it does", "parameters and defaults", "ready"]
+        _show_all("Transforms (`capmeter list NAME` explains their parameters)", columns, TRANSFORMS, format)
+    elif name == "protocol":
+        _show_one("protocol", Protocol, {"name"}, format)
+    else:
+        registry: Registry[Any] = TRANSFORMS if TRANSFORMS.knows(name) and not METRICS.knows(name) else METRICS
+        _show_one(registry.label(name), registry.kind(name), registry.entry(name).fixed, format)
+
+
+def _show_all(title: str, columns: list[str], registry: Registry[Any], format: str) -> None:
     rows, data = [], {}
-    for name in names():
-        cls, fixed = metric_class(name)
-        parameters = {each.name: value_text(each.default) for each in fields(cls) if each.name not in fixed}
-        missing = availability(cls.EXTRA)
-        needs = f"[{cls.EXTRA}]" if cls.EXTRA else ""
-        rows.append(
-            [
-                name,
-                cls.SUMMARY,
-                " ".join(f"{key}={value}" for key, value in parameters.items()),
-                needs,
-                "yes" if missing is None else "no",
-                "yes" if cls.explain is not Metric.explain else "",
-            ]
-        )
-        data[name] = {
-            "summary": cls.SUMMARY,
-            "parameters": parameters,
-            "extra": cls.EXTRA,
-            "ready": missing is None,
-            "references": cls.REFERENCES,
-            "explains": cls.explain is not Metric.explain,
-        }
-    columns = ["metric", "measures", "parameters and defaults", "extra", "ready", "explains"]
-    table = Table("Metrics (`capmeter doctor` says how to get what is not ready)", columns, rows, [False] * 6)
-    show(table, json.loads(json.dumps(data)), format)
+    for name in registry.names():
+        why = registry.trouble(name)
+        row, known = _known(registry, name) if why is None else ([f"not ready: {why}"], {"ready": False, "why": why})
+        rows.append([registry.label(name), *row, *[""] * (len(columns) - 1 - len(row))])
+        data[name] = {"package": registry.entry(name).package, **known}
+    for name, packages in registry.shadowed().items():
+        why = "not ready: the name is capmeter's own"
+        rows.append([f"{name} (of {packages})", why, *[""] * (len(columns) - 2)])
+    show(Table(title, columns, rows, [False] * len(columns)), data, format)
+
+
+def _known(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, Any]]:
+    """A name's row of the table, and the same as data."""
+    kind, fixed = registry.kind(name), registry.entry(name).fixed
+    parameters = {key: each for key, each in parameters_of(kind).items() if key not in fixed}
+    row = [kind.SUMMARY, " ".join(f"{key}={_default(each)}" for key, each in parameters.items())]
+    data: dict[str, Any] = {
+        "summary": kind.SUMMARY,
+        "parameters": {key: each.to_dict() for key, each in parameters.items()},
+    }
+    if not issubclass(kind, Metric):
+        return [*row, "yes"], data | {"ready": True}
+    ready, explains = availability(kind.EXTRA) is None, kind.explain is not Metric.explain
+    row += [f"[{kind.EXTRA}]" if kind.EXTRA else "", "yes" if ready else "no", "yes" if explains else ""]
+    data |= {"extra": kind.EXTRA, "ready": ready, "references": kind.REFERENCES, "explains": explains}
+    return row, data
+
+
+def _show_one(label: str, kind: type[Named], fixed: Any, format: str) -> None:
+    parameters = {key: each for key, each in parameters_of(kind).items() if key not in fixed}
+    rows = [[key, each.expected, _default(each), each.help] for key, each in parameters.items()]
+    data = {"summary": kind.SUMMARY, "parameters": {key: each.to_dict() for key, each in parameters.items()}}
+    title = f"{label}: {kind.SUMMARY}"
+    show(Table(title, ["parameter", "is", "default", "meaning"], rows, [False] * 4), data, format)
+
+
+def _default(parameter: Parameter) -> str:
+    return parameter.to_dict()["default"] or "…"

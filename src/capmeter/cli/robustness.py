@@ -16,10 +16,10 @@ from capmeter.meta.robustness import robustness as study_of
 from capmeter.progress import shown
 from capmeter.report.figures import image_kind, save_figures
 from capmeter.report.robustness import curve_points, examples_table, robustness_figure, robustness_table
-from capmeter.transforms.degradations import BUILTIN
+from capmeter.transforms.registry import TRANSFORMS
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-_WAYS = "; ".join(f"{name}: {way.SUMMARY}" for name, way in BUILTIN.items())
+_WAYS = "; ".join(f"{name}: {TRANSFORMS.kind(name).SUMMARY}" for name in TRANSFORMS.ready())
 
 
 @app.command()
@@ -81,7 +81,7 @@ def robustness(
     settings = machine(device, precision)
     with shown():
         captions = load_references(references, split=split) if candidates is None else load(candidates, references)
-        ways = list(BUILTIN) if degradations.strip() == "all" else degradations
+        ways = TRANSFORMS.ready() if degradations.strip() == "all" else degradations
         study = study_of(
             captions, chosen, ways, strengths=points, images=images, seed=seed, draws=draws, settings=settings
         )

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from capmeter.errors import InputError, ProtocolError
 from capmeter.judgments.judged import Judgments, Paired, Points, Rated, pairs, points
-from capmeter.judgments.protocol import Protocol, changed, split
+from capmeter.judgments.protocol import Protocol, changed
 from capmeter.judgments.rows import Row, read_jsonl, row_ids
+from capmeter.named import split_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +49,7 @@ class Benchmark:
             return text
         if text is None:
             return next(iter(self.protocols.values()))
-        name, changes = split(text)
+        name, changes = split_name(text, "protocol")
         if name not in self.protocols:
             raise ProtocolError(
                 f"{self.name} has no protocol {name!r}; expected one of {', '.join(self.protocols)} "

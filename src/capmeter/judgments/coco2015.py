@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from capmeter.judgments.benchmark import Benchmark
 from capmeter.judgments.judged import Judgments, System, systems
-from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.protocol import LeaveOut, Protocol
 from capmeter.judgments.rows import Row
 
 COLUMNS = {
@@ -49,6 +49,12 @@ def _build(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
     return systems(name, made, protocol)
 
 
+# ten teams and the human baseline, whose automatic scores are of the judged submission; or twelve teams with scores of
+# their validation captions from a file
+_PRESETS: tuple[tuple[str, int, tuple[LeaveOut, ...]], ...] = (
+    ("same-submission", 11, ()),
+    ("cui2018", 12, ("baselines",)),
+)
 COCO2015 = Benchmark(
     name="coco2015",
     title="COCO captioning challenge 2015: 15 teams, M1-M5",
@@ -56,8 +62,6 @@ COCO2015 = Benchmark(
     rows=17,
     keys=("team", "M1", "M2", "c5", "c40"),
     build=_build,
-    # ten teams and the human baseline, whose automatic scores are of the judged submission; or twelve teams with
-    # scores of their validation captions from a file
     protocols={
         f"{name}{suffix}": Protocol(
             name=f"{name}{suffix}",
@@ -66,7 +70,7 @@ COCO2015 = Benchmark(
             statistic="pearson",
             expect=expect,
         )
-        for name, expect, left_out in (("same-submission", 11, ()), ("cui2018", 12, ("baselines",)))
+        for name, expect, left_out in _PRESETS
         for suffix, judgments in (("", "M1"), ("-m2", "M2"), ("-m3", "M3"), ("-m4", "M4"), ("-m5", "M5"))
     },
 )

@@ -23,7 +23,7 @@ from capmeter.captions.files import read_text
 from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
 from capmeter.judgments.benchmark import Benchmark, Reader, named_winner, paired
-from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.protocol import Protocol, Ties
 from capmeter.judgments.rows import Row
 
 CATEGORIES = ("HC", "HI", "HM", "MM")
@@ -93,6 +93,11 @@ def _read_fleur(path: Path) -> list[Row]:
     return rows
 
 
+_PRESETS: tuple[tuple[str, str, Ties], ...] = (
+    ("pascal-consensus", "consensus", "half"),
+    ("pascal-direct", "votes", "half"),
+    ("clipscore2021", "consensus", "random"),
+)
 PASCAL = Benchmark(
     name="pascal50s",
     title="PASCAL-50S: 4,000 pairs of captions in four categories",
@@ -118,11 +123,7 @@ PASCAL = Benchmark(
             by="category",
             expect=4000,
         )
-        for name, judgments, ties in (
-            ("pascal-consensus", "consensus", "half"),
-            ("pascal-direct", "votes", "half"),
-            ("clipscore2021", "consensus", "random"),
-        )
+        for name, judgments, ties in _PRESETS
     }
     | {
         "umic": Protocol(

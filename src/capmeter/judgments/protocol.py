@@ -15,19 +15,13 @@ mine(judgments=human,leave_out=own-captions,references=all,ratings=flatten,stati
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Annotated, Literal
 
 from capmeter.errors import InputError, ProtocolError
-from capmeter.stats.pair_accuracy import TIES
+from capmeter.named import Named, read_parameters
 
-LEAVE_OUT = {
-    "own-captions": "candidates that are one of their image's references",
-    "human-captions": "candidates that a person wrote for this image",
-    "unreferenced": "what has no references",
-    "invalid": "what the benchmark's own checks found invalid",
-    "identical": "pairs of two equal captions",
-    "baselines": "systems that are no competitors (human, random, unchanged input)",
-}
 REFERENCES = {
     "all": "all that the benchmark gives",
     "without-candidates": "those of the image that are no candidate of this image anywhere in the set",
@@ -36,61 +30,53 @@ REFERENCES = {
     "draw-K": "K of the image's, drawn with the seed",
     "first-K": "the image's first K",
 }
-RATINGS = ("flatten", "mean", "median")
-STATISTICS = ("tau-a", "tau-b", "tau-c", "pearson", "spearman", "accuracy-eq", "accuracy")
+LeaveOut = Literal["own-captions", "human-captions", "unreferenced", "invalid", "identical", "baselines"]
+Ties = Literal["half", "strict", "random", "first"]
+Statistic = Literal["tau-a", "tau-b", "tau-c", "pearson", "spearman", "accuracy-eq", "accuracy"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Protocol:
+class Protocol(Named):
     """How judgments and scores become one number.
 
-    judgments: which of the benchmark's human judgments ("human", or another field of its rows, such as "precision";
-        pairs also know "consensus" and "votes").
-    leave_out: what is not judged, among `LEAVE_OUT`.
-    references: which references the metric sees, among `REFERENCES` (K a number: "draw-5").
-    ratings: several ratings of one caption: each a point of its own (flatten), their mean, or their median.
-    statistic: tau-a, tau-b, tau-c, pearson, spearman, accuracy-eq (tie-calibrated), or accuracy for pairs.
-    ties: what equal scores are worth in `accuracy`: half a point, strict none, random a seeded coin, first the first.
-    by: a field of the rows ("category", "lang_pair", "image_id"); the value is then the mean of its groups' values.
-    expect: how many points, pairs or systems there must be; None accepts any number.
-    seed: of drawn references and random ties.
+    What may be left out: `own-captions`, candidates that are one of their image's references; `human-captions`,
+    candidates that a person wrote for this image; `unreferenced`, what has no references; `invalid`, what the
+    benchmark's own checks found invalid; `identical`, pairs of two equal captions; `baselines`, systems that are no
+    competitors (human, random, unchanged input). `references` is one of `REFERENCES` (K a number: "draw-5").
     """
 
+    SUMMARY = "how judgments and scores become one number"
+
     name: str
-    judgments: str = "human"
-    leave_out: tuple[str, ...] = ()
-    references: str = "all"
-    ratings: str = "flatten"
-    statistic: str = "tau-b"
-    ties: str = "half"
-    by: str | None = None
-    expect: int | None = None
-    seed: int = 0
+    judgments: Annotated[str, "human, or another field of the rows; pairs also know consensus and votes"] = "human"
+    leave_out: Annotated[tuple[LeaveOut, ...], "what is not judged"] = ()
+    references: Annotated[str, f"which references the metric sees: {', '.join(REFERENCES)} (K a number)"] = "all"
+    ratings: Annotated[Literal["flatten", "mean", "median"], "several ratings of one caption"] = "flatten"
+    statistic: Annotated[Statistic, "accuracy for pairs; accuracy-eq is tie-calibrated"] = "tau-b"
+    ties: Annotated[Ties, "equal scores in accuracy: half a point, none, a seeded coin, the first"] = "half"
+    by: Annotated[str | None, "a field of the rows: the value is then the mean of its groups' values"] = None
+    expect: Annotated[int | None, "how many points, pairs or systems there must be; none accepts any number"] = None
+    seed: Annotated[int, "of drawn references and random ties"] = 0
 
     def __post_init__(self) -> None:
-        for value in self.leave_out:
-            _known("leave_out", value, LEAVE_OUT)
-        if not re.fullmatch(r"(draw|first)-[1-9]\d*", self.references):
-            _known("references", self.references, REFERENCES)
-        _known("ratings", self.ratings, RATINGS)
-        _known("statistic", self.statistic, STATISTICS)
-        _known("ties", self.ties, TIES)
+        super().__post_init__()
+        if self.references not in REFERENCES and not re.fullmatch(r"(draw|first)-[1-9]\d*", self.references):
+            known = ", ".join(REFERENCES)
+            raise InputError(f"{self.name}: references={self.references} is unknown; expected one of {known}")
+        if self.seed < 0 or (self.expect or 0) < 0:
+            raise InputError(f"{self.name}: expect and seed must not be negative")
 
-    def __str__(self) -> str:
-        fields = {
-            "judgments": self.judgments,
-            "leave_out": "+".join(self.leave_out) or "none",
-            "references": self.references,
-            "ratings": self.ratings,
-            "statistic": self.statistic,
-        }
-        if self.statistic == "accuracy":
-            fields["ties"] = self.ties
-            del fields["ratings"]
-        fields |= {"by": self.by or "none", "expect": str(self.expect).lower()}
-        if self.ties == "random" or self.references.startswith("draw-"):
-            fields["seed"] = str(self.seed)
-        return f"{self.name}({','.join(f'{key}={value}' for key, value in fields.items())})"
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The name is the name."""
+        return frozenset({"name"})
+
+    def shown(self) -> Iterable[str]:
+        """Every field that this protocol uses, at its default or not."""
+        without = {"ratings"} if self.statistic == "accuracy" else {"ties"}
+        if self.ties != "random" and not self.references.startswith("draw-"):
+            without.add("seed")
+        return [key for key in self.parameters() if key not in without]
 
     @property
     def reference_limit(self) -> int | None:
@@ -110,33 +96,4 @@ class Protocol:
 
 def changed(protocol: Protocol, text: str) -> Protocol:
     """The protocol with fields changed as `field=value, …` says."""
-    values: dict[str, object] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if not equals or key not in Protocol.__dataclass_fields__ or key == "name":
-            usable = [name for name in Protocol.__dataclass_fields__ if name != "name"]
-            raise InputError(f"cannot read {part!r} of a protocol; expected field=value with a field of {usable}")
-        if key in ("expect", "seed"):
-            number = value.replace("_", "")
-            if number.lower() != "none" and not number.isdigit():
-                raise InputError(f"{key}={value} of a protocol is not a whole number")
-            values[key] = None if number.lower() == "none" else int(number)
-        elif key == "leave_out":
-            values[key] = () if value == "none" else tuple(value.split("+"))
-        else:
-            values[key] = None if key == "by" and value == "none" else value
-    return replace(protocol, **values)  # type: ignore[arg-type]
-
-
-def split(text: str) -> tuple[str, str]:
-    """A protocol's text as its name and what stands in its brackets."""
-    match = re.fullmatch(r"\s*([\w.-]+)\s*(?:\((.*)\))?\s*", text, re.DOTALL)
-    if match is None:
-        raise InputError(f"{text!r} is not a protocol; expected a name such as clipscore2021, or name(field=value,…)")
-    return match.group(1), match.group(2) or ""
-
-
-def _known(field: str, value: str, known: object) -> None:
-    names = list(known)  # type: ignore[call-overload]
-    if value not in names:
-        raise InputError(f"{field}={value!r} of a protocol is unknown; expected one of {', '.join(names)}")
+    return replace(protocol, **read_parameters(Protocol, text, protocol.name, fixed=protocol.fixed))

@@ -13,7 +13,7 @@ from capmeter.captions.model import Caption
 from capmeter.errors import InputError
 from capmeter.judgments.benchmark import Benchmark, rated
 from capmeter.judgments.judged import Judgments, Points, System, systems
-from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.protocol import LeaveOut, Protocol, Statistic
 from capmeter.judgments.rows import Row
 
 # Grundkiewicz, Junczys-Dowmunt and Gillian 2015, table 3: expected wins
@@ -85,6 +85,11 @@ WMT16 = Benchmark(
     },
 )
 
+_CONLL14_PRESETS: tuple[tuple[str, Statistic, tuple[LeaveOut, ...]], ...] = (
+    ("napoles2016", "spearman", ("baselines",)),
+    ("napoles2016-pearson", "pearson", ("baselines",)),
+    ("with-input", "spearman", ()),
+)
 CONLL14 = Benchmark(
     name="conll14",
     title="CoNLL-2014 systems: twelve corrections of 1,312 sentences, ranked by people",
@@ -98,10 +103,6 @@ CONLL14 = Benchmark(
         name: Protocol(
             name=name, judgments="expected_wins", leave_out=left_out, statistic=statistic, expect=13 - len(left_out)
         )
-        for name, statistic, left_out in (
-            ("napoles2016", "spearman", ("baselines",)),
-            ("napoles2016-pearson", "pearson", ("baselines",)),
-            ("with-input", "spearman", ()),
-        )
+        for name, statistic, left_out in _CONLL14_PRESETS
     },
 )

@@ -45,7 +45,8 @@ from capmeter.progress import task
 from capmeter.settings import Settings
 from capmeter.stats.bootstrap import Clusters, Interval, draw_counts, percentile
 from capmeter.stats.ties import preferred
-from capmeter.transforms.degradations import Degradation, parse_list
+from capmeter.transforms.degradations import Degradation
+from capmeter.transforms.registry import parse_list
 
 STRENGTHS = tuple(k / 10 for k in range(11))
 DEGRADATIONS = ("other-caption", "permutation", "replacement")

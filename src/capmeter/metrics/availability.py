@@ -13,8 +13,8 @@ EXTRAS = {
 
 
 def availability(extra: str | None) -> str | None:
-    """None where an extra's packages are all installed, else the command that installs it."""
-    if extra is None or all(importlib.util.find_spec(module) for module in EXTRAS[extra]):
+    """None where an extra's packages are all installed, or it is another package's, else the command to install it."""
+    if extra not in EXTRAS or all(importlib.util.find_spec(module) for module in EXTRAS[extra]):
         return None
     return install_command(extra)
 

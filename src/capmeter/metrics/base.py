@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.evidence import Evidence
-from capmeter.named import value_text
+from capmeter.named import Named
 from capmeter.settings import Settings
 
 Floats = npt.NDArray[np.float64]
@@ -79,15 +79,13 @@ class Corpus(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Metric(ABC):
+class Metric(Named, ABC):
     """The base of all metrics. A subclass is a frozen dataclass: its fields are its parameters.
 
     Class attributes: `NAME`, the metric's name; `SUMMARY`, one line; `EXTRA`, the pip extra it needs, if any; `ROWS`,
     how many captions it wants to see at once; `REFERENCES`, whether it needs them.
     """
 
-    NAME: ClassVar[str]
-    SUMMARY: ClassVar[str]
     EXTRA: ClassVar[str | None] = None
     ROWS: ClassVar[int] = 8192
     REFERENCES: ClassVar[bool] = True
@@ -101,22 +99,6 @@ class Metric(ABC):
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that `measure` gives."""
-
-    @property
-    def fixed(self) -> frozenset[str]:
-        """Parameters that the name already says, and the text form therefore leaves out."""
-        return frozenset()
-
-    def parameters(self) -> dict[str, Any]:
-        """Every parameter with its value, in the order of declaration."""
-        return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in self.fixed}
-
-    def __str__(self) -> str:
-        """The metric's text form: its name and the parameters that are not at their defaults. It can be parsed back."""
-        defaults = {each.name: each.default for each in fields(self)}
-        shown = {key: value for key, value in self.parameters().items() if value != defaults[key]}
-        inner = ",".join(f"{key}={value_text(value)}" for key, value in shown.items())
-        return f"{self.name}({inner})" if inner else self.name
 
     def requires(self) -> tuple[Metric, ...]:
         """The metrics whose scores of each caption this one needs."""

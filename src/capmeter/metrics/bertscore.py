@@ -29,7 +29,7 @@ Zhang, Kishore, Wu, Weinberger, Artzi: BERTScore: Evaluating Text Generation wit
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,7 +61,6 @@ BASELINES = {
     ("distilroberta", 5): (0.84732, 0.84759504, 0.8473319),
     ("minilm", 6): (0.186, 0.186, 0.183),
 }
-POOLINGS = ("max", "mean")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,15 +76,14 @@ class BertScore(MeanMetric):
     EXTRA: ClassVar[str | None] = "neural"
     ROWS: ClassVar[int] = 2048
 
-    encoder: str = "minilm"
-    layer: int | None = None
-    idf: bool = False
-    rescale: bool | float = False
-    pooling: str = "max"
+    encoder: Annotated[str, "alias, hub id or folder of the encoder"] = "minilm"
+    layer: Annotated[int | None, "which hidden layer; none is the encoder's usual one"] = None
+    idf: Annotated[bool, "weigh word pieces by rarity in the run's references"] = False
+    rescale: Annotated[bool | float, "map unrelated captions to 0, by the known baseline or this one"] = False
+    pooling: Annotated[Literal["max", "mean"], "the score over several references"] = "max"
 
     def __post_init__(self) -> None:
-        if self.pooling not in POOLINGS:
-            raise InputError(f"bertscore: pooling is {' or '.join(POOLINGS)}, not {self.pooling!r}")
+        super().__post_init__()
         if not isinstance(self.rescale, bool) and not -1 < self.rescale < 1:
             raise InputError(f"bertscore: rescale is true, false or a baseline between -1 and 1, not {self.rescale}")
 

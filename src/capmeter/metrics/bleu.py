@@ -16,18 +16,18 @@ The constants let a caption without a matching 4-gram score a little above 0, un
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, wordless
-from capmeter.metrics.concatenation import as_compared, checked_references
+from capmeter.metrics.concatenation import References, as_compared
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.ngram_evidence import ngram_evidence
 from capmeter.text.ngrams import Matches, MatchTable
-from capmeter.text.tokens import TokenTable, Words, tokenizer_version
+from capmeter.text.tokens import Tokenizer, TokenTable, Words, tokenizer_version
 
 TINY, SMALL = 1e-15, 1e-9
 
@@ -38,15 +38,14 @@ class Bleu(AdditiveMetric):
 
     SUMMARY: ClassVar[str] = "clipped n-gram precision with brevity penalty"
 
-    n: int = 4
-    tokenizer: str = "ptb"
-    references: str = "each"
+    n: Annotated[int, "longest n-gram, 1 to 4"] = 4
+    tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"
+    references: References = "each"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 1 <= self.n <= 4:
             raise InputError(f"bleu has orders 1 to 4, not {self.n}")
-        tokenizer_version(self.tokenizer)
-        checked_references(self.name, self.references)
 
     @property
     def name(self) -> str:

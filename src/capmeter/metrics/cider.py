@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from capmeter.metrics.document_frequencies import DocumentFrequencies, Reference
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.ngram_evidence import ngram_evidence
 from capmeter.text.ngrams import Matches, MatchTable
-from capmeter.text.tokens import tokenizer_version
+from capmeter.text.tokens import Tokenizer, tokenizer_version
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,14 +46,14 @@ class Cider(MeanMetric):
     NAME: ClassVar[str] = "cider"
     SUMMARY: ClassVar[str] = "consensus of tf-idf weighted n-grams (the original, without clipping)"
 
-    n: int = 4
-    idf: str = "run"
-    tokenizer: str = "ptb"
+    n: Annotated[int, "longest n-gram, 1 to 8"] = 4
+    idf: Annotated[str, "document frequencies: run (of its references), or a file of them or of references"] = "run"
+    tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 1 <= self.n <= 8:
             raise InputError(f"{self.NAME}: n must be 1 to 8, not {self.n}")
-        tokenizer_version(self.tokenizer)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -124,7 +124,7 @@ class CiderD(Cider):
     NAME: ClassVar[str] = "cider-d"
     SUMMARY: ClassVar[str] = "consensus of tf-idf weighted n-grams, clipped (what most tables call CIDEr)"
 
-    sigma: float = 6.0
+    sigma: Annotated[float, "width of the Gaussian penalty of the difference in length, in words"] = 6.0
 
     def product(self, candidate: Floats, reference: Floats) -> Floats:
         """The candidate's weight counts up to the reference's."""
@@ -144,8 +144,8 @@ class CiderR(Cider):
     NAME: ClassVar[str] = "cider-r"
     SUMMARY: ClassVar[str] = "CIDEr-D with penalties that suit references of very different length"
 
-    repetition: float = 0.8
-    length: float = 0.2
+    repetition: Annotated[float, "weight of the penalty of repeated words"] = 0.8
+    length: Annotated[float, "weight of the penalty of relative length"] = 0.2
 
     def product(self, candidate: Floats, reference: Floats) -> Floats:
         """The candidate's weight counts up to the reference's."""

@@ -26,8 +26,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -92,23 +91,19 @@ class Combination(CompositeMetric):
     NAME: ClassVar[str] = "combine"
     SUMMARY: ClassVar[str] = "weighted sum of other metrics, raw or standardised over the run"
 
-    members: tuple[Metric, ...]
-    weights: tuple[float, ...] | None = None
-    standardised: bool = False
+    members: Annotated[tuple[Metric, ...], "the metrics, each once"]
+    weights: Annotated[tuple[float, ...] | None, "one per member; none: each 1 / members"] = None
+    standardised: Annotated[bool, "scores of captions as z-scores over the run"] = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "members", tuple(self.members))
+        super().__post_init__()
         if not self.members:
             raise InputError(f"{self.name}: name the metrics to combine, such as mean(bleu-4,cider-d)")
         twice = [str(member) for k, member in enumerate(self.members) if member in self.members[:k]]
         if twice:
             raise InputError(f"{self.name}: {twice[0]} is a member twice; name each once and give it a larger weight")
-        if self.weights is not None:
-            object.__setattr__(self, "weights", tuple(map(float, self.weights)))
-            if len(self.weights) != len(self.members):
-                raise InputError(f"combine: {len(self.weights)} weights for {len(self.members)} members; give one each")
-            if not all(map(isfinite, self.weights)):
-                raise InputError(f"combine: weights must be finite numbers, not {self.weights}")
+        if self.weights is not None and len(self.weights) != len(self.members):
+            raise InputError(f"combine: {len(self.weights)} weights for {len(self.members)} members; give one each")
 
     @property
     def name(self) -> str:

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 from capmeter.captions.model import Caption, CaptionSet
-from capmeter.errors import InputError
 from capmeter.text.tokens import Tokens, TokenTable
 
-REFERENCES = ("each", "cat")
+References = Annotated[Literal["each", "cat"], "compare with each reference, or with all joined into one text"]
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,3 @@ def as_compared(captions: CaptionSet, references: str, tokenizer: str) -> tuple[
         return captions, tokenizer
     joined: CaptionSet = captions.analyse(Concatenated(tokenizer))
     return joined, "whitespace"
-
-
-def checked_references(metric: str, references: str) -> None:
-    """An `InputError` for any other word than each and cat."""
-    if references not in REFERENCES:
-        raise InputError(f"{metric}: references is each or cat, not {references!r}")

@@ -34,10 +34,9 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Corpus, Measurement, Metric, merged_notes
 from capmeter.metrics.checks import checked
 from capmeter.metrics.evidence import Evidence
-from capmeter.metrics.registry import parse_list
+from capmeter.metrics.registry import METRICS, parse_list
 from capmeter.metrics.scores import Ids, Results, Scores
 from capmeter.metrics.workers import Executor, executor
-from capmeter.named import value_text
 from capmeter.progress import task
 from capmeter.settings import Settings
 
@@ -118,9 +117,11 @@ class Evaluation:
         return self._context(state, metric.requires(), measured)
 
     def signature(self, metric: Metric) -> str:
-        """Everything that moves the number, as one line: name, parameters, facts, version."""
-        facts = {key: value_text(value).strip('"') for key, value in metric.parameters().items()}
-        facts |= metric.facts(self.context(metric))
+        """Everything that moves the number, as one line: name, parameters, facts, a plug-in's package, version."""
+        facts = {key: text.strip('"') for key, text in metric.texts().items()} | metric.facts(self.context(metric))
+        package = METRICS.package(metric)
+        if package is not None:
+            facts["plugin"] = package
         return "|".join([metric.name, *(f"{key}:{value}" for key, value in facts.items()), f"capmeter:{__version__}"])
 
     def collected(self, source: Source, workers: int | Executor = 1) -> Evaluation:

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,7 @@ from capmeter.text.meteor_java import java_statistics
 from capmeter.text.meteor_resources import LANGUAGES, MeteorLanguage, meteor_directory, meteor_language
 from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, perfect, scores, statistics
 from capmeter.text.meteor_words import MeteorSentences, meteor_sentences
-from capmeter.text.tokens import Tokens, TokenTable, tokenizer_version
+from capmeter.text.tokens import Tokenizer, Tokens, TokenTable, tokenizer_version
 
 Ints = npt.NDArray[np.integer[Any]]
 
@@ -65,21 +65,16 @@ class Meteor(AdditiveMetric):
     SUMMARY: ClassVar[str] = "words aligned by form, stem, synonym and paraphrase, with a penalty for fragments"
     EXTRA: ClassVar[str | None] = "meteor"
 
-    language: str = "en"
-    tokenizer: str = "ptb"
-    references: str = "each"
-    path: str | None = None
-    backend: str = "python"
+    language: Annotated[str, "short name: en, cz, fr, es, de, ru are tuned; others, or other, are not"] = "en"
+    tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"
+    references: Annotated[Literal["each", "cat"], "score each and take the best, or join all into one"] = "each"
+    path: Annotated[str | None, "folder of a METEOR 1.5 release; else the package pycocoevalcap's"] = None
+    backend: Annotated[Literal["python", "java"], "this package's code, or the original program"] = "python"
 
     def __post_init__(self) -> None:
-        tokenizer_version(self.tokenizer)
-        for name, known in (
-            ("language", tuple(LANGUAGES)),
-            ("references", ("each", "cat")),
-            ("backend", ("python", "java")),
-        ):
-            if getattr(self, name) not in known:
-                raise InputError(f"meteor has no {name} {getattr(self, name)!r}; it has {', '.join(known)}")
+        super().__post_init__()
+        if self.language not in LANGUAGES:
+            raise InputError(f"meteor: language={self.language} is not {', '.join(LANGUAGES)}")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ import string
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -122,6 +122,9 @@ def _vocabulary(tokenizer: Tokenizer) -> tuple[list[bool], list[bool]]:
     return stop, punctuation
 
 
+Encoding = Annotated[str, "alias, hub id or folder of the encoder whose attention is read"]
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Typicality(MeanMetric):
     EXTRA: ClassVar[str | None] = "neural"
@@ -129,7 +132,7 @@ class _Typicality(MeanMetric):
     columns: ClassVar[tuple[str, ...]] = ("score",)
     content_only: ClassVar[bool]
 
-    encoder: str
+    encoder: Encoding
 
     def _score(self, redundancy: Floats) -> Floats:
         return redundancy
@@ -163,7 +166,7 @@ class Mima(_Typicality):
     SUMMARY: ClassVar[str] = "how typical the caption's grammar is to an encoder; needs no references"
     content_only: ClassVar[bool] = False
 
-    encoder: str = "distilbert"
+    encoder: Encoding = "distilbert"
 
     def _score(self, redundancy: Floats) -> Floats:
         return 1 - redundancy
@@ -177,4 +180,4 @@ class Spurts(_Typicality):
     SUMMARY: ClassVar[str] = "how distinct the caption's content words are to an encoder; needs no references"
     content_only: ClassVar[bool] = True
 
-    encoder: str = "distilroberta"
+    encoder: Encoding = "distilroberta"

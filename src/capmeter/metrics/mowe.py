@@ -28,17 +28,15 @@ Sharif, White, Bennamoun, Liu, Shah: WEmbSim: A Simple yet Effective Metric for 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
-from capmeter.errors import InputError
 from capmeter.metrics.base import Context, MeanMetric, Measurement
 from capmeter.metrics.word_vectors import ContentWords, WordTable, cosines, find_vectors, without_vectors
 from capmeter.text.tokens import tokenizer_version
 
-POOLINGS = ("mean", "max", "min")
 DELETED = ".,\"'"
 
 
@@ -49,7 +47,7 @@ class MeanVectors(MeanMetric):
     EXTRA: ClassVar[str | None] = "neural"
     ROWS: ClassVar[int] = 2048
 
-    vectors: str = "minilm"
+    vectors: Annotated[str, "word vectors: minilm, or a file"] = "minilm"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -69,11 +67,7 @@ class WEmbSim(MeanVectors):
     NAME: ClassVar[str] = "wembsim"
     SUMMARY: ClassVar[str] = "cosine of mean word vectors, mean over references"
 
-    pooling: str = "mean"
-
-    def __post_init__(self) -> None:
-        if self.pooling not in POOLINGS:
-            raise InputError(f"wembsim: pooling is one of {', '.join(POOLINGS)}, not {self.pooling!r}")
+    pooling: Annotated[Literal["mean", "max", "min"], "over several references"] = "mean"
 
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""

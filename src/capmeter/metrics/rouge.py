@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from rapidfuzz.distance import LCSseq
@@ -22,9 +22,9 @@ from rapidfuzz.process import cpdist
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, MeanMetric, Measurement, wordless
-from capmeter.metrics.concatenation import as_compared, checked_references
+from capmeter.metrics.concatenation import References, as_compared
 from capmeter.metrics.evidence import Evidence, Link, Mark
-from capmeter.text.tokens import Tokens, TokenTable, tokenizer_version
+from capmeter.text.tokens import Tokenizer, Tokens, TokenTable, tokenizer_version
 
 _CHARACTERS = 0x10F000  # that Unicode has for us
 
@@ -36,15 +36,14 @@ class RougeL(MeanMetric):
     NAME: ClassVar[str] = "rouge-l"
     SUMMARY: ClassVar[str] = "longest common subsequence, F-measure leaning to recall"
 
-    beta: float = 1.2
-    tokenizer: str = "ptb"
-    references: str = "each"
+    beta: Annotated[float, "weight of recall relative to precision, squared in the formula"] = 1.2
+    tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"
+    references: References = "each"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.beta > 0:
             raise InputError(f"rouge-l: beta must be above 0, not {self.beta}")
-        tokenizer_version(self.tokenizer)
-        checked_references(self.NAME, self.references)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -17,18 +17,15 @@ Reimers, Gurevych: Sentence-BERT: Sentence Embeddings using Siamese BERT-Network
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.model import CaptionSet
 from capmeter.encoders import SentenceVectors, load_encoder
-from capmeter.errors import InputError
 from capmeter.metrics.base import Context, MeanMetric, Measurement
 from capmeter.metrics.word_pieces import cut_note, encoder_facts
-
-POOLINGS = ("max", "mean", "centroid")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,12 +40,8 @@ class Sbert(MeanMetric):
     EXTRA: ClassVar[str | None] = "neural"
     ROWS: ClassVar[int] = 2048
 
-    encoder: str = "minilm"
-    pooling: str = "max"
-
-    def __post_init__(self) -> None:
-        if self.pooling not in POOLINGS:
-            raise InputError(f"sbert: pooling is one of {', '.join(POOLINGS)}, not {self.pooling!r}")
+    encoder: Annotated[str, "alias, hub id or folder, best of a sentence-transformers model"] = "minilm"
+    pooling: Annotated[Literal["max", "mean", "centroid"], "over several references"] = "max"
 
     @property
     def columns(self) -> tuple[str, ...]:

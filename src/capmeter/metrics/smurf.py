@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
@@ -64,11 +64,12 @@ class Smurf(CompositeMetric):
     SUMMARY: ClassVar[str] = "semantics, style and grammar on the scale of human captions"
     EXTRA: ClassVar[str | None] = "neural"
 
-    encoder: str = "distilbert+distilroberta"
-    standard: str | None = None
-    as_released: bool = False
+    encoder: Annotated[str, "MIMA's and SPURTS' encoder, joined by +, or one for both"] = "distilbert+distilroberta"
+    standard: Annotated[str | None, "constants: paper, minilm, or a file of capmeter standardize"] = None
+    as_released: Annotated[bool, "the released code's numbers"] = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not all(self._encoders):
             raise InputError(f"encoder={self.encoder!r}: expected one encoder, or MIMA's and SPURTS' joined by +")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,7 @@ from capmeter.ragged import Ragged
 from capmeter.text import ptb
 
 TOKENIZERS = {"ptb": ptb.VERSION, "whitespace": "whitespace"}
+Tokenizer = Literal["ptb", "whitespace"]
 
 
 class Sentences(Protocol):

@@ -9,6 +9,7 @@ The first three are Cui et al.'s (2018, Eq. 7–9; their names T_RC, T_WP and T_
 removal and substitution are the errors of captioners that Lee et al. (2021, UMIC) train with.
 
 >>> from capmeter.captions.model import Caption, CaptionSet
+>>> from capmeter.transforms.registry import parse
 >>> captions = CaptionSet.from_captions(
 ...     [
 ...         Caption("1", "1", "a dog runs on the grass", ("a dog is running",)),
@@ -24,18 +25,17 @@ removal and substitution are the errors of captioners that Lee et al. (2021, UMI
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
-from typing import ClassVar, Protocol
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Protocol
 
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.named import value_text
+from capmeter.named import Named
 from capmeter.transforms import perturbations
 from capmeter.transforms.perturbations import Vocabulary, Words, is_content
 from capmeter.transforms.similarity import Neighbours, Scorer, Similarity
@@ -50,21 +50,13 @@ class Degrade(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Degradation(ABC):
-    """The base of all degradations. `NAME`, `SUMMARY`, and `CUI`, the name in Cui et al., where it is theirs."""
+class Degradation(Named, ABC):
+    """The base of all degradations. Class attributes: `NAME`, and `SUMMARY`, one line."""
 
-    NAME: ClassVar[str]
-    SUMMARY: ClassVar[str]
-    CUI: ClassVar[str | None] = None
-
-    def __str__(self) -> str:
-        """The text form: its name and the parameters that are not at their defaults."""
-        shown = [
-            f"{each.name}={value_text(getattr(self, each.name))}"
-            for each in fields(self)
-            if getattr(self, each.name) != each.default
-        ]
-        return f"{self.NAME}({','.join(shown)})" if shown else self.NAME
+    @property
+    def name(self) -> str:
+        """The degradation's name without parameters."""
+        return self.NAME
 
     @abstractmethod
     def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
@@ -113,7 +105,6 @@ class Permutation(WordDegradation):
 
     NAME = "permutation"
     SUMMARY = "words change places"
-    CUI = "wp"
 
     def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
         return perturbations.permuted
@@ -125,7 +116,6 @@ class Replacement(WordDegradation):
 
     NAME = "replacement"
     SUMMARY = "words become random words of the references"
-    CUI = "rw"
 
     def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
         vocabulary = _vocabulary(captions)
@@ -185,9 +175,8 @@ class OtherCaption(Degradation):
 
     NAME = "other-caption"
     SUMMARY = "the caption of one of the most similar images"
-    CUI = "rc"
 
-    similarity: Similarity = "tf-idf"
+    similarity: Annotated[Similarity, "how images are compared: tf-idf, random, a metric, or a file"] = "tf-idf"
 
     def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
@@ -203,58 +192,6 @@ class OtherCaption(Degradation):
             return captions.pool[int(captions.candidates[rows[int(which * len(rows))]])]
 
         return degrade
-
-
-BUILTIN: dict[str, type[Degradation]] = {
-    each.NAME: each for each in (OtherCaption, Permutation, Replacement, Substitution, Repetition, Removal)
-}
-_BY_CUI = {each.CUI: name for name, each in BUILTIN.items() if each.CUI}
-
-
-def parse(text: str | Degradation) -> Degradation:
-    """The degradation of this text form: `removal`, `other-caption(similarity=cider-d)`, `rc`, `T_WP`."""
-    if isinstance(text, Degradation):
-        return text
-    name, bracket, inside = text.strip().partition("(")
-    name = name.strip().lower().removeprefix("t_")
-    name = _BY_CUI.get(name, name)
-    if name not in BUILTIN:
-        near = difflib.get_close_matches(name, BUILTIN, n=2)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(BUILTIN)}"
-        raise InputError(f"unknown degradation {text.strip()!r}; {hint}")
-    kind = BUILTIN[name]
-    if not bracket:
-        return kind()
-    key, equals, value = inside.strip().removesuffix(")").partition("=")
-    known = [each.name for each in fields(kind)]
-    if not inside.strip().endswith(")") or not equals or not value.strip() or key.strip() not in known:
-        usable = ", ".join(f"{name}({each}=…)" for each in known) or f"{name}, which has no parameters"
-        raise InputError(f"cannot read the degradation {text.strip()!r}; expected {usable}")
-    return kind(**{key.strip(): value.strip().strip('"')})
-
-
-def parse_list(text: str | Iterable[str | Degradation]) -> list[Degradation]:
-    """Degradations from a comma-separated text or a list; doubles are an error."""
-    parts = _split(text) if isinstance(text, str) else list(text)
-    found = [parse(part) for part in parts]
-    if not found:
-        raise InputError(f"no degradation was named; expected at least one of {', '.join(BUILTIN)}")
-    for k, each in enumerate(found):
-        if each in found[:k]:
-            raise InputError(f"the degradation {each} was named twice; name each once")
-    return found
-
-
-def _split(text: str) -> list[str]:
-    """The text at its commas outside of brackets."""
-    parts, depth = [""], 0
-    for letter in text:
-        depth += (letter == "(") - (letter == ")")
-        if letter == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += letter
-    return [part for part in parts if part.strip()]
 
 
 def _vocabulary(captions: CaptionSet) -> Vocabulary:

@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -69,7 +69,6 @@ from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
 LAYERS = {"bert": 8, "roberta": 17}
 BETAS = {("bert", 8): 0.4, ("roberta", 17): 0.83, ("minilm", 6): 0.19}
 RELEASED_LAYER, RELEASED_BETA = 8, 0.4
-REFERENCES = ("combine", "cat", "mean", "max")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,19 +84,18 @@ class Tbr(MeanMetric):
     EXTRA: ClassVar[str | None] = "neural"
     ROWS: ClassVar[int] = 2048
 
-    encoder: str = "minilm"
-    layer: int | None = None
-    beta: float | None = None
-    idf: bool = True
-    cut: bool = True
-    combine: bool = True
-    remove: bool = True
-    references: str = "combine"
-    as_released: bool = False
+    encoder: Annotated[str, "alias, hub id or folder of the encoder"] = "minilm"
+    layer: Annotated[int | None, "which hidden layer; none is the encoder's own"] = None
+    beta: Annotated[float | None, "cosines up to this count as 0; none is the encoder's own"] = None
+    idf: Annotated[bool, "weigh R_comb by rarity in the run's references"] = True
+    cut: Annotated[bool, "step 1: leave out weak matches (beta)"] = True
+    combine: Annotated[bool, "step 2: combine the references; false is references=max"] = True
+    remove: Annotated[bool, "step 3: multiply by the recall without stop words"] = True
+    references: Annotated[Literal["combine", "cat", "mean", "max"], "how several references are used"] = "combine"
+    as_released: Annotated[bool, "the released code's numbers"] = False
 
     def __post_init__(self) -> None:
-        if self.references not in REFERENCES:
-            raise InputError(f"tbr: references is one of {', '.join(REFERENCES)}, not {self.references!r}")
+        super().__post_init__()
         if self.beta is not None and not 0 <= self.beta < 1:
             raise InputError(f"tbr: beta is a cosine from 0 to below 1, not {self.beta}")
         # `combine=False` and `references=max` say the same: one identity for one number.

@@ -25,7 +25,7 @@ Yi, Deng, Hu: Improving Image Captioning Evaluation by Considering Inter Referen
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, MeanMetric, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
-from capmeter.text.tokens import TokenTable, Words, tokenizer_version
+from capmeter.text.tokens import Tokenizer, TokenTable, Words, tokenizer_version
 from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
 
 
@@ -44,11 +44,11 @@ class TbrUnigram(MeanMetric):
     NAME: ClassVar[str] = "tbr-unigram"
     SUMMARY: ClassVar[str] = "recall of the distinct content words of all references"
 
-    tokenizer: str = "ptb"
-    as_released: bool = False
+    tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"
+    as_released: Annotated[bool, "the released code's numbers"] = False
 
     def __post_init__(self) -> None:
-        tokenizer_version(self.tokenizer)
+        super().__post_init__()
         if self.as_released and self.tokenizer != "ptb":
             raise InputError("tbr-unigram: as_released=true splits at white space; leave tokenizer out")
 
