@@ -17,6 +17,8 @@ from hypothesis import given, settings
 import capmeter
 from capmeter.errors import InputError
 from capmeter.integrations.scst import reward
+from capmeter.metrics.combination import Combination
+from capmeter.metrics.registry import parse
 
 REFERENCES = {
     391895: ["A man rides a red bike down the road.", "A man on a bike", "Man riding a bicycle"],
@@ -154,9 +156,37 @@ def test_mistakes_at_the_start(arguments: dict[str, Any], sentence: str) -> None
         reward(**arguments)
 
 
-def test_metrics_that_are_made_of_others_or_are_not_of_words() -> None:
-    with pytest.raises(InputError, match="made of other metrics"):
-        reward("smurf", references=REFERENCES)
+@pytest.mark.parametrize(
+    "metric",
+    [
+        "smurf(encoder=minilm)",
+        Combination(members=(parse("bleu-4"), parse("cider-d"))),
+        Combination(members=(parse("cider-d"), parse("sparcs")), weights=(0.3, 0.7)),
+    ],
+    ids=str,
+)
+def test_a_metric_made_of_metrics_equals_the_evaluator(metric: Any) -> None:
+    candidates = ["A man rides a bike!", "a dog, a dog", "1 1/2 cakes"]
+    expected = capmeter.score(candidates=candidates, references=list(REFERENCES.values()), metrics=[metric])[metric]
+    scorer = reward(metric, references=REFERENCES)
+    np.testing.assert_allclose(scorer(candidates, list(REFERENCES)), expected.items.array, rtol=0, atol=1e-6)
+    assert np.ptp(expected.items.array) > 0
+    assert scorer.signature == f"{expected.signature}|eos:none"
+
+
+def test_a_combination_of_words_reads_token_ids() -> None:
+    ids = {"7": [[4, 8, 5], [4, 8, 6, 2]], "9": [[3, 9]]}
+    members = parse("bleu-2"), parse("cider-d")
+    batch = [[4, 8, 5, 0, 0], [4, 8], [3, 9, 0]], ["7", "7", "9"]
+    both = reward(Combination(members=members), references=ids, eos=0)
+    each = [reward(member, references=ids, eos=0)(*batch) for member in members]
+    np.testing.assert_allclose(both(*batch), (each[0] + each[1]) / 2, rtol=0, atol=1e-15)
+    assert "tokenizer:whitespace" in both.signature
+    with pytest.raises(InputError, match="needs the scores of a whole run first"):
+        reward(Combination(members=members, standardised=True), references=ids)
+
+
+def test_metrics_that_are_not_of_words() -> None:
     with pytest.raises(InputError, match="leave eos out"):
         reward("sparcs", references=REFERENCES, eos="<e>")
     with pytest.raises(InputError, match="reads text, not token ids"):

@@ -74,7 +74,8 @@ class Reward:
             frozen = _with_pool(frozen, _TokenPool(frozen.pool.sentences))
         self._frozen = frozen
         self._evaluation = Evaluation((self.metric,), settings or Settings())
-        if any(corpus.requires() for corpus in self._evaluation.pending):
+        corpora = [corpus for each in self._evaluation.order if (corpus := each.corpus()) is not None]
+        if any(corpus.requires() for corpus in corpora):
             raise InputError(f"{metric} needs the scores of a whole run first, which a reward does not have")
         self._evaluation = self._evaluation.collected(frozen)
         self.state: Any = self._evaluation.context(self.metric).state
