@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import pickle
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import pytest
 
+from capmeter.captions.io import load_systems
 from capmeter.captions.model import Caption, CaptionSet, SentencePool
 from capmeter.errors import InputError
 
@@ -81,3 +83,37 @@ def test_an_analysis_that_is_not_compact_runs_for_the_part_alone() -> None:
     captions = CaptionSet.from_captions(ROWS)
     assert captions.select([2]).pool.analyse(Lengths(compact=False)).tolist() == [0, 8]
     assert Lengths.runs == [2]
+
+
+def lists(captions: CaptionSet) -> list[tuple[str, ...]]:
+    """Each caption's references, by way of the distinct lists."""
+    sets, pool = captions.reference_sets, captions.pool
+    return [tuple(pool[int(i)] for i in sets[number]) for number in captions.reference_set.tolist()]
+
+
+def test_captions_that_share_their_references_are_known() -> None:
+    captions = CaptionSet.from_captions([*ROWS, Caption("4", "c", "a cat", ("two cats",)), Caption("5", "d", "a cat")])
+    assert captions.reference_set.tolist() == [0, 0, 1, 1, 2]
+    assert captions.reference_sets.lengths.tolist() == [2, 1, 0]
+    expected = [caption.references for caption in captions]
+    assert lists(captions) == expected
+    part = captions.select([3, 1, 2, 0])
+    assert part.reference_set.tolist() == [0, 1, 0, 1]
+    assert lists(part) == [expected[i] for i in (3, 1, 2, 0)]
+    assert [lists(each) for each in captions.chunks(2)] == [expected[:2], expected[2:4], expected[4:]]
+    assert lists(pickle.loads(pickle.dumps(part))) == lists(part)
+    bare = CaptionSet(
+        ids=captions.ids,
+        image_ids=captions.image_ids,
+        pool=captions.pool,
+        candidates=captions.candidates,
+        references=captions.references,
+    )
+    assert bare.reference_set.tolist() == [0, 0, 1, 1, 2], "found again where it was not given"
+
+
+def test_systems_of_one_file_keep_what_is_shared() -> None:
+    rows = [{"image_id": k // 2, "captions": {"s": "a", "t": "b"}, "references": [f"r{k // 2}"]} for k in range(4)]
+    for captions in load_systems(rows).values():
+        assert captions.reference_set.tolist() == [0, 0, 1, 1]
+        assert lists(captions) == [caption.references for caption in captions]

@@ -10,11 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import capmeter
+from capmeter.captions.io import load
 from capmeter.captions.model import Caption, CaptionSet
+from capmeter.captions.streaming import stream
 from capmeter.errors import InputError, MetricError
-from capmeter.metrics.base import CapmeterWarning, Context, MeanMetric, Measurement, Metric
+from capmeter.metrics.base import CapmeterWarning, Context, Corpus, MeanMetric, Measurement, Metric
 from capmeter.metrics.evaluation import Evaluation, evaluate, score
-from capmeter.metrics.registry import parse_list
+from capmeter.metrics.registry import parse, parse_list
 
 CLASSIC = "bleu-4,rouge-l,cider,cider-d,cider-r"
 pytestmark = pytest.mark.filterwarnings("ignore::capmeter.metrics.base.CapmeterWarning")
@@ -128,7 +130,7 @@ class Length(MeanMetric):
 
     NAME: ClassVar[str] = "length"
     SUMMARY: ClassVar[str] = "words"
-    REFERENCES: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset()
     runs: ClassVar[list[int]] = []
 
     columns = ("score",)
@@ -144,7 +146,7 @@ class Composite(MeanMetric):
 
     NAME: ClassVar[str] = "composite"
     SUMMARY: ClassVar[str] = "twice the words"
-    REFERENCES: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset()
     by: float = 2.0
 
     columns = ("score", "length")
@@ -184,3 +186,61 @@ def test_the_signature_says_everything_that_moves_the_number() -> None:
     assert results["cider-d(sigma=5)"].signature.startswith("cider-d|n:4|idf:run/2 documents/")
     assert "|sigma:5.0|" in results["cider-d(sigma=5)"].signature
     assert Evaluation((Length(),)).signature(Length()) == f"length|capmeter:{capmeter.__version__}"
+
+
+class Ran(Exception):
+    """Something was run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Looks(MeanMetric):
+    """Looks at pictures; it must not come so far as to collect or measure."""
+
+    NAME: ClassVar[str] = "looks"
+    SUMMARY: ClassVar[str] = "looks"
+    needs: ClassVar[frozenset[str]] = frozenset({"image"})
+    columns = ("score",)
+
+    def corpus(self) -> Any:
+        return Collects()
+
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
+        raise Ran
+
+
+@dataclass(frozen=True)
+class Collects(Corpus):
+    def collect(self, part: CaptionSet, context: Context) -> Any:
+        raise Ran
+
+
+PICTURED = [{"image_id": k, "candidate": "a", "references": ["b"], "image": f"{k}.png"} for k in range(9)]
+
+
+@pytest.mark.parametrize("read", [load, stream])
+def test_what_a_metric_needs_is_said_before_anything_runs(read: Any) -> None:
+    with pytest.raises(Ran):
+        evaluate(read(PICTURED), [Looks()])
+    rows = [row if k in (2, 4) else {**row, "image": None} for k, row in enumerate(PICTURED)]
+    with pytest.raises(InputError, match=r"7 captions name no picture \(the first: 0, 1, 3, 5, 6\), but looks look at"):
+        evaluate(read(rows), [Looks()])
+    rows = [{**row, "references": []} if k == 8 else row for k, row in enumerate(PICTURED)]
+    with pytest.raises(InputError, match=r"1 captions have no reference \(the first: 8\), but cider compare with"):
+        evaluate(read(rows, on_missing="keep"), [Looks(), parse("cider")])
+
+
+def test_pictures_may_come_with_the_references() -> None:
+    references = [{"image_id": k, "references": ["b"], "image": f"{k}.png"} for k in range(3)]
+    candidates = [{"image_id": k, "candidate": "a"} for k in range(3)]
+    with pytest.raises(Ran):
+        evaluate(stream(candidates, references), [Looks()])
+
+
+def test_no_format_carries_regions() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Regions(Looks):
+        needs: ClassVar[frozenset[str]] = frozenset({"regions"})
+
+    for source in (load(PICTURED), stream(PICTURED)):
+        with pytest.raises(InputError, match=r"9 captions have no regions .* but looks look at regions"):
+            evaluate(source, [Regions()])

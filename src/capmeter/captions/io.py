@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -27,6 +28,7 @@ def load(
     on_missing: OnMissing = "error",
     system: str | None = None,
     split: str | None = None,
+    images_root: str | os.PathLike[str] = "",
 ) -> CaptionSet:
     """Reads captions whole.
 
@@ -36,13 +38,13 @@ def load(
 
     A candidate without references is an `InputError` (`on_missing="error"`), is left out and noted (`"skip"`), or stays
     for metrics that need none (`"keep"`). `system` chooses one of several systems; `split` the images of one split, of
-    the references where they lie apart. What is worth knowing about the whole is in the set's `notes`: `skipped_…` or
-    `kept_without_references`, `references_without_candidate`, `repeated_candidates`, and `matched_by` where images are
-    not the same by id.
+    the references where they lie apart. Relative paths of pictures start at `images_root`. What is worth knowing about
+    the whole is in the set's `notes`: `skipped_…` or `kept_without_references`, `references_without_candidate`,
+    `repeated_candidates`, and `matched_by` where images are not the same by id.
     """
     how = How(format=format, references_format=references_format, on_missing=on_missing, system=system, split=split)
     found = joined(Sources(candidates, references, how))
-    return CaptionSet.from_captions(found.captions, notes=found.notes)
+    return CaptionSet.from_captions(found.captions, notes=found.notes, images_root=os.fspath(images_root))
 
 
 def load_systems(
@@ -53,21 +55,26 @@ def load_systems(
     references_format: str | None = None,
     on_missing: OnMissing = "error",
     split: str | None = None,
+    images_root: str | os.PathLike[str] = "",
 ) -> dict[str, CaptionSet]:
     """Reads captions of several systems (`system` in a row, or `captions: {system: text}`): one set for each.
 
     The sets share their analyses. Captions of no named system are called by the file's name.
     """
     how = How(format=format, references_format=references_format, on_missing=on_missing, split=split)
-    sources = Sources(candidates, references, how)
+    sources, root = Sources(candidates, references, how), os.fspath(images_root)
     rows: dict[str, list[Row]] = {}
     for row in sources.rows():
         rows.setdefault(row.system or name_of(candidates), []).append(row)
     found = {system: joined(sources, own) for system, own in rows.items()}
     if len(found) == 1:
-        return {system: CaptionSet.from_captions(own.captions, notes=own.notes) for system, own in found.items()}
+        return {
+            system: CaptionSet.from_captions(own.captions, notes=own.notes, images_root=root)
+            for system, own in found.items()
+        }
     everything = [caption for own in found.values() for caption in own.captions]
-    whole = CaptionSet.from_captions(replace(caption, id=str(place)) for place, caption in enumerate(everything))
+    numbered = (replace(caption, id=str(place)) for place, caption in enumerate(everything))
+    whole = CaptionSet.from_captions(numbered, images_root=root)
     systems: dict[str, CaptionSet] = {}
     start = 0
     for system, own in found.items():
@@ -101,4 +108,7 @@ def _renamed(part: CaptionSet, own: Joined) -> CaptionSet:
         systems=part.systems,
         humans=part.humans,
         notes=own.notes,
+        reference_set=part.reference_set,
+        images_root=part.images_root,
+        pictures=part.with_pictures(),
     )

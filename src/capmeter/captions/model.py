@@ -9,13 +9,18 @@ pool or a set into a table; pools and sets remember each analysis's result under
 (1, 2)
 >>> captions["7"].references
 ('a dog runs', 'the dog is running')
+
+Captions that share one list of references (those of one image, usually) have the same number in `reference_set`, so
+that what depends on the references alone can be computed once for each of the `reference_sets`. The pictures that the
+captions name stand, each once, in the set's `pictures` (an `ImagePool`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +28,7 @@ import numpy.typing as npt
 from capmeter.errors import InputError
 from capmeter.ragged import Ragged
 
+Item = TypeVar("Item")
 Table = TypeVar("Table")
 TableOut = TypeVar("TableOut", covariant=True)
 Indices = npt.NDArray[np.int64]
@@ -41,8 +47,16 @@ class Caption:
     human: tuple[float, ...] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a picture lies, and the first image that names it, for messages."""
+
+    path: str
+    image_id: str
+
+
 class PoolAnalysis(Protocol[TableOut]):
-    """What is computed of each sentence alone: a hashable value; row i of its table belongs to sentence i.
+    """What is computed of each sentence (or picture) alone: a hashable value; row i of its table belongs to item i.
 
     `compact` tables are small and have `take(indices)`: they are computed once for a whole pool and sliced for its
     parts. Others are computed part by part and dropped with the part.
@@ -53,8 +67,8 @@ class PoolAnalysis(Protocol[TableOut]):
         """Whether the table is small and can be sliced."""
         ...
 
-    def run(self, pool: SentencePool) -> TableOut:
-        """The table of this pool's sentences."""
+    def run(self, pool: Any) -> TableOut:
+        """The table of this pool's sentences or pictures."""
         ...
 
 
@@ -66,26 +80,26 @@ class SetAnalysis(Protocol[TableOut]):
         ...
 
 
-class SentencePool:
-    """The distinct sentences of a set, each once, and what has been found out about them."""
+class Pool(Generic[Item]):
+    """Distinct items, each once, and what has been found out about them."""
 
-    def __init__(self, sentences: Sequence[str], *, parent: tuple[SentencePool, Indices] | None = None) -> None:
-        self.sentences = sentences
+    def __init__(self, items: Sequence[Item], *, parent: tuple[Pool[Item], Indices] | None = None) -> None:
+        self.items = items
         self._parent = parent
         self._memory: dict[Hashable, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process gets: the sentences alone."""
-        return {"sentences": self.sentences, "_parent": None, "_memory": {}}
+        """What another process gets: the items alone."""
+        return {"items": self.items, "_parent": None, "_memory": {}}
 
     def __len__(self) -> int:
-        return len(self.sentences)
+        return len(self.items)
 
-    def __getitem__(self, index: int) -> str:
-        return self.sentences[index]
+    def __getitem__(self, index: int) -> Item:
+        return self.items[index]
 
     def analyse(self, analysis: PoolAnalysis[Table]) -> Table:
-        """The analysis's table for this pool's sentences, computed at the first call."""
+        """The analysis's table for this pool's items, computed at the first call."""
         return _remembered(self._memory, analysis, lambda: self._run(analysis))
 
     def _run(self, analysis: PoolAnalysis[Table]) -> Table:
@@ -96,16 +110,35 @@ class SentencePool:
             return part
         return analysis.run(self)
 
+
+class SentencePool(Pool[str]):
+    """The distinct sentences of a set."""
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """The sentences."""
+        return self.items
+
     def part(self, indices: Indices) -> SentencePool:
         """The pool of the sentences at these (distinct) indices, which shares this pool's compact tables."""
-        return SentencePool([self.sentences[i] for i in indices.tolist()], parent=(self, indices))
+        return SentencePool([self.items[i] for i in indices.tolist()], parent=(self, indices))
+
+
+class ImagePool(Pool[Place]):
+    """The distinct pictures of a set, by path. No file is opened before an analysis asks (see `capmeter.images`)."""
+
+    def part(self, indices: Indices) -> ImagePool:
+        """The pool of the pictures at these (distinct) indices, which shares this pool's compact tables."""
+        return ImagePool([self.items[i] for i in indices.tolist()], parent=(self, indices))
 
 
 class CaptionSet:
     """An ordered, immutable table of captions, keyed by id. Make it with `from_captions`, or read it with `load`.
 
     `ids`, `image_ids`, `images`, `systems` and `humans` have one entry per caption (the last three may be None);
-    `candidates` (int, shape [n]) and `references` (`Ragged`, n rows) are indices into `pool`.
+    `candidates` (int, shape [n]) and `references` (`Ragged`, n rows) are indices into `pool`; `reference_set` (int,
+    shape [n]) says which of the distinct `reference_sets` (`Ragged`) a caption has; `image` (int, shape [n]) is each
+    caption's picture in `pictures`, -1 without one. Relative paths of `images` start at `images_root`.
     """
 
     def __init__(
@@ -120,6 +153,9 @@ class CaptionSet:
         systems: Sequence[str | None] | None = None,
         humans: Sequence[tuple[float, ...] | None] | None = None,
         notes: dict[str, list[str]] | None = None,
+        reference_set: npt.NDArray[Any] | None = None,
+        images_root: str = "",
+        pictures: tuple[ImagePool, Indices] | None = None,
     ) -> None:
         self.ids, self.image_ids, self.pool = ids, image_ids, pool
         self.candidates, self.references = candidates, references
@@ -128,22 +164,28 @@ class CaptionSet:
         self.systems: Sequence[str | None] = systems or nothing
         self.humans: Sequence[tuple[float, ...] | None] = humans or nothing
         self.notes = notes or {}
+        self.images_root = images_root
+        self._reference_set, self._pictures = reference_set, pictures
+        self._reference_sets: Ragged | None = None
         self._rows: dict[str, int] | None = None
         self._memory: dict[Hashable, Any] = {}
 
     @classmethod
-    def from_captions(cls, captions: Iterable[Caption], *, notes: dict[str, list[str]] | None = None) -> CaptionSet:
+    def from_captions(
+        cls, captions: Iterable[Caption], *, notes: dict[str, list[str]] | None = None, images_root: str = ""
+    ) -> CaptionSet:
         """The set of these captions, in their order. Two captions with one id are an `InputError`."""
         seen: dict[str, int] = {}
 
         def index(sentence: str) -> int:
             return seen.setdefault(sentence, len(seen))
 
-        same: dict[tuple[str, ...], list[int]] = {}
+        same: dict[tuple[str, ...], int] = {}
+        lists: list[list[int]] = []
         ids: dict[str, None] = {}
         image_ids: list[str] = []
         candidates: list[int] = []
-        references: list[list[int]] = []
+        reference_set: list[int] = []
         images: list[str | None] = []
         systems: list[str | None] = []
         humans: list[tuple[float, ...] | None] = []
@@ -158,17 +200,21 @@ class CaptionSet:
             candidates.append(index(caption.candidate))
             known = same.get(caption.references)
             if known is None:
-                known = same[caption.references] = [index(reference) for reference in caption.references]
-            references.append(known)
+                known = same[caption.references] = len(lists)
+                lists.append([index(reference) for reference in caption.references])
+            reference_set.append(known)
             images.append(caption.image)
             systems.append(caption.system)
             humans.append(caption.human)
+        sets = np.array(reference_set, np.int32)
         return cls(
             ids=tuple(ids),
             image_ids=tuple(image_ids),
             pool=SentencePool(tuple(seen)),
             candidates=np.array(candidates, np.int32),
-            references=Ragged.from_rows(references, np.int32),
+            references=Ragged.from_rows(lists, np.int32).take(sets),
+            reference_set=sets,
+            images_root=images_root,
             images=tuple(images),
             systems=tuple(systems),
             humans=tuple(humans),
@@ -177,7 +223,7 @@ class CaptionSet:
 
     def __getstate__(self) -> dict[str, Any]:
         """What another process gets: everything but what can be found out again."""
-        return {**self.__dict__, "_rows": None, "_memory": {}}
+        return {**self.__dict__, "_rows": None, "_reference_sets": None, "_memory": {}}
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -210,6 +256,51 @@ class CaptionSet:
             human=self.humans[row],
         )
 
+    @property
+    def reference_set(self) -> npt.NDArray[np.int32]:
+        """int[n]: which captions share one list of references, numbered in the order of their first caption."""
+        if self._reference_set is None:
+            known: dict[bytes, int] = {}
+            rows = (self.references[row].tobytes() for row in range(len(self)))
+            self._reference_set = np.fromiter((known.setdefault(row, len(known)) for row in rows), np.int32, len(self))
+        return self._reference_set
+
+    @property
+    def reference_sets(self) -> Ragged:
+        """The distinct lists of references: row k is the list of the captions whose `reference_set` is k."""
+        if self._reference_sets is None:
+            first = np.unique(self.reference_set, return_index=True)[1]
+            alone = len(first) == len(self)
+            self._reference_sets = self.references if alone else self.references.take(first)
+        return self._reference_sets
+
+    @property
+    def image(self) -> Indices:
+        """int[n]: each caption's picture in `pictures`, -1 where it names none."""
+        return self.with_pictures()[1]
+
+    @property
+    def pictures(self) -> ImagePool:
+        """The distinct pictures that the captions name; it shares its analyses with the set that this is a part of."""
+        return self.with_pictures()[0]
+
+    def with_pictures(self) -> tuple[ImagePool, Indices]:
+        """`pictures` and `image`."""
+        if self._pictures is None:
+            known: dict[str, int] = {}
+            places: list[Place] = []
+            image = np.full(len(self), -1, np.int64)
+            for row, named in enumerate(self.images):
+                if named is None:
+                    continue
+                if named not in known:
+                    known[named] = len(places)
+                    path = named if "://" in named else str(Path(self.images_root, named))
+                    places.append(Place(path, self.image_ids[row]))
+                image[row] = known[named]
+            self._pictures = ImagePool(tuple(places)), image
+        return self._pictures
+
     def analyse(self, analysis: SetAnalysis[Table]) -> Table:
         """The analysis's table for this set, computed at the first call."""
         return _remembered(self._memory, analysis, lambda: analysis.run(self))
@@ -223,6 +314,12 @@ class CaptionSet:
         )
         where = where.astype(np.int32)
         order = chosen.tolist()
+        pictures = None
+        if any(self.images[i] is not None for i in order):
+            pool, image = self.with_pictures()
+            shown, place = np.unique(image[chosen], return_inverse=True)
+            without = int(shown[0] < 0)
+            pictures = pool.part(shown[without:]), place - without
         return CaptionSet(
             ids=tuple(self.ids[i] for i in order),
             image_ids=tuple(self.image_ids[i] for i in order),
@@ -232,6 +329,9 @@ class CaptionSet:
             images=tuple(self.images[i] for i in order),
             systems=tuple(self.systems[i] for i in order),
             humans=tuple(self.humans[i] for i in order),
+            reference_set=None if self._reference_set is None else _renumbered(self._reference_set[chosen]),
+            images_root=self.images_root,
+            pictures=pictures,
         )
 
     def chunks(self, rows: int) -> Iterator[CaptionSet]:
@@ -241,6 +341,14 @@ class CaptionSet:
             return
         for start in range(0, len(self), rows):
             yield self.select(np.arange(start, min(start + rows, len(self))))
+
+
+def _renumbered(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """The same partition, numbered from 0 in the order of first use."""
+    _, first, place = np.unique(numbers, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), np.int32)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[place]
 
 
 def _remembered(memory: dict[Hashable, Any], analysis: Any, run: Callable[[], Table]) -> Table:

@@ -48,6 +48,7 @@ def stream(
     on_missing: OnMissing = "error",
     system: str | None = None,
     split: str | None = None,
+    images_root: str | os.PathLike[str] = "",
     rows: int = 8192,
 ) -> CaptionStream:
     """Reads captions in parts of at most `rows`; the arguments are those of `load`, and so are the ids.
@@ -58,7 +59,7 @@ def stream(
     if rows < 1:
         raise InputError(f"rows is {rows}, expected a number of captions from 1")
     how = How(format=format, references_format=references_format, on_missing=on_missing, system=system, split=split)
-    return CaptionStream(Sources(candidates, references, how), rows)
+    return CaptionStream(Sources(candidates, references, how), rows, images_root)
 
 
 def stream_systems(
@@ -69,6 +70,7 @@ def stream_systems(
     references_format: str | None = None,
     on_missing: OnMissing = "error",
     split: str | None = None,
+    images_root: str | os.PathLike[str] = "",
     rows: int = 8192,
 ) -> dict[str, CaptionStream]:
     """Reads captions of several systems in parts: one stream for each, as `load_systems` gives one set for each."""
@@ -76,13 +78,13 @@ def stream_systems(
     found = dict.fromkeys(row.system for row in Sources(candidates, references, how).rows())
     if len(found) == 1:
         (system,) = found
-        return {system or name_of(candidates): CaptionStream(Sources(candidates, references, how), rows)}
+        return {system or name_of(candidates): CaptionStream(Sources(candidates, references, how), rows, images_root)}
     if None in found:
         raise InputError(
             f"{name_of(candidates)}: some captions name their system and some do not; name it in all, or in none"
         )
     return {
-        system: CaptionStream(Sources(candidates, references, replace(how, system=system)), rows)
+        system: CaptionStream(Sources(candidates, references, replace(how, system=system)), rows, images_root)
         for system in found
         if system is not None
     }
@@ -101,6 +103,7 @@ class _Whole:
 
     matching: Matching | None
     missing: Missing
+    pictureless: Missing
     shared: Hashes
     notes: dict[str, list[str]] = field(default_factory=dict)
 
@@ -117,8 +120,8 @@ class _Whole:
 class CaptionStream:
     """Captions in parts, which can be gone through more than once; its length is the number of captions."""
 
-    def __init__(self, sources: Sources, rows: int) -> None:
-        self._sources, self._rows = sources, rows
+    def __init__(self, sources: Sources, rows: int, images_root: str | os.PathLike[str] = "") -> None:
+        self._sources, self._rows, self._root = sources, rows, os.fspath(images_root)
         self._whole: _Whole | None = None
 
     def __len__(self) -> int:
@@ -129,6 +132,13 @@ class CaptionStream:
     def notes(self) -> dict[str, list[str]]:
         """What is worth knowing about the whole; each part's own notes say which captions were left out."""
         return self.whole.notes
+
+    def lacking(self, need: str) -> Missing:
+        """How many captions lack "references" or a picture ("image"), and the first of these by image."""
+        whole = self.whole
+        if need == "references":
+            return whole.missing if self._sources.how.on_missing == "keep" else Missing()
+        return whole.pictureless
 
     @property
     def whole(self) -> _Whole:
@@ -151,7 +161,8 @@ class CaptionStream:
                     captions.append(self._sources.caption(row, id, references, whole.matching))
             if captions:
                 reason = "kept_without_references" if keep else "skipped_without_references"
-                yield CaptionSet.from_captions(captions, notes={reason: without} if without else None)
+                notes = {reason: without} if without else None
+                yield CaptionSet.from_captions(captions, notes=notes, images_root=self._root)
 
     def _named(self, whole: _Whole) -> Iterator[tuple[Row, str]]:
         """The rows with their final ids, as `load` gives them."""
@@ -170,7 +181,9 @@ class CaptionStream:
         sources = self._sources
         images, explicit, bare = array("q"), array("q"), array("q")
         counts: Counter[str] = Counter()
-        missing, marked = Missing(), False
+        unnamed: Counter[str] = Counter()
+        missing, pictureless, marked = Missing(), Missing(), False
+        pictures = {} if sources.table is None else sources.table.images
         sample: list[Row] = []
         for row in sources.rows():
             key = hash(row.image_id)
@@ -180,6 +193,10 @@ class CaptionStream:
             else:
                 explicit.append(hash(row.id))
             marked = marked or "#" in row.image_id or (row.id is not None and "#" in row.id)
+            if not pictures:
+                pictureless.see(row.image_id, 1, row.image is not None)
+            elif row.image is None:
+                unnamed[row.image_id] += 1
             if len(sample) < _SAMPLE:
                 sample.append(row)
             if sources.table is None:
@@ -190,6 +207,9 @@ class CaptionStream:
         refuse_paths([text for row in sample for text in row.references or ()], sources.reading.name, "references")
         refuse_mispaired(sources, counts)
         matching = sources.matching(counts)
+        for image_id, count in unnamed.items():
+            found = None if matching is None else matching.find(image_id)
+            pictureless.see(image_id, count, found in pictures)
         for image_id, count in counts.items():
             missing.see(image_id, count, bool(sources.references_of(image_id, matching)))
         unused = unused_references(sources, matching, counts)
@@ -198,7 +218,7 @@ class CaptionStream:
             "references_without_candidate": unused,
             "matched_by": [matching.way] if matching is not None and matching.way != "image id" else [],
         }
-        whole = _Whole(matching, missing, shared, {reason: ids for reason, ids in notes.items() if ids})
+        whole = _Whole(matching, missing, pictureless, shared, {reason: ids for reason, ids in notes.items() if ids})
         single = np.setdiff1d(np.asarray(bare, np.int64), shared)
         twice = _twice(np.concatenate([np.asarray(explicit, np.int64), single]))
         if len(twice) or (marked and len(shared)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import MISSING
 from typing import Any
 
 import typer
@@ -77,7 +78,8 @@ def _known(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, Any
         return [*row, "yes"], data | {"ready": True}
     ready, explains = availability(kind.EXTRA) is None, kind.explain is not Metric.explain
     row += [f"[{kind.EXTRA}]" if kind.EXTRA else "", "yes" if ready else "no", "yes" if explains else ""]
-    data |= {"extra": kind.EXTRA, "ready": ready, "references": kind.REFERENCES, "explains": explains}
+    needs = [] if any(each.default is MISSING for each in parameters.values()) else sorted(registry.parse(name).needs)
+    data |= {"extra": kind.EXTRA, "ready": ready, "needs": needs, "explains": explains}
     return row, data
 
 

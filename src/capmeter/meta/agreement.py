@@ -185,7 +185,7 @@ def measured(
             f"{judgments.benchmark} has no captions to score, only systems; give their scores in a file (--scores)"
         )
     bare = int((judgments.captions.references.lengths == 0).sum())
-    needing = [str(metric) for metric in with_required(chosen) if metric.REFERENCES]
+    needing = [str(metric) for metric in with_required(chosen) if "references" in metric.needs]
     if bare and needing:
         raise ProtocolError(
             f"{judgments.benchmark} has no references for {bare:,} of {len(judgments.captions):,} captions, but "

@@ -83,17 +83,21 @@ class Metric(Named, ABC):
     """The base of all metrics. A subclass is a frozen dataclass: its fields are its parameters.
 
     Class attributes: `NAME`, the metric's name; `SUMMARY`, one line; `EXTRA`, the pip extra it needs, if any; `ROWS`,
-    how many captions it wants to see at once; `REFERENCES`, whether it needs them.
+    how many captions it wants to see at once. `needs` says what each caption must have.
     """
 
     EXTRA: ClassVar[str | None] = None
     ROWS: ClassVar[int] = 8192
-    REFERENCES: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
         """The metric's name without parameters."""
         return self.NAME
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What each caption must have: among "references", "image" (its picture) and "regions" (of the picture)."""
+        return frozenset({"references"})
 
     @property
     @abstractmethod

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -48,8 +48,6 @@ class CompositeMetric(Metric):
     and an explanation is the members' explanations. Nothing of this needs to be written.
     """
 
-    REFERENCES: ClassVar[bool] = False  # the members, which run too, say what they need
-
     @abstractmethod
     def requires(self) -> tuple[Metric, ...]:
         """The members: the metrics that this one is made of, each once."""
@@ -57,6 +55,11 @@ class CompositeMetric(Metric):
     @abstractmethod
     def combine(self, scores: MemberScores, state: Any = None) -> dict[str, Floats]:
         """The composite's score and parts from each member's score and parts."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the members need."""
+        return frozenset().union(*(member.needs for member in self.requires()))
 
     @property
     def combined(self) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ class References(Corpus):
     def collect(self, part: CaptionSet, context: Context) -> DocumentFrequencies:
         """The document frequencies of this part's references."""
         grams: NGramTable = part.pool.analyse(NGrams(self.n, self.tokenizer))
-        hashes, counts = grams.documents(part.references)
+        hashes, counts = grams.documents(part.reference_sets, np.bincount(part.reference_set))
         return DocumentFrequencies(hashes, counts, len(part), self.n, tokenizer_version(self.tokenizer))
 
 

@@ -34,6 +34,7 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Corpus, Measurement, Metric, merged_notes
 from capmeter.metrics.checks import checked
 from capmeter.metrics.evidence import Evidence
+from capmeter.metrics.needs import check_needs
 from capmeter.metrics.registry import METRICS, parse_list
 from capmeter.metrics.scores import Ids, Results, Scores
 from capmeter.metrics.workers import Executor, executor
@@ -161,7 +162,7 @@ class Evaluation:
         return Results(scores, ids, loading, captions=source if isinstance(source, CaptionSet) else None)
 
     def _measured(self, part: CaptionSet, order: Sequence[Metric]) -> dict[Metric, Measurement]:
-        _check_references(part, order)
+        check_needs(part, order)
         measured: dict[Metric, Measurement] = {}
         for metric in order:
             found = metric.measure(part, self.context(metric, measured))
@@ -278,6 +279,8 @@ def evaluate(
     `workers` is the number of processes that share the parts, or an executor.
     """
     evaluation = Evaluation(tuple(metrics), settings or Settings())
+    if isinstance(source, CaptionSet | CaptionStream):
+        check_needs(source, evaluation.order)
     return evaluation.collected(source if corpus is None else corpus, workers).run(source, workers)
 
 
@@ -309,14 +312,3 @@ def _parts(source: Source, rows: int) -> Iterator[CaptionSet]:
             raise InputError(f"expected caption sets, but got {type(piece).__name__}; read captions with capmeter.load")
         if len(piece):
             yield from piece.chunks(rows)
-
-
-def _check_references(part: CaptionSet, metrics: Sequence[Metric]) -> None:
-    needing = [str(metric) for metric in metrics if metric.REFERENCES]
-    without = np.flatnonzero(part.references.lengths == 0)
-    if needing and len(without):
-        first = ", ".join(part.ids[k] for k in without[:5])
-        raise InputError(
-            f"{len(without)} captions have no reference (the first: {first}), but {', '.join(needing)} compare with "
-            'references; give them, drop these captions (on_missing="skip"), or choose metrics that need none'
-        )

@@ -128,7 +128,7 @@ Encoding = Annotated[str, "alias, hub id or folder of the encoder whose attentio
 @dataclass(frozen=True, kw_only=True)
 class _Typicality(MeanMetric):
     EXTRA: ClassVar[str | None] = "neural"
-    REFERENCES: ClassVar[bool] = False
+    needs: ClassVar[frozenset[str]] = frozenset()
     columns: ClassVar[tuple[str, ...]] = ("score",)
     content_only: ClassVar[bool]
 

@@ -50,20 +50,20 @@ class Sparcs(MeanMetric):
         table = part.pool.analyse(Concepts())
         captions, size = len(part), max(len(table.vocabulary), 1)
         said = table.concepts.take(part.candidates)
-        named = table.concepts.take(part.references.values)
-        image = part.references.rows[named.rows]
+        sets, own = part.reference_sets, part.reference_set.astype(np.int64)
+        named = table.concepts.take(sets.values)
 
-        # Concepts of caption k are the keys k * size + concept; df of a key is how often it occurs among references.
-        named_keys, df = np.unique(image * size + named.values, return_counts=True)
-        typicality = df / part.references.lengths[named_keys // size]
-        said_keys = said.rows * size + said.values
+        # Concepts of the k-th list of references are the keys k * size + concept; df is how often one occurs in it.
+        named_keys, df = np.unique(sets.rows[named.rows] * size + named.values, return_counts=True)
+        typicality = df / sets.lengths[named_keys // size]
+        said_keys = own[said.rows] * size + said.values
         place = np.searchsorted(named_keys, said_keys)
         known = place < len(named_keys)
         known[known] = named_keys[place[known]] == said_keys[known]
 
         matched = np.bincount(said.rows[known], typicality[place[known]], captions)
         unknown = np.bincount(said.rows[~known], minlength=captions)
-        everything = np.bincount(named_keys // size, typicality, captions)
+        everything = np.bincount(named_keys // size, typicality, len(sets))[own]
         precision = _ratio(matched, matched + unknown)
         recall = _ratio(matched, everything)
         score = _ratio(2 * precision * recall, precision + recall)

@@ -50,13 +50,17 @@ class NGramTable:
         """How many distinct n-grams the table has."""
         return len(self.hashes)
 
-    def documents(self, groups: Ragged) -> tuple[npt.NDArray[np.uint64], Integers]:
-        """Document frequencies: in how many groups of sentences each n-gram stands (sorted hashes, counts)."""
+    def documents(self, groups: Ragged, times: Integers) -> tuple[npt.NDArray[np.uint64], Integers]:
+        """Document frequencies: in how many groups of sentences each n-gram stands (sorted hashes, counts).
+
+        `times` says how often each group counts.
+        """
         spread = self.entries.take(groups.values)
         group = np.repeat(groups.rows, spread.lengths)
         keys = np.sort(group * self.size + spread.values)
         distinct = keys[np.diff(keys, prepend=-1) > 0]
-        frequency = np.bincount(distinct % max(self.size, 1), minlength=self.size)
+        size = max(self.size, 1)
+        frequency = np.bincount(distinct % size, times[distinct // size], self.size).astype(np.int64)
         seen = np.flatnonzero(frequency)
         return self.hashes[seen], frequency[seen]
 

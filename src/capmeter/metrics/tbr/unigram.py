@@ -67,13 +67,16 @@ class TbrUnigram(MeanMetric):
         words, ids = len(table.vocabulary), table.ids
         content = np.array([not self._is_stop(word) for word in table.vocabulary.words], np.bool_)
 
+        sets, own = part.reference_sets, part.reference_set
+        spread = ids.take(sets.values)
+        row = np.repeat(sets.rows, spread.lengths)
+        wanted = np.unique((row * words + spread.values)[content[spread.values]])  # list of references and word
+        total = np.bincount(wanted // max(words, 1), minlength=len(sets))[own]
         said = ids.take(part.candidates)
-        said_keys = said.rows * words + said.values
-        spread = ids.take(part.references.values)
-        row = np.repeat(part.references.rows, spread.lengths)
-        wanted = np.unique((row * words + spread.values)[content[spread.values]])  # caption and word, each once
-        total = np.bincount(wanted // max(words, 1), minlength=len(part))
-        found = np.bincount(wanted[np.isin(wanted, said_keys)] // max(words, 1), minlength=len(part))
+        said_words = np.unique(said.rows * words + said.values)  # caption and word, each once
+        caption = said_words // max(words, 1)
+        met = np.isin(own[caption].astype(np.int64) * words + said_words % max(words, 1), wanted)
+        found = np.bincount(caption[met], minlength=len(part))
         return Measurement((found / np.maximum(total, 1))[:, None], wordless(part, ids.lengths))
 
     def _is_stop(self, word: str) -> bool:

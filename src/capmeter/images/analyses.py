@@ -1,0 +1,59 @@
+"""Analyses of pictures: what is found out once about each picture of an `ImagePool`, and remembered there.
+
+>>> from capmeter.captions.model import ImagePool
+>>> ImagePool([]).analyse(Contents()).first.tolist()
+[]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.model import ImagePool
+from capmeter.images.reading import Picture, content_hash, read_picture
+
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class ContentTable:
+    """The hash of each picture's content, and `first`: for each picture the first one with the same content."""
+
+    hashes: tuple[str, ...]
+
+    @property
+    def first(self) -> Indices:
+        """int[n]: equal for pictures that are one file under several names."""
+        known: dict[str, int] = {}
+        return np.array([known.setdefault(each, place) for place, each in enumerate(self.hashes)], np.int64)
+
+    def take(self, indices: Indices) -> ContentTable:
+        """The rows at these indices."""
+        return ContentTable(tuple(self.hashes[i] for i in indices.tolist()))
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Analysis: the SHA-256 of each picture's file, which also names it in a store of features."""
+
+    compact: ClassVar[bool] = True
+
+    def run(self, pool: ImagePool) -> ContentTable:
+        """The content hashes of this pool's pictures."""
+        return ContentTable(tuple(content_hash(place) for place in pool.items))
+
+
+def pictures(pool: ImagePool) -> Iterator[tuple[int, Picture]]:
+    """Every distinct content of the pool, decoded when its turn comes: its first place in the pool, and the picture.
+
+    Only one picture is in memory at a time, unless the caller keeps more. `Contents().first` leads from every picture
+    to the one that stands for it here.
+    """
+    first: Indices = pool.analyse(Contents()).first
+    for index in np.unique(first).tolist():
+        yield index, read_picture(pool.items[index])
