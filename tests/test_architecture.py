@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "capmeter"
-GROUND = {"errors", "progress", "ragged", "named", "registry", "settings", "assets", "store", "_version"}
+GROUND = {"errors", "progress", "ragged", "named", "registry", "settings", "assets", "store", "atomic", "arrays"}
+GROUND |= {"checkpoints", "_version"}
 SIDE_BY_SIDE = {"captions", "text", "images", "encoders", "stats"}
 ON_THEM = SIDE_BY_SIDE | {"transforms", "judgments"}
 # room: the rooms below it

@@ -1,0 +1,105 @@
+"""Files written whole or not at all: to a temporary file beside the target, flushed to disk, renamed into place.
+
+A run that is killed leaves its temporary file behind; the next one that writes the same target removes it. A file that
+another process is still writing is locked and stays.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     target = Path(folder) / "scores.txt"
+...     with atomic_file(target) as file:
+...         _ = file.write(b"0.5")
+...     [each.name for each in Path(folder).iterdir()], target.read_text()
+(['scores.txt'], '0.5')
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+_TRIES = 20
+_NAME_LENGTH = 80  # a file system takes names of 255 bytes
+
+
+@contextmanager
+def atomic_file(target: Path) -> Iterator[BinaryIO]:
+    """A new file that is renamed to `target` when the block succeeds; otherwise a previous `target` is untouched.
+
+    The permissions of a previous `target` are kept.
+
+    Raises:
+        OSError: the folder does not exist or cannot be written, or the disk is full.
+    """
+    _remove_abandoned(target)
+    temporary, file = _begin(target)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if target.exists():
+                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
+            if sys.platform != "win32":  # before the lock goes with the open file; Windows renames closed files only
+                temporary.replace(target)
+        if sys.platform == "win32":
+            temporary.replace(target)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
+    _flush_folder(target.parent)
+
+
+def _begin(target: Path) -> tuple[Path, BinaryIO]:
+    """A new, locked temporary file for the target."""
+    for _ in range(_TRIES):
+        temporary = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.part")
+        file = temporary.open("xb")
+        with suppress(OSError):  # a file system without locks: nobody else gets one either
+            _lock(file, wait=True)
+        with suppress(OSError):
+            if os.path.samestat(temporary.stat(), os.fstat(file.fileno())):
+                return temporary, file
+        file.close()  # taken for abandoned, before it was locked
+    raise OSError(f"cannot make a temporary file in {target.parent}")
+
+
+def _remove_abandoned(target: Path) -> None:
+    ours = re.compile(re.escape(_prefix(target)) + r"[0-9a-f]{12}\.part")
+    with suppress(OSError), os.scandir(target.parent) as entries:
+        for path in [Path(entry.path) for entry in entries if ours.fullmatch(entry.name)]:
+            with suppress(OSError), path.open("r+b") as file:
+                _lock(file, wait=False)
+                if sys.platform != "win32":
+                    path.unlink()
+            if sys.platform == "win32":
+                with suppress(OSError):  # raised for a file that someone has open
+                    path.unlink()
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name[:_NAME_LENGTH]}."
+
+
+def _lock(file: BinaryIO, wait: bool) -> None:
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _flush_folder(folder: Path) -> None:
+    """Makes the rename itself survive a power failure, where the system can."""
+    if sys.platform != "win32":
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
