@@ -112,3 +112,19 @@ def test_mistakes_are_sentences(folder: Path, arguments: list[str], code: int, m
     assert done.returncode == code
     assert message in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
+
+
+def test_a_system_that_is_worse_fails_a_check(folder: Path) -> None:
+    references = {str(k): [f"a dog number {k} runs"] for k in range(12)}
+    (folder / "many.json").write_text(json.dumps(references))
+    for name, caption in (("right", "a dog number {} runs"), ("wrong", "two cats {}")):
+        rows = [{"image_id": k, "caption": caption.format(k)} for k in range(12)]
+        (folder / f"{name}.json").write_text(json.dumps(rows))
+    given = ["-r", "many.json", *FAST, "--fail-if-worse"]
+    done = _run(folder, *given, "new=wrong.json", "old=right.json")
+    assert done.returncode == 4
+    assert "failed: new is significantly worse than old under bleu-1 (by 0." in done.stderr
+    assert "win/tie/loss" in done.stdout  # the table is printed all the same
+    assert _run(folder, *given, "new=right.json", "old=wrong.json").returncode == 0
+    assert _run(folder, *given, "new=right.json", "old=right.json").returncode == 0
+    assert _run(folder, *given[:-1], "new=wrong.json", "old=right.json").returncode == 0

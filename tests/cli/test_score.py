@@ -263,3 +263,36 @@ def test_a_wrong_option_is_told_before_the_work(run, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("capmeter.cli.score.evaluate", lambda *_, **__: pytest.fail("scored first"))
     ran = run("score", "good.json", "-r", "references.json", *options)
     assert (ran.code, said in " ".join(ran.err.split())) == (code, True)
+
+
+def test_a_score_below_the_minimum_fails_a_check(run) -> None:
+    given = ("score", "good.json", "bad.json", "-r", "references.json", "-m", "bleu-1,rouge-l", "--draws", "20")
+    low = run(*given, "--minimum", "bleu-1=0.7", "--minimum", "rouge-l=0.3")
+    assert low.code == 4
+    (line,) = [line for line in low.err.splitlines() if "failed" in line]
+    assert line.startswith("capmeter: failed: bad: bleu-1 is ") and "below 0.7; bad: rouge-l is " in line
+    assert "good" not in line and "0.7500" in low.out
+    assert run("score", "good.json", "-r", "references.json", "-m", "bleu-1", "--minimum", "bleu-1=0.75").code == 0
+    for wrong, why in (("cider=1", "not among the --metrics"), ("bleu-1", "such as cider-d=1.2"), ("bleu-1=nan", "")):
+        refused = run(*given, "--minimum", wrong)
+        assert refused.code == 2 and why in " ".join(refused.err.replace("│", "").split())
+
+
+def test_scores_times_a_hundred_in_tables_alone(run) -> None:
+    given = ("score", "good.json", "-r", "references.json", "-m", "bleu-1", "--scale", "100")
+    assert "75.00 [" in run(*given).out.replace("   ", " ") and "scores x 100" in run(*given, "-f", "latex").out
+    assert "BLEU-1 & 75.0 \\\\" in run(*given, "-f", "latex", "--no-intervals", "--digits", "1").out
+    assert json.loads(run(*given, "-f", "json").out)["metrics"]["bleu-1"]["score"] == pytest.approx(0.75)
+
+
+def test_systems_of_other_references_are_not_marked(run, folder: Path) -> None:
+    texts = [f"a dog number {k} runs" for k in range(20)]
+    for name, given in (("sa", ["a dog runs fast", "some dog is running"]), ("sb", ["an animal"])):
+        rows = [
+            {"image_id": str(k), "candidate": text, "references": [text, *given] if name == "sa" else given}
+            for k, text in enumerate(texts)
+        ]
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    ran = run("score", "sa.jsonl", "sb.jsonl", "-m", "bleu-1,rouge-l", "--draws", "50")
+    assert ran.code == 0 and "*" not in ran.out
+    assert "sa and sb were scored against different references, so their differences were not tested" in ran.out

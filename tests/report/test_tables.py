@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from capmeter.errors import InputError
-from capmeter.report.standing import standings
+from capmeter.meta.standing import standings, untested
 from capmeter.report.tables import Table, as_json, print_table, rendered, score_table
 from tests.report.page_examples import candidates, scored
 
@@ -29,7 +29,7 @@ def printed(table: Table, **options: object) -> str:
 
 def test_latex_sets_the_best_in_bold_and_escapes() -> None:
     text = rendered(TABLE, {}, "latex")
-    assert text.endswith("\\end{tabular}\n% two & two\n% note\n")
+    assert text.endswith("\\end{tabular}\n% \\usepackage{booktabs}\n% two & two\n% note\n")
     assert text.startswith("\\begin{tabular}{lr}\n\\toprule\nname & a\\_b \\\\\n\\midrule\n")
     assert "x|y* & \\textbf{1.0} [0.9, 1.1] \\\\\n" in text
 
@@ -61,6 +61,34 @@ def test_the_best_are_bold_whichever_way_the_table_lies() -> None:
     wide = score_table(more, standings(more, draws=200))
     assert wide.columns[0] == "system" and wide.bold == {(0, column) for column in range(1, 5)}
     assert not score_table(systems).bold and not score_table(systems).note
+
+
+def test_latex_is_ready_for_a_paper() -> None:
+    """The field's names, bold without intervals too, scores times 100, and one orientation either way."""
+    systems = {"good": scored(candidates(40, 0)), "bad_one": scored(candidates(40, 2)), "c": scored(candidates(40, 2))}
+    systems |= {"d": systems["c"]}
+    plain, bounded = (standings(systems, draws=50, intervals=given) for given in (False, True))
+    text = rendered(score_table(systems, plain, 1, 100), {}, "latex")
+    assert "system & BLEU-1 & BLEU-4 & ROUGE-L & CIDEr-D \\\\" in text
+    assert "good & \\textbf{100.0} & \\textbf{100.0} & \\textbf{100.0} & \\textbf{" in text
+    assert "bad\\_one & " in text and "scores x 100" in text and "in brackets" not in text
+    assert "\\toprule" in text and "\\midrule" in text and "\\bottomrule" in text
+    score, low = systems["good"]["cider-d"].score, bounded["cider-d"].intervals["good"][0]
+    wide = score_table(systems, bounded, 1, 100)
+    assert wide.rows[0][4].startswith(f"{100 * score:.1f} [{100 * low:.1f}, ")
+    assert (wide.columns, wide.bold) == (score_table(systems, plain, 1, 100).columns, {(0, m) for m in range(1, 5)})
+    few = {name: systems[name] for name in ("good", "c")}
+    for standing in (standings(few, draws=50), standings(few, intervals=False), None):
+        table = score_table(few, standing)
+        assert table.columns == ["metric", "good", "c"]
+        assert "CIDEr-D & " in rendered(table, {}, "latex") and "cider-d" in rendered(table, {}, "markdown")
+
+
+def test_a_table_says_why_nothing_is_bold() -> None:
+    one = scored(candidates(20, 0), prefix="x")
+    systems = {"a": one, "b": scored(candidates(20, 0))}
+    table = score_table(systems, standings(systems, draws=50), untested=untested(systems))
+    assert not table.bold and table.note.endswith("different images, so their differences were not tested")
 
 
 def test_machines_are_told_who_is_best() -> None:

@@ -10,6 +10,7 @@ from capmeter.captions.files import check_targets
 from capmeter.captions.io import load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.inputs import label_of, machine, name_and_path
+from capmeter.cli.main import CHECK_FAILED, say
 from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show, tell_notes
 from capmeter.meta.compare import TESTS
 from capmeter.meta.compare import compare as comparison_of
@@ -37,6 +38,11 @@ def compare(
     all_pairs: bool = typer.Option(
         False, "--all-pairs", help="Of four systems and more, show all pairs, not only neighbours in the ranking."
     ),
+    fail_if_worse: bool = typer.Option(
+        False,
+        "--fail-if-worse",
+        help="Leave with exit code 4 if the first system is significantly worse than another, under any metric.",
+    ),
     format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
     output: Path | None = typer.Option(None, "--output", "-o", help="Write the whole comparison here (JSON)."),
     plot: list[Path] = typer.Option([], help="Draw the differences here: .png, .svg or .pdf; may be given again."),
@@ -61,6 +67,8 @@ def compare(
     `capmeter compare -r refs.json a=a.json b=b.json c=c.json --differing 10 --output comparison.json`
 
     `capmeter compare rows_of_all_systems.jsonl --test bootstrap --format latex`
+
+    `capmeter compare -r refs.json new=new.json released=old.json -m cider-d --fail-if-worse`
     """
     checked_format(format)
     chosen = chosen_metrics(metrics)
@@ -115,3 +123,15 @@ def compare(
         if differing:
             show(contrast_table(comparison, str(judge), differing), data, format)
     tell_notes(comparison.results)
+    if fail_if_worse:
+        first = comparison.systems[0]
+        lost = [
+            f"{other} under {name} (by {verdict.between(other, first).difference:.4g}, "
+            f"p {verdict.significance.between(other, first):.2g})"
+            for name, verdict in comparison.items()
+            for other in comparison.systems[1:]
+            if verdict.significance.better(other, first)
+        ]
+        if lost:
+            say(f"failed: {first} is significantly worse than {'; '.join(lost)}")
+            raise typer.Exit(CHECK_FAILED)

@@ -1,6 +1,7 @@
 """The command `capmeter`: finds the file of the command that was asked for, and turns errors into exit codes.
 
-Exit codes: 0 done, 1 the input is bad, 2 the command was called wrongly, 3 something optional is missing.
+Exit codes: 0 done, 1 the input is bad, 2 the command was called wrongly, 3 something optional is missing, 4 a check
+that was asked for failed (`score --minimum`, `compare --fail-if-worse`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typer.core import TyperGroup
 from capmeter._version import __version__
 from capmeter.errors import AssetError, CapmeterError, MissingBackend
 
+CHECK_FAILED = 4
 # command: the module of its function, which has the same name
 COMMANDS = {
     "score": "capmeter.cli.score",

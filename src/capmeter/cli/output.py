@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import sys
 from collections.abc import Mapping
@@ -11,12 +12,15 @@ import typer
 
 from capmeter.cli.main import say
 from capmeter.errors import InputError
+from capmeter.meta.standing import Standing, untested
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Results
-from capmeter.report.tables import FORMATS, Table, print_table, rendered
+from capmeter.report.tables import FORMATS, Table, as_json, print_table, rendered, score_table
 
 FORMAT_HELP = f"What to print: {', '.join(FORMATS)}."
+DIGITS_HELP = "Decimals of the scores in a table (default: 4, or 2 with --scale 100)."
+SCALE_HELP = "Multiply the scores of a table by this, as papers print them: 100. JSON and CSV keep them as they are."
 _FIRST = 5
 
 
@@ -44,6 +48,21 @@ def show(table: Table, data: dict[str, Any], format: str) -> None:
         print_table(table, Console(soft_wrap=False, width=None if sys.stdout.isatty() else 10_000, highlight=False))
     else:
         sys.stdout.write(rendered(table, data, format))
+
+
+def show_scores(
+    systems: Mapping[str, Results],
+    standing: Mapping[str, Standing],
+    format: str,
+    *,
+    digits: int | None = None,
+    scale: float = 1,
+) -> None:
+    """The systems' scores on standard output, with as many decimals as their scale leaves of four."""
+    if digits is None:
+        digits = max(0, 4 - round(math.log10(scale)))
+    table = score_table(systems, standing, digits, scale, untested(systems) if len(systems) > 1 else "")
+    show(table, as_json(systems, standing), format)
 
 
 def command_line() -> str:

@@ -8,12 +8,12 @@ import typer
 
 from capmeter.cli.inputs import label_of, name_and_path
 from capmeter.cli.main import say
-from capmeter.cli.output import checked_format, command_line, show
+from capmeter.cli.output import DIGITS_HELP, SCALE_HELP, checked_format, command_line, show_scores
+from capmeter.meta.standing import standings
 from capmeter.metrics.scores import Results, read_all
 from capmeter.progress import shown
 from capmeter.report.pictures import MODES
-from capmeter.report.standing import standings
-from capmeter.report.tables import FORMATS, as_json, score_table
+from capmeter.report.tables import FORMATS
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -29,7 +29,8 @@ def report(
     format: str | None = typer.Option(
         None, "--format", "-f", help=f"Print the table of scores: {', '.join(FORMATS)}. Without -o there is no page."
     ),
-    digits: int = typer.Option(4, help="Decimals of the scores in that table.", min=0, max=12),
+    digits: int | None = typer.Option(None, help=DIGITS_HELP, min=0, max=12),
+    scale: float = typer.Option(1, help=SCALE_HELP, min=1e-6, max=1e6),
     title: str = typer.Option("Caption scores", help="The page's heading."),
     explain: int = typer.Option(500, help="For how many captions explanations are kept, if they fit.", min=0),
     images: str = typer.Option("link", help=f"Pictures: {', '.join(MODES)} (thumbnails of files)."),
@@ -50,7 +51,7 @@ def report(
 
     `capmeter report scores.json -o report.html`
 
-    `capmeter report scores.json --format latex`
+    `capmeter report scores.json --format latex --scale 100 --digits 1`
     """
     if images not in MODES:
         raise typer.BadParameter(f"{images!r} is not one of {', '.join(MODES)}", param_hint="--images")
@@ -59,7 +60,7 @@ def report(
     systems = read_named(results)
     if format is not None:
         standing = standings(systems, draws=draws, seed=seed)
-        show(score_table(systems, standing, digits), as_json(systems, standing), format)
+        show_scores(systems, standing, format, digits=digits, scale=scale)
         if output is None:
             return
     from capmeter.report.page import write_page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,12 +13,25 @@ from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream, is_large, stream, stream_systems
 from capmeter.cli.inputs import label_of, machine, name_and_path
-from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, command_line, show, tell_notes
+from capmeter.cli.main import CHECK_FAILED, say
+from capmeter.cli.output import (
+    DIGITS_HELP,
+    FORMAT_HELP,
+    SCALE_HELP,
+    checked_format,
+    chosen_metrics,
+    command_line,
+    show_scores,
+    tell_notes,
+)
+from capmeter.errors import InputError
+from capmeter.meta.standing import standings
+from capmeter.metrics.base import Metric
 from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.registry import parse
 from capmeter.metrics.scores import Results, save_all
 from capmeter.progress import shown
-from capmeter.report.standing import standings
-from capmeter.report.tables import as_json, score_table
+from capmeter.stats.ties import preferred
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -39,7 +53,14 @@ def score(
     intervals: bool = typer.Option(True, help="Give each score's 95% interval (bootstrap by image)."),
     draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
     seed: int = typer.Option(0, help="Seed of the draws.", min=0),
-    digits: int = typer.Option(4, help="Decimals of the scores in a table.", min=0, max=12),
+    digits: int | None = typer.Option(None, help=DIGITS_HELP, min=0, max=12),
+    scale: float = typer.Option(1, help=SCALE_HELP, min=1e-6, max=1e6),
+    minimum: list[str] = typer.Option(
+        [],
+        "--minimum",
+        metavar="METRIC=SCORE",
+        help="Leave with exit code 4 if a system's score is below this (`cider-d=1.2`); repeatable.",
+    ),
     system: str | None = typer.Option(None, help="Of several systems in one file, score this one alone."),
     split: str | None = typer.Option(None, help="Score the images of this split alone (Karpathy's files name it)."),
     streaming: bool | None = typer.Option(
@@ -60,7 +81,9 @@ def score(
 
     `capmeter score results.json --references captions_val2014.json`
 
-    `capmeter score ours=a.json theirs=b.json -r refs.json -m bleu-4,cider-d,rouge-l --format latex`
+    `capmeter score ours=a.json theirs=b.json -r refs.json -m bleu-4,cider-d,rouge-l --format latex --scale 100`
+
+    `capmeter score results.json -r refs.json -m bleu-4,cider-d --minimum cider-d=1.2 --minimum bleu-4=0.35`
 
     `capmeter score rows.jsonl -m "cider-d(idf=captions_train2014.json)" --output scores.json --per-caption scores.csv`
     """
@@ -68,6 +91,7 @@ def score(
     if on_missing not in ("error", "skip", "keep"):
         raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
     chosen = chosen_metrics(metrics)
+    minima = dict(_minimum(each, chosen) for each in minimum)
     check_targets(output, per_caption)
     if per_caption is not None:
         from capmeter.report.per_caption import checked_kind, write_per_caption
@@ -96,14 +120,37 @@ def score(
             for found, captions in sources.items():
                 label = label_of(name, found, len(sources) == 1, systems)
                 systems[label] = evaluate(captions, chosen, workers=workers, settings=settings)
-        standing = None
-        if intervals:
-            standing = standings(systems, draws=draws, seed=seed)
+        standing = standings(systems, draws=draws, seed=seed, intervals=intervals)
     for results in systems.values():
         results.command = command_line()
     if output is not None:
         save_all(systems, output)
     if per_caption is not None:
         write_per_caption(systems, per_caption)
-    show(score_table(systems, standing, digits), as_json(systems, standing), format)
+    show_scores(systems, standing, format, digits=digits, scale=scale)
     tell_notes(systems)
+    low = [
+        f"{name}: {metric} is {results[metric].score:.6g}, below {least:g}"
+        for metric, least in minima.items()
+        for name, results in systems.items()
+        if preferred(results[metric].score, least) < 0  # rounding differences count as ties
+    ]
+    if low:
+        say(f"failed: {'; '.join(low)}")
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _minimum(given: str, chosen: list[Metric]) -> tuple[Metric, float]:
+    """The metric and score of one `--minimum`."""
+    name, _, number = given.rpartition("=")
+    try:
+        metric, least = parse(name), float(number)
+    except (InputError, ValueError) as problem:
+        raise typer.BadParameter(
+            f"{given!r} is not a metric and its lowest score, such as cider-d=1.2 ({problem})", param_hint="--minimum"
+        ) from problem
+    if metric not in chosen:
+        raise typer.BadParameter(f"{metric} is not among the --metrics", param_hint="--minimum")
+    if not math.isfinite(least):
+        raise typer.BadParameter(f"{number} is not a score", param_hint="--minimum")
+    return metric, least

@@ -35,6 +35,7 @@ from capmeter.stats.groups import MeanOfGroups
 from capmeter.stats.kendall import TauA, TauB, TauC
 from capmeter.stats.pair_accuracy import PairAccuracy, TieCalibrated
 from capmeter.stats.permutation import association, williams
+from capmeter.stats.significance import Ranking
 
 SCALE = 100
 STATISTICS: dict[str, Callable[[Any, Any], Any]] = {
@@ -257,12 +258,15 @@ def judge(
         for k, first in enumerate(names)
         for second in names[k + 1 :]
     ]
-    ranks = _ranks(names, differences, level)
+    p = {(each.first, each.second): each.p for each in differences}
+    # p of each pair as it is: a table of metrics is read pair by pair
+    ranking = Ranking.of({name: found[name].value for name in names}, p, level=level, correct=False)
+    ranks = ranking.ranks()
     return Report(
         benchmark=judgments.benchmark,
         protocol=judgments.protocol,
         unit=judgments.unit,
-        results=tuple(_ranked(each, ranks) for each, _ in made),
+        results=tuple(replace(each, rank=ranks.get(each.metric)) for each, _ in made),
         differences=tuple(differences),
         judgments=judgments,
         items=dict(scores),
@@ -359,22 +363,6 @@ def _difference(
         between = float(np.clip(STATISTICS[kind](scores[first], scores[second])(), -1, 1))
         p = williams(found[first].value, found[second].value, between, len(judgments)).p
     return Difference(first, second, SCALE * gap.value, SCALE * gap.low, SCALE * gap.high, p)
-
-
-def _ranks(names: list[str], differences: list[Difference], level: float) -> dict[str, int]:
-    """The cluster of significance of each metric, from best to worst."""
-    p = {(each.first, each.second): each.p for each in differences}
-    ranks: dict[str, int] = {}
-    best, rank = "", 0
-    for name in names:
-        if not best or p[best, name] < 1 - level:
-            best, rank = name, rank + 1
-        ranks[name] = rank
-    return ranks
-
-
-def _ranked(agreement: Agreement, ranks: Mapping[str, int]) -> Agreement:
-    return replace(agreement, rank=ranks.get(agreement.metric))
 
 
 def _scored(judgments: Systems, scores: Mapping[str, Floats]) -> tuple[Systems, dict[str, Floats]]:

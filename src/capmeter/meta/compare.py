@@ -43,12 +43,10 @@ from capmeter.metrics.scores import Results, Scores
 from capmeter.progress import task
 from capmeter.settings import Settings
 from capmeter.stats.bootstrap import Clusters, Interval, difference, draw_blocks, percentile
-from capmeter.stats.multiple import holm
-from capmeter.stats.permutation import Contest, exchange_tests
+from capmeter.stats.significance import Ranking, bootstrap_p, permutation_p, resamples_for
 from capmeter.stats.ties import preferred
 
 TESTS = ("permutation", "bootstrap")
-_FOR_EACH_PAIR = 100
 System = CaptionSet | str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
 
 
@@ -117,12 +115,13 @@ class Contrast:
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """One metric's verdict: the `ranking`, best first, and the `differences` of all pairs."""
+    """One metric's verdict: the `ranking`, best first, the `differences` of all pairs, and their significance."""
 
     metric: str
     ranking: list[Standing]
     differences: list[Difference]
     signature: str
+    significance: Ranking
 
     def between(self, first: str | None = None, second: str | None = None) -> Difference:
         """The difference first minus second, whichever way the pair was named; without names, of the first two."""
@@ -256,33 +255,28 @@ def compare(
     results = {name: evaluate(one, chosen, settings=settings) for name, one in captions.items()}
     clusters = Clusters(next(iter(captions.values())).image_ids)
     verdicts: dict[str, MetricComparison] = {}
-    pairs = list(combinations(captions, 2))
     if test == "permutation":
-        permutations = max(permutations, _FOR_EACH_PAIR * len(pairs))
+        permutations = resamples_for(permutations, len(captions))
     else:
-        draws = max(draws, _FOR_EACH_PAIR * len(pairs))
+        draws = resamples_for(draws, len(captions))
     with task("comparing", total=len(chosen)) as advance:
         for metric in chosen:
             scores = {name: found[metric] for name, found in results.items()}
             bounds = _intervals(scores, clusters, draws, seed, level)
-            tests = _permutations(scores, clusters, permutations, seed) if test == "permutation" else {}
-            found = []
-            for first, second in pairs:
-                between, p = difference(bounds[first], bounds[second])
-                judged = preferred(scores[first].items.array, scores[second].items.array)
-                found.append((first, second, between, tests.get((first, second), p), judged))
+            if test == "permutation":
+                tables = {name: each.by_cluster(clusters) for name, each in scores.items()}
+                finish = next(iter(scores.values())).finish
+                (p,) = permutation_p([tables], [finish], permutations, seed)
+            else:
+                p = bootstrap_p(bounds)
+            ranking = Ranking.of({name: each.score for name, each in scores.items()}, p, level=level)
             advance(1)
-            adjusted = holm([p for *_, p, _ in found]).tolist()
-            differences = [
-                Difference(
-                    *(first, second, scores[first].score, scores[second].score),
-                    *(between.value, between.low, between.high, p, corrected),
-                    *(int((judged > 0).sum()), int((judged == 0).sum()), int((judged < 0).sum())),
-                )
-                for (first, second, between, p, judged), corrected in zip(found, adjusted, strict=True)
-            ]
             verdicts[str(metric)] = MetricComparison(
-                str(metric), _ranking(bounds, differences, level), differences, next(iter(scores.values())).signature
+                str(metric),
+                _standings(bounds, ranking),
+                [_difference(pair, scores, bounds, ranking) for pair in combinations(scores, 2)],
+                next(iter(scores.values())).signature,
+                ranking,
             )
     return Comparison(verdicts, captions, results, test, level, draws, permutations, seed)
 
@@ -359,28 +353,25 @@ def _intervals(
     return found
 
 
-def _permutations(
-    scores: Mapping[str, Scores], clusters: Clusters, permutations: int, seed: int
-) -> dict[tuple[str, str], float]:
-    """The p of each pair of systems."""
-    sums, counts = zip(*(one.by_cluster(clusters) for one in scores.values()), strict=True)
-    finish = next(iter(scores.values())).finish
-    (tests,) = exchange_tests([Contest(np.stack(sums), np.stack(counts), finish)], permutations, seed)
-    names = list(scores)
-    return {(names[a], names[b]): test.p for (a, b), test in tests.items()}
+def _difference(
+    pair: tuple[str, str], scores: Mapping[str, Scores], bounds: Mapping[str, Interval], ranking: Ranking
+) -> Difference:
+    first, second = pair
+    between, _ = difference(bounds[first], bounds[second])
+    judged = preferred(scores[first].items.array, scores[second].items.array)
+    return Difference(
+        *(first, second, scores[first].score, scores[second].score),
+        *(between.value, between.low, between.high, ranking.p[pair], ranking.corrected[pair]),
+        *(int((judged > 0).sum()), int((judged == 0).sum()), int((judged < 0).sum())),
+    )
 
 
-def _ranking(bounds: Mapping[str, Interval], differences: Sequence[Difference], level: float) -> list[Standing]:
-    """The systems from best to worst; a new rank begins at one significantly worse than the best of the rank."""
-    p = {frozenset((each.first, each.second)): each.p_holm for each in differences}
-    order = sorted(bounds, key=lambda name: -bounds[name].value)
-    ranking: list[Standing] = []
-    best, rank = order[0], 1
-    for name in order:
-        if name != best and p[frozenset((best, name))] < 1 - level and bounds[name].value < bounds[best].value:
-            best, rank = name, rank + 1
-        ranking.append(Standing(name, bounds[name].value, bounds[name].low, bounds[name].high, rank))
-    return ranking
+def _standings(bounds: Mapping[str, Interval], ranking: Ranking) -> list[Standing]:
+    """The systems from best to worst, with their ranks."""
+    return [
+        Standing(name, bounds[name].value, bounds[name].low, bounds[name].high, rank)
+        for name, rank in ranking.ranks().items()
+    ]
 
 
 def _caption(captions: CaptionSet, row: int) -> Any:

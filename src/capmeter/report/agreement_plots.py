@@ -14,6 +14,7 @@ from capmeter.meta.agreement import Report
 from capmeter.meta.complementarity import Combination, rank_correlations, varied
 from capmeter.meta.curves import Curve
 from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
+from capmeter.stats.significance import significant
 
 LEVELS = 6
 PANELS = 4
@@ -153,7 +154,7 @@ def combination_figure(report: Report, combinations: Sequence[Combination]) -> A
     for each in combinations:
         i, j = names.index(each.first), names.index(each.second)
         table[i, j] = table[j, i] = each.agreement.value or 0.0
-        if each.gain.p <= 1 - report.level and each.gain.value > 0:
+        if significant(each.gain.p, report.level) and each.gain.value > 0:
             marks[i, j] = marks[j, i] = "*"
     title = f"{report.benchmark}: sums of two metrics,\n{report.protocol.statistic} x 100 (* better than both)"
     return _heat_map(names, table, title, "{:.1f}", marks, None)

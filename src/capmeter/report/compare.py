@@ -8,7 +8,9 @@ from typing import Any
 
 from capmeter.meta.compare import Comparison, Difference
 from capmeter.report.figures import COLOURS, house_style, open_figure
+from capmeter.report.names import MetricName
 from capmeter.report.tables import Table
+from capmeter.stats.significance import alpha, significant
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
@@ -35,7 +37,7 @@ def difference_table(comparison: Comparison, digits: int = 4, *, neighbours: boo
                 *([_p(each.p_holm)] if many else []),
                 f"{each.wins}/{each.ties}/{each.losses}",
             ]
-            rows.append([name, *([each.first, each.second] if many else []), *cells])
+            rows.append([MetricName(name), *([each.first, each.second] if many else []), *cells])
     one, two = ("first", "second") if many else comparison.systems
     columns = ["metric", *(["first", "second"] if many else [])]
     columns += [f"{one} score" if many else one, f"{two} score" if many else two]
@@ -61,20 +63,16 @@ def ranking_table(comparison: Comparison, digits: int = 4) -> Table:
         row = [letters[name], name]
         for verdict in comparison.values():
             (standing,) = (each for each in verdict.ranking if each.system == name)
-            beaten = [
-                letters[other]
-                for other in order
-                if other != name and _better(verdict.between(name, other), comparison.level)
-            ]
-            if standing.rank == 1:
+            beaten = [letters[other] for other in order if other in verdict.significance.beaten(name)]
+            if name in verdict.significance.best():
                 bold.add((len(rows), len(row) + 1))
             row += [str(standing.rank), f"{standing.score:.{digits}f}{' ' + ''.join(beaten) if beaten else ''}"]
         rows.append(row)
-    columns = ["", "system", *(text for name in comparison for text in ("rank", name))]
+    columns = ["", "system", *(text for name in comparison for text in ("rank", MetricName(name)))]
     note = (
-        "letters: significantly better than these systems (p after Holm's correction at most "
-        f"{1 - comparison.level:g}); a new rank begins where a system is significantly worse than the best of the "
-        "last; bold: the first rank"
+        "letters: significantly better than these systems (p after Holm's correction below "
+        f"{alpha(comparison.level):g}); a new rank begins where a system is significantly worse than the best of the "
+        "last; bold: the best, and all that are not significantly below it"
     )
     return Table(_title(comparison), columns, rows, [False, False, *([True, False] * len(comparison))], note, bold)
 
@@ -105,7 +103,7 @@ def difference_figure(comparison: Comparison) -> Any:
     for panel, name in zip(axes.flat, metrics, strict=False):
         panel.axvline(0, color="#808080", linewidth=1)
         for place, each in enumerate(comparison[name].differences):
-            sure = each.p_holm <= 1 - comparison.level
+            sure = significant(each.p_holm, comparison.level)
             colour = COLOURS[0] if sure else COLOURS[-1]
             panel.plot([each.low, each.high], [place, place], color=colour)
             panel.plot([each.difference], [place], "o", color=colour, markerfacecolor=colour if sure else "white")
@@ -116,7 +114,7 @@ def difference_figure(comparison: Comparison) -> Any:
         panel.set_visible(False)
     corrected = " after Holm's correction" if len(pairs) > 1 else ""
     figure.suptitle(
-        f"{100 * comparison.level:g}% intervals; filled: p at most {1 - comparison.level:.2g}{corrected}",
+        f"{100 * comparison.level:g}% intervals; filled: p below {alpha(comparison.level):g}{corrected}",
         fontsize=9,
         x=0.01,
         ha="left",
@@ -151,10 +149,6 @@ def _note(comparison: Comparison) -> str:
 
 def _p(value: float) -> str:
     return f"{value:.4f}" if value >= 0.00005 else f"{value:.1e}"
-
-
-def _better(difference: Difference, level: float) -> bool:
-    return difference.difference > 0 and difference.p_holm <= 1 - level
 
 
 def _letter(number: int) -> str:

@@ -21,12 +21,13 @@ from typing import Any
 from capmeter._version import __version__
 from capmeter.captions.files import write_atomic
 from capmeter.errors import InputError, MissingBackend
+from capmeter.meta.standing import Standing, standings, untested
 from capmeter.metrics.scores import Results
 from capmeter.report.page_data import PageData, columns
 from capmeter.report.page_evidence import EvidenceTable, extremes, flatten, gather
 from capmeter.report.pictures import MODES, Pictures, embed_pictures, link_pictures
-from capmeter.report.standing import ALPHA, Standing, same_images, standings
 from capmeter.report.system_plot import system_plot
+from capmeter.stats.significance import LEVEL, alpha
 
 SCRIPTS = ("data", "evidence", "list", "plots", "start")
 VENDOR = ("d3.min.js", "plot.umd.min.js")
@@ -212,10 +213,10 @@ def _table(systems: Mapping[str, Results], found: Mapping[str, Standing]) -> dic
         notes.append(
             "Bold: the best system of a column, and all that are not significantly below it. Small letters: the "
             "systems that this one is significantly above (paired permutation test by image, adjusted after "
-            f"Holm, p < {ALPHA})."
+            f"Holm, p < {alpha(LEVEL):g})."
         )
-    elif not same_images(systems):
-        notes.append("The systems were scored on different images, so their differences were not tested.")
+    elif why := untested(systems):
+        notes.append(why)
     return {"single": False, "heads": list(found), "rows": rows, "table_notes": notes}
 
 
@@ -284,10 +285,10 @@ def _protocol(systems: Mapping[str, Results], draws: int, seed: int) -> list[str
         f"Intervals: 95%, percentile bootstrap, {draws:,} draws of images with replacement, each with all its "
         f"captions; seed {seed}; corpus scores computed again in every draw."
     )
-    if len(systems) > 1 and same_images(systems):
+    if len(systems) > 1 and not untested(systems):
         lines.append(
             "Significance: paired permutation test, images change places between two systems, two-sided, all pairs of "
-            f"systems under one metric adjusted after Holm, p < {ALPHA}."
+            f"systems under one metric adjusted after Holm, p < {alpha(LEVEL):g}."
         )
     lines.append("Scores of captions are shown to three decimals; ranks and plots use five digits.")
     return lines

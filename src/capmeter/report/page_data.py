@@ -10,10 +10,10 @@ import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
+from capmeter.meta.standing import Standing
 from capmeter.metrics.base import Floats
 from capmeter.metrics.scores import Results
 from capmeter.report.payload import Payload
-from capmeter.report.standing import Standing
 
 HUMAN = "human judgement"
 

@@ -15,8 +15,10 @@ from typing import Any
 
 from capmeter._version import __version__
 from capmeter.errors import InputError
+from capmeter.meta.standing import Standing
 from capmeter.metrics.scores import Results
-from capmeter.report.standing import ALPHA, Standing
+from capmeter.report.names import MetricName
+from capmeter.stats.significance import LEVEL, alpha
 
 FORMATS = ("table", "json", "csv", "latex", "markdown")
 _LATEX = str.maketrans(
@@ -44,30 +46,37 @@ class Table:
 
 
 def score_table(
-    systems: Mapping[str, Results], standing: Mapping[str, Standing] | None = None, digits: int = 4
+    systems: Mapping[str, Results],
+    standing: Mapping[str, Standing] | None = None,
+    digits: int = 4,
+    scale: float = 1,
+    untested: str = "",
 ) -> Table:
     """One row per metric for a single system; else systems and metrics, the more numerous downward.
 
-    With their standing, scores have intervals, and the best of each metric are bold: the highest and all that are not
-    significantly below it.
+    With their standing, scores have intervals where there are any, and the best of each metric are bold: the highest
+    and all that are not significantly below it. Scores are multiplied by `scale`; `untested` says why none are bold.
     """
+    bounded = standing is not None and any(each.intervals for each in standing.values())
 
     def cell(system: str, metric: str) -> list[str]:
         if metric not in set(systems[system]):
             return ["-"]
-        score = f"{systems[system][metric].score:.{digits}f}"
+        score = f"{scale * systems[system][metric].score:.{digits}f}"
         if standing is None or system not in standing[metric].intervals:
             return [score]
-        low, high = standing[metric].intervals[system]
+        low, high = (scale * bound for bound in standing[metric].intervals[system])
         return [score, f"[{low:.{digits}f}, {high:.{digits}f}]"]
 
-    metrics = list(dict.fromkeys(metric for results in systems.values() for metric in results))
+    metrics = [MetricName(name) for name in dict.fromkeys(name for results in systems.values() for name in results)]
+    level = next(iter(standing.values())).level if standing else LEVEL
+    scaled = "" if scale == 1 else f", scores x {scale:g}"
     if len(systems) == 1:
         (system,) = systems
-        heads = ["metric", "score"] + (["95% interval"] if standing is not None else [])
+        heads = ["metric", "score"] + ([f"{100 * level:g}% interval"] if bounded else [])
         rows = [[metric, *cell(system, metric), ""][: len(heads)] for metric in metrics]
-        return Table(_count(systems[system]), heads, rows, [False] + [True] * (len(heads) - 1))
-    title = _count(next(iter(systems.values()))) + " each"
+        return Table(_count(systems[system]) + scaled, heads, rows, [False] + [True] * (len(heads) - 1))
+    title = _count(next(iter(systems.values()))) + " each" + scaled
     rows = [[system, *(" ".join(cell(system, metric)) for metric in metrics)] for system in systems]
     heads = ["system", *metrics]
     best = {
@@ -80,19 +89,15 @@ def score_table(
         heads, *rows = (list(line) for line in zip(heads, *rows, strict=True))
         heads[0] = "metric"
         best = {(m - 1, s + 1) for s, m in best}
-    return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), _note(standing), best)
-
-
-def _note(standing: Mapping[str, Standing] | None) -> str:
-    if standing is None:
-        return ""
-    note = "in brackets: 95% interval, images drawn with replacement"
-    if any(each.best for each in standing.values()):
-        note += (
-            "; bold: the best of each metric, and all that are not significantly below it (paired permutation "
-            f"test, Holm, p < {ALPHA})"
+    notes = [f"in brackets: {100 * level:g}% interval, images drawn with replacement"] if bounded else []
+    if best:
+        notes.append(
+            "bold: the best of each metric, and all that are not significantly below it (paired permutation test, "
+            f"Holm, p < {alpha(level):g})"
         )
-    return note
+    if untested:
+        notes.append(untested.rstrip("."))
+    return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), "; ".join(notes), best)
 
 
 def _count(results: Results) -> str:
@@ -182,14 +187,19 @@ def scores_as_csv(data: dict[str, Any]) -> str:
 
 
 def as_latex(table: Table) -> str:
-    """A `tabular` with rules of the booktabs package; the note is a comment, for the caption."""
+    """A `tabular` with rules of the booktabs package, metrics as papers print them; the note is a comment."""
+
+    def plain(cell: Any) -> str:
+        return (cell.printed if isinstance(cell, MetricName) else str(cell)).translate(_LATEX)
+
     lines = [r"\begin{tabular}{" + "".join("r" if numeric else "l" for numeric in table.numeric) + "}", r"\toprule"]
-    rows = _cells(table, lambda cell: str(cell).translate(_LATEX), lambda word: rf"\textbf{{{word}}}")
-    head = " & ".join(str(column).translate(_LATEX) for column in table.columns)
+    rows = _cells(table, plain, lambda word: rf"\textbf{{{word}}}")
+    head = " & ".join(plain(column) for column in table.columns)
     # a bracket after the end of a row would be read as the row's distance to the next
     body = [(f"{{}}{line}" if line.startswith(("[", "*")) else line) + r" \\" for line in map(" & ".join, rows)]
     note = [f"% {' '.join(text.split())}" for text in (table.title, table.note) if text]
-    return "\n".join([*lines, head + r" \\", r"\midrule", *body, r"\bottomrule", r"\end{tabular}", *note, ""])
+    end = [r"\bottomrule", r"\end{tabular}", r"% \usepackage{booktabs}"]
+    return "\n".join([*lines, head + r" \\", r"\midrule", *body, *end, *note, ""])
 
 
 def as_markdown(table: Table) -> str:

@@ -5,17 +5,24 @@ import pytest
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.meta.compare import compare
+from capmeter.meta.standing import standings, untested
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Results
-from capmeter.report.standing import standings
 
 METRICS = parse_list("bleu-2,rouge-l")
 
 
-def scored(candidates: list[str], order: list[int] | None = None, prefix: str = "") -> Results:
+def scored(
+    candidates: list[str], order: list[int] | None = None, prefix: str = "", references: slice = slice(None)
+) -> Results:
     rows = [
-        Caption(f"{prefix}{k}", f"{prefix}{k}", text, (f"a dog number {k} runs on grass", f"dog {k} is running"))
+        Caption(
+            f"{prefix}{k}",
+            f"{prefix}{k}",
+            text,
+            (f"a dog number {k} runs on grass", f"dog {k} is running")[references],
+        )
         for k, text in enumerate(candidates)
     ]
     return evaluate(CaptionSet.from_captions([rows[k] for k in order or range(len(rows))]), METRICS)
@@ -81,3 +88,32 @@ def test_saved_results_give_the_same_standing(tmp_path: object) -> None:
 def test_many_systems_do_not_hide_a_plain_difference() -> None:
     systems = {"good": scored(GOOD), **{f"bad {k}": scored(BAD) for k in range(9)}}
     assert standings(systems, draws=100)["rouge-l"].best == {"good"}
+
+
+def test_systems_of_other_references_are_not_tested() -> None:
+    """The same texts, one system with every reference and one with the last alone: their scores say nothing."""
+    systems = {"sa": scored(GOOD), "sb": scored(GOOD, references=slice(1, None))}
+    assert systems["sa"]["rouge-l"].score > systems["sb"]["rouge-l"].score + 0.1
+    for standing in standings(systems, draws=50).values():
+        assert standing.best == frozenset() and not any(standing.beats.values())
+        assert set(standing.intervals) == {"sa", "sb"}
+    assert untested(systems).startswith("sa and sb were scored against different references, so")
+    assert untested({"sa": scored(GOOD), "turned": scored(GOOD, references=slice(None, None, -1))}) == ""
+    assert "different images" in untested({"sa": scored(GOOD), "sb": scored(GOOD, prefix="x")})
+
+
+def test_the_level_decides_what_is_significant() -> None:
+    some = [worse if k % 13 == 0 else good for k, (good, worse) in enumerate(zip(GOOD, BAD, strict=True))]
+    systems = {"good": scored(GOOD), "some": scored(some)}
+    captions = {name: results.captions for name, results in systems.items()}
+    (tested,) = compare(captions, "rouge-l")["rouge-l"].differences
+    assert 0.05 < tested.p < 0.3
+    at = {level: standings(systems, draws=50, level=level)["rouge-l"] for level in (0.95, 0.7)}
+    assert at[0.95].best == {"good", "some"} and at[0.7].best == {"good"}
+
+
+def test_the_best_are_known_without_intervals() -> None:
+    systems = {"good": scored(GOOD), "bad": scored(BAD)}
+    plain = standings(systems, intervals=False)["rouge-l"]
+    assert plain.best == {"good"} and plain.intervals == {}
+    assert plain.beats == standings(systems, draws=50)["rouge-l"].beats

@@ -1,0 +1,148 @@
+"""Which systems lead under a metric, and which differences could be chance.
+
+Images drawn with replacement give each score its interval. Each difference of two systems is tested as `capmeter
+compare` does, by a paired permutation test, and the p of one metric's pairs are adjusted after Holm (see
+`capmeter.stats.significance`). The *best* are the system with the highest score and all that are not significantly
+below it. As with `compare`, only systems that captioned the same images with the same references are tested.
+
+>>> from capmeter.metrics.evaluation import score
+>>> right = score(candidates=["a dog runs", "a cat sits"] * 9, references=[["a dog runs"], ["a cat sits"]] * 9,
+...               metrics="rouge-l")
+>>> wrong = score(candidates=["a cow", "a bus"] * 9, references=[["a dog runs"], ["a cat sits"]] * 9, metrics="rouge-l")
+>>> found = standings({"wrong": wrong, "right": right}, draws=200)["rouge-l"]
+>>> sorted(found.best), sorted(found.beats["right"]), found.intervals["right"]
+(['right'], ['wrong'], (1.0, 1.0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.model import CaptionSet
+from capmeter.metrics.base import Floats
+from capmeter.metrics.scores import Results, Scores
+from capmeter.stats.bootstrap import draw_blocks, percentile
+from capmeter.stats.significance import LEVEL, PERMUTATIONS, Pair, Ranking, permutation_p, resamples_for
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How the systems stand under one metric.
+
+    `intervals`: of each score, where it could be drawn, which holds it with the confidence `level`; `beats`: for each
+    system those that are significantly below it, p < 1 - level; `best`: the highest and all that are not significantly
+    below it. Without a comparison both are empty: a single system, systems that `untested` says why of, or results
+    without the rows to draw from.
+    """
+
+    intervals: dict[str, tuple[float, float]]
+    beats: dict[str, frozenset[str]]
+    best: frozenset[str]
+    level: float = LEVEL
+
+
+def standings(
+    systems: Mapping[str, Results],
+    *,
+    level: float = LEVEL,
+    draws: int = 1000,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+    intervals: bool = True,
+) -> dict[str, Standing]:
+    """The standing of the systems under each metric that any of them was scored with.
+
+    Intervals come from `draws` resamples of images (or are left out), p from `permutations`; of many systems more are
+    made, as `compare` does.
+    """
+    metrics = dict.fromkeys(metric for results in systems.values() for metric in results)
+    scores = {metric: {name: of[metric] for name, of in systems.items() if metric in set(of)} for metric in metrics}
+    bounds = _intervals(systems, draws, seed, level) if intervals else {metric: {} for metric in metrics}
+    tests = {} if len(systems) < 2 or untested(systems) else _tests(systems, scores, permutations, seed)
+    return {metric: _standing(scores[metric], bounds[metric], tests.get(metric, {}), level) for metric in metrics}
+
+
+def untested(systems: Mapping[str, Results]) -> str:
+    """Why the systems' differences are not tested, in a sentence; empty where they can be."""
+    if not _same_images(systems):
+        return "The systems were scored on different images, so their differences were not tested."
+    (first_name, first), *others = ((name, results.captions) for name, results in systems.items())
+    for name, captions in others:
+        if first is not None and captions is not None and _references(first) != _references(captions):
+            return (
+                f"{first_name} and {name} were scored against different references, so their differences were not "
+                "tested; score them against the same ones."
+            )
+    return ""
+
+
+def _same_images(systems: Mapping[str, Results]) -> bool:
+    first, *others = (set(results.ids.images) for results in systems.values())
+    return all(other == first for other in others)
+
+
+def _references(captions: CaptionSet) -> dict[str, frozenset[tuple[str, ...]]]:
+    """What references each image's captions have, in whatever order they stand."""
+    found: dict[str, set[tuple[str, ...]]] = {}
+    for row, image in enumerate(captions.image_ids):
+        texts = tuple(sorted(captions.pool[k] for k in captions.references[row].tolist()))
+        found.setdefault(image, set()).add(texts)
+    return {image: frozenset(texts) for image, texts in found.items()}
+
+
+def _intervals(
+    systems: Mapping[str, Results], draws: int, seed: int, level: float
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """Of each metric and system that has rows to draw from; images are drawn by name, whatever their order."""
+    comparable = _same_images(systems)
+    universe = _images(next(iter(systems.values())))
+    found: dict[str, dict[str, tuple[float, float]]] = {metric: {} for of in systems.values() for metric in of}
+    for system, results in systems.items():
+        order = _places(_images(results), universe) if comparable else slice(None)
+        drawn: dict[str, list[Floats]] = {metric: [] for metric, scores in results.items() if scores.values is not None}
+        for weights in draw_blocks(len(results.ids.clusters), draws, seed):
+            for metric, values in drawn.items():
+                values.append(results[metric].drawn(weights[:, order], results.ids.clusters))
+        for metric, values in drawn.items():
+            found[metric][system] = percentile(np.concatenate(values), level)
+    return found
+
+
+def _tests(
+    systems: Mapping[str, Results], scores: Mapping[str, Mapping[str, Scores]], permutations: int, seed: int
+) -> dict[str, dict[Pair, float]]:
+    """p of each metric's pairs of systems, of the metrics with two systems or more that all have their rows."""
+    universe = _images(next(iter(systems.values())))
+    orders = {name: _places(universe, _images(results)) for name, results in systems.items()}
+    tables = {}
+    for metric, of in scores.items():
+        if len(of) > 1 and all(each.values is not None for each in of.values()):
+            rows = {name: each.by_cluster(systems[name].ids.clusters) for name, each in of.items()}
+            tables[metric] = {name: (sums[orders[name]], counts[orders[name]]) for name, (sums, counts) in rows.items()}
+    finishes = [next(iter(scores[metric].values())).finish for metric in tables]
+    tests = permutation_p(list(tables.values()), finishes, resamples_for(permutations, len(systems)), seed)
+    return dict(zip(tables, tests, strict=True))
+
+
+def _images(results: Results) -> list[str]:
+    """The images, in the order of their clusters."""
+    return list(dict.fromkeys(results.ids.images))
+
+
+def _places(wanted: list[str], images: list[str]) -> npt.NDArray[np.int64]:
+    """Where each of the wanted images is among `images`."""
+    place = {name: k for k, name in enumerate(images)}
+    return np.array([place[name] for name in wanted], np.int64)
+
+
+def _standing(
+    scores: Mapping[str, Scores], bounds: dict[str, tuple[float, float]], tests: Mapping[Pair, float], level: float
+) -> Standing:
+    if not tests:
+        return Standing(bounds, {name: frozenset() for name in scores}, frozenset(), level)
+    ranking = Ranking.of({name: each.score for name, each in scores.items()}, tests, level=level)
+    return Standing(bounds, {name: ranking.beaten(name) for name in scores}, ranking.best(), level)

@@ -1,0 +1,95 @@
+"""Pairwise significance: p at the level, Holm over the pairs, ranks, the best set, and p by hand."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capmeter.errors import InputError
+from capmeter.stats.bootstrap import interval, mean_of
+from capmeter.stats.multiple import holm
+from capmeter.stats.permutation import mean, paired_permutation
+from capmeter.stats.significance import Ranking, alpha, bootstrap_p, permutation_p, resamples_for, significant
+
+
+def test_p_at_the_level_itself_is_not_significant() -> None:
+    assert significant(0.0499, 0.95) and not significant(0.05, 0.95)
+    assert not significant(0.1, 0.9) and not significant(0.01, 0.99)  # 1 - .9 is .09999999999999998 in binary
+    assert alpha(0.95) == 0.05
+    with pytest.raises(InputError, match="a level between 0 and 1"):
+        significant(0.01, 95)
+
+
+def test_ranks_and_best_by_hand() -> None:
+    values = {"d": 0.1, "a": 0.9, "c": 0.5, "b": 0.8}
+    p = {("a", "b"): 0.2, ("a", "c"): 0.001, ("a", "d"): 0.001, ("b", "c"): 0.01, ("c", "b"): 0.01, ("b", "d"): 0.001}
+    del p["c", "b"]
+    p["d", "c"] = 0.04
+    plain = Ranking.of(values, p, correct=False)
+    assert plain.ranks() == {"a": 1, "b": 1, "c": 2, "d": 3}
+    assert plain.best() == {"a", "b"} and plain.beaten("c") == {"d"} and plain.beaten("d") == frozenset()
+    assert plain.between("c", "d") == plain.between("d", "c") == 0.04
+    corrected = Ranking.of(values, p)
+    assert corrected.between("c", "d") == pytest.approx(0.08)  # the fifth of six p: twice it
+    assert corrected.ranks() == {"a": 1, "b": 1, "c": 2, "d": 2}
+    strict = Ranking.of(values, p, correct=False, level=0.995)
+    assert strict.ranks() == {"a": 1, "b": 1, "c": 2, "d": 2}
+    assert strict.beaten("a") == {"c", "d"}
+
+
+def test_one_not_below_the_top_is_among_the_best_whatever_stands_between() -> None:
+    values = {"a": 0.9, "b": 0.8, "c": 0.7}
+    found = Ranking.of(values, {("a", "b"): 0.01, ("a", "c"): 0.3, ("b", "c"): 0.5}, correct=False)
+    assert found.best() == {"a", "c"} and found.ranks() == {"a": 1, "b": 2, "c": 2}
+
+
+def test_equal_values_are_never_better() -> None:
+    found = Ranking.of({"a": 1.0, "b": 1.0}, {("a", "b"): 0.0})
+    assert found.ranks() == {"a": 1, "b": 1} and found.best() == {"a", "b"}
+
+
+@given(st.lists(st.floats(0, 1), min_size=2, max_size=5), st.randoms())
+def test_the_first_is_best_and_ranks_go_up_as_values_go_down(numbers: list[float], random: object) -> None:
+    values = {str(k): number for k, number in enumerate(numbers)}
+    p = {pair: random.random() for pair in combinations(values, 2)}  # type: ignore[attr-defined]
+    found = Ranking.of(values, p)
+    ranks = [found.ranks()[name] for name in found.order()]
+    assert ranks[0] == 1 and all(after - before in (0, 1) for before, after in pairwise(ranks))
+    assert found.order()[0] in found.best()
+    assert list(found.corrected.values()) == holm(list(p.values())).tolist()
+    assert not any(found.better(a, b) and found.better(b, a) for a, b in combinations(values, 2))
+
+
+def test_every_pair_needs_its_p() -> None:
+    with pytest.raises(InputError, match=r"got none for .*'a', 'c'.*"):
+        Ranking.of({"a": 1, "b": 2, "c": 3}, {("a", "b"): 0.1, ("c", "b"): 0.1})
+    assert Ranking.of({"alone": 1.0}, {}).ranks() == {"alone": 1}
+
+
+def test_p_of_all_pairs_is_that_of_each_pair_alone() -> None:
+    random = np.random.default_rng(2)
+    rows = {name: random.random((30, 1)) + shift for name, shift in (("x", 0.0), ("y", 0.15), ("z", 0.2))}
+    tables = {name: (sums, np.ones(30)) for name, sums in rows.items()}
+    one, again = permutation_p([tables, tables], [mean, mean], 500, seed=4)
+    assert one == again
+    for (a, b), p in one.items():
+        assert p == paired_permutation(rows[a][:, 0], rows[b][:, 0], draws=500, seed=4).p
+
+
+def test_bootstrap_p_is_small_where_resamples_keep_one_sign() -> None:
+    random = np.random.default_rng(5)
+    low = random.random(40)
+    bounds = {
+        name: interval(mean_of(values), range(40), draws=199)
+        for name, values in (("low", low), ("high", low + 1), ("same", low))
+    }
+    found = bootstrap_p(bounds)
+    assert found["low", "high"] == 2 / 200 and found["low", "same"] == 1.0
+
+
+def test_many_pairs_need_many_resamples() -> None:
+    assert resamples_for(1000, 2) == 1000 and resamples_for(1000, 8) == 2800
