@@ -83,14 +83,11 @@ class Registry(Generic[Kind]):
     def kind(self, name: str) -> type[Kind]:
         """The class behind a name."""
         entry = self.entry(name)
-        if entry.target not in self._kinds:
+        if name not in self._kinds:
             module, _, attribute = entry.target.partition(":")
-            if entry.package is None:
-                found = getattr(importlib.import_module(module), attribute)
-            else:
-                found = self._foreign(name)
-            self._kinds[entry.target] = found
-        return self._kinds[entry.target]
+            own = entry.package is None
+            self._kinds[name] = getattr(importlib.import_module(module), attribute) if own else self._foreign(name)
+        return self._kinds[name]
 
     def _foreign(self, name: str) -> Any:
         label, announced = self.label(name), self._announced[name]
@@ -109,7 +106,10 @@ class Registry(Generic[Kind]):
             raise InputError(f"{label}: the class {found.__name__} has no {' and no '.join(missing)}")
         if name != found.NAME:
             raise InputError(f"{label}: its NAME is {found.NAME!r}; class and entry point must agree")
-        parameters_of(found)
+        try:
+            parameters_of(found)
+        except InputError as problem:
+            raise InputError(f"{label}: {problem}") from None
         return found
 
     def trouble(self, name: str) -> str | None:
@@ -131,8 +131,9 @@ class Registry(Generic[Kind]):
 
     def package(self, value: Kind) -> str | None:
         """The package, with its version, that a value's class comes from, where that is not capmeter."""
-        entry = self.entry(value.name) if value.name in self._announced else None
-        return entry.package if entry and entry.package and self.kind(value.name) is type(value) else None
+        if value.name not in self.foreign() or self.trouble(value.name) or self.kind(value.name) is not type(value):
+            return None
+        return self.entry(value.name).package
 
     def parse(self, text: str | Kind) -> Kind:
         """The value of this text form; a value is given back as it is."""

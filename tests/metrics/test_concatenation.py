@@ -37,5 +37,5 @@ def test_cat_is_explained_on_the_joined_text(metric: str) -> None:
 def test_each_and_cat_are_the_choices() -> None:
     assert str(parse("bleu-1(references=each)")) == "bleu-1"
     for metric in ("bleu-1", "rouge-l"):
-        with pytest.raises(InputError, match="references is each or cat, not 'all'"):
+        with pytest.raises(InputError, match="references=all is not each or cat"):
             parse(f"{metric}(references=all)")

@@ -49,7 +49,11 @@ def meta(
     metrics: str = typer.Option("", "--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them."),
     scores: list[Path] = typer.Option([], "--scores", "-s", help="A file of anyone's scores by id (JSON, CSV …)."),
     protocol: str | None = typer.Option(
-        None, "--protocol", "-p", help="A preset, with changes in brackets: `clipscore2021(statistic=tau-b)`."
+        None,
+        "--protocol",
+        "-p",
+        help="A preset, with changes in brackets: `clipscore2021(statistic=tau-b)`; `capmeter list protocol` shows "
+        "what can be changed.",
     ),
     sample: bool = typer.Option(False, "--sample", help="Accept a part of the set: do not check the number."),
     draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),

@@ -35,8 +35,7 @@ def robustness(
     degradations: str = typer.Option(
         ",".join(DEGRADATIONS),
         "--degradations",
-        help=f"Names, separated by commas, or `all`. {_WAYS}. `other-caption(similarity=…)` takes tf-idf, random, a "
-        "metric's name or an .npz file of image features.",
+        help=f"Names, separated by commas, or `all`. {_WAYS}. `capmeter list NAME` shows the parameters of one.",
     ),
     candidates: str | None = typer.Option(
         None, help="Degrade the captions of this file instead, and judge them by all references."

@@ -16,11 +16,13 @@ from capmeter.errors import InputError
 from capmeter.meta import systems as whole
 from capmeter.meta.held_out import held_out_of_all
 from capmeter.metrics.smurf import Smurf
+from capmeter.named import parameters_of
 from capmeter.progress import shown
 from capmeter.report.figures import image_kind, save_figures
 from capmeter.report.system_figure import system_data, system_figure, system_table
 from capmeter.report.tables import FORMATS
 
+_PARAMETERS = parameters_of(Smurf)
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 Each = TypeVar("Each")
 
@@ -37,10 +39,8 @@ def systems(
     hold_out: bool = typer.Option(
         False, "--hold-out", help="Leave each image's human caption out of the references, for all systems."
     ),
-    encoder: str = typer.Option(
-        "distilbert+distilroberta", "--encoder", "-e", help="MIMA's and SPURTS' encoder; two are joined by +."
-    ),
-    standard: str | None = typer.Option(None, help="Constants: paper, minilm, or a file of capmeter standardize."),
+    encoder: str = typer.Option("distilbert+distilroberta", "--encoder", "-e", help=f"{_PARAMETERS['encoder'].help}."),
+    standard: str | None = typer.Option(None, help=f"{_PARAMETERS['standard'].help}."),
     scored: bool = typer.Option(
         False, "--scored", help="The files are results that `capmeter score --output` wrote (sparcs, mima, spurts)."
     ),

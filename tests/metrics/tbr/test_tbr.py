@@ -207,7 +207,7 @@ def test_one_number_has_one_name() -> None:
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"references": "first"}, "references is one of combine, cat, mean, max"),
+        ({"references": "first"}, "references=first is not combine, cat, mean or max"),
         ({"beta": 1.5}, "beta is a cosine"),
         ({"as_released": True, "remove": False}, "as_released=true is one fixed formula"),
     ],
