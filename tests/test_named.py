@@ -258,7 +258,7 @@ def test_parameters_say_what_they_are() -> None:
         "default": "4",
         "help": "longest n-gram",
     }
-    assert (known["members"].help, known["members"].expected) == ("what is combined", "a measure (several joined by +)")
+    assert (known["members"].help, known["members"].expected) == ("what is combined", "measures")
     assert known["members"].to_dict()["default"] is None
     assert known["choices"].choices == ("own-captions", "invalid")
     assert known["switch"].expected == "true, false or a number"

@@ -78,14 +78,25 @@ def chrf(candidate: str, reference: str, n: int, *, blanks: bool = False, beta: 
 
 def test_example_scores(installed: Path, files: tuple[Path, Path]) -> None:
     candidates, references = files
-    data = told(installed, "score", candidates, "-r", references, "-m", "chrf,chrf( n=2, blanks=true ),rouge-l")
-    assert list(data["metrics"]) == ["chrf", "chrf(n=2,blanks=true)", "rouge-l"]
+    data = told(
+        installed,
+        "score",
+        candidates,
+        "-r",
+        references,
+        "-m",
+        "chrf,chrf( n=2, blanks=true ),rouge-l,mean(chrf,rouge-l)",
+    )
+    assert list(data["metrics"]) == ["chrf", "chrf(n=2,blanks=true)", "rouge-l", "mean(chrf,rouge-l)"]
     for name, n, blanks in (("chrf", 6, False), ("chrf(n=2,blanks=true)", 2, True)):
         items = [max(chrf(CANDIDATES[id], text, n, blanks=blanks) for text in REFERENCES[id]) for id in CANDIDATES]
         found = data["metrics"][name]
         assert found["score"] == pytest.approx(sum(items) / 3, abs=1e-12)
         assert f"|n:{n}|blanks:{str(blanks).lower()}|beta:2.0|plugin:{PACKAGE}|capmeter:" in found["signature"]
     assert "plugin" not in data["metrics"]["rouge-l"]["signature"]
+    both = data["metrics"]["mean(chrf,rouge-l)"]
+    assert both["score"] == pytest.approx(sum(data["metrics"][name]["score"] for name in ("chrf", "rouge-l")) / 2)
+    assert f"|plugin:{PACKAGE}|" in both["signature"]
 
 
 def test_example_is_judged_by_people(installed: Path, tmp_path: Path) -> None:

@@ -26,12 +26,12 @@ class ChrF(MeanMetric):
     blanks: Annotated[bool, "whether blanks count as characters"] = False
     beta: Annotated[float, "how many times as much recall weighs"] = 2.0
 
-    def measure(self, part, state, given):
+    def measure(self, part, context):
         """One row of scores for each caption of the part."""
         rows = [max(self.scores(each.candidate, text) for text in each.references) for each in part]
         return Measurement(np.array(rows, np.float64).reshape(-1, 3))
 
-    def explain(self, part, state):
+    def explain(self, part, context):
         """The characters, and those in common with the best reference."""
         return [self.evidence(self.plain(each.candidate), [*map(self.plain, each.references)]) for each in part]
 

@@ -248,8 +248,10 @@ def _text(hint: Any, value: Any) -> str:
         item = next((_item(option) for option in _options(hint) if _item(option) is not option), Any)
         if not value:
             return "()" if type(None) in _options(hint) else "none"
-        # 1e+16 would be two items, and a lone word none or ()
-        parts = [_text(item, each).replace("e+", "e" if isinstance(each, float) else "e+") for each in value]
+        parts = []
+        for each in value:
+            part = _text(item, each)
+            parts.append(part.replace("e+", "e") if isinstance(each, float) else part)  # 1e+16 would be two numbers
         return _quoted(value[0]) if parts == ["none"] and value != (None,) else "+".join(parts)
     text = str(value)
     return text if isinstance(value, Named | Real) or _is_bare(hint, text) else _quoted(text)
@@ -315,6 +317,8 @@ def _positional(kind: type[Named]) -> list[str]:
 
 def _in_words(option: Any) -> list[str]:
     item = _item(option)
+    if item is not option and _is_named(item):
+        return [f"{item.__name__.lower()}s"]
     if item is not option:
         words = [word for each in _options(item) for word in _in_words(each)]
         return [f"{' or '.join(words) if len(words) < 3 else ', '.join(words)} (several joined by +)"]

@@ -118,11 +118,11 @@ class Evaluation:
         return self._context(state, metric.requires(), measured)
 
     def signature(self, metric: Metric) -> str:
-        """Everything that moves the number, as one line: name, parameters, facts, a plug-in's package, version."""
+        """Everything that moves the number, as one line: name, parameters, facts, plug-ins' packages, version."""
         facts = {key: text.strip('"') for key, text in metric.texts().items()} | metric.facts(self.context(metric))
-        package = METRICS.package(metric)
-        if package is not None:
-            facts["plugin"] = package
+        packages = dict.fromkeys(METRICS.package(each) for each in with_required([metric]))
+        if any(packages):
+            facts["plugin"] = "+".join(filter(None, packages))
         return "|".join([metric.name, *(f"{key}:{value}" for key, value in facts.items()), f"capmeter:{__version__}"])
 
     def collected(self, source: Source, workers: int | Executor = 1) -> Evaluation:
