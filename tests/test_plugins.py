@@ -155,6 +155,7 @@ BROKEN = {
     "idle": ("odd_metrics:Idle", "the class Idle has no columns and no measure"),
     "other": ("odd_metrics:Same", "its NAME is 'same'; class and entry point must agree"),
     "careless": ("odd_metrics:Careless", "Careless.n is no field; decorate the class"),
+    "unlucky": ("odd_metrics:Unlucky", "a metric cannot be made of Unlucky: division by zero"),
     "cider-d": ("odd_metrics:Same", "the name is capmeter's own"),
     "twice": ("odd_metrics:Same", "is announced twice"),
 }
@@ -169,6 +170,11 @@ class Idle(MeanMetric):
 class Same(MeanMetric):
     NAME, SUMMARY, columns = "same", "all the same", ("score",)
     def measure(self, *_): ...
+
+class Unlucky(Same):
+    NAME = "unlucky"
+    def __post_init__(self):
+        1 / 0
 
 class Careless(Same):
     NAME = "careless"

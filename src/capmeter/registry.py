@@ -107,9 +107,10 @@ class Registry(Generic[Kind]):
         if name != found.NAME:
             raise InputError(f"{label}: its NAME is {found.NAME!r}; class and entry point must agree")
         try:
-            parameters_of(found)
-        except InputError as problem:
-            raise InputError(f"{label}: {problem}") from None
+            if all(each.default is not MISSING for each in parameters_of(found).values()):
+                found()
+        except Exception as problem:
+            raise InputError(f"{label}: a {self.what} cannot be made of {found.__name__}: {problem}") from problem
         return found
 
     def trouble(self, name: str) -> str | None:
