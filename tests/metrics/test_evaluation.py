@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +19,7 @@ from capmeter.errors import InputError, MetricError
 from capmeter.metrics.base import CapmeterWarning, Context, Corpus, MeanMetric, Measurement, Metric
 from capmeter.metrics.evaluation import Evaluation, evaluate, score
 from capmeter.metrics.registry import parse, parse_list
+from capmeter.settings import Settings
 
 CLASSIC = "bleu-4,rouge-l,cider,cider-d,cider-r"
 pytestmark = pytest.mark.filterwarnings("ignore::capmeter.metrics.base.CapmeterWarning")
@@ -84,7 +87,8 @@ def test_a_candidate_equal_to_its_only_reference_has_the_full_score() -> None:
 def test_workers_give_the_same_results_and_pass_warnings_on() -> None:
     rows = [(f"a dog number {k} runs", [f"the dog {k} is running", "a dog"]) for k in range(9)] + [("", ["x"])]
     captions = caption_set(rows)
-    alone, shared = (score(captions, CLASSIC, workers=workers) for workers in (1, 2))
+    metrics = CLASSIC + ",mean(bleu-4,cider-d,standardised=true)"
+    alone, shared = (score(captions, metrics, workers=workers) for workers in (1, 2))
     for name in alone:
         assert list(shared[name].items) == list(alone[name].items)
         assert np.abs(shared[name].items.array - alone[name].items.array).max() <= 1e-12
@@ -244,3 +248,103 @@ def test_no_format_carries_regions() -> None:
     for source in (load(PICTURED), stream(PICTURED)):
         with pytest.raises(InputError, match=r"9 captions have no regions .* but looks look at regions"):
             evaluate(source, [Regions()])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.array([1.0, 2.0]), r"gave float64\[2\] for 2 captions, expected float64\[2, 1\]: one row per caption"),
+        (np.ones((2, 2)), r"gave float64\[2, 2\] for 2 captions"),
+        (np.ones((3, 1)), r"gave float64\[3, 1\] for 2 captions"),
+        (np.ones((2, 1), np.int64), r"gave int64\[2, 1\]"),
+        ([[1.0], [2.0]], "gave list for 2 captions"),
+        (np.array([[1.0], [np.inf]]), r"a value is not a finite number for the captions \['b'\]"),
+    ],
+)
+def test_rows_that_are_none_are_refused(monkeypatch: pytest.MonkeyPatch, values: Any, message: str) -> None:
+    captions = CaptionSet.from_captions([Caption("a", "a", "one"), Caption("b", "b", "two")])
+    monkeypatch.setattr(Length, "measure", lambda *_: Measurement(values))
+    with pytest.raises(MetricError, match=r"length \(of the module [\w.]*test_evaluation\): .*" + message):
+        evaluate(captions, [Length()])
+
+
+@pytest.mark.parametrize(
+    ("scores", "message"),
+    [
+        ({"other": 1.0}, 'must give a dict with "score" first'),
+        ({"score": np.float64(1)}, "finish gave score of the shape"),
+        (None, 'must give a dict with "score" first'),
+    ],
+)
+def test_scores_that_are_none_are_refused(monkeypatch: pytest.MonkeyPatch, scores: Any, message: str) -> None:
+    captions = CaptionSet.from_captions([Caption("a", "a", "one"), Caption("b", "b", "two")])
+    monkeypatch.setattr(Length, "finish", lambda *_: scores)
+    with pytest.raises(MetricError, match=message):
+        evaluate(captions, [Length()])
+
+
+def test_what_is_not_collected_is_not_measured() -> None:
+    captions = caption_set([("a dog", ["a dog"]), ("a cat", ["two cats"])])
+    with pytest.raises(RuntimeError, match="must be collected before captions are measured"):
+        Evaluation(tuple(parse_list("cider-d"))).measure(captions)
+
+
+NEURAL = "bertscore,bertscore(idf=true),tbr,sbert,mima(encoder=minilm),spurts(encoder=minilm),smurf(encoder=minilm)"
+
+
+def test_evaluations_with_other_settings_at_the_same_time_do_not_disturb_each_other() -> None:
+    pytest.importorskip("torch", reason="needs the neural extra")
+    captions = caption_set([(f"a dog runs after {k} cats", ["a dog chases cats", "cats run"]) for k in range(12)])
+    ways = [Settings(precision="float32"), Settings(precision="half", tokens=16, threads=1)]
+    alone = [score(captions.select(range(12)), NEURAL, settings=way) for way in ways]
+    for name in alone[0]:
+        assert not np.array_equal(alone[0][name].items.array, alone[1][name].items.array)
+        assert all(
+            f"|precision:{way.precision}|" in each[name].signature for way, each in zip(ways, alone, strict=True)
+        )
+    with ThreadPoolExecutor(4) as threads:  # on one set, whose analyses are remembered
+        together = list(threads.map(lambda way: score(captions, NEURAL, settings=way), ways * 2))
+    for expected, got in zip(alone * 2, together, strict=True):
+        for name in expected:
+            # a torch operation's threads, which the first of two evaluations sets, may move the last bits
+            np.testing.assert_allclose(got[name].items.array, expected[name].items.array, rtol=0, atol=1e-5)
+            assert got[name].signature == expected[name].signature
+
+
+def test_settings_reach_every_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch", reason="needs the neural extra")
+    from capmeter.encoders import encoder
+
+    used: set[tuple[str, Settings]] = set()
+    plain = encoder.Encoder.encode_ids
+
+    def watched(self: Any, *arguments: Any, **more: Any) -> Any:
+        used.add((self._dtype_name, self.settings))
+        return plain(self, *arguments, **more)
+
+    monkeypatch.setattr(encoder.Encoder, "encode_ids", watched)
+    way = Settings(device="cpu", precision="half", tokens=77)
+    captions = caption_set([("a zebra yawns at noon", ["the zebra is yawning", "zebras"])])
+    for name in parse_list(NEURAL):
+        used.clear()
+        evaluation = Evaluation((name,), way).collected(captions)
+        evaluation.run(captions)
+        if name.explains:
+            evaluation.explain(captions)
+        assert used <= {("bfloat16", way)}
+    assert used
+
+
+def test_scores_reach_the_end_of_their_range_and_do_not_leave_it_by_more_than_rounding() -> None:
+    texts = ["a man rides a red bike on the road", "two dogs play with a ball in the park", "some food on a table"]
+    names = [*CLASSIC.split(","), "tbr-unigram", "sparcs"]
+    largest = {name: 10.0 if name.startswith("cider") else 1.0 for name in names}
+    room = dict.fromkeys(names, 1e-14)
+    if find_spec("torch") is not None:
+        largest |= {"tbr": 1.0, "sbert": 1.0, "bertscore": 1.0, "wembsim": 1.0, "mowe": 1.0, "wmd": 1.0}
+        room |= {"tbr": 1e-6, "sbert": 1e-6, "bertscore": 1e-6, "wembsim": 1e-14, "mowe": 1e-14, "wmd": 1e-14}
+    results = score(candidates=texts, references=[[text] for text in texts], metrics=list(largest))
+    for name, most in largest.items():
+        found = results[name].items.array
+        assert found.max() <= most + room[name], name
+        assert found.min() >= most - 1e-6, name

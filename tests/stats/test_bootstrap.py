@@ -86,9 +86,9 @@ def covered(
     return held / runs
 
 
-@pytest.mark.slow
 def test_intervals_hold_the_truth() -> None:
-    assert 0.93 <= covered(TauB, runs=1000) <= 0.97
+    """A small run of benchmarks/statistics_coverage.py: 95 % ± 2.6 standard errors of a share of 80 runs."""
+    assert 0.887 <= covered(TauB, runs=80, images=60, draws=100) <= 1
 
 
 def test_bootstrap_is_the_statistic_of_each_draw() -> None:
