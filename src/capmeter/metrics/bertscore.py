@@ -6,7 +6,8 @@
 The vectors are the hidden states of one layer of a language model. w is 1, or with `idf` ln((N + 1) / (df + 1)) over
 the N references of the run; begin and end tokens may be matched but weigh nothing. With several references P, R and F1
 are each the largest over them (`pooling="max"`, as published) or their mean. The score is F1; precision and recall are
-parts. Range -1 to 1, in practice 0 to 1; 1 for a candidate that is a reference. An empty candidate scores 0.
+parts. Range -1 to 1 (precision and recall up to rounding, 1e-6), in practice 0 to 1; 1 for a candidate that is a
+reference. An empty candidate scores 0.
 
 `rescale` maps the similarity of unrelated captions to 0: (x - b) / (1 - b). The baselines b of `bert`, `roberta`,
 `distilbert` and `distilroberta` at their default layers are those of the bert-score package, that of `minilm` was

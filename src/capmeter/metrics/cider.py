@@ -14,7 +14,8 @@ where a document is the set of references of one caption and N counts them:
 1 / (1 + |its count in c − its count in sⱼ|), or of 1 / its count in c where sⱼ lacks the word. As in the released
 codes, CIDEr's words are not stemmed (the first paper stems them). Lengths are words; CIDEr-R's released scorer counts
 bigrams, which cannot compare with a reference of one word, and differs by one pair of 388 from its published accuracy.
-Range 0 to 10; 0 when no n-gram is shared. An n-gram that every document contains weighs nothing.
+Range 0 to 10, up to rounding (as in the standard code, a caption equal to its references may have 10.000000000000002);
+0 when no n-gram is shared. An n-gram that every document contains weighs nothing.
 
 idf comes from this run's references (`idf=run`), so that a score depends on the set it was computed in, and one caption
 alone always scores 0; or from a file: `idf="FILE"`, either a table saved with `DocumentFrequencies.save` or any caption

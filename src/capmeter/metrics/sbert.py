@@ -3,8 +3,9 @@
     score = pool over references of cos(v(candidate), v(reference)),    v = mean of the last layer's hidden states
 
 begin and end tokens included, as sentence-transformers models are trained. `pooling`: `max` (default) or `mean` over
-references, or `centroid`, the cosine with the mean of the references' unit vectors. Range -1 to 1; 1 for a candidate
-that is a reference (with `centroid`, of its only one). An empty candidate scores 0.
+references, or `centroid`, the cosine with the mean of the references' unit vectors. Range -1 to 1, up to rounding
+(1e-6: vectors are float32); 1 for a candidate that is a reference (with `centroid`, of its only one). An empty
+candidate scores 0.
 
 >>> import capmeter
 >>> results = capmeter.score(candidates=["a dog runs"], references=[["a dog runs", "cats sleep"]], metrics="sbert")

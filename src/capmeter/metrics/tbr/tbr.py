@@ -6,8 +6,9 @@
     score   = R_comb · R_rm                                                                    (Eq. 6)
 
 Comb is a base reference with those word pieces of the others that nothing in it matches: what the references tell of
-the picture together, each thing once. idf(w) = -lg(df / N) over the N references of the run. Range 0 to 1; 1 for a
-candidate that matches the whole of its only reference; an empty candidate scores 0.
+the picture together, each thing once. idf(w) = -lg(df / N) over the N references of the run. Range 0 to 1, up to
+rounding (1e-6: vectors are float32); 1 for a candidate that matches the whole of its only reference; an empty candidate
+scores 0.
 
 The base. The paper takes a random reference. Here every reference is the base once and the score is the mean, which is
 the expected score of the random choice: no reference is favoured and nothing is drawn. The others join in the order of
