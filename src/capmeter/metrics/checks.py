@@ -7,13 +7,13 @@ Rows must be float64 of the shape [captions, columns] and finite, and scores one
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib import metadata
 from typing import Any
 
 import numpy as np
 
 from capmeter.errors import MetricError
 from capmeter.metrics.base import Measurement, Metric
+from capmeter.metrics.registry import METRICS
 
 
 def checked(metric: Metric, found: Any, ids: Sequence[str]) -> Measurement:
@@ -51,9 +51,8 @@ def checked_scores(metric: Metric, each: Any, whole: Any, ids: Sequence[str]) ->
 
 
 def described(metric: Metric) -> str:
-    """The metric with the package and version it comes from."""
-    top = type(metric).__module__.partition(".")[0]
-    packages = metadata.packages_distributions().get(top, [])
-    if not packages:
-        return f"{metric} (of the module {type(metric).__module__})"
-    return f"{metric} (of {packages[0]} {metadata.version(packages[0])})"
+    """The metric; one that is not of capmeter with the package and version, or the module, that it comes from."""
+    module = type(metric).__module__
+    if module.startswith("capmeter."):
+        return str(metric)
+    return f"{metric} (of {METRICS.package(metric) or f'the module {module}'})"

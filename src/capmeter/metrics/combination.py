@@ -14,11 +14,10 @@ standardise over (`evaluate(…, corpus=…)`) it says how far the captions lie 
 all captions has no spread; its z-score is 0.
 
 >>> from capmeter.metrics.registry import parse
->>> bleu, rouge = parse("bleu-4"), parse("rouge-l")
->>> scores = {bleu: {"score": np.array([0.5, 0.1])}, rouge: {"score": np.array([0.7, 0.1])}}
->>> Combination(members=(bleu, rouge)).combine(scores)["score"].round(3).tolist()
+>>> scores = {parse("bleu-4"): {"score": np.array([0.5, 0.1])}, parse("rouge-l"): {"score": np.array([0.7, 0.1])}}
+>>> parse("mean(bleu-4,rouge-l)").combine(scores)["score"].round(3).tolist()
 [0.6, 0.1]
->>> Combination(members=(bleu, rouge), weights=(0.25, 0.75)).combine(scores)["score"].round(3).tolist()
+>>> parse("combine(bleu-4,rouge-l,weights=0.25+0.75)").combine(scores)["score"].round(3).tolist()
 [0.65, 0.1]
 """
 
@@ -82,18 +81,14 @@ class ScoreMoments(Corpus):
 
 @dataclass(frozen=True, kw_only=True)
 class Combination(CompositeMetric):
-    """A weighted sum of metrics.
-
-    members: the metrics, each once. weights: one number per member; None: 1 / members each. standardised: each member's
-    scores of captions as z-scores over the run.
-    """
+    """A weighted sum of metrics."""
 
     NAME: ClassVar[str] = "combine"
     SUMMARY: ClassVar[str] = "weighted sum of other metrics, raw or standardised over the run"
 
     members: Annotated[tuple[Metric, ...], "the metrics, each once"]
-    weights: Annotated[tuple[float, ...] | None, "one per member; none: each 1 / members"] = None
-    standardised: Annotated[bool, "scores of captions as z-scores over the run"] = False
+    weights: Annotated[tuple[float, ...] | None, "one number per member; none: 1 / members each"] = None
+    standardised: Annotated[bool, "each member's scores of captions as z-scores over the run"] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

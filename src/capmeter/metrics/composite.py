@@ -8,9 +8,8 @@ member makes its own corpus score of its sums, and `combine` is applied to these
 corpus BLEU and corpus CIDEr-D, under every resample too. A composite that says `is_mean` is combined caption by caption
 instead, and its corpus score is the mean of that (SMURF).
 
->>> from capmeter.metrics.combination import Combination
 >>> from capmeter.metrics.registry import parse
->>> both = Combination(members=(parse("rouge-l"), parse("bleu-1")))
+>>> both = parse("mean(rouge-l,bleu-1)")
 >>> rows = np.array([[1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]])
 >>> both.finish(rows, np.ones(2))["score"].round(3).tolist()  # of each caption
 [1.0, 0.0]
