@@ -198,3 +198,21 @@ def test_its_text_form_parses_back() -> None:
     assert str(nested) == "combine(mean(bleu-4,cider-d),rouge-l,weights=2.0+-1.5)" and parse(str(nested)) == nested
     with pytest.raises(InputError, match="weights"):
         parse("mean(bleu-4,cider-d,weights=0.3+0.7)")
+
+
+def test_the_page_shows_a_combination_s_facts_over_its_first_member_s_links() -> None:
+    from capmeter.report.page_evidence import EvidenceTable
+
+    metric = Combination(members=(Combination(members=(BLEU, ROUGE)), CIDER))
+    (whole,) = explain(caption_set(DOGS), [metric], ids=["i0"])
+    (first,) = explain(caption_set(DOGS), [BLEU], ids=["i0"])
+    tables = []
+    for found in (whole.evidence[str(metric)], first.evidence["bleu-4"]):
+        table = EvidenceTable()
+        table.add(0, 0, found)
+        tables.append(table.as_dict())
+    assert [tables[0][key] for key in ("words", "sequences", "kinds")] == [
+        tables[1][key] for key in ("words", "sequences", "kinds")
+    ]
+    assert tables[0]["found"][0][4] == tables[1]["found"][0][4] != []
+    assert list(tables[0]["found"][0][6]) == ["score", "mean(bleu-4,rouge-l)", "cider-d"]

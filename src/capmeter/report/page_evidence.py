@@ -35,6 +35,7 @@ class EvidenceTable:
 
     def add(self, metric: int, row: int, found: Evidence) -> None:
         """Adds what metric number `metric` says of the caption in row `row` of the page."""
+        found = _on_one_line(found)
         links: list[float] = []
         for link in found.links:
             kind = self._kinds.setdefault(link.kind, len(self._kinds))
@@ -61,6 +62,15 @@ class EvidenceTable:
             "marks": list(self._marks),
             "found": self.found,
         }
+
+
+def _on_one_line(found: Evidence) -> Evidence:
+    """Of a metric made of metrics, its facts over the words and links of its first member that has some."""
+    if not found.members:
+        return found
+    members = [_on_one_line(each) for each in found.members.values()]
+    leading = next((each for each in members if each.links or each.marks), found)
+    return replace(leading, facts=found.facts, members={})
 
 
 def _short(value: float) -> float:
