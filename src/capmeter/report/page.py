@@ -2,7 +2,7 @@
 
 `write_page` brings together the table with its intervals, the plots, every caption with its scores, the evidence of the
 captions that people ask about first, and how it was all made. The page holds its data compressed (see `payload`), its
-plots are drawn in the browser by Observable Plot, and a content security policy lets no other script run: captions are
+plots are drawn in the browser by its own script, and a content security policy lets no other script run: captions are
 hostile until proven otherwise.
 """
 
@@ -21,16 +21,16 @@ from typing import Any
 from capmeter._version import __version__
 from capmeter.captions.files import write_atomic
 from capmeter.errors import InputError, MissingBackend
-from capmeter.meta.standing import Standing, standings, untested
+from capmeter.meta.standing import standings, untested
 from capmeter.metrics.scores import Results
 from capmeter.report.page_data import PageData, columns
 from capmeter.report.page_evidence import EvidenceTable, extremes, flatten, gather
+from capmeter.report.page_table import letters_of, score_rows
 from capmeter.report.pictures import MODES, Pictures, embed_pictures, link_pictures
 from capmeter.report.system_plot import system_plot
 from capmeter.stats.significance import LEVEL, alpha
 
-SCRIPTS = ("data", "evidence", "list", "plots", "start")
-VENDOR = ("d3.min.js", "plot.umd.min.js")
+SCRIPTS = ("data", "chart", "evidence", "list", "plots", "start")
 MEGABYTE = 1_000_000
 
 
@@ -81,6 +81,8 @@ def write_page(
     found = standings(systems, draws=draws, seed=seed)
     data = columns(systems, found)
     plot = system_plot(systems, human=human, seed=seed)
+    letters = letters_of(list(systems))
+    data.payload.head |= {"letters": [letters.get(name, "") for name in systems]}
     data.payload.head |= {"systemPlot": None if plot is None else plot.as_dict(), "pictures": []}
     room = int(megabytes * MEGABYTE) - _fixed_size() - len(data.payload.text())
     table, kept, silent = _evidence(systems, data, explained, room // 2 if images == "embed" else room)
@@ -107,7 +109,7 @@ def write_page(
             "signatures": _signatures(systems, list(found)),
             "notes": notes,
             "linked": images == "link" and bool(pictures.sources),
-            **_table(systems, found),
+            **score_rows(systems, found),
         },
         data.payload.text(),
     )
@@ -147,17 +149,17 @@ def _images_first(systems: Mapping[str, Results], data: PageData, kept: Sequence
     return list(dict.fromkeys([*(of_row[row] for row in kept), *of_row]))
 
 
-def _read(folder: str, name: str) -> str:
-    return (files("capmeter.report") / folder / name).read_text(encoding="utf-8")
+def _read(name: str) -> str:
+    return (files("capmeter.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _scripts() -> list[str]:
-    return [_read("vendor", name) for name in VENDOR] + [_read("templates", f"{name}.js") for name in SCRIPTS]
+    return [_read(f"{name}.js") for name in SCRIPTS]
 
 
 def _fixed_size() -> int:
     """The size of what every page carries, with room for its table and text."""
-    return sum(len(script.encode()) for script in [*_scripts(), _read("templates", "page.css")]) + 40_000
+    return sum(len(script.encode()) for script in [*_scripts(), _read("page.css")]) + 40_000
 
 
 def _rendered(context: Mapping[str, Any], payload: str) -> str:
@@ -171,7 +173,7 @@ def _rendered(context: Mapping[str, Any], payload: str) -> str:
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     sources = "data: file: http: https:" if context["linked"] else "data:"
     environment = Environment(
-        loader=FunctionLoader(lambda name: _read("templates", name)), autoescape=True, undefined=StrictUndefined
+        loader=FunctionLoader(lambda name: _read(name)), autoescape=True, undefined=StrictUndefined
     )
     return environment.get_template("page.html.j2").render(
         context,
@@ -180,7 +182,7 @@ def _rendered(context: Mapping[str, Any], payload: str) -> str:
             f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src {sources}; "
             "base-uri 'none'; form-action 'none'"
         ),
-        style=Markup(_read("templates", "page.css")),
+        style=Markup(_read("page.css")),
         scripts=[Markup(script) for script in scripts],
         payload=payload,
     )
@@ -188,58 +190,6 @@ def _rendered(context: Mapping[str, Any], payload: str) -> str:
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-
-
-def _table(systems: Mapping[str, Results], found: Mapping[str, Standing]) -> dict[str, Any]:
-    """The rows of the table of scores: systems, or for a single system its metrics."""
-    names = list(systems)
-    if len(names) == 1:
-        (results,) = systems.values()
-        rows = [
-            {"name": metric, "letter": "", "cells": [_cell(names[0], results, metric, found, {})]} for metric in found
-        ]
-        return {"single": True, "heads": ["Score, 95% interval"], "rows": rows, "table_notes": []}
-    letters = {name: chr(ord("a") + k) for k, name in enumerate(names)} if len(names) <= 26 else {}
-    rows = [
-        {
-            "name": name,
-            "letter": letters.get(name, ""),
-            "cells": [_cell(name, results, metric, found, letters) for metric in found],
-        }
-        for name, results in systems.items()
-    ]
-    notes = ["Below each score its 95% interval. Choose a heading to sort by it."]
-    if any(each.best for each in found.values()):
-        notes.append(
-            "Bold: the best system of a column, and all that are not significantly below it. Small letters: the "
-            "systems that this one is significantly above (paired permutation test by image, adjusted after "
-            f"Holm, p < {alpha(LEVEL):g})."
-        )
-    elif why := untested(systems):
-        notes.append(why)
-    return {"single": False, "heads": list(found), "rows": rows, "table_notes": notes}
-
-
-def _cell(
-    name: str, results: Results, metric: str, found: Mapping[str, Standing], letters: Mapping[str, str]
-) -> dict[str, Any]:
-    if metric not in set(results):
-        return {"best": False, "value": "-inf", "text": "–", "beats": "", "beats_names": "", "interval": ""}
-    score, standing = results[metric].score, found[metric]
-    interval = standing.intervals.get(name)
-    beaten = [other for other in letters if other in standing.beats.get(name, ())]
-    return {
-        "best": name in standing.best,
-        "value": repr(score),
-        "text": _signed(score),
-        "beats": "".join(letters[other] for other in beaten),
-        "beats_names": ", ".join(beaten),
-        "interval": "" if interval is None else f"{_signed(interval[0])} – {_signed(interval[1])}",
-    }
-
-
-def _signed(value: float) -> str:
-    return f"{value:.4f}".replace("-", "−")
 
 
 def _lead(systems: Mapping[str, Results]) -> str:
@@ -276,10 +226,10 @@ def _protocol(systems: Mapping[str, Results], draws: int, seed: int) -> list[str
             continue
         lengths = captions.references.lengths
         few, many = (int(lengths.min()), int(lengths.max())) if len(lengths) else (0, 0)
-        references = str(few) if few == many else f"{few} to {many}"
+        references = _many(few, "reference") if few == many else f"{few:,} to {_many(many, 'reference')}"
         lines.append(
             f"{name}: {_many(len(captions), 'caption')} of {_many(len(results.ids.clusters), 'image')}, "
-            f"{references} references each."
+            f"{references} each."
         )
     lines.append(
         f"Intervals: 95%, percentile bootstrap, {draws:,} draws of images with replacement, each with all its "

@@ -1,14 +1,14 @@
-// The plots, drawn by Observable Plot. Each is a function of its width and colours, so that it can be drawn again: in
-// another theme, at another width, or in light colours for a file.
+// The plots of the page. Each is a function of its width and colours, so that it can be drawn again: in another theme,
+// at another width, or in light colours for a file.
 "use strict";
 
 capmeter.plots = (captions, only) => {
   const { element } = capmeter;
+  const { node, scale, canvas, gridX, gridY, polygon, symbol, hexagons, fit, extent } = capmeter.chart;
   const at = (id) => document.getElementById(id);
   // Okabe and Ito's colours, told apart with any colour vision; the order keeps neighbours far apart in lightness too
   const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4c9a", "#4d4d4d"];
   const DARK = ["#5ab4e6", "#f28e4b", "#3cc9a0", "#e6a5c8", "#f2c14e", "#a9d8f5", "#b79ad1", "#b5b5b5"];
-  const SYMBOLS = ["circle", "square", "triangle", "diamond2", "star", "wye", "cross", "asterisk"];
   let printing = false;
   const dark = () => !printing && isDark();
   const isDark = () => document.documentElement.dataset.theme === "dark"
@@ -22,7 +22,7 @@ capmeter.plots = (captions, only) => {
     for (let r = 0; r < captions.rows; r++) if (captions.system[r] === s) rows.push(r);
     return rows;
   });
-  const base = (theme, width, more) => ({ width, style: { background: "transparent", color: theme.ink, fontFamily: "system-ui, sans-serif", fontSize: "12px" }, ...more });
+  const range = (values) => values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
   const figures = [];
 
   // a figure with its title, its plot and the button that saves it
@@ -35,7 +35,6 @@ capmeter.plots = (captions, only) => {
       width = Math.floor(plot.clientWidth);
       if (!width) return;
       const svg = draw(width, scheme(dark()), true);
-      svg.querySelectorAll("[aria-label]").forEach((part) => part.removeAttribute("aria-label"));
       svg.setAttribute("role", "img");
       svg.setAttribute("aria-label", `${title}. ${describe()}`);
       plot.replaceChildren(svg);
@@ -48,27 +47,19 @@ capmeter.plots = (captions, only) => {
   const download = (title, draw) => {
     const width = 640;
     const theme = scheme(false);
-    const svg = draw(width, theme, false);
-    const height = Number(svg.getAttribute("height"));
-    const space = "http://www.w3.org/2000/svg";
-    const make = (tag, attributes, text = "") => {
-      const node = document.createElementNS(space, tag);
-      for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-      node.textContent = text;
-      return node;
-    };
+    const plot = draw(width, theme, false);
+    const height = Number(plot.getAttribute("height"));
     const names = systems.length > 1 ? systems : [];
-    const top = 34 + (names.length ? 20 * Math.ceil(names.length / 4) : 0);
-    const whole = make("svg", { xmlns: space, width, height: height + top, viewBox: `0 0 ${width} ${height + top}`, "font-family": "system-ui, sans-serif", "font-size": 12 });
-    whole.append(make("rect", { width, height: height + top, fill: theme.paper }), make("text", { x: 12, y: 22, fill: theme.ink, "font-size": 15, "font-weight": 600 }, title));
+    const top = 34 + 20 * Math.ceil(names.length / 4);
+    const whole = canvas(width, height + top, theme);
+    whole.append(node("rect", { width, height: height + top, fill: theme.paper }),
+      node("text", { x: 12, y: 22, "font-size": 15, "font-weight": 600 }, title));
     names.forEach((name, s) => {
       const x = 16 + (s % 4) * 152, y = 42 + 20 * Math.floor(s / 4);
-      whole.append(make("circle", { cx: x, cy: y, r: 5, fill: colour(theme, s) }), make("text", { x: x + 10, y: y + 4, fill: theme.ink }, name.length > 20 ? name.slice(0, 19) + "…" : name));
+      whole.append(node("circle", { cx: x, cy: y, r: 5, fill: colour(theme, s) }), node("text", { x: x + 10, y: y + 4 }, fit(name, 130)));
     });
-    svg.setAttribute("y", top);
-    svg.setAttribute("fill", theme.ink);
-    svg.setAttribute("color", theme.ink);
-    whole.append(svg);
+    plot.setAttribute("y", top);
+    whole.append(plot);
     const url = URL.createObjectURL(new Blob([new XMLSerializer().serializeToString(whole)], { type: "image/svg+xml" }));
     const link = element("a", { href: url, download: title.toLowerCase().replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 80) + ".svg" });
     document.body.append(link);
@@ -82,26 +73,40 @@ capmeter.plots = (captions, only) => {
     place.replaceChildren(...systems.map((name, s) => element("span", {}, element("i", { class: "dot", "data-system": s % 8 }), element("bdi", {}, name))));
   });
 
-  const short = (name) => (name.length > 16 ? name.slice(0, 15) + "…" : name);
   const intervals = (m) => {
     const cells = captions.table.filter((cell) => cell.metric === m);
+    const spans = cells.map(({ score, low, high }) => ({ low: low ?? score, value: score, high: high ?? score }));
     const describe = () => cells.map((cell) => `${systems[cell.system]} ${cell.score.toFixed(4)}` + (cell.low === null ? "" : ` from ${cell.low.toFixed(4)} to ${cell.high.toFixed(4)}`)).join("; ");
-    return figure(`${captions.metrics[m].name}, 95% interval`, describe, (width, theme) => Plot.plot(base(theme, width, {
-      height: 36 + 21 * cells.length, marginLeft: 112, marginRight: 16, marginBottom: 26, marginTop: 4,
-      x: { label: null, ticks: Math.max(3, Math.floor(width / 90)), nice: true }, y: { label: null, domain: cells.map((cell) => cell.system), tickFormat: (s) => short(systems[s]), tickSize: 0 },
-      marks: [
-        Plot.gridX({ stroke: theme.grid, strokeOpacity: 1, ticks: Math.max(3, Math.floor(width / 90)) }),
-        Plot.ruleY(cells.filter((cell) => cell.low !== null), { y: "system", x1: "low", x2: "high", stroke: (cell) => colour(theme, cell.system), strokeWidth: 3, strokeLinecap: "round", strokeOpacity: 0.55 }),
-        Plot.dot(cells, { y: "system", x: "score", r: 4.5, fill: (cell) => colour(theme, cell.system) }),
-      ],
-    })));
+    return figure(`${captions.metrics[m].name}, 95% interval`, describe, (width, theme) => {
+      const [left, right, top, bottom] = [112, width - 16, 4, 10 + 21 * cells.length];
+      const x = scale(...extent(spans), left, right, { count: Math.max(2, Math.floor(width / 110)), nice: true });
+      const svg = canvas(width, bottom + 26, theme);
+      svg.append(...gridX(x, top, bottom, theme));
+      cells.forEach((cell, k) => {
+        const y = top + 13 + 21 * k;
+        const ink = colour(theme, cell.system);
+        const letter = captions.letters[cell.system];
+        svg.append(node("text", { x: left - 10, y, dy: ".35em", "text-anchor": "end" }, fit(systems[cell.system], left - 14, letter && ` ${letter}`)));
+        const side = cell.score < x.low ? -1 : cell.score > x.high ? 1 : 0;
+        if (side) { // far from all others: an arrow at the edge, with its number
+          const edge = side < 0 ? left : right;
+          svg.append(node("path", { d: polygon([[edge + 5 * side, y], [edge - 4 * side, y - 5], [edge - 4 * side, y + 5]]) + "Z", fill: ink }),
+            node("text", { x: edge - 9 * side, y, dy: ".35em", fill: theme.faint, "text-anchor": side < 0 ? "start" : "end" }, cell.score.toFixed(4).replace("-", "−")));
+          return;
+        }
+        if (cell.low !== null) svg.append(node("line", { x1: x.at(Math.max(cell.low, x.low)), x2: x.at(Math.min(cell.high, x.high)), y1: y, y2: y,
+          stroke: ink, "stroke-width": 3, "stroke-linecap": "round", "stroke-opacity": 0.55 }));
+        svg.append(node("circle", { cx: x.at(cell.score), cy: y, r: 4.5, fill: ink }));
+      });
+      return svg;
+    });
   };
 
   const STEPS = Math.round(Math.min(32, Math.max(8, 1.6 * Math.sqrt(captions.rows / systems.length))));
   const histogram = (m) => {
     const { low, high, name } = captions.metrics[m];
     const span = high - low || 1;
-    const lines = systems.flatMap((_, s) => {
+    const shares = systems.map((_, s) => {
       const counts = new Float64Array(STEPS);
       let n = 0;
       for (const r of rowsOf[s]) {
@@ -110,24 +115,30 @@ capmeter.plots = (captions, only) => {
         counts[Math.min(STEPS - 1, Math.floor(((value - low) / span) * STEPS))]++;
         n++;
       }
-      if (!n) return [];
-      return Array.from({ length: STEPS + 1 }, (_, k) => ({ s, x: low + (k * span) / STEPS, share: counts[Math.min(k, STEPS - 1)] / n }));
+      return n ? counts.map((count) => count / n) : null;
     });
+    const most = Math.max(...shares.map((share) => (share ? Math.max(...share) : 0)));
     const describe = () => systems.map((system, s) => {
-      const values = rowsOf[s].map((r) => captions.scores[m][r]).filter((value) => !Number.isNaN(value)).sort((a, b) => a - b);
+      const values = Float64Array.from(rowsOf[s], (r) => captions.scores[m][r]).filter((value) => !Number.isNaN(value)).sort();
       const part = (q) => values[Math.floor(q * (values.length - 1))];
       return values.length ? `${system}: median ${part(0.5).toFixed(3)}, middle half from ${part(0.25).toFixed(3)} to ${part(0.75).toFixed(3)}` : `${system}: no scores`;
     }).join("; ");
-    return figure(name, describe, (width, theme) => Plot.plot(base(theme, width, {
-      height: 170, marginLeft: 40, marginRight: 12, marginBottom: 28, marginTop: 10,
-      x: { label: null, ticks: Math.max(3, Math.floor(width / 80)) }, y: { label: null, ticks: 4, tickFormat: "%", tickSize: 0 },
-      marks: [
-        Plot.gridY({ stroke: theme.grid, strokeOpacity: 1, ticks: 4 }),
-        Plot.areaY(lines, { x: "x", y1: 0, y2: "share", z: "s", fill: (d) => colour(theme, d.s), fillOpacity: systems.length > 1 ? 0.07 : 0.25, curve: "step-after" }),
-        Plot.lineY(lines, { x: "x", y: "share", z: "s", stroke: (d) => colour(theme, d.s), strokeWidth: 1.6, curve: "step-after" }),
-        Plot.ruleY([0], { stroke: theme.faint }),
-      ],
-    })));
+    return figure(name, describe, (width, theme) => {
+      const [left, right, top, bottom] = [40, width - 12, 10, 142];
+      const x = scale(low, low + span, left, right, { count: Math.max(2, Math.floor(width / 90)) });
+      const y = scale(0, most, bottom, top, { count: 4, percent: true });
+      const svg = canvas(width, 170, theme);
+      svg.append(...gridX(x, bottom, bottom, theme), ...gridY(y, left, right, theme));
+      shares.forEach((share, s) => {
+        if (!share) return;
+        const steps = [...share].flatMap((part, k) => [k, k + 1].map((edge) => [x.at(low + (edge * span) / STEPS), y.at(part)]));
+        const ink = colour(theme, s);
+        svg.append(node("path", { d: polygon([[left, bottom], ...steps, [right, bottom]]), fill: ink, "fill-opacity": systems.length > 1 ? 0.07 : 0.25 }),
+          node("path", { d: polygon(steps), fill: "none", stroke: ink, "stroke-width": 1.6 }));
+      });
+      svg.append(node("line", { x1: left, x2: right, y1: bottom, y2: bottom, stroke: theme.faint }));
+      return svg;
+    });
   };
 
   const POINTS = 3000;
@@ -148,34 +159,42 @@ capmeter.plots = (captions, only) => {
     const mixed = chosen === "" && systems.length > 1;
     at("pairs").querySelector("[data-legend]").hidden = !(dots && mixed);
     return figure(`${b.name} against ${a.name}`, describe, (width, theme, live) => {
-      const wide = width > 500;
-      const hue = mixed ? colour(theme, 0) : colour(theme, Number(chosen));
-      const svg = Plot.plot(base(theme, width, {
-        height: Math.max(300, Math.min(480, width * 0.6)), marginLeft: 48, marginBottom: 38, marginTop: 30, marginRight: 14,
-        r: { type: "sqrt", range: [0, wide ? 9 : 7] },
-        x: { label: `${a.name} →`, labelArrow: "none", nice: true }, y: { label: `↑ ${b.name}`, labelArrow: "none", nice: true, ticks: 6 },
-        marks: [
-          Plot.gridX({ stroke: theme.grid, strokeOpacity: 1 }), Plot.gridY({ stroke: theme.grid, strokeOpacity: 1, ticks: 6 }),
-          dots ? Plot.dot(points, { x: "x", y: "y", r: 3, fill: (d) => colour(theme, d.s), fillOpacity: 0.7, symbol: (d) => SYMBOLS[d.s % 8], title: (d) => captions.texts[captions.text[d.r]].slice(0, 200) })
-            : Plot.dot(points, Plot.hexbin({ r: "count" }, { x: "x", y: "y", fill: hue, fillOpacity: 0.8, binWidth: wide ? 15 : 12 })),
-          Plot.text([`Spearman ρ ${Number.isNaN(rho) ? "–" : rho.toFixed(2).replace("-", "−")} · ${points.length.toLocaleString("en")} captions`],
-            { frameAnchor: "top-right", dy: -22, fill: theme.faint }),
-        ],
-      }));
+      const field = fieldOf(width, Math.max(300, Math.min(480, width * 0.6)), theme, a.name, b.name, points);
+      const spots = points.map((point) => [field.x.at(point.x), field.y.at(point.y)]);
+      if (dots) {
+        points.forEach(({ s, r }, k) => field.svg.append(symbol(s, ...spots[k], 3, { fill: colour(theme, s), "fill-opacity": 0.7 },
+          node("title", {}, captions.texts[captions.text[r]].slice(0, 200)))));
+      } else {
+        const wide = width > 500 ? 15 : 12;
+        const bins = hexagons(spots, wide);
+        const most = Math.max(...bins.map(({ count }) => count));
+        field.svg.append(node("g", { fill: mixed ? colour(theme, 0) : colour(theme, Number(chosen)), "fill-opacity": 0.8 }, ...bins.map(({ x, y, count }) =>
+          node("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: Math.max(0.8, 0.6 * wide * Math.sqrt(count / most)).toFixed(2) }))));
+      }
+      field.svg.append(node("text", { x: width - 14, y: 14, "text-anchor": "end", fill: theme.faint },
+        `Spearman ρ ${Number.isNaN(rho) ? "–" : rho.toFixed(2).replace("-", "−")} · ${points.length.toLocaleString("en")} captions${dots ? "" : ", more in larger dots"}`));
       if (live) {
-        svg.style.cursor = "pointer";
-        svg.addEventListener("click", (event) => {
-          const box = svg.getBoundingClientRect();
-          const scale = svg.viewBox.baseVal.width / box.width;
-          const [px, py] = [(event.clientX - box.left) * scale, (event.clientY - box.top) * scale];
-          const [sx, sy] = [svg.scale("x"), svg.scale("y")];
-          const reach = 14;
-          const near = points.filter((point) => Math.hypot(sx.apply(point.x) - px, sy.apply(point.y) - py) <= reach).map((point) => point.r);
-          if (near.length) only(`near ${a.name} ${sx.invert(px).toFixed(2)}, ${b.name} ${sy.invert(py).toFixed(2)}`, near);
+        field.svg.style.cursor = "pointer";
+        field.svg.addEventListener("click", (event) => {
+          const box = field.svg.getBoundingClientRect();
+          const [px, py] = [event.clientX - box.left, event.clientY - box.top].map((pixel) => (pixel * width) / box.width);
+          const near = points.filter((_, k) => Math.hypot(spots[k][0] - px, spots[k][1] - py) <= 14).map((point) => point.r);
+          if (near.length) only(`near ${a.name} ${field.x.value(px).toFixed(2)}, ${b.name} ${field.y.value(py).toFixed(2)}`, near);
         });
       }
-      return svg;
+      return field.svg;
     });
+  };
+
+  // the frame of a plot of points: round scales that hold them all, their grids, and what is measured across and up
+  const fieldOf = (width, height, theme, across, up, points) => {
+    const [left, right, top, bottom] = [48, width - 14, 36, height - 42];
+    const x = scale(...range(points.map((point) => point.x)), left, right, { count: Math.max(3, Math.floor(width / 90)), nice: true });
+    const y = scale(...range(points.map((point) => point.y)), bottom, top, { count: 5, nice: true });
+    const svg = canvas(width, height, theme);
+    svg.append(...gridX(x, top, bottom, theme), ...gridY(y, left, right, theme),
+      node("text", { x: right, y: height - 6, "text-anchor": "end" }, fit(across, right - 20, " →")), node("text", { x: 4, y: 14 }, fit(`↑ ${up}`, width < 500 ? width - 240 : width / 2)));
+    return { svg, x, y };
   };
 
   const correlations = () => {
@@ -199,20 +218,17 @@ capmeter.plots = (captions, only) => {
 
   const ellipses = () => {
     const plot = captions.systemPlot;
-    const points = plot.points.map(([s, x, y]) => ({ s, x, y }));
-    const outline = plot.ellipses.flatMap((ellipse) => ellipse.outline.map(([x, y]) => ({ s: ellipse.system, x, y })));
-    const centres = plot.ellipses.map((ellipse) => ({ s: ellipse.system, x: ellipse.mean[0], y: ellipse.mean[1] }));
     const describe = () => plot.ellipses.map((ellipse) => `${systems[ellipse.system]}: mean ${ellipse.mean.map((v) => v.toFixed(2)).join(", ")}`).join("; ");
-    return figure("Systems by meaning and style", describe, (width, theme) => Plot.plot(base(theme, width, {
-      height: Math.max(300, Math.min(500, width * 0.62)), marginLeft: 48, marginBottom: 38, marginTop: 30,
-      x: { label: `${plot.x} →`, labelArrow: "none", nice: true }, y: { label: `↑ ${plot.y}`, labelArrow: "none", nice: true },
-      marks: [
-        Plot.gridX({ stroke: theme.grid, strokeOpacity: 1 }), Plot.gridY({ stroke: theme.grid, strokeOpacity: 1 }),
-        Plot.dot(points, { x: "x", y: "y", r: 2, fill: (d) => colour(theme, d.s), fillOpacity: 0.35 }),
-        Plot.line(outline, { x: "x", y: "y", z: "s", stroke: (d) => colour(theme, d.s), strokeWidth: 2.2 }),
-        Plot.dot(centres, { x: "x", y: "y", r: 6, fill: (d) => colour(theme, d.s), stroke: theme.paper, strokeWidth: 1.5 }),
-      ],
-    })));
+    const outlines = plot.ellipses.flatMap(({ outline }) => outline);
+    const all = [...outlines, ...plot.points.map(([, ...point]) => point)].map(([x, y]) => ({ x, y }));
+    return figure("Systems by meaning and style", describe, (width, theme) => {
+      const { svg, x, y } = fieldOf(width, Math.max(300, Math.min(500, width * 0.62)), theme, plot.x, plot.y, all);
+      const place = ([across, up]) => [x.at(across), y.at(up)];
+      for (const [s, ...point] of plot.points) svg.append(symbol(0, ...place(point), 2, { fill: colour(theme, s), "fill-opacity": 0.35 }));
+      for (const { system, outline } of plot.ellipses) svg.append(node("path", { d: polygon(outline.map(place)), fill: "none", stroke: colour(theme, system), "stroke-width": 2.2 }));
+      for (const { system, mean } of plot.ellipses) svg.append(symbol(0, ...place(mean), 6, { fill: colour(theme, system), stroke: theme.paper, "stroke-width": 0.25 }));
+      return svg;
+    });
   };
 
   const choices = (select, pairs, value) => { select.append(...pairs.map(([key, text]) => element("option", { value: key }, text))); select.value = value; };

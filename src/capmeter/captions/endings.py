@@ -1,0 +1,35 @@
+"""Captions that were cut off: those that end in a word after which a sentence goes on.
+
+A captioner that stops at a length leaves "a room with a bed and a". The list of words is crude: articles, conjunctions,
+auxiliary verbs, and the prepositions that English rarely ends a sentence with. People end a few captions so ("a bench
+to sit on"); a system with many of them is cut off at a length, or leaves out the end.
+
+>>> ends_cut_off("a living room with a couch and a tv in a"), ends_cut_off("A dog that runs in."), ends_cut_off("a dog")
+(True, True, False)
+>>> cut_off({"1": "a cat on the", "2": "a cat on the mat", "3": "a man with"})
+['1', '3']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_ARTICLES = "a an the this these its his their some"
+_CONJUNCTIONS = "and or but while which if because than as"
+_PREPOSITIONS = "with of in on at to from for by into onto through"
+_AUXILIARIES = "is are was were being"
+FINAL_WORDS = frozenset(" ".join([_ARTICLES, _CONJUNCTIONS, _PREPOSITIONS, _AUXILIARIES]).split())
+_END = 200  # characters that hold the last word, however long the caption is
+_LAST_WORD = re.compile(r"(\w+(?:['’]\w+)*)\W*\Z")
+
+
+def ends_cut_off(caption: str) -> bool:
+    """Whether the caption's last word is a function word."""
+    last = _LAST_WORD.search(caption[-_END:].lower())
+    return last is not None and last.group(1) in FINAL_WORDS
+
+
+def cut_off(captions: Mapping[str, str]) -> list[str]:
+    """The ids of the captions (id → text) that end in a function word."""
+    return [id for id, text in captions.items() if ends_cut_off(text)]

@@ -1,0 +1,118 @@
+"""The page's table of scores: each with its interval, the systems that it is significantly above, and its notes.
+
+A note says of which captions a metric's number may mislead ("candidate is one of its own references": such a caption
+is sure of its full score). Its mark stands beside the score, and what it says below the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from capmeter.meta.standing import Standing, untested
+from capmeter.metrics.scores import Results
+from capmeter.stats.significance import LEVEL, alpha
+
+MARKS = "*†‡§‖¶"
+_NONE = {"best": False, "value": "-inf", "text": "–", "beats": "", "beats_names": "", "interval": "", "notes": []}
+
+
+def letters_of(systems: Sequence[str]) -> dict[str, str]:
+    """The letter of each system, by which the table names those that another is above; none for one or for many."""
+    return {name: chr(ord("a") + k) for k, name in enumerate(systems)} if 1 < len(systems) <= 26 else {}
+
+
+def score_rows(systems: Mapping[str, Results], found: Mapping[str, Standing]) -> dict[str, Any]:
+    """The rows of the table of scores: systems, or for a single system its metrics."""
+    names = list(systems)
+    letters, reasons = letters_of(names), _Reasons()
+    if len(names) == 1:
+        (results,) = systems.values()
+        rows = [
+            {"name": metric, "letter": "", "cells": [_cell(names[0], results, metric, found, {}, reasons)]}
+            for metric in found
+        ]
+        return {"single": True, "heads": ["Score, 95% interval"], "rows": rows, "table_notes": reasons.lines()}
+    rows = [
+        {
+            "name": name,
+            "letter": letters.get(name, ""),
+            "cells": [_cell(name, results, metric, found, letters, reasons) for metric in found],
+        }
+        for name, results in systems.items()
+    ]
+    notes = ["Below each score its 95% interval. Choose a heading to sort by it."]
+    if any(each.best for each in found.values()):
+        notes.append(
+            "Bold: the best system of a column, and all that are not significantly below it. Small letters: the "
+            "systems that this one is significantly above (paired permutation test by image, adjusted after "
+            f"Holm, p < {alpha(LEVEL):g})."
+        )
+    elif why := untested(systems):
+        notes.append(why)
+    return {"single": False, "heads": list(found), "rows": rows, "table_notes": [*notes, *reasons.lines()]}
+
+
+class _Reasons:
+    """The reasons of notes, each with the mark that stands beside a score."""
+
+    def __init__(self) -> None:
+        self._marks: dict[str, str] = {}
+
+    def mark(self, reason: str) -> str:
+        number = len(self._marks)
+        again, which = divmod(number, len(MARKS))
+        return self._marks.setdefault(reason, MARKS[which] * (again + 1))
+
+    def lines(self) -> list[str]:
+        return [f"{mark} {reason}" for reason, mark in self._marks.items()]
+
+
+def _cell(
+    name: str,
+    results: Results,
+    metric: str,
+    found: Mapping[str, Standing],
+    letters: Mapping[str, str],
+    reasons: _Reasons,
+) -> dict[str, Any]:
+    if metric not in set(results):
+        return {
+            "best": False,
+            "value": "-inf",
+            "text": "–",
+            "beats": "",
+            "beats_names": "",
+            "interval": "",
+            "notes": [],
+        }
+    score, standing = results[metric].score, found[metric]
+    interval = standing.intervals.get(name)
+    beaten = [other for other in letters if other in standing.beats.get(name, ())]
+    return {
+        "best": name in standing.best,
+        "value": repr(score),
+        "text": _signed(score),
+        "beats": "".join(letters[other] for other in beaten),
+        "beats_names": ", ".join(beaten),
+        "interval": "" if interval is None else f"{_signed(interval[0])} – {_signed(interval[1])}",
+        "notes": [(reasons.mark(reason), f"{reason}: {share}") for reason, share in _noted(results, metric)],
+    }
+
+
+def _noted(results: Results, metric: str) -> list[tuple[str, str]]:
+    """The reasons for which captions of this score were noted, each with how many they are."""
+    scores = results[metric]
+    rows: dict[str, set[str]] = {}
+    # notes on the captions concern every metric that compares them with references
+    compares = scores.metric is None or scores.metric.REFERENCES
+    for reason, ids in [*(results.notes.items() if compares else ()), *scores.notes.items()]:
+        known = results.ids.position.keys() & set(ids)
+        if known:
+            rows.setdefault(reason.replace("_", " "), set()).update(known)
+    total = len(results.ids.names)
+    return [(reason, f"{len(ids):,} of {total:,} captions") for reason, ids in rows.items()]
+
+
+def _signed(value: float) -> str:
+    return f"{value:.4f}".replace("-", "−")
