@@ -35,6 +35,7 @@ def test_good_captions() -> None:
         "references per caption": {"min": 2, "median": 2, "max": 2},
         "distinct candidates": len(set(CANDIDATES.values())),
         "empty candidates": 0,
+        "candidates that end in a function word": 0,
         "words per candidate": 5.0,
         "words per reference": 3.5,
         "length ratio": 1.429,
@@ -62,6 +63,10 @@ def test_references_of_other_images_are_noticed() -> None:
         ({"3": "[CLS] a bird"}, "special tokens"),
         ({"3": "a\0bird"}, "control or replacement characters: in 1 of the candidates (3)"),
         ({"3": "a bird " * 200}, "texts longer than 1,000 characters: in 1 of the candidates (3)"),
+        (
+            {"3": "a bird with a", "4": "a cat sits on the."},
+            "candidates that end in a function word, as truncated ones do: 2 of 24 (3, 4)",
+        ),
         ({str(k): "a dog" for k in range(6)}, '6 of 24 candidates are the same: "a dog"'),
     ],
 )

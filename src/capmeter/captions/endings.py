@@ -21,11 +21,11 @@ _PREPOSITIONS = "with of in on at to from for by into onto through"
 _AUXILIARIES = "is are was were being"
 FINAL_WORDS = frozenset(" ".join([_ARTICLES, _CONJUNCTIONS, _PREPOSITIONS, _AUXILIARIES]).split())
 _END = 200  # characters that hold the last word, however long the caption is
-_LAST_WORD = re.compile(r"(\w+(?:['’]\w+)*)\W*\Z")
+_LAST_WORD = re.compile(r"\S\s+\W*(\w+(?:['’]\w+)*)\W*\Z")
 
 
 def ends_cut_off(caption: str) -> bool:
-    """Whether the caption's last word is a function word."""
+    """Whether the caption's last word is a function word that follows another word."""
     last = _LAST_WORD.search(caption[-_END:].lower())
     return last is not None and last.group(1) in FINAL_WORDS
 

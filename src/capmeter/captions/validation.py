@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
 
+from capmeter.captions.endings import cut_off
 from capmeter.captions.formats import open_reading
 from capmeter.captions.joining import How, Source, Sources, joined
 from capmeter.captions.matching import ReferenceTable
@@ -27,6 +28,7 @@ _SPECIAL = re.compile(
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffd]")
 _LONG = 1000
 _OWN_TO_OTHER = 1.1
+_CUT_OFF = 0.02  # people end fewer than one caption in a hundred in a function word
 
 
 @dataclass
@@ -128,6 +130,13 @@ def _look_at_captions(captions: CaptionSet, findings: Findings, *, apart: bool) 
         findings.warnings.append(
             "candidates that repeat an earlier one of the same image, as a padded data loader makes them: "
             f"{len(repeated):,} ({named(repeated)})"
+        )
+    ends = cut_off({row.id: row.candidate for row in rows})
+    facts["candidates that end in a function word"] = len(ends)
+    if len(ends) > _CUT_OFF * len(rows):
+        findings.warnings.append(
+            f"candidates that end in a function word, as truncated ones do: {len(ends):,} of {len(rows):,} "
+            f"({named(ends)})"
         )
     texts, counts = Counter(row.candidate for row in rows), len(rows)
     common, often = texts.most_common(1)[0]

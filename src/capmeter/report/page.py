@@ -23,7 +23,7 @@ from capmeter.captions.files import write_atomic
 from capmeter.errors import InputError, MissingBackend
 from capmeter.meta.standing import standings, untested
 from capmeter.metrics.scores import Results
-from capmeter.report.page_data import PageData, columns
+from capmeter.report.page_data import ENDS, PageData, columns, endings
 from capmeter.report.page_evidence import EvidenceTable, extremes, flatten, gather
 from capmeter.report.page_table import letters_of, score_rows
 from capmeter.report.pictures import MODES, Pictures, embed_pictures, link_pictures
@@ -103,6 +103,8 @@ def write_page(
             "lead": _lead(systems),
             "plot": plot,
             "systems": list(systems),
+            "endings": endings(systems),
+            "ends": ENDS,
             "explained": _explained(len(kept), total),
             "protocol": _protocol(systems, draws, seed),
             "commands": [line for line in dict.fromkeys([*(r.command for r in systems.values()), command]) if line],
@@ -232,12 +234,12 @@ def _protocol(systems: Mapping[str, Results], draws: int, seed: int) -> list[str
             f"{references} each."
         )
     lines.append(
-        f"Intervals: 95%, percentile bootstrap, {draws:,} draws of images with replacement, each with all its "
-        f"captions; seed {seed}; corpus scores computed again in every draw."
+        f"Intervals: 95%, percentile bootstrap, {draws:,} resamples of images, each with all its "
+        f"captions; seed {seed}; corpus scores computed again in every resample."
     )
     if len(systems) > 1 and not untested(systems):
         lines.append(
-            "Significance: paired permutation test, images change places between two systems, two-sided, all pairs of "
+            "Significance: paired permutation test, system labels are swapped within an image, two-sided, all pairs of "
             f"systems under one metric adjusted after Holm, p < {alpha(LEVEL):g}."
         )
     lines.append("Scores of captions are shown to three decimals; ranks and plots use five digits.")

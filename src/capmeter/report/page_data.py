@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from capmeter.captions.endings import cut_off
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.meta.standing import Standing
@@ -16,6 +17,8 @@ from capmeter.metrics.scores import Results
 from capmeter.report.payload import Payload
 
 HUMAN = "human judgement"
+ENDS = "ends in a function word"
+_EXAMPLES = 3
 
 
 class _Numbers(dict[Any, int]):
@@ -135,10 +138,32 @@ def _notes(payload: Payload, systems: Mapping[str, Results], first_row: Mapping[
     for name, results in systems.items():
         position = results.ids.position
         noted = [(reason, ids) for scores in results.values() for reason, ids in scores.notes.items()]
-        for reason, ids in [*results.notes.items(), *noted]:
+        ends = [(ENDS, cut_off(candidates(results)))]
+        for reason, ids in [*results.notes.items(), *noted, *ends]:
             known = rows.setdefault(reason.replace("_", " "), {})
             known.update(dict.fromkeys(first_row[name] + position[id] for id in ids if id in position))
     kept = [(reason, known) for reason, known in rows.items() if known]
     for number, (_, known) in enumerate(kept):
         payload.column(f"note{number}", list(known))
     return [{"reason": reason} for reason, _ in kept]
+
+
+def candidates(results: Results) -> dict[str, str]:
+    """id → candidate."""
+    captions = results.captions
+    if captions is None:
+        return {}
+    return {id: captions.pool[k] for id, k in zip(captions.ids, captions.candidates, strict=True)}
+
+
+def endings(systems: Mapping[str, Results]) -> list[tuple[int, str, str]]:
+    """For each system with captions that end in a function word: its number, how many, and examples."""
+    rows = []
+    for number, results in enumerate(systems.values()):
+        texts = candidates(results)
+        found = cut_off(texts)
+        if found:
+            shown = dict.fromkeys(f"… {' '.join(texts[id].split()[-6:])}"[-60:] for id in found)
+            count = f"{len(found):,} of {len(texts):,} ({len(found) / len(texts):.1%})"
+            rows.append((number, count, "; ".join(list(shown)[:_EXAMPLES])))
+    return rows

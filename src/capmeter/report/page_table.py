@@ -32,7 +32,7 @@ def score_rows(systems: Mapping[str, Results], found: Mapping[str, Standing]) ->
             {"name": metric, "letter": "", "cells": [_cell(names[0], results, metric, found, {}, reasons)]}
             for metric in found
         ]
-        return {"single": True, "heads": ["Score, 95% interval"], "rows": rows, "table_notes": reasons.lines()}
+        return {"single": True, "heads": ["Score, 95% interval"], "rows": rows, "table_notes": reasons.lines(systems)}
     rows = [
         {
             "name": name,
@@ -50,22 +50,32 @@ def score_rows(systems: Mapping[str, Results], found: Mapping[str, Standing]) ->
         )
     elif why := untested(systems):
         notes.append(why)
-    return {"single": False, "heads": list(found), "rows": rows, "table_notes": [*notes, *reasons.lines()]}
+    return {"single": False, "heads": list(found), "rows": rows, "table_notes": [*notes, *reasons.lines(systems)]}
 
 
 class _Reasons:
-    """The reasons of notes, each with the mark that stands beside a score."""
+    """The reasons of notes: each with the mark that stands beside a score, and how many captions of which system."""
 
     def __init__(self) -> None:
-        self._marks: dict[str, str] = {}
+        self._found: dict[str, dict[str, int]] = {}
 
-    def mark(self, reason: str) -> str:
-        number = len(self._marks)
-        again, which = divmod(number, len(MARKS))
-        return self._marks.setdefault(reason, MARKS[which] * (again + 1))
+    def mark(self, reason: str, system: str, captions: int) -> str:
+        counts = self._found.setdefault(reason, {})
+        counts[system] = max(captions, counts.get(system, 0))
+        again, which = divmod(list(self._found).index(reason), len(MARKS))
+        return MARKS[which] * (again + 1)
 
-    def lines(self) -> list[str]:
-        return [f"{mark} {reason}" for reason, mark in self._marks.items()]
+    def lines(self, systems: Mapping[str, Results]) -> list[str]:
+        """What each mark means."""
+        lines = []
+        for reason, counts in self._found.items():
+            shares = [
+                ("" if len(systems) == 1 else f"{name} ") + f"{many:,} of {len(systems[name].ids.names):,}"
+                for name, many in counts.items()
+            ]
+            (name, many), *_ = counts.items()
+            lines.append(f"{self.mark(reason, name, many)} {reason}: {', '.join(shares)} captions.")
+        return lines
 
 
 def _cell(
@@ -96,11 +106,14 @@ def _cell(
         "beats": "".join(letters[other] for other in beaten),
         "beats_names": ", ".join(beaten),
         "interval": "" if interval is None else f"{_signed(interval[0])} – {_signed(interval[1])}",
-        "notes": [(reasons.mark(reason), f"{reason}: {share}") for reason, share in _noted(results, metric)],
+        "notes": [
+            (reasons.mark(reason, name, many), f"{reason}: {many:,} of {len(results.ids.names):,} captions")
+            for reason, many in _noted(results, metric).items()
+        ],
     }
 
 
-def _noted(results: Results, metric: str) -> list[tuple[str, str]]:
+def _noted(results: Results, metric: str) -> dict[str, int]:
     """The reasons for which captions of this score were noted, each with how many they are."""
     scores = results[metric]
     rows: dict[str, set[str]] = {}
@@ -110,8 +123,7 @@ def _noted(results: Results, metric: str) -> list[tuple[str, str]]:
         known = results.ids.position.keys() & set(ids)
         if known:
             rows.setdefault(reason.replace("_", " "), set()).update(known)
-    total = len(results.ids.names)
-    return [(reason, f"{len(ids):,} of {total:,} captions") for reason, ids in rows.items()]
+    return {reason: len(ids) for reason, ids in rows.items()}
 
 
 def _signed(value: float) -> str:

@@ -141,3 +141,21 @@ capmeter.element = (tag, attributes = {}, ...children) => {
 };
 
 capmeter.shown = (value, decimals) => (Number.isNaN(value) ? "–" : value.toFixed(Math.min(decimals, 3)).replace("-", "−"));
+
+// A box that scrolls sideways says so while there is more to see: its edge fades, and a line below names the way.
+capmeter.cue = (box) => {
+  const line = capmeter.element("p", { class: "more", "aria-hidden": "true", hidden: true });
+  box.after(line);
+  const look = () => {
+    const rest = box.scrollWidth - box.clientWidth - box.scrollLeft;
+    const [left, right] = [box.scrollLeft > 2, rest > 2];
+    if (left || right) box.dataset.more = left && right ? "both" : left ? "left" : "right";
+    else delete box.dataset.more;
+    line.hidden = !(left || right);
+    line.textContent = right ? "scroll for more →" : "← scroll back";
+  };
+  box.addEventListener("scroll", look, { passive: true });
+  const watch = new ResizeObserver(look);
+  for (const part of [box, ...box.children]) watch.observe(part);
+  return box;
+};

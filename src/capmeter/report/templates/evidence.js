@@ -136,13 +136,16 @@ capmeter.evidence = (captions) => {
     }
     if (others.length) {
       const metrics = captions.metrics.map((_, m) => m).slice(0, 6);
-      box.append(element("h3", { class: "small" }, "The same image by others"), element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The same image by others" }, element("table", { class: "others" },
+      const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The same image by others" }, element("table", { class: "others" },
         element("thead", {}, element("tr", {}, ...["", "Caption"].map((head) => element("th", { scope: "col" }, head || element("span", { class: "hidden" }, "System"))),
           ...metrics.map((m) => element("th", { scope: "col", class: "number" }, captions.metrics[m].name)))),
         element("tbody", {}, ...others.slice(0, 50).map((other) => element("tr", {},
           element("th", { scope: "row" }, element("i", { class: "dot", "data-system": captions.system[other] % 8 }), element("bdi", {}, captions.systems[captions.system[other]])),
           element("td", {}, element("bdi", { dir: "auto" }, captions.texts[captions.text[other]].slice(0, 400) || "(empty)")),
-          ...metrics.map((m) => element("td", { class: "number" }, shown(captions.scores[m][other], captions.metrics[m].decimals)))))))));
+          ...metrics.map((m) => element("td", { class: "number" }, shown(captions.scores[m][other], captions.metrics[m].decimals))))))));
+      const heading = element("h3", { class: "small" }, "The same image by others");
+      box.append(heading, table);
+      capmeter.cue(table);
     }
     return box;
   };

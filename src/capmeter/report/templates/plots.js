@@ -125,7 +125,7 @@ capmeter.plots = (captions, only) => {
     }).join("; ");
     return figure(name, describe, (width, theme) => {
       const [left, right, top, bottom] = [40, width - 12, 10, 142];
-      const x = scale(low, low + span, left, right, { count: Math.max(2, Math.floor(width / 90)) });
+      const x = scale(low, low + span, left, right, { count: Math.max(3, Math.floor(width / 80)) });
       const y = scale(0, most, bottom, top, { count: 4, percent: true });
       const svg = canvas(width, 170, theme);
       svg.append(...gridX(x, bottom, bottom, theme), ...gridY(y, left, right, theme));
@@ -213,7 +213,7 @@ capmeter.plots = (captions, only) => {
       element("thead", {}, element("tr", {}, element("td", {}), ...captions.metrics.map((metric) => element("th", { scope: "col" }, metric.name)))),
       element("tbody", {}, ...captions.metrics.map((metric, i) => element("tr", {}, element("th", { scope: "row" }, metric.name),
         ...captions.metrics.map((_, k) => element("td", i === k ? { class: "self" } : { style: `--share:${Math.round(Math.max(0, value(i, k) || 0) * 100)}%` },
-          i === k ? "" : Number.isNaN(value(i, k)) ? "–" : value(i, k).toFixed(2).replace("-", "−").replace(/^(−?)0\./, "$1."))))))));
+          i === k ? "" : Number.isNaN(value(i, k)) ? "–" : value(i, k).toFixed(2).replace("-", "−").replace(/^(−?)0\./, "$1."))))))));    capmeter.cue(at("correlations"));
   };
 
   const ellipses = () => {

@@ -20,6 +20,7 @@
   const start = async () => {
     const begin = performance.now();
     sortable(document.getElementById("score-table"));
+    document.querySelectorAll(".scroll:not(#correlations)").forEach(capmeter.cue);
     const captions = capmeter.captions(await capmeter.unpack());
     const evidence = capmeter.evidence(captions);
     const list = capmeter.list(captions, evidence);
