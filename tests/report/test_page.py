@@ -1,14 +1,17 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.evaluation import score
+from capmeter.metrics.evaluation import evaluate, score
+from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Results
 from capmeter.report.page import write_page
 from capmeter.report.page_evidence import extremes
@@ -114,10 +117,6 @@ def test_empty_captions_are_listed_under_their_note(tmp_path: Path) -> None:
 
 
 def test_human_judgements_are_a_column(tmp_path: Path) -> None:
-    from capmeter.captions.model import Caption, CaptionSet
-    from capmeter.metrics.evaluation import evaluate
-    from capmeter.metrics.registry import parse_list
-
     rows = [Caption(str(k), str(k), "a dog", ("a dog runs",), human=(1.0, k) if k else None) for k in range(3)]
     results = evaluate(CaptionSet.from_captions(rows), parse_list("bleu-1"))
     head, columns = data_of(write_page({"a": results}, tmp_path / "page.html", draws=50).path)
@@ -159,6 +158,74 @@ def test_pictures_that_are_not_there_are_said_and_not_linked(tmp_path: Path) -> 
 def test_pictures_are_no_way_in_for_scripts(tmp_path: Path, place: str) -> None:
     page = write_page({"a": scored(candidates(2, 0), image=place)}, tmp_path / "page.html", draws=50).path
     assert data_of(page)[0]["pictures"] == [None, None]
+
+
+def text_of(page: Path) -> str:
+    """What the page's HTML says before any script runs, without markup."""
+    text = re.sub(r"<(style|script).*?</\1>", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text)))
+
+
+def test_one_reference_is_singular(tmp_path: Path) -> None:
+    def said(*counts: int) -> str:
+        rows = [
+            Caption(str(k), str(k), "a dog runs", ("a dog runs", "a dog", "dogs")[:many])
+            for k, many in enumerate(counts)
+        ]
+        results = evaluate(CaptionSet.from_captions(rows), parse_list("bleu-1"))
+        return text_of(write_page({"a": results}, tmp_path / "page.html", draws=10).path)
+
+    assert "2 captions of 2 images, 1 reference each." in said(1, 1)
+    assert "2 captions of 2 images, 2 references each." in said(2, 2)
+    assert "2 captions of 2 images, 1 to 3 references each." in said(1, 3)
+
+
+def test_disagreement_claims_no_more_than_is_known(tmp_path: Path) -> None:
+    text = text_of(write_page(systems(6), tmp_path / "page.html", draws=10).path)
+    assert "Where two metrics disagree, at least one misses something" in text and "is wrong" not in text
+
+
+def test_notes_stand_beside_the_scores_that_they_concern(tmp_path: Path) -> None:
+    given = {"copies": scored(candidates(12, 0)), "empty": scored(["a cow"] * 11 + [""])}
+    page = write_page(given, tmp_path / "page.html", draws=10).path
+    rows = re.findall(r"<tr>(.*?)</tr>", page.read_text(encoding="utf-8").split("<tbody>")[1], re.DOTALL)
+    own = "candidate is one of its own references"
+    for row, (mark, what) in zip(
+        rows[:2], (("*", f"{own}: 12 of 12 captions"), ("†", "empty candidate: 1 of 12 captions")), strict=True
+    ):
+        cells = re.findall(r"<td(.*?)</td>", row, re.DOTALL)
+        assert len(cells) == 4
+        for cell in cells:
+            assert re.search(rf'title="{what}"[^>]*>{re.escape(mark)}</span>\s*<span class="value">', cell)
+    assert f"* {own}: copies 12 of 12 captions. † empty candidate: empty 1 of 12 captions." in text_of(page)
+
+
+def test_cut_off_captions_are_counted_with_examples(tmp_path: Path) -> None:
+    cut = ["a room with a bed and a", "two dogs on the", *candidates(10, 0)]
+    page = write_page({"cut": scored(cut), "whole": scored(candidates(12, 1))}, tmp_path / "page.html", draws=10).path
+    text = text_of(page)
+    assert "cut 2 of 12 (16.7%) … room with a bed and a; two dogs on the" in text
+    assert "whole" not in text.partition("How they end")[2].partition("How this was made")[0]
+    head, columns = data_of(page)
+    notes = {note["reason"]: columns[f"note{k}"] for k, note in enumerate(head["notes"])}
+    assert notes["ends in a function word"] == [0, 1]
+    whole = write_page({"whole": scored(candidates(12, 1))}, tmp_path / "page.html", draws=10).path
+    assert "function word" not in text_of(whole)
+
+
+def test_long_captions_are_listed_but_not_explained(tmp_path: Path) -> None:
+    given = {"a": scored(["a dog " * 400, *candidates(5, 0)])}
+    written = write_page(given, tmp_path / "page.html", draws=10)
+    assert (written.captions, written.explained) == (6, 5)
+    assert {row for _, row, *_ in data_of(written.path)[0]["evidence"]["found"]} == {1, 2, 3, 4, 5}
+    assert "1 caption is not explained: the text or a reference has over 2,000 characters." in text_of(written.path)
+
+
+def test_a_number_that_no_column_holds_is_refused(tmp_path: Path) -> None:
+    rows = [Caption("1", "1", "a dog", ("a dog",), human=(1e12,))]
+    results = evaluate(CaptionSet.from_captions(rows), parse_list("bleu-1"))
+    with pytest.raises(InputError, match=r"a: human judgement has the number 1e\+12, expected none above"):
+        write_page({"a": results}, tmp_path / "page.html", draws=10)
 
 
 def test_results_without_captions_are_refused(tmp_path: Path) -> None:

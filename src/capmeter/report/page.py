@@ -23,8 +23,9 @@ from capmeter.captions.files import write_atomic
 from capmeter.errors import InputError, MissingBackend
 from capmeter.meta.standing import standings, untested
 from capmeter.metrics.scores import Results
+from capmeter.report.page_checks import require_sound
 from capmeter.report.page_data import ENDS, PageData, columns, endings
-from capmeter.report.page_evidence import EvidenceTable, extremes, flatten, gather
+from capmeter.report.page_evidence import LONGEST, EvidenceTable, explainable, extremes, flatten, gather
 from capmeter.report.page_table import letters_of, score_rows
 from capmeter.report.pictures import MODES, Pictures, embed_pictures, link_pictures
 from capmeter.report.system_plot import system_plot
@@ -75,8 +76,7 @@ def write_page(
     """
     if images not in MODES:
         raise InputError(f"images is {images!r}; expected one of {', '.join(MODES)}")
-    if not systems:
-        raise InputError("there are no results to show; give at least one")
+    require_sound(systems)
     target = Path(path)
     found = standings(systems, draws=draws, seed=seed)
     data = columns(systems, found)
@@ -127,6 +127,9 @@ def _evidence(
     """The evidence that fits the room, the page's rows that it explains, and why some metrics give none."""
     rows = extremes(systems, explained)
     found, silent = gather(systems, rows, data.metrics)
+    if long := sum(int((~explainable(results)).sum()) for results in systems.values()):
+        noun = "caption is" if long == 1 else "captions are"
+        silent.append(f"{long:,} {noun} not explained: the text or a reference has over {LONGEST:,} characters.")
     while True:
         table = EvidenceTable()
         kept: dict[int, None] = {}

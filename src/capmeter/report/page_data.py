@@ -18,7 +18,7 @@ from capmeter.report.payload import Payload
 
 HUMAN = "human judgement"
 ENDS = "ends in a function word"
-_EXAMPLES = 3
+_EXAMPLES, _WORDS = 3, 6
 
 
 class _Numbers(dict[Any, int]):
@@ -163,7 +163,12 @@ def endings(systems: Mapping[str, Results]) -> list[tuple[int, str, str]]:
         texts = candidates(results)
         found = cut_off(texts)
         if found:
-            shown = dict.fromkeys(f"… {' '.join(texts[id].split()[-6:])}"[-60:] for id in found)
+            shown = dict.fromkeys(_last_words(texts[id]) for id in found)
             count = f"{len(found):,} of {len(texts):,} ({len(found) / len(texts):.1%})"
             rows.append((number, count, "; ".join(list(shown)[:_EXAMPLES])))
     return rows
+
+
+def _last_words(text: str) -> str:
+    words = text.split()
+    return ("… " if len(words) > _WORDS else "") + " ".join(words[-_WORDS:])[-60:]

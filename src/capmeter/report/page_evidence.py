@@ -19,6 +19,9 @@ from capmeter.metrics.scores import Results
 from capmeter.progress import task
 from capmeter.report.explain import evidence
 
+LONGEST = 2000
+"""Characters of a caption or reference that is explained: of longer ones nobody reads every link."""
+
 Row = tuple[str, int]
 """A system and the position of one of its captions."""
 
@@ -80,10 +83,11 @@ def _short(value: float) -> float:
 
 def extremes(systems: Mapping[str, Results], most: int) -> list[Row]:
     """At most `most` captions that people ask about first: the worst and the best by each metric in each system, the
-    most extreme of all of them before the second most extreme.
+    most extreme of all of them before the second most extreme. Captions that are not `explainable` are passed over.
     """
+    fit = {system: explainable(results) for system, results in systems.items()}
     orders = [
-        (system, order)
+        (system, order[fit[system][order]])
         for system, results in systems.items()
         for scores in results.values()
         for order in _both_ends(scores.items.array)
@@ -97,6 +101,16 @@ def extremes(systems: Mapping[str, Results], most: int) -> list[Row]:
             yield from turn
 
     return list(islice(dict.fromkeys(islice(turns(), 50 * most)), most)) if orders else []
+
+
+def explainable(results: Results) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """For each caption whether it and its references are short enough to be explained on a page."""
+    captions = results.captions
+    if captions is None:
+        return np.ones(len(results.ids.names), np.bool_)
+    short = np.array([len(sentence) <= LONGEST for sentence in captions.pool.sentences], np.bool_)
+    references = [bool(short[captions.references[row]].all()) for row in range(len(captions))]
+    return short[captions.candidates] & np.array(references, np.bool_)
 
 
 def _both_ends(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:

@@ -52,7 +52,7 @@ class Payload:
         head = json.dumps({"head": self.head, "columns": columns}, ensure_ascii=True, separators=(",", ":")).encode()
         planes = [values.astype("<i4").view(np.uint8).reshape(-1, 4).T.tobytes() for values in self._columns.values()]
         raw = b"".join([len(head).to_bytes(4, "little"), head, *planes])
-        return base64.b64encode(gzip.compress(raw, 9, mtime=0)).decode("ascii")
+        return base64.b64encode(gzip.compress(raw, 6, mtime=0)).decode("ascii")
 
 
 def decimals_for(largest: float) -> int:

@@ -1,0 +1,68 @@
+"""Results that may come from a damaged file: what the page shows of them must be of the kind that it expects.
+
+Reading a file checks its numbers and captions. Notes, signatures, commands and places of pictures are passed on as they
+were found; here a wrong one becomes a sentence before anything is computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.errors import InputError
+from capmeter.metrics.scores import Results
+
+LARGEST = 2_000_000_000
+"""The largest number that a column of the page holds."""
+
+
+def require_sound(systems: Mapping[str, Results]) -> None:
+    """Refuses results that no page can show; the sentence names the system and what is wrong with it."""
+    if not systems:
+        raise InputError("there are no results to show; give at least one")
+    for system, results in systems.items():
+        if not len(results):
+            raise InputError(f"{system}: the results hold no metric; score the captions again")
+        _require_notes(system, "notes", results.notes)
+        _require_text(system, "command", results.command, optional=True)
+        for metric, scores in results.items():
+            _require_notes(system, f"notes of {metric}", scores.notes)
+            _require_text(system, f"signature of {metric}", scores.signature)
+            _require_size(system, metric, [scores.score], scores.items.array, scores.values)
+        if results.captions is not None:
+            for id, place in zip(results.captions.ids, results.captions.images, strict=True):
+                _require_text(system, f"picture of {id}", place, optional=True)
+            for human in results.captions.humans:
+                _require_size(system, "human judgement", human)
+
+
+def _require_text(system: str, what: str, value: Any, *, optional: bool = False) -> None:
+    if not (isinstance(value, str) or (optional and value is None)):
+        raise _damaged(system, what, value, "text")
+
+
+def _require_size(system: str, what: str, *numbers: npt.ArrayLike | None) -> None:
+    for values in numbers:
+        largest = float(np.abs(values).max(initial=0)) if values is not None else 0.0
+        if largest > LARGEST:
+            raise InputError(
+                f"{system}: {what} has the number {largest:g}, expected none above {LARGEST:,}; "
+                "score the captions again"
+            )
+
+
+def _require_notes(system: str, what: str, value: Any) -> None:
+    if not isinstance(value, Mapping):
+        raise _damaged(system, what, value, "an object: reason → ids")
+    for reason, ids in value.items():
+        if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
+            raise _damaged(system, f"{what}, {reason!r}", ids, "a list of ids")
+
+
+def _damaged(system: str, what: str, value: Any, expected: str) -> InputError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 60 else shown[:59] + "…"
+    return InputError(f"{system}: the {what} is {shown}, expected {expected}; score the captions again")
