@@ -18,14 +18,18 @@ capmeter.chart = (() => {
   const stepOf = (low, high, count) => {
     const rough = (high - low) / count;
     const power = 10 ** Math.floor(Math.log10(rough));
-    return power * [1, 2, 5, 10].find((factor) => factor * power >= rough * (1 - 1e-9));
+    const [, factor] = [[Math.SQRT2, 1], [Math.sqrt(10), 2], [Math.sqrt(50), 5], [Infinity, 10]].find(([most]) => rough / power < most);
+    return factor * power;
   };
 
   // A linear scale from numbers to pixels; `nice` widens the numbers to the next ticks.
   const scale = (low, high, from, to, { count, nice = false, percent = false }) => {
     if (!(high - low > 1e-9 * Math.max(Math.abs(low), Math.abs(high)))) [low, high] = [low - (Math.abs(low) || 1) / 2, high + (Math.abs(high) || 1) / 2];
-    const step = stepOf(low, high, count);
-    const [first, last] = nice ? [Math.floor(low / step + 1e-9), Math.ceil(high / step - 1e-9)] : [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
+    let step, first, last;
+    do { // a scale has two ticks or more
+      step = stepOf(low, high, count++);
+      [first, last] = nice ? [Math.floor(low / step + 1e-9), Math.ceil(high / step - 1e-9)] : [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
+    } while (last <= first);
     if (nice) [low, high] = [first * step, last * step];
     const decimals = Math.max(0, -Math.floor(Math.log10(step * (percent ? 100 : 1)) + 1e-9));
     const text = (value) => (value * (percent ? 100 : 1)).toFixed(decimals).replace("-", "−") + (percent ? "%" : "");
@@ -74,29 +78,33 @@ capmeter.chart = (() => {
     return [...bins.values()];
   };
 
-  // A text that is shortened to so many pixels, but keeps its `tail` whole: a long name its letter.
   let pen = null;
-  const fit = (text, pixels, tail = "") => {
+  const widthOf = (text) => {
     if (!pen) { pen = document.createElement("canvas").getContext("2d"); pen.font = "12px system-ui, sans-serif"; }
-    if (pen.measureText(text + tail).width <= pixels) return text + tail;
+    return pen.measureText(text).width;
+  };
+  // A text that is shortened to so many pixels, but keeps its `tail` whole: a long name its letter.
+  const fit = (text, pixels, tail = "") => {
+    if (text.length <= 200 && widthOf(text + tail) <= pixels) return text + tail;
     const letters = Array.from(text.slice(0, 200));
-    while (letters.length > 1 && pen.measureText(letters.join("") + "…" + tail).width > pixels) letters.pop();
+    while (letters.length > 1 && widthOf(letters.join("") + "…" + tail) > pixels) letters.pop();
     return letters.join("").trimEnd() + "…" + tail;
   };
 
-  // The extent of [low, value, high] triples, without those that lie so far out that the others would shrink below a
-  // third: of three or more, and never more than half of them.
+  // The extent of { low, value, high }, without those that lie so far out that the others would shrink below a
+  // third: of three or more, and never more than half of them; with some room at both ends.
   const extent = (spans) => {
     const reach = (among) => [Math.min(...among.map(({ low }) => low)), Math.max(...among.map(({ high }) => high))];
     let kept = [...spans].sort((a, b) => a.value - b.value);
     while (kept.length > 2 && kept.length - 1 >= spans.length / 2) {
       const size = (among) => { const [low, high] = reach(among); return high - low; };
       const fewer = [kept.slice(1), kept.slice(0, -1)].sort((a, b) => size(a) - size(b))[0];
-      if (size(fewer) >= size(kept) / 3) break;
+      if (size(fewer) === 0 || size(fewer) >= size(kept) / 3) break;
       kept = fewer;
     }
-    return reach(kept);
+    const [low, high] = reach(kept);
+    return [low - (high - low) / 12, high + (high - low) / 12];
   };
 
-  return { node, scale, canvas, gridX, gridY, polygon, symbol, hexagons, fit, extent };
+  return { node, scale, canvas, gridX, gridY, polygon, symbol, hexagons, widthOf, fit, extent };
 })();

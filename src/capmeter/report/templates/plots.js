@@ -4,7 +4,7 @@
 
 capmeter.plots = (captions, only) => {
   const { element } = capmeter;
-  const { node, scale, canvas, gridX, gridY, polygon, symbol, hexagons, fit, extent } = capmeter.chart;
+  const { node, scale, canvas, gridX, gridY, polygon, symbol, hexagons, widthOf, fit, extent } = capmeter.chart;
   const at = (id) => document.getElementById(id);
   // Okabe and Ito's colours, told apart with any colour vision; the order keeps neighbours far apart in lightness too
   const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4c9a", "#4d4d4d"];
@@ -79,7 +79,7 @@ capmeter.plots = (captions, only) => {
     const describe = () => cells.map((cell) => `${systems[cell.system]} ${cell.score.toFixed(4)}` + (cell.low === null ? "" : ` from ${cell.low.toFixed(4)} to ${cell.high.toFixed(4)}`)).join("; ");
     return figure(`${captions.metrics[m].name}, 95% interval`, describe, (width, theme) => {
       const [left, right, top, bottom] = [112, width - 16, 4, 10 + 21 * cells.length];
-      const x = scale(...extent(spans), left, right, { count: Math.max(2, Math.floor(width / 110)), nice: true });
+      const x = scale(...extent(spans), left, right, { count: Math.max(2, Math.floor((right - left) / 45)) });
       const svg = canvas(width, bottom + 26, theme);
       svg.append(...gridX(x, top, bottom, theme));
       cells.forEach((cell, k) => {
@@ -159,7 +159,9 @@ capmeter.plots = (captions, only) => {
     const mixed = chosen === "" && systems.length > 1;
     at("pairs").querySelector("[data-legend]").hidden = !(dots && mixed);
     return figure(`${b.name} against ${a.name}`, describe, (width, theme, live) => {
-      const field = fieldOf(width, Math.max(300, Math.min(480, width * 0.6)), theme, a.name, b.name, points);
+      const found = `ρ ${Number.isNaN(rho) ? "–" : rho.toFixed(2).replace("-", "−")} · ${points.length.toLocaleString("en")} captions`;
+      const label = width < 500 ? found : `Spearman ${found}${dots ? "" : ", more in larger dots"}`;
+      const field = fieldOf(width, Math.max(300, Math.min(480, width * 0.6)), theme, a.name, b.name, points, label);
       const spots = points.map((point) => [field.x.at(point.x), field.y.at(point.y)]);
       if (dots) {
         points.forEach(({ s, r }, k) => field.svg.append(symbol(s, ...spots[k], 3, { fill: colour(theme, s), "fill-opacity": 0.7 },
@@ -171,8 +173,6 @@ capmeter.plots = (captions, only) => {
         field.svg.append(node("g", { fill: mixed ? colour(theme, 0) : colour(theme, Number(chosen)), "fill-opacity": 0.8 }, ...bins.map(({ x, y, count }) =>
           node("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: Math.max(0.8, 0.6 * wide * Math.sqrt(count / most)).toFixed(2) }))));
       }
-      field.svg.append(node("text", { x: width - 14, y: 14, "text-anchor": "end", fill: theme.faint },
-        `Spearman ρ ${Number.isNaN(rho) ? "–" : rho.toFixed(2).replace("-", "−")} · ${points.length.toLocaleString("en")} captions${dots ? "" : ", more in larger dots"}`));
       if (live) {
         field.svg.style.cursor = "pointer";
         field.svg.addEventListener("click", (event) => {
@@ -187,13 +187,15 @@ capmeter.plots = (captions, only) => {
   };
 
   // the frame of a plot of points: round scales that hold them all, their grids, and what is measured across and up
-  const fieldOf = (width, height, theme, across, up, points) => {
+  const fieldOf = (width, height, theme, across, up, points, label = "") => {
     const [left, right, top, bottom] = [48, width - 14, 36, height - 42];
     const x = scale(...range(points.map((point) => point.x)), left, right, { count: Math.max(3, Math.floor(width / 90)), nice: true });
     const y = scale(...range(points.map((point) => point.y)), bottom, top, { count: 5, nice: true });
     const svg = canvas(width, height, theme);
     svg.append(...gridX(x, top, bottom, theme), ...gridY(y, left, right, theme),
-      node("text", { x: right, y: height - 6, "text-anchor": "end" }, fit(across, right - 20, " →")), node("text", { x: 4, y: 14 }, fit(`↑ ${up}`, width < 500 ? width - 240 : width / 2)));
+      node("text", { x: right, y: height - 6, "text-anchor": "end" }, fit(across, right - 20, " →")),
+      node("text", { x: 4, y: 14 }, fit(`↑ ${up}`, right - 24 - widthOf(label))),
+      node("text", { x: right, y: 14, "text-anchor": "end", fill: theme.faint }, label));
     return { svg, x, y };
   };
 

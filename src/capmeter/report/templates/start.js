@@ -18,7 +18,6 @@
   }));
 
   const start = async () => {
-    const begin = performance.now();
     sortable(document.getElementById("score-table"));
     document.querySelectorAll(".scroll:not(#correlations)").forEach(capmeter.cue);
     const captions = capmeter.captions(await capmeter.unpack());
@@ -31,7 +30,7 @@
       try { localStorage.setItem("capmeter-theme", root.dataset.theme); } catch { /* a page opened from a file may not store */ }
       plots.redraw();
     });
-    root.dataset.ready = Math.round(performance.now() - begin);
+    root.dataset.ready = Math.round(performance.now()); // ms since the page was asked for
   };
   start().catch((problem) => {
     const broken = document.getElementById("broken");
