@@ -11,6 +11,7 @@ from itertools import chain, count, islice
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from capmeter.errors import AssetError, InputError, MissingBackend
 from capmeter.metrics.evaluation import Evaluation
@@ -103,14 +104,15 @@ def extremes(systems: Mapping[str, Results], most: int) -> list[Row]:
     return list(islice(dict.fromkeys(islice(turns(), 50 * most)), most)) if orders else []
 
 
-def explainable(results: Results) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def explainable(results: Results) -> npt.NDArray[np.bool_]:
     """For each caption whether it and its references are short enough to be explained on a page."""
     captions = results.captions
     if captions is None:
         return np.ones(len(results.ids.names), np.bool_)
     short = np.array([len(sentence) <= LONGEST for sentence in captions.pool.sentences], np.bool_)
     references = [bool(short[captions.references[row]].all()) for row in range(len(captions))]
-    return short[captions.candidates] & np.array(references, np.bool_)
+    own: npt.NDArray[np.bool_] = short[captions.candidates]
+    return own & np.array(references, np.bool_)
 
 
 def _both_ends(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:

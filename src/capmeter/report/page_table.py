@@ -118,7 +118,7 @@ def _noted(results: Results, metric: str) -> dict[str, int]:
     scores = results[metric]
     rows: dict[str, set[str]] = {}
     # notes on the captions concern every metric that compares them with references
-    compares = scores.metric is None or scores.metric.REFERENCES
+    compares = scores.metric is None or "references" in scores.metric.needs
     for reason, ids in [*(results.notes.items() if compares else ()), *scores.notes.items()]:
         known = results.ids.position.keys() & set(ids)
         if known:
