@@ -23,6 +23,5 @@ def preferred(first: object, second: object) -> Array:
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise InputError("expected finite scores to compare, but some are not; leave those captions out")
     gap = a - b
-    sign: Array = np.sign(gap).astype(np.int8)
-    sign[np.abs(gap) <= _RELATIVE * np.maximum(np.abs(a), np.abs(b))] = 0
-    return sign
+    tied = np.abs(gap) <= _RELATIVE * np.maximum(np.abs(a), np.abs(b))
+    return np.where(tied, 0, np.sign(gap)).astype(np.int8)
