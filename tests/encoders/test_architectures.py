@@ -15,6 +15,7 @@ from capmeter.encoders import Encoder, find_encoder, load_encoder
 from capmeter.encoders.bert import Bert
 from capmeter.encoders.hub_model import HubModel
 from capmeter.errors import AssetError, InputError
+from capmeter.settings import Settings
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
 transformers = pytest.importorskip("transformers", reason="needs the neural extra")
@@ -252,5 +253,5 @@ def test_sentence_pieces_begin_with_a_mark(tmp_path: Path) -> None:
     made.save(str(tmp_path / "tokenizer.json"))
     config = transformers.XLMRobertaConfig(vocab_size=len(pieces), max_position_embeddings=22, **SIZES)
     transformers.XLMRobertaModel(config).save_pretrained(str(tmp_path))
-    assert stop_pieces(str(tmp_path), True).tolist() == [False] * 4 + [True, False, False, True]
-    assert _vocabulary(load_encoder(str(tmp_path)))[0][4]
+    assert stop_pieces(str(tmp_path), True, Settings()).tolist() == [False] * 4 + [True, False, False, True]
+    assert _vocabulary(load_encoder(str(tmp_path)).tokenizer)[0][4]

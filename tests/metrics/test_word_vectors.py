@@ -16,6 +16,7 @@ from capmeter.metrics.base import Context
 from capmeter.metrics.mowe import Mowe, WEmbSim
 from capmeter.metrics.wmd import Wmd, movers_distance, transport
 from capmeter.metrics.word_vectors import find_vectors
+from capmeter.settings import Settings
 
 VECTORS = {
     "dog": [1.0, 0.0, 0.0],
@@ -169,7 +170,7 @@ def test_distilled_vectors_know_words_by_their_meaning(tmp_path: Path, monkeypat
     monkeypatch.setattr(type(encoder.tokenizer), "__len__", lambda self: size)
     word_vectors._distilled.cache_clear()
     try:
-        found = find_vectors("minilm")
+        found = find_vectors("minilm", Settings())
         words = ["man", "woman", "river", "☃", ""]
         assert all(word in pieces for word in words[:3])
         known, table = found.find(words)
@@ -177,8 +178,8 @@ def test_distilled_vectors_know_words_by_their_meaning(tmp_path: Path, monkeypat
         np.testing.assert_allclose(np.linalg.norm(table[:3], axis=1), 1, atol=1e-6)
         assert float(table[0] @ table[1]) > float(table[0] @ table[2]) + 0.1
         assert found.label.startswith("distilled minilm@53aa51172d14")
-        monkeypatch.setattr(word_vectors, "distil", lambda name: pytest.fail("distilled twice"))
+        monkeypatch.setattr(word_vectors, "distil", lambda *_: pytest.fail("distilled twice"))
         word_vectors._distilled.cache_clear()
-        np.testing.assert_array_equal(find_vectors("minilm").find(words)[1], table)
+        np.testing.assert_array_equal(find_vectors("minilm", Settings()).find(words)[1], table)
     finally:
         word_vectors._distilled.cache_clear()

@@ -145,7 +145,7 @@ VARIANTS = [
 @pytest.mark.parametrize("metric", VARIANTS, ids=str)
 def test_formula(metric: Tbr) -> None:
     idf = plain_idf(ROWS) if metric.idf else None
-    expected = [plain_tbr(c, list(r), idf, metric.threshold(), metric) for c, r in ROWS]
+    expected = [plain_tbr(c, list(r), idf, metric.threshold(Settings()), metric) for c, r in ROWS]
     np.testing.assert_allclose(measure(metric, captions())[:, 0], expected, atol=2e-6)
 
 
@@ -226,7 +226,7 @@ def test_stop_words_are_found_by_piece() -> None:
     assert len(UNIMPORTANT_WORDS) == 1186
     assert "." in UNIMPORTANT_WORDS and "," not in UNIMPORTANT_WORDS and "Q" in UNIMPORTANT_WORDS
     encoder = load_encoder("minilm")
-    stop = stop_pieces("minilm", any_case=True)
+    stop = stop_pieces("minilm", any_case=True, settings=Settings())
     vocabulary = encoder.tokenizer.vocabulary()
     ids = [vocabulary[piece] for piece in ("the", "dog", "##s", "s", ".", ",")]
     assert stop[ids].tolist() == [True, False, False, True, True, False]
