@@ -67,10 +67,29 @@ def test_draws_are_nested_and_seeded() -> None:
 
 
 def test_one_reference_at_a_time() -> None:
-    single = made(references="each")
+    single = made(references="mean-of-single")
     assert len(single.captions) == 10 and single.captions["i#2/1"].references == ("The dog is running",)
     scores = np.asarray([1, 2, 3, 4, 5, 6, 7, 8, 12, 0.5])
     assert single.per_caption(scores).tolist() == [2, 5, 9, 0.5]
+    assert made(references="max-of-single").per_caption(scores).tolist() == [3, 6, 12, 0.5]
+    mixed = made(references="mean-of-single", maximum_for=("bertscore",))
+    assert mixed.per_caption(scores, "bertscore(encoder=minilm)").tolist() == [3, 6, 12, 0.5]
+    assert mixed.per_caption(scores, "cider-d").tolist() == [2, 5, 9, 0.5]
+
+
+def test_the_most_common_rating_and_its_ties() -> None:
+    rows = [Rated(str(k), str(k), "x", ("y",), each) for k, each in enumerate([(1, 3, 3), (1, 2, 3), (1, 1, 4, 4, 2)])]
+    assert points("mine", rows, Protocol(name="p", ratings="mode")).human.tolist() == [3.0, 2.0, 2.5]
+    assert points("mine", rows, Protocol(name="p", ratings="mean")).human[0] == pytest.approx(7 / 3)
+
+
+def test_raw_judgments_are_kept_beside_what_the_protocol_makes_of_them() -> None:
+    rows = [Rated(str(k), str(k), "x", ("y",), (1, k)) for k in range(3)]
+    assert points("mine", rows, Protocol(name="p", ratings="mean")).ratings == ((1, 0), (1, 1), (1, 2))
+    voted = [Paired(str(k), "i", ("a", "b"), (), 1, votes=(1, 1, -1)[k:]) for k in range(2)]
+    judged = pairs("mine", [*voted, Paired("tied", "i", ("a", "b"), (), 0, votes=(1, -1))], Protocol(name="p"))
+    assert judged.votes == ((1, 1, -1), (1, -1)) and not judged.by_votes
+    assert pairs("mine", [voted[0], Paired("none", "i", ("a", "b"), (), 1)], Protocol(name="p")).votes == ()
 
 
 def test_printings_of_one_sentence() -> None:

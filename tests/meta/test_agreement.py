@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
+import capmeter
 from capmeter.errors import InputError, ProtocolError
 from capmeter.judgments.judged import Paired, Points, Rated, System, pairs, points, systems
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.agreement import judge, run
+from capmeter.metrics.availability import availability
+from capmeter.metrics.registry import parse
 from capmeter.stats.permutation import association, williams
 
 
@@ -150,7 +153,7 @@ def test_scores_by_reference_are_averaged(tmp_path) -> None:
     ]
     data = write(tmp_path / "r.jsonl", rows)
     scores = {f"{k}/{j}": k + 10.0 * j for k in range(5) for j in range(2)}
-    protocol = "averaged(references=each)"
+    protocol = "averaged(references=mean-of-single)"
     report = run("rouge-l", benchmark="rated", data=data, protocol=protocol, scores={"mine": scores}, draws=20)
     assert report.items["mine"].tolist() == [5.0, 6.0, 7.0, 8.0, 9.0] and report["mine"].value == pytest.approx(100)
     with pytest.raises(InputError, match="no score for 10 ids"):
@@ -162,3 +165,29 @@ def test_references_that_are_needed_but_missing(tmp_path) -> None:
     data = write(tmp_path / "r.jsonl", rows)
     with pytest.raises(ProtocolError, match="no references for 4 of 4 captions, but rouge-l need"):
         run("rouge-l", benchmark="rated", data=data)
+
+
+def test_umic_takes_the_largest_of_single_references_for_bertscore_alone(tmp_path) -> None:
+    texts = ["a dog runs on grass", "two cats sleep", "a red ball", "a man rides a horse"]
+    rows = [
+        {"image_id": str(k), "candidate": text, "references": [texts[k - 1], text + " today", "people"], "human": [k]}
+        for k, text in enumerate(texts)
+    ]
+    data = write(tmp_path / "r.jsonl", rows)
+    bert = str(parse("bertscore(encoder=minilm)"))
+    if availability("neural") is not None:
+        pytest.skip(f"needs an encoder: {availability('neural')}")
+    single = {
+        (k, j): capmeter.score(candidates=[row["candidate"]], references=[[reference]], metrics=[bert, "rouge-l"])
+        for k, row in enumerate(rows)
+        for j, reference in enumerate(row["references"])
+    }
+    umic = "averaged(references=mean-of-single, maximum_for=bertscore)"
+    report = run(f"{bert},rouge-l", benchmark="rated", data=data, protocol=umic, draws=10)
+    assert "references=mean-of-single,maximum_for=bertscore," in str(report.protocol)
+    for k in range(4):
+        one = [single[k, j] for j in range(3)]
+        assert report.items[bert][k] == pytest.approx(max(each[bert].score for each in one), abs=1e-5)
+        assert report.items["rouge-l"][k] == pytest.approx(sum(each["rouge-l"].score for each in one) / 3)
+    with pytest.raises(InputError, match="maximum_for=bertscore needs references=mean-of-single"):
+        run("rouge-l", benchmark="rated", data=data, protocol="averaged(maximum_for=bertscore)")

@@ -8,8 +8,9 @@ import pytest
 from capmeter.errors import InputError
 from capmeter.judgments.judged import Points, Rated, points
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import measured, statistic
+from capmeter.meta.coefficient import statistic
 from capmeter.meta.curves import numbers_up_to, reference_curve
+from capmeter.meta.scored import measured
 
 WORDS = [
     "a",

@@ -119,7 +119,10 @@ def _rated(id: str, row: Row, protocol: Protocol) -> Rated:
     return Rated(id, image, candidate, references, ratings, own, by_person, groups=groups)
 
 
-def paired(better: Callable[[Row, Protocol], float]) -> Callable[[str, list[Row], Protocol], Judgments]:
+def paired(
+    better: Callable[[Row, Protocol], float],
+    votes: Callable[[Row, Protocol], tuple[tuple[float, ...], bool]] | None = None,
+) -> Callable[[str, list[Row], Protocol], Judgments]:
     """Pairs of rows with `candidate_a` and `candidate_b`; `better` is above 0 where a is, below 0 where b is."""
 
     def build(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
@@ -128,6 +131,7 @@ def paired(better: Callable[[Row, Protocol], float]) -> Callable[[str, list[Row]
             side = better(row, protocol)
             groups = {key: str(value) for key, value in row.fields.items() if isinstance(value, str | int)}
             a, b = row.text("candidate_a"), row.text("candidate_b")
+            raw, by_votes = votes(row, protocol) if votes is not None else ((), False)
             made.append(
                 Paired(
                     id=id,
@@ -138,6 +142,8 @@ def paired(better: Callable[[Row, Protocol], float]) -> Callable[[str, list[Row]
                     valid=row.flag("valid", True),
                     identical=row.flag("identical", a.lower() == b.lower()),
                     groups=groups,
+                    votes=raw,
+                    by_votes=by_votes,
                 )
             )
         return pairs(name, made, protocol)

@@ -42,7 +42,10 @@ class Rated:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two captions of one image; `better` is 1 (a), -1 (b) or 0 (people are tied)."""
+    """Two captions of one image; `better` is 1 (a), -1 (b) or 0 (people are tied).
+
+    `votes`: raw votes for a (1) and b (-1), where they are known; `by_votes`: their majority is what `better` says.
+    """
 
     id: str
     image_id: str
@@ -52,6 +55,8 @@ class Paired:
     valid: bool = True
     identical: bool = False
     groups: Mapping[str, str] = field(default_factory=dict)
+    votes: tuple[float, ...] = ()
+    by_votes: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ class Judgments:
     clusters: tuple[str, ...]
     groups: tuple[str, ...] | None
     notes: Mapping[str, int]
-    # with references one at a time, the captions are one per reference, and caption k's scores are averaged by owner
+    # with references one at a time, the captions are one per reference, and caption k's scores are pooled by owner
     owners: Rows | None
     ids: tuple[str, ...]
 
@@ -84,10 +89,18 @@ class Judgments:
     def __len__(self) -> int:
         return len(self.clusters)
 
-    def per_caption(self, values: Floats) -> Floats:
-        """Scores of `captions` as one per id of `ids` (the mean over its references where they came one at a time)."""
+    def per_caption(self, values: Floats, metric: str = "") -> Floats:
+        """Scores of `captions` by this metric as one per id of `ids`.
+
+        Where references came one at a time, that is the mean over a caption's references, or the largest, as the
+        protocol has it for this metric.
+        """
         if self.owners is None:
             return values
+        if self.protocol.takes_maximum(metric):
+            largest: Floats = np.full(len(self.ids), -np.inf)
+            np.maximum.at(largest, self.owners, values)
+            return largest
         sums = np.bincount(self.owners, values, len(self.ids))
         means: Floats = sums / np.bincount(self.owners, minlength=len(self.ids))
         return means
@@ -95,21 +108,27 @@ class Judgments:
 
 @dataclass(frozen=True)
 class Points(Judgments):
-    """Each point: the rating `human[i]` of the caption `rows[i]`."""
+    """Each point: the rating `human[i]` of the caption `rows[i]`; `ratings` has the raw ratings of each caption."""
 
     rows: Rows
     human: Floats
+    ratings: tuple[tuple[float, ...], ...] = ()
 
     unit = "judgments"
 
 
 @dataclass(frozen=True)
 class Pairs(Judgments):
-    """Each pair: captions `first[i]` and `second[i]`, of which the first is `better` (1) or the second (-1)."""
+    """Each pair: captions `first[i]` and `second[i]`, of which the first is `better` (1) or the second (-1).
+
+    `votes`: each pair's raw votes (1 and -1), where all have some; `by_votes`: `better` is their majority.
+    """
 
     first: Rows
     second: Rows
     better: Floats
+    votes: tuple[tuple[float, ...], ...] = ()
+    by_votes: bool = False
 
     unit = "pairs"
 
@@ -131,6 +150,16 @@ def plain(text: str) -> str:
     return re.sub(r"[\W_]+", "", text.lower())
 
 
+def most_common(ratings: Sequence[float]) -> float:
+    """The rating that was given most often; of several that are equally common their mean.
+
+    >>> most_common([1, 2, 2]), most_common([1, 2, 4])
+    (2.0, 2.3333333333333335)
+    """
+    levels, counts = np.unique(np.asarray(ratings, np.float64), return_counts=True)
+    return float(levels[counts == counts.max()].mean())
+
+
 def points(benchmark: str, rows: Iterable[Rated], protocol: Protocol) -> Points:
     """Rated captions under a protocol."""
     every = list(rows)
@@ -146,6 +175,7 @@ def points(benchmark: str, rows: Iterable[Rated], protocol: Protocol) -> Points:
         "flatten": lambda ratings: ratings,
         "mean": lambda ratings: [sum(ratings) / len(ratings)],
         "median": lambda ratings: [float(np.median(ratings))],
+        "mode": lambda ratings: [most_common(ratings)],
     }
     rated = [row for row in kept if row.ratings]
     if len(rated) < len(kept):
@@ -166,6 +196,7 @@ def points(benchmark: str, rows: Iterable[Rated], protocol: Protocol) -> Points:
         ids=tuple(row.id for row in rated),
         rows=index.astype(np.int64),
         human=np.asarray([rating for ratings in values for rating in ratings], np.float64),
+        ratings=tuple(row.ratings for row in rated),
     )
 
 
@@ -202,6 +233,8 @@ def pairs(benchmark: str, rows: Iterable[Paired], protocol: Protocol) -> Pairs:
         first=np.arange(0, len(sides), 2),
         second=np.arange(1, len(sides), 2),
         better=np.asarray([row.better for row in decided], np.float64),
+        votes=tuple(row.votes for row in decided) if all(row.votes for row in decided) else (),
+        by_votes=all(row.by_votes for row in decided),
     )
 
 
@@ -296,8 +329,10 @@ def _references(
 def _captions(
     rows: Sequence[tuple[str, str, str, tuple[str, ...]]], protocol: Protocol
 ) -> tuple[CaptionSet, Rows | None]:
-    """The captions to be scored: one per row, or under "each" one per row and reference, with the row it belongs to."""
-    if protocol.references != "each":
+    """The captions to be scored: one per row, or where references come one at a time one per row and reference, with
+    the row it belongs to.
+    """
+    if not protocol.single:
         return CaptionSet.from_captions(Caption(id, image, text, refs) for id, image, text, refs in rows), None
     owners = np.repeat(np.arange(len(rows)), [max(1, len(row[3])) for row in rows])
     single = (

@@ -94,6 +94,11 @@ def _votes_or_correct(row: Row, protocol: Protocol) -> float:
     return named_winner(row, "correct") if "correct" in row else sum(row.numbers(protocol.judgments))
 
 
+def _votes(row: Row, protocol: Protocol) -> tuple[tuple[float, ...], bool]:
+    values = row.fields.get(protocol.judgments)
+    return (row.numbers(protocol.judgments) if isinstance(values, list) else ()), "correct" not in row
+
+
 FOIL = Benchmark(
     name="foil",
     title="FOIL in VALSE's selection: 1,000 captions and their foils (943 valid, 252 with references)",
@@ -159,6 +164,6 @@ PAIRS = Benchmark(
     title="Any file of pairs: candidate_a, candidate_b, and correct or votes",
     source="your own",
     keys=SIDES,
-    build=paired(_votes_or_correct),
+    build=paired(_votes_or_correct, _votes),
     protocols={"accuracy": Protocol(name="accuracy", statistic="accuracy")},
 )

@@ -36,6 +36,10 @@ def _better(row: Row, protocol: Protocol) -> float:
     return sum(row.numbers("human" if protocol.judgments == "votes" else protocol.judgments))
 
 
+def _votes(row: Row, protocol: Protocol) -> tuple[tuple[float, ...], bool]:
+    return (row.numbers("human") if "human" in row else ()), protocol.judgments != "consensus"
+
+
 def _leaf(cell: Any) -> Any:
     """The text or number inside MATLAB's nested cells; an empty cell is an empty text."""
     while isinstance(cell, np.ndarray | np.void):
@@ -104,7 +108,7 @@ PASCAL = Benchmark(
     source="Vedantam et al. 2015, pyCIDErConsensus: pair_pascal.mat, consensus_pascal.mat",
     rows=4000,
     keys=("image_id", "category", "candidate_a", "candidate_b", "references", "human", "consensus_winner"),
-    build=paired(_better),
+    build=paired(_better, _votes),
     readers=(
         Reader(
             what="the folder with pair_pascal.mat and consensus_pascal.mat",
@@ -127,7 +131,13 @@ PASCAL = Benchmark(
     }
     | {
         "umic": Protocol(
-            name="umic", judgments="consensus", references="each", statistic="accuracy", by="category", expect=4000
+            name="umic",
+            judgments="consensus",
+            references="mean-of-single",
+            maximum_for=("bertscore",),
+            statistic="accuracy",
+            by="category",
+            expect=4000,
         )
     },
 )
@@ -140,7 +150,7 @@ ABSTRACT = Benchmark(
     keys=("image_id", "category", "candidate_a", "candidate_b", "references", "human"),
     fits=lambda row: len(row.numbers("human")) == len(row.texts("references")) == 48,
     looks="48 references and 48 votes",
-    build=paired(_better),
+    build=paired(_better, _votes),
     protocols={
         "majority": Protocol(name="majority", judgments="votes", statistic="accuracy", by="category", expect=400),
         "lceval": Protocol(

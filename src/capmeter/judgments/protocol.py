@@ -26,7 +26,8 @@ REFERENCES = {
     "all": "all that the benchmark gives",
     "without-candidates": "those of the image that are no candidate of this image anywhere in the set",
     "without-human-candidate": "those of the image that are not its human candidate",
-    "each": "one at a time, and the mean of the scores",
+    "mean-of-single": "one at a time, and the mean of the scores",
+    "max-of-single": "one at a time, and the largest of the scores",
     "draw-K": "K of the image's, drawn with the seed",
     "first-K": "the image's first K",
 }
@@ -43,6 +44,8 @@ class Protocol(Named):
     candidates that a person wrote for this image; `unreferenced`, what has no references; `invalid`, what the
     benchmark's own checks found invalid; `identical`, pairs of two equal captions; `baselines`, systems that are no
     competitors (human, random, unchanged input). `references` is one of `REFERENCES` (K a number: "draw-5").
+    Several ratings of one caption: each a point of its own (`flatten`), their `mean`, their `median`, or the most
+    common one (`mode`; of several that are equally common their mean, so 2 of 1, 2, 3 and 2.5 of 1, 1, 4, 4).
     """
 
     SUMMARY = "how judgments and scores become one number"
@@ -51,7 +54,8 @@ class Protocol(Named):
     judgments: Annotated[str, "human, or another field of the rows; pairs also know consensus and votes"] = "human"
     leave_out: Annotated[tuple[LeaveOut, ...], "what is not judged"] = ()
     references: Annotated[str, f"which references the metric sees: {', '.join(REFERENCES)} (K a number)"] = "all"
-    ratings: Annotated[Literal["flatten", "mean", "median"], "several ratings of one caption"] = "flatten"
+    maximum_for: Annotated[tuple[str, ...], "metrics that take max-of-single where others take mean-of-single"] = ()
+    ratings: Annotated[Literal["flatten", "mean", "median", "mode"], "several ratings of one caption"] = "flatten"
     statistic: Annotated[Statistic, "accuracy for pairs; accuracy-eq is tie-calibrated"] = "tau-b"
     ties: Annotated[Ties, "equal scores in accuracy: half a point, none, a seeded coin, the first"] = "half"
     by: Annotated[str | None, "a field of the rows: the value is then the mean of its groups' values"] = None
@@ -63,6 +67,11 @@ class Protocol(Named):
         if self.references not in REFERENCES and not re.fullmatch(r"(draw|first)-[1-9]\d*", self.references):
             known = ", ".join(REFERENCES)
             raise InputError(f"{self.name}: references={self.references} is unknown; expected one of {known}")
+        if self.maximum_for and self.references != "mean-of-single":
+            raise InputError(
+                f"{self.name}: maximum_for={'+'.join(self.maximum_for)} needs references=mean-of-single, but "
+                f"references is {self.references}"
+            )
         if self.seed < 0 or (self.expect or 0) < 0:
             raise InputError(f"{self.name}: expect and seed must not be negative")
 
@@ -76,7 +85,18 @@ class Protocol(Named):
         without = {"ratings"} if self.statistic == "accuracy" else {"ties"}
         if self.ties != "random" and not self.references.startswith("draw-"):
             without.add("seed")
+        if not self.maximum_for:
+            without.add("maximum_for")
         return [key for key in self.parameters() if key not in without]
+
+    @property
+    def single(self) -> bool:
+        """Whether the metric sees one reference at a time."""
+        return self.references.endswith("-of-single")
+
+    def takes_maximum(self, metric: str) -> bool:
+        """Whether the scores by single references of this metric (its text form) become one by their maximum."""
+        return self.references == "max-of-single" or metric.partition("(")[0] in self.maximum_for
 
     @property
     def reference_limit(self) -> int | None:

@@ -53,7 +53,14 @@ CAPEVAL1K = Benchmark(
     build=rated,
     protocols={
         "averaged": Protocol(name="averaged", ratings="mean", statistic="tau-b", expect=1000),
-        "umic": Protocol(name="umic", references="each", ratings="mean", statistic="tau-b", expect=1000),
+        "umic": Protocol(
+            name="umic",
+            references="mean-of-single",
+            maximum_for=("bertscore",),
+            ratings="mean",
+            statistic="tau-b",
+            expect=1000,
+        ),
     },
 )
 

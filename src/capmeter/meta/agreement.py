@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,32 +20,21 @@ from typing import Any
 import numpy as np
 
 from capmeter import progress
-from capmeter.errors import InputError, ProtocolError
+from capmeter.errors import InputError
 from capmeter.judgments.benchmarks import benchmark as named_benchmark
-from capmeter.judgments.judged import Floats, Judgments, Pairs, Points, Systems
+from capmeter.judgments.judged import Floats, Judgments, Pairs, Systems
 from capmeter.judgments.protocol import Protocol
+from capmeter.meta.coefficient import STATISTICS, statistic
+from capmeter.meta.human_level import SCALE, HumanLevel, human_level
 from capmeter.meta.published import Published, published
-from capmeter.meta.scores_file import read_scores
+from capmeter.meta.scored import common_systems, given, measured
 from capmeter.metrics.base import Metric
-from capmeter.metrics.registry import parse_list
 from capmeter.settings import Settings
 from capmeter.stats.bootstrap import Clusters, Interval, difference, interval
-from capmeter.stats.correlation import Pearson, Spearman
 from capmeter.stats.groups import MeanOfGroups
-from capmeter.stats.kendall import TauA, TauB, TauC
 from capmeter.stats.pair_accuracy import PairAccuracy, TieCalibrated
 from capmeter.stats.permutation import association, williams
 from capmeter.stats.significance import Ranking
-
-SCALE = 100
-STATISTICS: dict[str, Callable[[Any, Any], Any]] = {
-    "tau-a": TauA,
-    "tau-b": TauB,
-    "tau-c": TauC,
-    "pearson": Pearson,
-    "spearman": Spearman,
-    "accuracy-eq": TieCalibrated,
-}
 
 
 @dataclass(frozen=True)
@@ -85,7 +74,9 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What `run` found: results from best to worst, all paired differences, and the scores they rest on."""
+    """What `run` found: results from best to worst, all paired differences, and the scores they rest on; `human`: how
+    well people agree with people, where the benchmark has raw judgments.
+    """
 
     benchmark: str
     protocol: Protocol
@@ -97,6 +88,7 @@ class Report:
     draws: int
     seed: int
     level: float
+    human: HumanLevel | None = None
 
     def __getitem__(self, metric: str) -> Agreement:
         for each in self.results:
@@ -130,6 +122,7 @@ class Report:
             "scale": SCALE,
             "left_out": dict(self.judgments.notes),
             "bootstrap": {"draws": self.draws, "seed": self.seed, "level": self.level, "clusters": "image"},
+            **({} if self.human is None else {"human_level": vars(self.human)}),
             "results": results,
             "differences": [vars(each) for each in self.differences],
         }
@@ -166,72 +159,11 @@ def run(
             raise InputError(f"there are two sets of scores named {name}; rename one of them")
         values[name] = found
     if isinstance(judgments, Systems):
-        judgments, values = _scored(judgments, values or dict(judgments.published_scores))
+        judgments, values = common_systems(judgments, values or dict(judgments.published_scores))
     if not values:
         raise InputError("there is nothing to judge: name metrics, or give files of scores")
-    return judge(judgments, values, signatures, draws=draws, seed=seed, level=level)
-
-
-def measured(
-    judgments: Judgments, metrics: str | Iterable[str | Metric], settings: Settings | None = None
-) -> tuple[dict[str, Floats], dict[str, str]]:
-    """Each metric's scores of the judgments' captions (of systems: each system's corpus score), and its signature."""
-    if not metrics:
-        return {}, {}
-    from capmeter.metrics.evaluation import score, with_required
-
-    chosen = parse_list(metrics)
-    if len(judgments.captions) == 0:
-        raise InputError(
-            f"{judgments.benchmark} has no captions to score, only systems; give their scores in a file (--scores)"
-        )
-    bare = int((judgments.captions.references.lengths == 0).sum())
-    needing = [str(metric) for metric in with_required(chosen) if "references" in metric.needs]
-    if bare and needing:
-        raise ProtocolError(
-            f"{judgments.benchmark} has no references for {bare:,} of {len(judgments.captions):,} captions, but "
-            f"{', '.join(needing)} need them; leave those out (leave_out=unreferenced in the protocol's brackets)"
-        )
-    results = score(judgments.captions, metrics=chosen, settings=settings)
-    values: dict[str, Floats] = {}
-    for metric in chosen:
-        found = results[str(metric)]
-        if isinstance(judgments, Systems):
-            table = np.asarray(found.values)
-            rows = [table[members] for members in judgments.members]
-            sums, counts = (
-                np.stack([each.sum(axis=0) for each in rows]),
-                np.asarray([len(each) for each in rows], float),
-            )
-            values[str(metric)] = np.asarray(metric.finish(sums, counts)["score"], np.float64)
-        else:
-            values[str(metric)] = judgments.per_caption(np.asarray(found.items.array, np.float64))
-    return values, {str(metric): str(results[str(metric)].signature) for metric in chosen}
-
-
-def given(
-    judgments: Judgments, scores: str | Path | Iterable[str | Path] | Mapping[str, Mapping[str, float]]
-) -> dict[str, Floats]:
-    """Scores that came from elsewhere, by the ids that `--export` writes (or by system), in the judgments' order."""
-    ids = tuple(judgments.captions.ids) if judgments.owners is not None else judgments.ids
-    if isinstance(judgments, Systems):
-        ids = judgments.names
-    if isinstance(scores, Mapping):
-        tables: list[Mapping[str, Mapping[str, float]]] = [scores]
-    else:
-        paths = [scores] if isinstance(scores, str | Path) else list(scores)
-        tables = [read_scores(path, ids, partial=isinstance(judgments, Systems)) for path in paths]
-    values: dict[str, Floats] = {}
-    for table in tables:
-        for name, by_id in table.items():
-            missing = [id for id in ids if id not in by_id]
-            if missing and not isinstance(judgments, Systems):
-                raise InputError(f"{name} has no score for {len(missing)} ids, the first are {missing[:5]}")
-            if name in values:
-                raise InputError(f"there are two sets of scores named {name}; rename one of them")
-            found = np.asarray([by_id.get(id, np.nan) for id in ids], np.float64)
-            values[name] = found if isinstance(judgments, Systems) else judgments.per_caption(found)
-    return values
+    report = judge(judgments, values, signatures, draws=draws, seed=seed, level=level)
+    return replace(report, human=human_level(judgments, draws=draws, seed=seed, level=level))
 
 
 def judge(
@@ -274,33 +206,6 @@ def judge(
         seed=seed,
         level=level,
     )
-
-
-def statistic(judgments: Judgments, values: Floats) -> Any:
-    """The protocol's statistic of these scores, ready for any weights of the judgments."""
-    protocol = judgments.protocol
-    if isinstance(judgments, Pairs):
-        if protocol.statistic != "accuracy":
-            raise ProtocolError(
-                f"{judgments.benchmark} has pairs, which {protocol.statistic} cannot judge: accuracy can"
-            )
-        gaps = values[judgments.first] - values[judgments.second]
-        return PairAccuracy(gaps, judgments.better, judgments.groups, protocol.ties, protocol.seed)
-    if protocol.statistic == "accuracy":
-        raise ProtocolError(f"{judgments.benchmark} has ratings, which accuracy cannot judge: accuracy-eq can")
-    human, judged = _sides(judgments, values)
-    if protocol.statistic == "accuracy-eq":
-        return TieCalibrated(human, judged, judgments.groups)
-    make = STATISTICS[protocol.statistic]
-    return MeanOfGroups(make, human, judged, judgments.groups) if judgments.groups else make(human, judged)
-
-
-def _sides(judgments: Judgments, values: Floats) -> tuple[Floats, Floats]:
-    if isinstance(judgments, Points):
-        return judgments.human, values[judgments.rows]
-    if isinstance(judgments, Systems):
-        return judgments.human, values
-    raise ProtocolError(f"{judgments.benchmark} has no ratings")
 
 
 def _agreement(
@@ -363,25 +268,3 @@ def _difference(
         between = float(np.clip(STATISTICS[kind](scores[first], scores[second])(), -1, 1))
         p = williams(found[first].value, found[second].value, between, len(judgments)).p
     return Difference(first, second, SCALE * gap.value, SCALE * gap.low, SCALE * gap.high, p)
-
-
-def _scored(judgments: Systems, scores: Mapping[str, Floats]) -> tuple[Systems, dict[str, Floats]]:
-    """The systems that all metrics have a score of, as many as the protocol expects; the others are noted."""
-    have = [np.isfinite(values) for values in scores.values()]
-    kept = [k for k in range(len(judgments.names)) if have and all(each[k] for each in have)]
-    judgments.protocol.check(len(kept), judgments.benchmark, judgments.unit)
-    if have and not kept:
-        raise InputError(
-            f"{judgments.benchmark} has no system with a score of each of {', '.join(scores)}; metrics are judged on "
-            "the systems that all of them have scored: judge them apart"
-        )
-    if len(kept) < len(judgments.names):
-        lost = {"without scores": len(judgments.names) - len(kept)}
-        judgments = replace(
-            judgments,
-            names=tuple(judgments.names[i] for i in kept),
-            clusters=tuple(judgments.clusters[i] for i in kept),
-            human=judgments.human[kept],
-            notes={**judgments.notes, **lost},
-        )
-    return judgments, {name: values[kept] for name, values in scores.items()}

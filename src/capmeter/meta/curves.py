@@ -18,7 +18,9 @@ from capmeter import progress
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.judgments.judged import Floats, Judgments
-from capmeter.meta.agreement import SCALE, measured, statistic
+from capmeter.meta.coefficient import statistic
+from capmeter.meta.human_level import SCALE
+from capmeter.meta.scored import measured
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
 from capmeter.ragged import Ragged
@@ -66,7 +68,9 @@ def reference_curve(
     chosen = parse_list(metrics)
     most = int(judgments.captions.references.lengths.max(initial=0))
     if judgments.owners is not None:
-        raise InputError("a curve of references needs them all at once; choose another protocol than references=each")
+        raise InputError(
+            f"a curve of references needs them all at once, but the protocol has {judgments.protocol.references}"
+        )
     if not numbers or min(numbers) < 1 or max(numbers) > most:
         raise InputError(
             f"expected numbers of references from 1 to {most}, as many as captions have, but got {numbers}"

@@ -15,11 +15,16 @@ from capmeter.judgments.judged import Floats, Judgments, Pairs, Points, Systems
 from capmeter.meta.agreement import Agreement, Report
 from capmeter.meta.complementarity import Combination
 from capmeter.meta.curves import Curve
+from capmeter.meta.human_level import HumanLevel
+from capmeter.report.names import MetricName
 from capmeter.report.tables import Table
 
 
 def agreement_table(report: Report, digits: int = 1) -> Table:
-    """One row per metric from best to worst; `agreement_notes` are the lines that belong below it."""
+    """One row per metric from best to worst, then people's agreement with people, where it is known.
+
+    `agreement_notes` are the lines that belong below it.
+    """
     results = report.results
     groups = sorted({group for each in results for group in each.groups})
     shown = {
@@ -31,7 +36,7 @@ def agreement_table(report: Report, digits: int = 1) -> Table:
     columns += [name for name, wanted in shown.items() if wanted]
     rows = []
     for each in results:
-        row = [str(each.rank or "-"), each.metric, _number(each.value, digits), _interval(each, digits)]
+        row = [str(each.rank or "-"), MetricName(each.metric), _number(each.value, digits), _interval(each, digits)]
         row += [_number(each.groups.get(group), digits) for group in groups]
         cells = {
             "p": "-" if each.p is None else f"{each.p:.3f}",
@@ -39,6 +44,11 @@ def agreement_table(report: Report, digits: int = 1) -> Table:
             "published": f"{each.published.value:g} ({each.published.source})" if each.published else "-",
         }
         rows.append(row + [cells[name] for name, wanted in shown.items() if wanted])
+    if report.human is not None:
+        human = report.human
+        row = ["-", "people", _number(human.value, digits), _interval(human, digits)]
+        row += [_number(human.groups.get(group), digits) for group in groups]
+        rows.append(row + ["-" for wanted in shown.values() if wanted])
     numeric = (
         [True, False] + [True] * (2 + len(groups)) + [name != "published" for name, wanted in shown.items() if wanted]
     )
@@ -63,6 +73,11 @@ def agreement_notes(report: Report) -> list[str]:
         f"values x 100; intervals: {report.draws:,} draws of {what} (seed {report.seed}); a new rank begins where a "
         f"metric is {worse} than the best of the rank before"
     )
+    if report.human is not None:
+        lines.append(
+            f"people: {report.human.what}, under the same protocol and coefficient ({report.human.n:,} {report.unit})"
+        )
+        lines += [f"people: {note}" for note in report.human.notes]
     return lines + [f"{each.metric} {each.note}" for each in report.results if each.note]
 
 
@@ -70,7 +85,7 @@ def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
 
-def _interval(each: Agreement, digits: int) -> str:
+def _interval(each: Agreement | HumanLevel, digits: int) -> str:
     return "-" if each.low is None else f"[{each.low:.{digits}f}, {each.high:.{digits}f}]"
 
 

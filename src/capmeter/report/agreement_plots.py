@@ -18,6 +18,7 @@ from capmeter.stats.significance import significant
 
 LEVELS = 6
 PANELS = 4
+PEOPLE = "#808080"
 Arguments = ParamSpec("Arguments")
 
 
@@ -34,7 +35,10 @@ def styled(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
 
 @styled
 def agreement_figure(report: Report) -> Any:
-    """Each metric's value and interval, best on top; a hollow diamond is a published value. Ranks share a colour."""
+    """Each metric's value and interval, best on top; a hollow diamond is a published value. Ranks share a colour.
+
+    A grey band is the human level with its interval, where the benchmark has one.
+    """
     shown = [each for each in report.results if each.value is not None]
     figure, axes = open_figure(height=1.1 + 0.32 * len(shown), width=6.4)
     axis = axes[0, 0]
@@ -53,6 +57,19 @@ def agreement_figure(report: Report) -> Any:
                 color="#404040",
                 markeredgewidth=1,
             )
+    if report.human is not None:
+        axis.axvspan(report.human.low, report.human.high, color=PEOPLE, alpha=0.25, linewidth=0)
+        axis.axvline(report.human.value, color=PEOPLE, linewidth=1.2)
+        axis.annotate(
+            f"people {report.human.value:.1f}",
+            (report.human.value, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(2, -2),
+            textcoords="offset points",
+            va="top",
+            fontsize=7,
+            color="#404040",
+        )
     axis.set_yticks(range(len(shown)), [f"{each.metric}  ({each.rank})" for each in shown])
     axis.invert_yaxis()
     axis.margins(y=0.5 / max(1, len(shown)))

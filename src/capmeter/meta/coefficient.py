@@ -1,0 +1,50 @@
+"""A protocol's coefficient: the statistic that it names, of scores and judgments, ready for any weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from capmeter.errors import ProtocolError
+from capmeter.judgments.judged import Floats, Judgments, Pairs, Points, Systems
+from capmeter.judgments.protocol import Protocol
+from capmeter.stats.correlation import Pearson, Spearman
+from capmeter.stats.groups import MeanOfGroups
+from capmeter.stats.kendall import TauA, TauB, TauC
+from capmeter.stats.pair_accuracy import PairAccuracy, TieCalibrated
+
+STATISTICS: dict[str, Callable[[Any, Any], Any]] = {
+    "tau-a": TauA,
+    "tau-b": TauB,
+    "tau-c": TauC,
+    "pearson": Pearson,
+    "spearman": Spearman,
+    "accuracy-eq": TieCalibrated,
+}
+
+
+def coefficient(protocol: Protocol, human: Floats, judged: Floats, groups: Sequence[str] | None) -> Any:
+    """The protocol's statistic of judgments and scores, point by point; with groups the mean of theirs."""
+    if protocol.statistic == "accuracy-eq":
+        return TieCalibrated(human, judged, groups)
+    make = STATISTICS[protocol.statistic]
+    return MeanOfGroups(make, human, judged, groups) if groups else make(human, judged)
+
+
+def statistic(judgments: Judgments, values: Floats) -> Any:
+    """The protocol's statistic of these scores, ready for any weights of the judgments."""
+    protocol = judgments.protocol
+    if isinstance(judgments, Pairs):
+        if protocol.statistic != "accuracy":
+            raise ProtocolError(
+                f"{judgments.benchmark} has pairs, which {protocol.statistic} cannot judge: accuracy can"
+            )
+        gaps = values[judgments.first] - values[judgments.second]
+        return PairAccuracy(gaps, judgments.better, judgments.groups, protocol.ties, protocol.seed)
+    if protocol.statistic == "accuracy":
+        raise ProtocolError(f"{judgments.benchmark} has ratings, which accuracy cannot judge: accuracy-eq can")
+    if isinstance(judgments, Points):
+        return coefficient(protocol, judgments.human, values[judgments.rows], judgments.groups)
+    if isinstance(judgments, Systems):
+        return coefficient(protocol, judgments.human, values, judgments.groups)
+    raise ProtocolError(f"{judgments.benchmark} has no ratings")

@@ -1,0 +1,100 @@
+"""The scores that are judged: of metrics run on the judged captions, and of anyone's scores by id."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from capmeter.errors import InputError, ProtocolError
+from capmeter.judgments.judged import Floats, Judgments, Systems
+from capmeter.meta.scores_file import read_scores
+from capmeter.metrics.base import Metric
+from capmeter.metrics.registry import parse_list
+from capmeter.settings import Settings
+
+
+def measured(
+    judgments: Judgments, metrics: str | Iterable[str | Metric], settings: Settings | None = None
+) -> tuple[dict[str, Floats], dict[str, str]]:
+    """Each metric's scores of the judgments' captions (of systems: each system's corpus score), and its signature."""
+    if not metrics:
+        return {}, {}
+    from capmeter.metrics.evaluation import score, with_required
+
+    chosen = parse_list(metrics)
+    if len(judgments.captions) == 0:
+        raise InputError(
+            f"{judgments.benchmark} has no captions to score, only systems; give their scores in a file (--scores)"
+        )
+    bare = int((judgments.captions.references.lengths == 0).sum())
+    needing = [str(metric) for metric in with_required(chosen) if "references" in metric.needs]
+    if bare and needing:
+        raise ProtocolError(
+            f"{judgments.benchmark} has no references for {bare:,} of {len(judgments.captions):,} captions, but "
+            f"{', '.join(needing)} need them; leave those out (leave_out=unreferenced in the protocol's brackets)"
+        )
+    results = score(judgments.captions, metrics=chosen, settings=settings)
+    values: dict[str, Floats] = {}
+    for metric in chosen:
+        found = results[str(metric)]
+        if isinstance(judgments, Systems):
+            table = np.asarray(found.values)
+            rows = [table[members] for members in judgments.members]
+            sums, counts = (
+                np.stack([each.sum(axis=0) for each in rows]),
+                np.asarray([len(each) for each in rows], float),
+            )
+            values[str(metric)] = np.asarray(metric.finish(sums, counts)["score"], np.float64)
+        else:
+            values[str(metric)] = judgments.per_caption(np.asarray(found.items.array, np.float64), str(metric))
+    return values, {str(metric): str(results[str(metric)].signature) for metric in chosen}
+
+
+def given(
+    judgments: Judgments, scores: str | Path | Iterable[str | Path] | Mapping[str, Mapping[str, float]]
+) -> dict[str, Floats]:
+    """Scores that came from elsewhere, by the ids that `--export` writes (or by system), in the judgments' order."""
+    ids = tuple(judgments.captions.ids) if judgments.owners is not None else judgments.ids
+    if isinstance(judgments, Systems):
+        ids = judgments.names
+    if isinstance(scores, Mapping):
+        tables: list[Mapping[str, Mapping[str, float]]] = [scores]
+    else:
+        paths = [scores] if isinstance(scores, str | Path) else list(scores)
+        tables = [read_scores(path, ids, partial=isinstance(judgments, Systems)) for path in paths]
+    values: dict[str, Floats] = {}
+    for table in tables:
+        for name, by_id in table.items():
+            missing = [id for id in ids if id not in by_id]
+            if missing and not isinstance(judgments, Systems):
+                raise InputError(f"{name} has no score for {len(missing)} ids, the first are {missing[:5]}")
+            if name in values:
+                raise InputError(f"there are two sets of scores named {name}; rename one of them")
+            found = np.asarray([by_id.get(id, np.nan) for id in ids], np.float64)
+            values[name] = found if isinstance(judgments, Systems) else judgments.per_caption(found, name)
+    return values
+
+
+def common_systems(judgments: Systems, scores: Mapping[str, Floats]) -> tuple[Systems, dict[str, Floats]]:
+    """The systems that all metrics have a score of, as many as the protocol expects; the others are noted."""
+    have = [np.isfinite(values) for values in scores.values()]
+    kept = [k for k in range(len(judgments.names)) if have and all(each[k] for each in have)]
+    judgments.protocol.check(len(kept), judgments.benchmark, judgments.unit)
+    if have and not kept:
+        raise InputError(
+            f"{judgments.benchmark} has no system with a score of each of {', '.join(scores)}; metrics are judged on "
+            "the systems that all of them have scored: judge them apart"
+        )
+    if len(kept) < len(judgments.names):
+        lost = {"without scores": len(judgments.names) - len(kept)}
+        judgments = replace(
+            judgments,
+            names=tuple(judgments.names[i] for i in kept),
+            clusters=tuple(judgments.clusters[i] for i in kept),
+            human=judgments.human[kept],
+            notes={**judgments.notes, **lost},
+        )
+    return judgments, {name: values[kept] for name, values in scores.items()}
