@@ -21,7 +21,7 @@ REAL = [
     ("abstract50s", "abstract50s", None, 388, 776, {"people are tied": 12}, False),
     ("reformulations", "reformulations", None, 4037, 8074, {"identical": 864, "unreferenced": 307}, False),
     ("wmt16_da_segment_to_english", "wmt16", None, 3360, 3360, {}, False),
-    ("conll14_gec_sentences", "conll14", None, 12, 15744, {"baselines": 1}, False),
+    ("conll14_gec_sentences", "conll14", None, 13, 17056, {}, False),
     ("coco2015_challenge_system_level", "coco2015", None, 17, 0, {}, False),
     ("nebula_val_noref", "nebula-val", None, 2901, 2901, {}, False),
     ("polaris_val_noref", "polaris-val", None, 4237, 4237, {}, False),

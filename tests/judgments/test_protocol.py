@@ -38,7 +38,7 @@ def test_wrong_number_is_refused() -> None:
     ("text", "message"),
     [
         ("statistic=tau", "tau-a, tau-b, tau-c, pearson"),
-        ("ratings=max", "flatten, mean or median"),
+        ("ratings=max", "flatten, mean, median or mode"),
         ("references=draw-0", "draw-K"),
         ("leave_out=own", "own-captions"),
         ("ties=>=", "half, strict"),

@@ -21,6 +21,7 @@ from capmeter.meta.studies.grammar import grammar, read_corrections
 from capmeter.meta.studies.rankings import expected_wins, read_system_scores
 from capmeter.meta.studies.ties import TieFree, tie_free, without_own
 from capmeter.metrics.base import Context
+from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse, parse_list
 from capmeter.stats.correlation import pearson
 
@@ -209,6 +210,26 @@ def test_ties_end_to_end() -> None:
     assert without_own(experts).ids == ("1", "2", "3", "4")
     with pytest.raises(InputError, match="both groups judged 0 captions"):
         tie_free(experts, judged([None] * 5), parse_list("sparcs"))
+
+
+def test_ties_take_document_frequencies_from_the_whole_set() -> None:
+    texts = ["a brown dog runs", "two cats sleep", "a red ball", "a man rides a horse", "a red bus", "a cat sleeps"]
+    every = CaptionSet.from_captions(
+        Caption(str(k), f"p{k}", text, (text + " today", "a dog"), human=(1 + k % 4,)) for k, text in enumerate(texts)
+    )
+    crowd = CaptionSet.from_captions(
+        Caption(str(k), f"p{k}", text, ("x",), human=(k,)) for k, text in enumerate(texts[:4])
+    )
+    seen = []
+
+    def spied(captions: CaptionSet, metrics: object, **how: object) -> object:
+        seen.append((len(captions), how["corpus"]))
+        return evaluate(captions, metrics, **how)  # type: ignore[arg-type]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("capmeter.meta.studies.ties.evaluate", spied)
+        tie_free(every, crowd, parse_list("cider-d"), draws=10)
+    assert seen == [(4, every)]
 
 
 # --- the commands

@@ -50,10 +50,12 @@ def _build(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
 
 
 # ten teams and the human baseline, whose automatic scores are of the judged submission; or twelve teams with scores of
-# their validation captions from a file
+# their validation captions from a file (yi2020: of images of the Karpathy split); or three teams and a person
 _PRESETS: tuple[tuple[str, int, tuple[LeaveOut, ...]], ...] = (
     ("same-submission", 11, ()),
     ("cui2018", 12, ("baselines",)),
+    ("yi2020", 12, ("baselines",)),
+    ("smurf2021", 4, ()),
 )
 COCO2015 = Benchmark(
     name="coco2015",

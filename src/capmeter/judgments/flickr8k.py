@@ -116,6 +116,10 @@ EXPERT = Benchmark(
         "cui2018": Protocol(
             name="cui2018", leave_out=("own-captions",), ratings="flatten", statistic="tau-b", expect=16992
         ),
+        # "5664 samples"; it says neither which τ nor how ratings were combined: this gives its ROUGE-L to the digit
+        "yi2020": Protocol(
+            name="yi2020", leave_out=("own-captions",), ratings="flatten", statistic="tau-c", expect=16992
+        ),
         "averaged": Protocol(
             name="averaged", leave_out=("own-captions",), ratings="mean", statistic="tau-b", expect=5664
         ),

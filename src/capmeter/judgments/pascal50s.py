@@ -97,10 +97,12 @@ def _read_fleur(path: Path) -> list[Row]:
     return rows
 
 
-_PRESETS: tuple[tuple[str, str, Ties], ...] = (
-    ("pascal-consensus", "consensus", "half"),
-    ("pascal-direct", "votes", "half"),
-    ("clipscore2021", "consensus", "random"),
+_PRESETS: tuple[tuple[str, str, str, Ties], ...] = (
+    ("pascal-consensus", "consensus", "draw-5", "half"),
+    ("pascal-direct", "votes", "draw-5", "half"),
+    ("clipscore2021", "consensus", "draw-5", "random"),
+    ("yi2020", "consensus", "draw-5", "half"),
+    ("smurf2021", "consensus", "first-5", "half"),  # "the first 5 sentence A entries of each image"
 )
 PASCAL = Benchmark(
     name="pascal50s",
@@ -121,13 +123,13 @@ PASCAL = Benchmark(
         name: Protocol(
             name=name,
             judgments=judgments,
-            references="draw-5",
+            references=references,
             statistic="accuracy",
             ties=ties,
             by="category",
             expect=4000,
         )
-        for name, judgments, ties in _PRESETS
+        for name, judgments, references, ties in _PRESETS
     }
     | {
         "umic": Protocol(

@@ -86,9 +86,9 @@ WMT16 = Benchmark(
 )
 
 _CONLL14_PRESETS: tuple[tuple[str, Statistic, tuple[LeaveOut, ...]], ...] = (
-    ("napoles2016", "spearman", ("baselines",)),
-    ("napoles2016-pearson", "pearson", ("baselines",)),
-    ("with-input", "spearman", ()),
+    ("napoles2016", "spearman", ()),
+    ("napoles2016-pearson", "pearson", ()),
+    ("without-input", "spearman", ("baselines",)),
 )
 CONLL14 = Benchmark(
     name="conll14",
@@ -99,6 +99,8 @@ CONLL14 = Benchmark(
     fits=lambda row: "systems" in row or "expected_wins" in row,
     looks="systems (their sentences), or system and expected_wins",
     build=_corrections,
+    # SMURF's text says 12 submissions, but its ρ of .852 and .648 exist for 13 alone: ρ = 1 - 6 Σd² / (n³ - n) with
+    # Σd² of 54 and 128, and no whole number gives them with 12; so the unchanged input is judged too
     protocols={
         name: Protocol(
             name=name, judgments="expected_wins", leave_out=left_out, statistic=statistic, expect=13 - len(left_out)

@@ -10,8 +10,9 @@ where a document is the set of references of one caption and N counts them:
     CIDEr-D  10/m Σⱼ  meanₖ  min(g(c), g(sⱼ))·g(sⱼ) / (‖g(c)‖ ‖g(sⱼ)‖) · exp(−Δ² / 2σ²)    the "CIDEr" of most tables
     CIDEr-R  10/m Σⱼ  meanₖ  min(g(c), g(sⱼ))·g(sⱼ) / (‖g(c)‖ ‖g(sⱼ)‖) · R^0.8 · L^0.2      dos Santos et al. 2021
 
-Δ is the difference in length, L = exp(−Δ² / |sⱼ|²), and R the geometric mean over the candidate's distinct words of
-1 / (1 + |its count in c − its count in sⱼ|), or of 1 / its count in c where sⱼ lacks the word. As in the released
+Δ is the difference in length, L = exp(−Δ² / |sⱼ|²), and R the geometric mean over the candidate's distinct words (for
+R alone: runs of letters and digits, so that "it's" is two) of 1 / (1 + |its count in c − its count in sⱼ|), or of
+1 / its count in c where sⱼ lacks the word. As in the released
 codes, CIDEr's words are not stemmed (the first paper stems them). Lengths are words; CIDEr-R's released scorer counts
 bigrams, which cannot compare with a reference of one word, and differs by one pair of 388 from its published accuracy.
 Range 0 to 10, up to rounding (as in the standard code, a caption equal to its references may have 10.000000000000002);

@@ -16,6 +16,7 @@ from capmeter.meta.agreement import Agreement, Report
 from capmeter.meta.complementarity import Combination
 from capmeter.meta.curves import Curve
 from capmeter.meta.human_level import HumanLevel
+from capmeter.meta.published import Published
 from capmeter.report.names import MetricName
 from capmeter.report.tables import Table
 
@@ -41,7 +42,7 @@ def agreement_table(report: Report, digits: int = 1) -> Table:
         cells = {
             "p": "-" if each.p is None else f"{each.p:.3f}",
             "equal scores": "-" if each.tied is None else str(each.tied),
-            "published": f"{each.published.value:g} ({each.published.source})" if each.published else "-",
+            "published": _published(each.published),
         }
         rows.append(row + [cells[name] for name, wanted in shown.items() if wanted])
     if report.human is not None:
@@ -78,7 +79,25 @@ def agreement_notes(report: Report) -> list[str]:
             f"people: {report.human.what}, under the same protocol and coefficient ({report.human.n:,} {report.unit})"
         )
         lines += [f"people: {note}" for note in report.human.notes]
+    lines += [line for each in report.results for line in _published_notes(each)]
     return lines + [f"{each.metric} {each.note}" for each in report.results if each.note]
+
+
+def _published(found: Published | None) -> str:
+    """A published value; one that was made with another encoder, or with one that is not stated, is said to be so."""
+    if found is None:
+        return "-"
+    if found.agrees:
+        return f"{found.value:g} ({found.source})"
+    return f"other encoder: {found.value:g} ({found.made_with}, {found.source})"
+
+
+def _published_notes(each: Agreement) -> list[str]:
+    found = each.published
+    if found is None or not (found.groups or found.note):
+        return []
+    groups = ", ".join(f"{group} {value:g}" for group, value in found.groups.items())
+    return [f"{each.metric}, published: {'; '.join(filter(None, (groups, found.note)))}"]
 
 
 def _number(value: float | None, digits: int) -> str:

@@ -35,7 +35,8 @@ def styled(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
 
 @styled
 def agreement_figure(report: Report) -> Any:
-    """Each metric's value and interval, best on top; a hollow diamond is a published value. Ranks share a colour.
+    """Each metric's value and interval, best on top; a hollow diamond is a published value with the same
+    encoder. Ranks share a colour.
 
     A grey band is the human level with its interval, where the benchmark has one.
     """
@@ -47,7 +48,7 @@ def agreement_figure(report: Report) -> Any:
         colour = COLOURS[((each.rank or 1) - 1) % len(COLOURS)]
         axis.plot([low, high], [place, place], color=colour, linewidth=2.4, solid_capstyle="round")
         axis.plot(value, place, "o", color=colour, markersize=6)
-        if each.published:
+        if each.published and each.published.agrees:
             axis.plot(
                 each.published.value,
                 place,
@@ -74,7 +75,7 @@ def agreement_figure(report: Report) -> Any:
     axis.invert_yaxis()
     axis.margins(y=0.5 / max(1, len(shown)))
     axis.grid(axis="y", visible=False)
-    diamond = "; diamond: published" if any(each.published for each in shown) else ""
+    diamond = "; diamond: published" if any(each.published and each.published.agrees for each in shown) else ""
     axis.set_xlabel(f"{report.protocol.statistic} x 100, {report.level:.0%} interval (rank in brackets{diamond})")
     axis.set_title(f"{report.benchmark}, {report.protocol.name}: {len(report.judgments):,} {report.unit}")
     return figure

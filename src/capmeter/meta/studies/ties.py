@@ -116,7 +116,8 @@ def tie_free(
     expert = np.array([_mean(caption.human) for caption in judged])
     people = np.array([_both(votes, caption) for caption in judged], float)
     free, ordered = TieFree(expert, people), TieFree(expert, expert)
-    results = evaluate(captions, metrics)
+    # document frequencies are those of the whole set, whatever the crowd judged of it
+    results = evaluate(captions, metrics, corpus=experts)
     named = {PEOPLE: people} | {str(metric): results[metric].items.array for metric in metrics}
     images = Clusters(captions.image_ids)
     rows = [

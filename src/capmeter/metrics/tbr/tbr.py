@@ -10,8 +10,8 @@ the picture together, each thing once. idf(w) = -lg(df / N) over the N reference
 rounding (1e-6: vectors are float32); 1 for a candidate that matches the whole of its only reference; an empty candidate
 scores 0.
 
-The base. The paper takes a random reference. Here every reference is the base once and the score is the mean, which is
-the expected score of the random choice: no reference is favoured and nothing is drawn. The others join in the order of
+The base. The paper takes a random reference. Here every reference is the base once and the score is the mean: the
+paper's score, expected over the base. No reference is favoured and nothing is drawn. The others join in the order of
 their word-piece ids, which does not depend on the order in which a file lists them.
 
 The steps can be switched, which gives the paper's ablation four names: T `tbr(combine=false,remove=false)`, TB
