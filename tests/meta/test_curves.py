@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from capmeter.errors import InputError
-from capmeter.judgments.judged import Points, Rated, points
+from capmeter.judgments.judged import Paired, Points, Rated, pairs, points
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.coefficient import statistic
-from capmeter.meta.curves import numbers_up_to, reference_curve
+from capmeter.meta.curves import numbers_of, numbers_up_to, reference_curve
 from capmeter.meta.scored import measured
+from capmeter.report.agreement import curve_table
 
 WORDS = [
     "a",
@@ -77,3 +80,34 @@ def test_numbers_up_to() -> None:
     assert numbers_up_to(5) == (1, 2, 3, 4, 5)
     many = numbers_up_to(48)
     assert many[0] == 1 and many[-1] == 48 and len(many) <= 12 and list(many) == sorted(set(many))
+
+
+def test_chosen_numbers_of_references() -> None:
+    assert numbers_of("4") == (1, 2, 3, 4) and numbers_of("1,20, 5") == (1, 5, 20)
+    for wrong in ("", "0", "1,x", "1,-2", "1,"):
+        with pytest.raises(InputError, match="no number of references"):
+            numbers_of(wrong)
+
+
+def test_the_curve_of_each_category() -> None:
+    texts = ["a dog runs", "two cats sleep", "a red ball", "a man rides a horse"] * 6
+    rows = [
+        Paired(
+            str(k),
+            f"i{k}",
+            (text, "a bus stops") if k % 3 else ("a bus stops", text),
+            (f"{text} today", "a bus", f"{text}"),
+            1,
+            groups={"category": "AB"[k % 2]},
+        )
+        for k, text in enumerate(texts)
+    ]
+    judged = pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category"))
+    curve = reference_curve(judged, "rouge-l", (1, 3), repeats=2)
+    groups = curve.groups["rouge-l"]
+    assert set(groups) == {"A", "B"} and groups["A"].shape == (2, 2)
+    np.testing.assert_allclose((groups["A"] + groups["B"]) / 2, curve.values["rouge-l"])
+    assert curve.to_json()["groups"]["rouge-l"]["A"][1]["mean"] == groups["A"][1].mean()
+    shown = [row[0] for row in curve_table(curve).rows]
+    assert shown == ["rouge-l", "  A", "  B"]
+    assert reference_curve(replace(judged, groups=None), "rouge-l", (1,), repeats=1).groups == {}

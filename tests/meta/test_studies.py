@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import itertools
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,9 @@ from hypothesis import strategies as st
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.cli.main import main
 from capmeter.errors import InputError
+from capmeter.meta.studies.cases import read_sheet, tally, write_sheet
 from capmeter.meta.studies.degradation import degraded, read_sentences
-from capmeter.meta.studies.failures import correlations, critical_failures
+from capmeter.meta.studies.failures import Case, FailureStudy, correlations, critical_failures
 from capmeter.meta.studies.grammar import grammar, read_corrections
 from capmeter.meta.studies.rankings import expected_wins, read_system_scores
 from capmeter.meta.studies.ties import TieFree, tie_free, without_own
@@ -166,6 +169,59 @@ def test_a_metric_that_orders_nothing_counts_as_zero() -> None:
     found = critical_failures(systems, {"a": 3, "b": 1, "c": 2}, parse_list("rouge-l"), parse("sparcs"), draws=10)
     assert found.failures[0].undecided == 1
     assert found.failures[0].disparities[0] == 0
+
+
+def test_gravest_cases_become_a_sheet_and_its_labels_a_tally(tmp_path: Path) -> None:
+    said = {
+        "good": [
+            "a brown dog runs on grass",
+            "two cats sleep on a sofa",
+            "a red ball lies here",
+            "a man rides a horse",
+        ],
+        "fair": ["a dog runs", "cats sleep", "a ball", "a man rides"],
+        "poor": ['a "blue", bus', "=1+1 a bus\nstops", "a cat", "nobody"],
+    }
+    systems = {
+        name: CaptionSet.from_captions(
+            Caption(f"{k}", f"p{k}", text, (said["poor" if k % 2 else "good"][k], "a sofa, and a bus"))
+            for k, text in enumerate(texts)
+        )
+        for name, texts in said.items()
+    }
+    human = {"good": 0.9, "fair": 0.6, "poor": 0.1}
+    found = critical_failures(systems, human, parse_list("rouge-l,bleu-1"), parse("sparcs"), draws=20, gravest=9)
+    inverted = FailureStudy(found.reference, found.human, found.images, [])
+    with pytest.raises(InputError, match="no critical failure to label"):
+        write_sheet(inverted, tmp_path / "none.csv")
+    case = Case("p1", 0.9, -0.8, {name: (texts[1], 0.25) for name, texts in said.items()}, ("two cats, asleep", "cats"))
+    failures = [replace(each, gravest=[case, case, case]) for each in found.failures]
+    assert write_sheet(replace(found, failures=failures), tmp_path / "cases.csv") == 6
+    rows = read_sheet(tmp_path / "cases.csv")
+    assert [row["case"] for row in rows] == ["1", "2", "3"] * 2 and rows[0]["references"] == "two cats, asleep | cats"
+    assert rows[0]["caption: poor"] == "=1+1 a bus\nstops" and rows[0]["score: good"] == "0.2500"
+    assert list(rows[0])[7::2][:3] == ["caption: good", "caption: fair", "caption: poor"]
+    with pytest.raises(InputError, match="no case of rouge-l has a cause yet"):
+        tally(rows)
+    for row, cause in zip(rows, ("c1", "c1", "RF", "c2", "", "C2 "), strict=True):
+        row["cause"] = cause
+    with (tmp_path / "back.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=";")
+        writer.writeheader()
+        writer.writerows(rows)
+    rouge, bleu = tally(read_sheet(tmp_path / "back.csv"), draws=50)
+    assert {cause: round(share.value, 3) for cause, share in rouge.shares.items()} == {
+        "c1": 0.667,
+        "c2": 0,
+        "RF": 0.333,
+    }
+    assert (bleu.labelled, bleu.unlabelled, bleu.shares["c2"].value) == (2, 1, 1.0)
+    (tmp_path / "back.csv").write_text("metric,cause\nrouge-l,c9\n")
+    with pytest.raises(InputError, match="row 2: unknown cause 'c9'; expected c1, c2, RF, or nothing"):
+        read_sheet(tmp_path / "back.csv")
+    (tmp_path / "back.csv").write_text("metric,why\nrouge-l,c1\n")
+    with pytest.raises(InputError, match="there is no column 'cause'"):
+        read_sheet(tmp_path / "back.csv")
 
 
 # --- ties
@@ -344,3 +400,12 @@ def test_a_line_that_is_no_object_among_corrections(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"systems": {"a": "x"}}\n3\n')
     with pytest.raises(InputError, match=r"rows\.jsonl"):
         read_corrections(str(tmp_path / "rows.jsonl"))
+
+
+def test_a_labelled_sheet_is_tallied(run, tmp_path: Path) -> None:
+    (tmp_path / "cases.csv").write_text("metric,cause\ncider-d,c2\ncider-d,c1\ncider-d,c2\ncider-d,\n")
+    code, out, _ = run("tally", "cases.csv")
+    assert code == 0 and "P(c2|F)" in out and "0.667 [" in out and "1 without a cause" in out
+    code, out, _ = run("tally", "cases.csv", "--format", "json")
+    assert json.loads(out)["cider-d"]["labelled"] == 3
+    assert run("tally", "cases.csv", "--cause", "wrong", "--cause", "right")[0] == 1

@@ -17,7 +17,7 @@ from capmeter.judgments.benchmarks import benchmark as named_benchmark
 from capmeter.judgments.benchmarks import table as benchmarks
 from capmeter.meta.agreement import Report, run
 from capmeter.meta.complementarity import Combination, combined, rank_correlations, varied
-from capmeter.meta.curves import Curve, numbers_up_to, reference_curve
+from capmeter.meta.curves import Curve, numbers_of, reference_curve
 from capmeter.progress import shown
 from capmeter.report.agreement import (
     agreement_notes,
@@ -63,8 +63,11 @@ def meta(
     format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
     per_caption: Path | None = typer.Option(None, help="Write scores and judgments of each caption here."),
     export: Path | None = typer.Option(None, help="Write the captions with their ids here (JSONL), and stop."),
-    references_curve: int | None = typer.Option(
-        None, "--references-curve", help="Judge with 1 to K references, drawn anew each time.", min=1
+    references_curve: str | None = typer.Option(
+        None,
+        "--references-curve",
+        metavar="K|K,K,…",
+        help="Judge with 1 to K references, or with these numbers of them (1,5,20), drawn anew each time.",
     ),
     repeats: int = typer.Option(5, help="With --references-curve: how many draws of the references.", min=1),
     combine: bool = typer.Option(False, "--combine", help="Judge the sums of every two metrics too."),
@@ -102,7 +105,7 @@ def meta(
             report = run(metrics, benchmark=name, data=path, scores=scores, **options)  # type: ignore[arg-type]
             curve = None
             if references_curve is not None:
-                numbers = numbers_up_to(references_curve)
+                numbers = numbers_of(references_curve)
                 curve = reference_curve(report.judgments, metrics, numbers, repeats=repeats, seed=seed)
             judged.append(Judged(report, curve, combined(report) if combine else ()))
     many = len(judged) > 1

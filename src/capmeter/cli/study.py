@@ -8,8 +8,11 @@ import typer
 
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
+from capmeter.cli.main import say
 from capmeter.cli.output import FORMAT_HELP, show
 from capmeter.errors import InputError
+from capmeter.meta.studies.cases import CAUSES, read_sheet, write_sheet
+from capmeter.meta.studies.cases import tally as cause_tally
 from capmeter.meta.studies.degradation import degradation as study_degradation
 from capmeter.meta.studies.degradation import read_sentences
 from capmeter.meta.studies.failures import critical_failures
@@ -110,7 +113,10 @@ def failures(
     references: str | None = typer.Option(None, "--references", "-r", help="The references, where they lie apart."),
     metrics: str = typer.Option("cider-d,meteor,rouge-l,bleu-4", "--metrics", "-m", help="The metrics to be tested."),
     against: str = typer.Option("smurf(encoder=minilm)", "--against", "-a", help="The reference metric."),
-    gravest: int = typer.Option(20, help="How many of the gravest cases to give (--format json).", min=0),
+    gravest: int = typer.Option(20, help="How many of the gravest cases to give (--format json, --sheet).", min=0),
+    sheet: Path | None = typer.Option(
+        None, "--sheet", help="Write the gravest cases here (CSV) for a person to label; `study tally` reads it back."
+    ),
     seed: int = _SEED,
     draws: int = _DRAWS,
     figure: list[Path] = _FIGURE,
@@ -139,7 +145,30 @@ def failures(
         )
     if figure:
         save_figures(report.failure_figure(found), figure)
+    if sheet is not None:
+        cases = write_sheet(found, sheet)
+        say(f"wrote {sheet}: {cases:,} cases; write {', '.join(CAUSES)} into the column cause, then `study tally`")
     show(report.failure_table(found), report.failure_data(found), format)
+
+
+@app.command()
+def tally(
+    sheet: Path = typer.Argument(..., help="The sheet of `study failures --sheet`, labelled.", metavar="SHEET.csv"),
+    cause: list[str] = typer.Option(
+        list(CAUSES), "--cause", help="The causes that the sheet may name; repeat for each (default: the paper's)."
+    ),
+    seed: int = _SEED,
+    draws: int = _DRAWS,
+    format: str = _FORMAT,
+) -> None:
+    """Tally why metrics failed, from a labelled sheet of cases (SMURF, Table 5).
+
+    `capmeter study failures rows.jsonl --human m2.json -m cider-d --sheet cases.csv`, label it, then
+    `capmeter study tally cases.csv`
+    """
+    _check([], format)
+    found = cause_tally(read_sheet(sheet, cause), cause, draws=draws, seed=seed)
+    show(report.tally_table(found), report.tally_data(found), format)
 
 
 @app.command()

@@ -8,7 +8,7 @@ per image, so that more references always contain the fewer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,16 @@ from capmeter.meta.scored import measured
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
 from capmeter.ragged import Ragged
+from capmeter.stats.groups import MeanOfGroups
+from capmeter.stats.pair_accuracy import PairAccuracy
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Agreement by number of references: `values[metric]` is float64[len(numbers), repeats], in hundredths."""
+    """Agreement by number of references: `values[metric]` is float64[len(numbers), repeats], in hundredths.
+
+    `groups[metric][group]` is the same of each category, where the protocol has categories.
+    """
 
     benchmark: str
     protocol: str
@@ -36,17 +41,22 @@ class Curve:
     numbers: tuple[int, ...]
     values: dict[str, Floats]
     seed: int
+    groups: dict[str, dict[str, Floats]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """The curve as JSON has it."""
         return {
             "numbers": list(self.numbers),
             "seed": self.seed,
-            "metrics": {
-                name: [{"mean": float(row.mean()), "low": float(row.min()), "high": float(row.max())} for row in values]
-                for name, values in self.values.items()
+            "metrics": {name: _rows(values) for name, values in self.values.items()},
+            "groups": {
+                name: {group: _rows(values) for group, values in groups.items()} for name, groups in self.groups.items()
             },
         }
+
+
+def _rows(values: Floats) -> list[dict[str, float]]:
+    return [{"mean": float(row.mean()), "low": float(row.min()), "high": float(row.max())} for row in values]
 
 
 def numbers_up_to(most: int) -> tuple[int, ...]:
@@ -54,6 +64,19 @@ def numbers_up_to(most: int) -> tuple[int, ...]:
     if most <= 12:
         return tuple(range(1, most + 1))
     return tuple(sorted({round(each) for each in np.geomspace(1, most, 12)}))
+
+
+def numbers_of(text: str) -> tuple[int, ...]:
+    """The numbers of references that a text asks for: `5` is 1 to 5, `1,5,20` are these three.
+
+    >>> numbers_of("3"), numbers_of("20, 5,1")
+    ((1, 2, 3), (1, 5, 20))
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise InputError(f"{text!r} is no number of references; expected one, such as 5, or several, such as 1,5,20")
+    numbers = tuple(sorted({int(part) for part in parts}))
+    return numbers_up_to(numbers[0]) if len(parts) == 1 else numbers
 
 
 def reference_curve(
@@ -76,6 +99,7 @@ def reference_curve(
             f"expected numbers of references from 1 to {most}, as many as captions have, but got {numbers}"
         )
     values = {str(metric): np.empty((len(numbers), repeats)) for metric in chosen}
+    groups: dict[str, dict[str, Floats]] = {}
     with progress.task("references", total=repeats * len(numbers)) as advance:
         for repeat in range(repeats):
             order = _orders(judgments.captions, np.random.default_rng([seed, repeat]))
@@ -83,10 +107,24 @@ def reference_curve(
                 drawn = replace(judgments, captions=_first(judgments.captions, order, number))
                 scores, _ = measured(drawn, chosen)
                 for name, found in scores.items():
-                    values[name][place, repeat] = SCALE * statistic(drawn, found)()
+                    made = statistic(drawn, found)
+                    values[name][place, repeat] = SCALE * made()
+                    for group, value in _by_group(made, drawn).items():
+                        tables = groups.setdefault(name, {})
+                        empty = np.full((len(numbers), repeats), np.nan)
+                        tables.setdefault(group, empty)[place, repeat] = SCALE * value
                 advance(1)
     protocol = judgments.protocol
-    return Curve(judgments.benchmark, str(protocol), protocol.statistic, tuple(numbers), values, seed)
+    return Curve(judgments.benchmark, str(protocol), protocol.statistic, tuple(numbers), values, seed, groups)
+
+
+def _by_group(made: Any, judgments: Judgments) -> dict[str, float]:
+    """The value of each category; none where there are no categories, or where every image is one."""
+    if judgments.groups is None or judgments.protocol.by == "image_id":
+        return {}
+    if isinstance(made, PairAccuracy):
+        return dict(zip(made.groups, made.by_group()[0].tolist(), strict=True))
+    return made.by_group() if isinstance(made, MeanOfGroups) else {}
 
 
 def _orders(captions: CaptionSet, random: np.random.Generator) -> list[npt.NDArray[Any]]:

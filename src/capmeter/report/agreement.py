@@ -159,7 +159,10 @@ def curve_table(curve: Curve, digits: int = 1) -> Table:
     def cell(row: Floats) -> str:
         return f"{row.mean():.{digits}f} ±{(row.max() - row.min()) / 2:.{digits}f}"
 
-    rows = [[name, *(cell(row) for row in values)] for name, values in curve.values.items()]
+    rows = []
+    for name, values in curve.values.items():
+        rows.append([MetricName(name), *(cell(row) for row in values)])
+        rows += [[f"  {group}", *(cell(row) for row in each)] for group, each in curve.groups.get(name, {}).items()]
     heads = ["metric", *(f"{number} ref{'s' if number > 1 else ''}" for number in curve.numbers)]
     title = f"{curve.benchmark}: {curve.statistic} by number of references (± half the range of the draws)"
     return Table(title, heads, rows, [False] + [True] * len(curve.numbers))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from capmeter.meta.studies.cases import Tally
 from capmeter.meta.studies.degradation import Degradation
 from capmeter.meta.studies.failures import DISPARITY, FailureStudy
 from capmeter.meta.studies.grammar import Grammar
 from capmeter.meta.studies.ties import PEOPLE, Row, Ties
 from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
+from capmeter.report.names import MetricName
 from capmeter.report.point_labels import name_points
 from capmeter.report.tables import Table
 from capmeter.stats.bootstrap import Interval
@@ -140,6 +142,7 @@ def failure_data(study: FailureStudy) -> dict[str, Any]:
                         "image_id": case.image,
                         study.reference: case.reference,
                         each.metric: case.tested,
+                        "references": list(case.references),
                         "captions": {
                             name: {"caption": text, "score": score} for name, (text, score) in case.captions.items()
                         },
@@ -149,6 +152,31 @@ def failure_data(study: FailureStudy) -> dict[str, Any]:
             }
             for each in study.failures
         },
+    }
+
+
+def tally_table(tallies: Sequence[Tally]) -> Table:
+    """One row per metric: P(cause | F) of its labelled cases."""
+    causes = list(tallies[0].shares)
+    rows = [
+        [MetricName(each.metric), *(_bracketed(share) for share in each.shares.values()), f"{each.labelled:,}"]
+        for each in tallies
+    ]
+    left = sum(each.unlabelled for each in tallies)
+    note = "in brackets: 95% interval, cases drawn with replacement" + (f"; {left:,} without a cause" if left else "")
+    heads = ["metric", *(f"P({cause}|F)" for cause in causes), "cases"]
+    return Table("causes of critical failures", heads, rows, [False] + [True] * (len(causes) + 1), note)
+
+
+def tally_data(tallies: Sequence[Tally]) -> dict[str, Any]:
+    """The same for a program."""
+    return {
+        each.metric: {
+            "labelled": each.labelled,
+            "unlabelled": each.unlabelled,
+            "causes": {cause: _bounds(share) for cause, share in each.shares.items()},
+        }
+        for each in tallies
     }
 
 

@@ -27,12 +27,15 @@ DISPARITY = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One image on which a metric fails: both correlations, and what the systems said with the metric's scores."""
+    """One image on which a metric fails: both correlations, what the systems said with the metric's scores, and the
+    image's references.
+    """
 
     image: str
     reference: float
     tested: float
     captions: dict[str, tuple[str, float]]
+    references: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +115,7 @@ def critical_failures(
                     name: (of_image[name][images[k]].candidate, float(score))
                     for name, score in zip(names, scores[k], strict=True)
                 },
+                of_image[names[0]][images[k]].references,
             )
             for k in order
         ]
