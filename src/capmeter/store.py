@@ -263,9 +263,19 @@ def _encoded(value: Any) -> tuple[bytes, bytes]:
     return form, value.tobytes()
 
 
+def normalised(value: Any) -> Any:
+    """The value as a store gives it back: lists for tuples, text for a dict's keys, arrays read-only."""
+    form, blob = _encoded(value)
+    return _value(form, blob)
+
+
 def _decoded(digest: bytes, checksum: Any, form: Any, blob: Any) -> Any:
     if not isinstance(form, bytes) or not isinstance(blob, bytes) or _checksum(digest, form, blob) != checksum:
         raise ValueError("damaged")
+    return _value(form, blob)
+
+
+def _value(form: bytes, blob: bytes) -> Any:
     if form == _JSON:
         return json.loads(blob)
     if not _FORM.fullmatch(form):

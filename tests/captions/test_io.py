@@ -199,7 +199,7 @@ def test_systems_in_rows_of_their_own(tmp_path: Path) -> None:
 
 def test_sets_of_several_systems_share_what_is_analysed() -> None:
     class Lengths:
-        compact = True
+        life = "run"
         runs = 0
 
         def run(self, pool: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from capmeter.captions.io import load_systems
-from capmeter.captions.model import Caption, CaptionSet, SentencePool
+from capmeter.captions.model import Caption, CaptionSet, Life, SentencePool
 from capmeter.errors import InputError
 
 ROWS = [
@@ -22,7 +22,7 @@ ROWS = [
 class Lengths:
     """Counts how often it was run, to see what is remembered."""
 
-    compact: bool = True
+    life: Life = "run"
     runs: ClassVar[list[int]] = []
 
     def run(self, pool: SentencePool) -> np.ndarray:
@@ -70,7 +70,7 @@ def test_chunks_are_the_whole() -> None:
     assert next(iter(captions.chunks(3))) is captions
 
 
-def test_an_analysis_runs_once_and_a_compact_one_is_sliced_for_parts() -> None:
+def test_an_analysis_runs_once_and_one_that_lives_as_long_as_the_run_is_sliced() -> None:
     captions = CaptionSet.from_captions(ROWS)
     whole = captions.pool.analyse(Lengths())
     assert captions.pool.analyse(Lengths()) is whole
@@ -79,9 +79,9 @@ def test_an_analysis_runs_once_and_a_compact_one_is_sliced_for_parts() -> None:
     assert Lengths.runs == [4]
 
 
-def test_an_analysis_that_is_not_compact_runs_for_the_part_alone() -> None:
+def test_an_analysis_that_lives_as_long_as_its_part_runs_for_it_alone() -> None:
     captions = CaptionSet.from_captions(ROWS)
-    assert captions.select([2]).pool.analyse(Lengths(compact=False)).tolist() == [0, 8]
+    assert captions.select([2]).pool.analyse(Lengths(life="part")).tolist() == [0, 8]
     assert Lengths.runs == [2]
 
 

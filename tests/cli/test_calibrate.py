@@ -61,6 +61,6 @@ def test_score_runs_where_it_is_told_to(run) -> None:
 
 
 def test_a_missing_encoder_leaves_with_3_and_the_command(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "empty"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "empty"))
     code, _, err = run("score", "rows.jsonl", "-m", "bertscore(encoder=bert)", "--no-intervals")
     assert code == 3 and "hf download bert-base-uncased" in err

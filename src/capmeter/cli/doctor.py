@@ -9,7 +9,10 @@ import sys
 import typer
 
 from capmeter._version import __version__
+from capmeter.assets import ASSETS, checkpoint_folders, state
+from capmeter.checkpoints import Checkpoint
 from capmeter.cli.output import FORMAT_HELP, checked_format, show
+from capmeter.errors import CapmeterError
 from capmeter.metrics.availability import EXTRAS, availability, install_command
 from capmeter.metrics.registry import METRICS
 from capmeter.report.tables import Table
@@ -17,7 +20,7 @@ from capmeter.text.meteor_resources import meteor_resources_state
 from capmeter.transforms.registry import TRANSFORMS
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "typer", "rich")
+CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "platformdirs", "typer", "rich")
 
 
 @app.command()
@@ -44,6 +47,7 @@ def doctor(
     ready, said = meteor_resources_state()
     rows.append(["meteor's tables", "ready" if ready else "missing", said, "" if ready else install_command("meteor")])
     rows += [[f"plug-in {name}", *state, ""] for name, state in _plugins().items()]
+    rows += _assets()
     data = {row[0]: {"state": row[1], "detail": row[2], "command": row[3]} for row in rows}
     show(Table("What can run here", ["part", "state", "detail", "to get it"], rows, [False] * 4), data, format)
 
@@ -58,3 +62,28 @@ def _plugins() -> dict[str, tuple[str, str]]:
         for name, packages in registry.shadowed().items():
             found[name] = "not ready", f"the name is capmeter's own; {packages} must choose another"
     return found
+
+
+def _assets() -> list[list[str]]:
+    """Encoders, tables and trained checkpoints: where they lie, their content's hash, their licence."""
+    rows = []
+    for asset in ASSETS.values():
+        found = state(asset)
+        facts = [f"sha256 {found.sha256[:12]}" if found.sha256 else "", asset.licence, str(found.path or "")]
+        rows.append(
+            [
+                f"{asset.kind} {asset.name}",
+                found.state,
+                ", ".join(filter(None, facts)),
+                "" if found.state == "ready" else asset.get,
+            ]
+        )
+    for folder in checkpoint_folders():
+        try:
+            checkpoint = Checkpoint.read(folder)
+        except CapmeterError as error:
+            rows.append([f"checkpoint {folder.name}", "damaged", str(error), ""])
+        else:
+            detail = f"{checkpoint.label}, {checkpoint.licence}, {folder}"
+            rows.append([f"checkpoint {folder.name}", "ready", detail, ""])
+    return rows

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from capmeter.captions.model import Life
 from capmeter.encoders.encoder import load_encoder
 from capmeter.encoders.pieces import PieceTable
 from capmeter.settings import Settings
@@ -37,7 +38,7 @@ class WordPieces:
 
     encoder: str = "minilm"
     settings: Settings = field(default_factory=Settings)
-    compact = True
+    life: ClassVar[Life] = "run"
 
     def run(self, pool: Pool) -> PieceTable:
         """The table for all sentences of the pool."""
@@ -82,7 +83,7 @@ class HiddenStates:
     encoder: str = "minilm"
     layer: int = 6
     settings: Settings = field(default_factory=Settings)
-    compact = False
+    life: ClassVar[Life] = "part"
 
     def run(self, pool: Pool) -> StateTable:
         """The table for all sentences of the pool."""
@@ -100,7 +101,7 @@ class SentenceVectors:
     encoder: str = "minilm"
     layer: int = 6
     settings: Settings = field(default_factory=Settings)
-    compact = False
+    life: ClassVar[Life] = "part"
 
     def run(self, pool: Pool) -> NDArray[np.float32]:
         """The vectors of all sentences of the pool."""

@@ -16,16 +16,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter import progress
+from capmeter.encoders.batches import run_batches
 from capmeter.encoders.bert import Bert
-from capmeter.encoders.cache import RecentStates, StateCache, VectorCache, entry_key
+from capmeter.encoders.cache import RecentStates, StateCache
 from capmeter.encoders.hub_model import HubModel
 from capmeter.encoders.models import EncoderFiles, find_encoder, require_neural
 from capmeter.encoders.pieces import PieceTable, gather
-from capmeter.encoders.side_by_side import side_by_side, torch_threads
+from capmeter.encoders.side_by_side import torch_threads
 from capmeter.encoders.tokenizer import Tokenizer
 from capmeter.errors import AssetError, InputError
 from capmeter.settings import Settings
+from capmeter.store import Store
 
 _CPU_TOKENS, _GPU_TOKENS = 2048, 32768  # on a CPU, of each thread
 _MAP_BYTES = 1 << 28  # attention maps of the batches under way
@@ -129,30 +130,25 @@ class Encoder:
         table = sequences if isinstance(sequences, PieceTable) else PieceTable.of(sequences)
         lengths = table.lengths
         self._check(table, masks)
-        order = np.argsort(-lengths, kind="stable")
-        groups = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1) if len(order) else []
         threads = self._threads()
 
-        def parts() -> Iterator[Batch]:
-            for group in groups:
-                length = int(lengths[group[0]])
-                ids = table.ids[table.offsets[group][:, None] + np.arange(length)].astype(np.int64)
-                mask = np.ones(ids.shape, np.bool_)
-                if masks is not None:
-                    mask = np.array([masks[row] for row in group], np.bool_).reshape(ids.shape)
-                step = self._rows_per_batch(length, attentions, threads)
-                for start in range(0, len(group), step):
-                    part = slice(start, start + step)
-                    yield Batch(group[part], ids[part], mask[part], None, None)
+        def forward(rows: NDArray[np.int64]) -> Batch:
+            positions, _ = gather(table.offsets, rows)
+            ids = table.ids[positions].astype(np.int64).reshape(len(rows), -1)
+            allowed = True if masks is None else [masks[row] for row in rows]
+            mask = np.full(ids.shape, allowed, np.bool_)
+            return self._pass(Batch(rows, ids, mask, None, None), hidden, attentions)
 
-        def run(batch: Batch) -> list[Batch]:
-            return self._forward(batch, hidden, attentions)
-
-        with progress.task(f"encoding with {self.files.name}", total=len(table)) as advance:
-            for made in side_by_side(run, parts(), threads):
-                for batch in made:
-                    yield batch
-                    advance(len(batch.rows))
+        batches = run_batches(
+            lengths,
+            forward,
+            lambda length: self._rows_per_batch(length, attentions, threads),
+            threads=threads,
+            device=self.device,
+            description=f"encoding with {self.files.name}",
+        )
+        for _, batch in batches:
+            yield batch
 
     def _check(self, table: PieceTable, masks: Sequence[Sequence[bool]] | None) -> None:
         lengths = table.lengths
@@ -178,33 +174,7 @@ class Encoder:
         rows = tokens // length
         if attentions:
             rows = min(rows, _MAP_BYTES // (4 * threads * self.layers * self.heads * length * length))
-        return max(1, rows)
-
-    def _forward(self, batch: Batch, hidden: int | None, attentions: bool) -> list[Batch]:
-        """One pass, or two of half the size where memory runs out."""
-        import torch
-
-        try:
-            return [self._pass(batch, hidden, attentions)]
-        except (torch.OutOfMemoryError, RuntimeError) as error:
-            if not _out_of_memory(error):
-                raise
-            if len(batch.rows) == 1:
-                raise InputError(
-                    f"encoder {self.files.name!r}: one caption of {batch.ids.shape[1]} word pieces does not fit into "
-                    f"the memory of {self.device}; choose another device or a smaller encoder"
-                ) from error
-        if self.device != "cpu":
-            torch.cuda.empty_cache()
-        middle = len(batch.rows) // 2
-        halves = (slice(0, middle), slice(middle, None))
-        return [
-            made
-            for part in halves
-            for made in self._forward(
-                replace(batch, rows=batch.rows[part], ids=batch.ids[part], mask=batch.mask[part]), hidden, attentions
-            )
-        ]
+        return rows
 
     def _pass(self, batch: Batch, hidden: int | None, attentions: bool) -> Batch:
         import torch
@@ -229,26 +199,27 @@ class Encoder:
         states = np.empty((len(pieces.ids), self.width), np.float32)
         caches: list[StateCache] = [self._recent]
         if settings.cache is not None:
-            caches.append(VectorCache(settings.cache, settings.cache_bytes))
+            caches.append(Store(settings.cache, settings.cache_bytes))
         space = f"{self.files.sha256} layer={layer} {self._dtype_name}"
         for start in range(0, len(pieces), _SENTENCES_AT_ONCE):
             rows = range(start, min(start + _SENTENCES_AT_ONCE, len(pieces)))
             places = {row: states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in rows}
-            keys = {row: entry_key(space, pieces[row]) for row in rows}
+            contents = {row: pieces[row].tobytes() for row in rows}
             absent = list(rows)
             for cache in caches:
-                known = cache.get([keys[row] for row in absent], self.width)
+                known = cache.get(space, [contents[row] for row in absent])
+                missing = []
                 for row in absent:
-                    found = known.get(keys[row])
-                    if found is not None and found.shape == places[row].shape:
+                    found = known.get(contents[row])
+                    if isinstance(found, np.ndarray) and found.shape == places[row].shape:
                         places[row][:] = found
                     else:
-                        known.pop(keys[row], None)
-                absent = [row for row in absent if keys[row] not in known]
+                        missing.append(row)
+                absent = missing
             if absent:
                 self._fill(states, pieces, np.array(absent), layer)
                 for cache in caches:
-                    cache.put((keys[row], places[row]) for row in absent)
+                    cache.put(space, {contents[row]: places[row] for row in absent})
         return states
 
     def _fill(self, states: NDArray[np.float32], pieces: PieceTable, rows: NDArray[np.int64], layer: int) -> None:
@@ -286,13 +257,6 @@ def _device(name: str) -> str:
         there = (f"{kind}:{k}" if kind == "cuda" else kind for kind, number in count.items() for k in range(number))
         raise InputError(f"device {name!r} is not available on this machine; available: auto, {', '.join(there)}")
     return name
-
-
-def _out_of_memory(error: BaseException) -> bool:
-    import torch
-
-    text = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or "out of memory" in text or "can't allocate memory" in text
 
 
 def _numpy(tensor: Any) -> NDArray[np.float32]:

@@ -41,7 +41,7 @@ class ContentTable:
 class Contents:
     """Analysis: the SHA-256 of each picture's file, which also names it in a store of features."""
 
-    compact: ClassVar[bool] = True
+    life: ClassVar[Life] = "run"
 
     def run(self, pool: ImagePool) -> ContentTable:
         """The content hashes of this pool's pictures."""

@@ -27,7 +27,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.model import Caption, CaptionSet, SentencePool
+from capmeter.captions.model import Caption, CaptionSet, Life, SentencePool
 from capmeter.errors import InputError
 from capmeter.metrics.base import Metric
 from capmeter.metrics.cider import Cider
@@ -216,7 +216,7 @@ class _KnownNGrams:
     """Analysis: the n-grams of frozen sentences, ready to be joined with those of new ones."""
 
     analysis: NGrams
-    compact: ClassVar[bool] = False
+    life: ClassVar[Life] = "part"
 
     def run(self, pool: SentencePool) -> _Known:
         return _Known(pool.analyse(self.analysis))

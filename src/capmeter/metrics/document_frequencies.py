@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.arrays import read_npz
 from capmeter.captions.files import write_atomic
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import AssetError, InputError
@@ -79,16 +80,19 @@ class DocumentFrequencies:
     def read(cls, path: str | Path) -> DocumentFrequencies:
         """Reads a saved table; a damaged or foreign file is an `AssetError`."""
         try:
-            with np.load(path, allow_pickle=False) as saved:
-                head = json.loads(bytes(saved["head"]))
-                hashes, counts = saved["hashes"].astype(np.uint64), saved["counts"].astype(np.int64)
-        except (OSError, ValueError, KeyError, EOFError) as problem:
-            raise AssetError(f"{path}: not a saved table of document frequencies ({problem})") from problem
-        if head.get("format") != FORMAT or hashes.shape != counts.shape or np.any(hashes[1:] <= hashes[:-1]):
-            raise AssetError(
-                f"{path}: not a table of document frequencies that this version reads (expected {FORMAT!r})"
-            )
-        return cls(hashes, counts, int(head["documents"]), int(head["n"]), str(head["tokenizer"]), Path(path).name)
+            encoded, hashes, counts = read_npz(path, "head", "hashes", "counts")
+            head = json.loads(bytes(encoded))
+            if not isinstance(head, dict) or head.get("format") != FORMAT:
+                raise ValueError(f"expected the format {FORMAT!r}")
+            hashes, counts = hashes.astype(np.uint64), counts.astype(np.int64)
+            if hashes.ndim != 1 or hashes.shape != counts.shape or np.any(hashes[1:] <= hashes[:-1]):
+                raise ValueError("expected sorted hashes and as many counts")
+            documents, n, tokenizer = int(head["documents"]), int(head["n"]), str(head["tokenizer"])
+            if documents < 0 or np.any(counts < 1) or np.any(counts > documents):
+                raise ValueError("expected counts from 1 to the number of documents")
+        except (ValueError, KeyError, TypeError) as problem:
+            raise AssetError(f"{path}: not a table of document frequencies ({problem}); save it again") from problem
+        return cls(hashes, counts, documents, n, tokenizer, Path(path).name)
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,23 @@ its pieces'. The table is kept in the cache folder. Any other name is a file (se
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.captions.model import CaptionSet, SentencePool
+from capmeter.arrays import read_arrays, write_arrays
+from capmeter.assets import cache_folder
+from capmeter.captions.model import CaptionSet, Life, SentencePool
 from capmeter.encoders import PieceTable, find_encoder, load_encoder
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
 from capmeter.text.stopwords import STOP_WORDS
 from capmeter.text.tokens import Tokens, TokenTable
-from capmeter.text.vectors import WordVectors, cache_folder, open_vectors, save_arrays
+from capmeter.text.vectors import WordVectors, open_vectors
 
 DISTILLED = "minilm"
 _TINY = float(np.finfo(np.float64).tiny)
@@ -66,25 +69,14 @@ def find_vectors(name: str, settings: Settings) -> WordVectors:
 @lru_cache(maxsize=1)
 def _distilled(name: str, settings: Settings) -> DistilledVectors:
     files = find_encoder(name)
-    kept = cache_folder("word-vectors") / f"{name}-{files.sha256[:16]}-1.npz"
-    label = f"distilled {files.label}"
-    table = _read_table(kept)
-    if table is None:
-        table = distil(name, settings)
-        save_arrays(kept, table=table)
-    return DistilledVectors(name, label, table, settings)
-
-
-def _read_table(path: Path) -> NDArray[np.float32] | None:
-    if not path.is_file():
-        return None
-    try:
-        with np.load(path, allow_pickle=False) as saved:
-            table: NDArray[np.float32] = saved["table"]
-    except (OSError, ValueError, KeyError, EOFError):
-        path.unlink(missing_ok=True)  # damaged: made anew
-        return None
-    return table
+    kept = cache_folder("word-vectors", f"{name}-{files.sha256[:16]}-2.index")
+    saved = read_arrays(kept)
+    if saved is not None and saved[0].keys() == {"table"}:
+        return DistilledVectors(name, f"distilled {files.label}", saved[0]["table"], settings)
+    table = distil(name, settings)
+    with suppress(OSError):  # a cache that cannot be written is done without
+        write_arrays(kept, {"table": table})
+    return DistilledVectors(name, f"distilled {files.label}", table, settings)
 
 
 def distil(name: str, settings: Settings) -> NDArray[np.float32]:
@@ -142,7 +134,7 @@ class ContentWords:
     vectors: str
     deleted: str = ""
     settings: Settings = field(default_factory=Settings)
-    compact = False
+    life: ClassVar[Life] = "part"
 
     def run(self, pool: SentencePool) -> WordTable:
         """The table of a pool."""

@@ -21,11 +21,12 @@ import string
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.captions.model import Life
 from capmeter.ragged import Ragged
 from capmeter.text.porter import stem
 from capmeter.text.stopwords import STOP_WORDS
@@ -148,7 +149,7 @@ class ConceptTable:
 class Concepts:
     """The analysis of a pool into the distinct concepts of each sentence."""
 
-    compact = True
+    life: ClassVar[Life] = "run"
 
     def run(self, pool: Pool) -> ConceptTable:
         """The concepts of every sentence of the pool."""

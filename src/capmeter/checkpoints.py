@@ -1,0 +1,165 @@
+"""Trained checkpoints: a folder with `checkpoint.json` and `weights.safetensors`, from which a metric is rebuilt.
+
+The JSON holds everything but the numbers: what the checkpoint is, its parameters, features and vocabulary, names and
+hashes of the training data, how it was selected and how it scored. It names the SHA-256 of the weights and its own
+checksum, so that damage, or the weights of another checkpoint, are told. Nothing is unpickled and no code is run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter._version import __version__
+from capmeter.assets import CHECKPOINT, checkpoint_folders, find_checkpoint
+from capmeter.atomic import atomic_file
+from capmeter.errors import AssetError, MissingBackend
+
+WEIGHTS = "weights.safetensors"
+FORMAT = "capmeter checkpoint 1"
+Weights = Mapping[str, npt.NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """A file that a checkpoint was trained on: its name, the SHA-256 of its bytes, the number of examples taken."""
+
+    name: str
+    sha256: str
+    examples: int
+
+
+@dataclass(frozen=True, eq=False)
+class Checkpoint:
+    """What was learned, and everything needed to use it and to train it again.
+
+    kind: what is rebuilt from it (`lceval`, `parser` …), as the one who reads it expects. parameters: the arguments of
+    the model (JSON values). weights: arrays by name. features: the inputs, in order. vocabulary: words or labels, in
+    order. data: what it was trained on. training: how (steps, rates, seed …). selection: how this checkpoint was chosen
+    among others. scores: how it scored, by name. licence: of the weights.
+    """
+
+    kind: str
+    parameters: Mapping[str, Any]
+    weights: Weights
+    features: tuple[str, ...] = ()
+    vocabulary: tuple[str, ...] = ()
+    data: tuple[TrainingData, ...] = ()
+    training: Mapping[str, Any] = field(default_factory=dict)
+    selection: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
+    licence: str = "Apache-2.0"
+    version: str = __version__
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of weights and everything else that a metric is rebuilt from; what moves no number is left out."""
+        digest = hashlib.sha256(_json([self.kind, dict(self.parameters), self.features, self.vocabulary]))
+        for name in sorted(self.weights):
+            array = self.weights[name]
+            digest.update(_json([name, array.dtype.name, array.shape]) + array.tobytes())
+        return digest.hexdigest()
+
+    @property
+    def label(self) -> str:
+        """The checkpoint as a signature names it."""
+        return f"{self.kind}@{self.sha256[:12]}"
+
+    def save(self, folder: Path) -> None:
+        """Writes the checkpoint into a folder, which is made where it is absent.
+
+        Raises:
+            AssetError: the folder cannot be written.
+            MissingBackend: safetensors is not installed.
+            ValueError, TypeError: a value is no JSON value.
+        """
+        save = _safetensors().save
+        weights = save({name: np.ascontiguousarray(array) for name, array in self.weights.items()})
+        said = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "weights"}
+        said |= {"parameters": dict(self.parameters), "training": dict(self.training), "scores": dict(self.scores)}
+        said["data"] = [asdict(each) for each in self.data]
+        head = {"format": FORMAT, "weights": hashlib.sha256(weights).hexdigest(), **said}
+        text = json.dumps({**head, "checksum": _checksum(head)}, indent=1, allow_nan=False, ensure_ascii=True) + "\n"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with atomic_file(folder / WEIGHTS) as file:
+                file.write(weights)
+            with atomic_file(folder / CHECKPOINT) as file:  # last: until then the old one does not fit the new weights
+                file.write(text.encode())
+        except OSError as error:
+            raise AssetError(f"checkpoint: cannot write {folder} ({error.strerror or error})") from error
+
+    @classmethod
+    def read(cls, folder: Path, kind: str | None = None) -> Checkpoint:
+        """The checkpoint in a folder, checked.
+
+        Args:
+            folder: where `checkpoint.json` lies.
+            kind: what it must be.
+
+        Raises:
+            AssetError: it is absent, damaged, of another kind or of a format that this version does not read.
+            MissingBackend: safetensors is not installed.
+        """
+        load = _safetensors().load
+        try:
+            said = json.loads((folder / CHECKPOINT).read_bytes())
+            if not isinstance(said, dict) or said.get("format") != FORMAT:
+                raise ValueError(f"expected the format {FORMAT!r}")
+            if said.pop("checksum", None) != _checksum(said):
+                raise ValueError(f"{CHECKPOINT} is damaged")
+            weights = (folder / WEIGHTS).read_bytes()
+            if hashlib.sha256(weights).hexdigest() != said.pop("weights"):
+                raise ValueError(f"{WEIGHTS} is damaged, or of another checkpoint")
+            del said["format"]
+            said["data"] = tuple(TrainingData(**each) for each in said["data"])
+            found = cls(**{**said, **{name: tuple(said[name]) for name in _LISTS}}, weights=load(weights))
+        except OSError as error:
+            raise AssetError(f"checkpoint {folder}: cannot read it ({error.strerror or error})") from error
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise AssetError(f"checkpoint {folder}: {error}; fetch or train it again") from error
+        if kind is not None and found.kind != kind:
+            raise AssetError(f"checkpoint {folder}: expected one of {kind!r}, but it is of {found.kind!r}")
+        return found
+
+
+_LISTS = ("features", "vocabulary", "data")
+
+
+def load_checkpoint(name: str, kind: str | None = None) -> Checkpoint:
+    """The checkpoint of this name (shipped, or in the user's data folder) or in this folder.
+
+    Raises:
+        AssetError: there is none, or it is damaged, or of another kind.
+    """
+    folder = find_checkpoint(name)
+    if folder is None:
+        known = ", ".join(each.name for each in checkpoint_folders()) or "none"
+        raise AssetError(
+            f"there is no checkpoint {name!r}; expected a folder with {CHECKPOINT}, or one of those at hand: {known}"
+        )
+    return Checkpoint.read(folder, kind)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, allow_nan=False).encode("ascii")
+
+
+def _checksum(head: Mapping[str, Any]) -> str:
+    return hashlib.sha256(_json(head)).hexdigest()
+
+
+def _safetensors() -> Any:
+    try:
+        import safetensors.numpy
+    except ImportError as error:
+        raise MissingBackend('checkpoints need safetensors: pip install "capmeter[neural]"') from error
+    return safetensors.numpy
