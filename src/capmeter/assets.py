@@ -116,12 +116,12 @@ def state(asset: Asset) -> AssetState:
     folder = asset.find()
     if folder is None:
         return AssetState(asset, "missing")
-    files = asset.content(folder)
-    if not files or len(files) < len(asset.files):
-        return AssetState(asset, "incomplete", folder)
     try:
+        files = asset.content(folder)
         found = sha256(*files)
-    except OSError:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a damaged list of shards, a shard missing
+        files = ()
+    if not files or len(files) < len(asset.files):
         return AssetState(asset, "incomplete", folder)
     return AssetState(asset, "changed" if asset.sha256 not in ("", found) else "ready", folder, found)
 

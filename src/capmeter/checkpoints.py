@@ -82,7 +82,7 @@ class Checkpoint:
             ValueError, TypeError: a value is no JSON value.
         """
         save = _safetensors().save
-        weights = save({name: np.ascontiguousarray(array) for name, array in self.weights.items()})
+        weights = save({name: np.asarray(array, order="C") for name, array in self.weights.items()})
         said = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "weights"}
         said |= {"parameters": dict(self.parameters), "training": dict(self.training), "scores": dict(self.scores)}
         said["data"] = [asdict(each) for each in self.data]
@@ -110,6 +110,8 @@ class Checkpoint:
             MissingBackend: safetensors is not installed.
         """
         load = _safetensors().load
+        from safetensors import SafetensorError
+
         try:
             said = json.loads((folder / CHECKPOINT).read_bytes())
             if not isinstance(said, dict) or said.get("format") != FORMAT:
@@ -124,7 +126,7 @@ class Checkpoint:
             found = cls(**{**said, **{name: tuple(said[name]) for name in _LISTS}}, weights=load(weights))
         except OSError as error:
             raise AssetError(f"checkpoint {folder}: cannot read it ({error.strerror or error})") from error
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
             raise AssetError(f"checkpoint {folder}: {error}; fetch or train it again") from error
         if kind is not None and found.kind != kind:
             raise AssetError(f"checkpoint {folder}: expected one of {kind!r}, but it is of {found.kind!r}")

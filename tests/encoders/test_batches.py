@@ -1,0 +1,103 @@
+"""Items through a network in batches: grouped by length, halved where memory runs out, in order, trainable."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from capmeter import progress
+from capmeter.encoders.batches import in_order, run_batches
+from capmeter.errors import InputError
+
+torch = pytest.importorskip("torch", reason="needs the neural extra")
+LENGTHS = np.random.default_rng(0).integers(1, 9, 200)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_batches_are_of_one_length_within_the_budget_longest_first(threads: int) -> None:
+    made = list(run_batches(LENGTHS, lambda rows: rows * 2, lambda length: 30 // length, threads=threads))
+    seen = np.concatenate([rows for rows, _ in made])
+    assert sorted(seen.tolist()) == list(range(200))
+    assert (np.diff(LENGTHS[seen]) <= 0).all()
+    for rows, output in made:
+        assert len(set(LENGTHS[rows])) == 1 and len(rows) <= 30 // LENGTHS[rows[0]]
+        assert output.tolist() == (rows * 2).tolist()
+    assert len(made) == sum(-(-int((n == LENGTHS).sum()) // (30 // n)) for n in range(1, 9))
+    assert in_order(made, 200) == [2 * k for k in range(200)]
+
+
+def test_a_batch_is_one_item_at_least() -> None:
+    assert [rows.tolist() for rows, _ in run_batches(np.array([5, 7]), len, lambda length: 0)] == [[1], [0]]
+    assert list(run_batches(np.zeros(0, np.int64), len, lambda length: 1)) == []
+
+
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("x"), RuntimeError("MPS backend out of memory")])
+def test_memory_running_out_halves_the_batch(error: Exception) -> None:
+    sizes: list[int] = []
+
+    def forward(rows: np.ndarray) -> np.ndarray:
+        sizes.append(len(rows))
+        if len(rows) > 3:
+            raise error
+        return rows
+
+    made = list(run_batches(np.full(10, 4), forward, lambda length: 10))
+    assert sizes == [10, 5, 2, 3, 5, 2, 3]
+    assert in_order(made, 10) == list(range(10))
+
+
+def test_one_item_that_does_not_fit_is_named() -> None:
+    def forward(rows: np.ndarray) -> None:
+        raise RuntimeError("CUDA out of memory")
+
+    with pytest.raises(InputError, match=r"vision: one input of length 50 does not fit into the memory of cpu"):
+        list(run_batches(np.full(4, 50), forward, lambda length: 4, description="vision"))
+
+
+def test_other_errors_reach_the_caller() -> None:
+    def forward(rows: np.ndarray) -> None:
+        raise RuntimeError("shapes cannot be multiplied")
+
+    with pytest.raises(RuntimeError, match="multiplied"):
+        list(run_batches(np.full(4, 50), forward, lambda length: 4))
+
+
+def test_gradients_flow_through() -> None:
+    layer = torch.nn.Linear(3, 1)
+    data = torch.randn(6, 3)
+    made = run_batches(np.array([1, 2, 1, 2, 2, 1]), lambda rows: layer(data[rows])[:, 0], lambda length: 2)
+    found = torch.stack(in_order(made, 6))
+    torch.testing.assert_close(found, layer(data)[:, 0])
+    found.sum().backward()
+    torch.testing.assert_close(layer.weight.grad[0], data.sum(0))
+
+
+def test_each_thread_sets_its_own_modes() -> None:
+    def forward(rows: np.ndarray) -> tuple[int, bool]:
+        with torch.inference_mode():
+            return threading.get_ident(), torch.ones(1, requires_grad=True).mul(2).requires_grad
+
+    made = list(run_batches(np.full(40, 3), forward, lambda length: 1, threads=2))
+    assert not any(grad for _, (_, grad) in made)
+    assert torch.ones(1, requires_grad=True).mul(2).requires_grad
+
+
+def test_progress_reaches_its_total(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps: list[int] = []
+    totals: list[int | None] = []
+
+    class Task:
+        def __init__(self, description: str, total: int | None = None) -> None:
+            totals.append(total)
+
+        def __enter__(self):
+            return steps.append
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    monkeypatch.setattr(progress, "task", Task)
+    list(run_batches(LENGTHS, len, lambda length: 16))
+    assert totals == [200] and sum(steps) == 200
