@@ -29,7 +29,7 @@ _MAGIC = b"capmeter arrays 1\n"
 _LENGTHS = struct.Struct("<II")  # checksum, length of the head
 _ALIGNED = 64
 # all that numpy and zipfile were seen to raise, or may raise, on damaged files
-_NPZ_ERRORS = (
+ZIP_ERRORS = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, MemoryError),
     *(RuntimeError, SyntaxError, tokenize.TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
 )
@@ -105,5 +105,5 @@ def read_npz(path: str | Path, *names: str) -> list[npt.NDArray[Any]]:
             return [np.asarray(saved[name]) for name in names]
     except FileNotFoundError:
         raise ValueError("there is no such file") from None
-    except _NPZ_ERRORS as error:
+    except ZIP_ERRORS as error:
         raise ValueError(str(error) or type(error).__name__) from error

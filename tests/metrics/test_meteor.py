@@ -175,7 +175,7 @@ def test_wrong_parameters_are_named(wrong: dict[str, str]) -> None:
 
 def test_missing_resources_name_the_command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv(ENVIRONMENT, raising=False)
-    monkeypatch.setattr(meteor_resources, "find_spec", lambda name: None)
+    monkeypatch.setattr("capmeter.assets.package_folder", lambda *inner: None)
     with pytest.raises(MissingBackend) as missing:
         measure(PLAIN, [("a", ["a"])])
     assert COMMAND in str(missing.value)
@@ -191,6 +191,29 @@ def test_a_broken_jar_is_an_error(tmp_path: Path) -> None:
     (tmp_path / JAR).write_bytes(b"PK no zip")
     with pytest.raises(AssetError, match="damaged"):
         measure(Meteor(path=str(tmp_path)), [("a", ["a"])])
+
+
+def test_a_jar_with_damaged_bytes_is_an_error_or_gives_the_same_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
+    release = small_release(tmp_path / "release")
+    pairs = [("a dog runs", ["the dog ran"])]
+    right = measure(Meteor(path=str(release)), pairs).score
+    good, draw, told = (release / JAR).read_bytes(), random.Random(1), 0
+    for _ in range(300):
+        data = bytearray(good)
+        for _ in range(draw.randrange(1, 4)):
+            data[draw.randrange(len(data))] = draw.randrange(256)
+        (release / JAR).write_bytes(data)
+        meteor_resources._load.cache_clear()
+        try:
+            assert measure(Meteor(path=str(release)), pairs).score == right
+        except AssetError as error:
+            assert JAR in str(error)
+            told += 1
+    meteor_resources._load.cache_clear()
+    assert told > 150
 
 
 def test_the_state_of_the_resources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

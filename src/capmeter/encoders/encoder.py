@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import pickle
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -72,6 +73,11 @@ class Encoder:
             plain = Bert.reads(files.folder)
             self.tokenizer = Tokenizer(files.folder, plain)
             self._model = (Bert if plain else HubModel)(files.folder, device, dtype)
+        except pickle.UnpicklingError as error:  # torch's own message advises to run whatever the file holds
+            raise AssetError(
+                f"encoder {files.name!r}: cannot load {files.folder}: its weights are a damaged pickle, or one that "
+                "holds more than numbers, which is never loaded; fetch or convert them as safetensors"
+            ) from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
             raise AssetError(f"encoder {files.name!r}: cannot load {files.folder}: {error}") from error
         self.layers, self.heads, self.width = self._model.layers, self._model.heads, self._model.width

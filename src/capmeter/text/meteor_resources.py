@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from capmeter.arrays import ZIP_ERRORS
 from capmeter.assets import ASSETS
 from capmeter.errors import AssetError, InputError, MissingBackend
 from capmeter.text.meteor_normalize import WESTERN, MeteorNormalizer, Normalize, lowered
@@ -112,6 +113,8 @@ def _load(language: str, directory: Path) -> MeteorLanguage:
     name = settings.name
     table = _table(language, directory)
     modules = tuple(module for module in settings.modules if module != "paraphrase" or table)
+    version = table_version(table) if table else "none"
+    paraphrases = load_paraphrases(table, version) if table else None
     try:
         with zipfile.ZipFile(directory / JAR) as jar:
 
@@ -130,10 +133,10 @@ def _load(language: str, directory: Path) -> MeteorLanguage:
                 synonyms=Synonyms(text(f"synonym/{name}.synsets"), text(f"synonym/{name}.exceptions"))
                 if "synonym" in modules
                 else None,
-                paraphrases=load_paraphrases(table, table_version(table)) if table else None,
-                version=table_version(table) if table else "none",
+                paraphrases=paraphrases,
+                version=version,
             )
-    except (KeyError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+    except ZIP_ERRORS as error:
         raise AssetError(
             f"{directory / JAR} is not METEOR 1.5's jar, or is damaged ({error}); install it again"
         ) from error
