@@ -237,7 +237,7 @@ def test_doctor_lists_encoders_and_checkpoints(run, tmp_path: Path, monkeypatch:
     assert told["encoder roberta"] == {
         "state": "missing",
         "detail": "MIT",
-        "command": "hf download FacebookAI/roberta-large",
+        "command": "hf download roberta-large",
     }
     assert told["checkpoint good"]["state"] == "ready" and made.label in told["checkpoint good"]["detail"]
     assert told["checkpoint bad"]["state"] == "damaged" and "of another checkpoint" in told["checkpoint bad"]["detail"]

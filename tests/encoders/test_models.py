@@ -54,7 +54,7 @@ def test_an_alias_is_found_in_the_hub_cache(tmp_path: Path, monkeypatch: pytest.
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").write_bytes(b"weights")
     files = find_encoder("bert")
-    assert files.folder == folder
+    assert files.folder == folder == find_encoder("bert-base-uncased").folder
     assert files.sha256 == hashlib.sha256(b"weights").hexdigest()
 
 

@@ -82,7 +82,11 @@ def _folder(name: str) -> Path:
             if not (local / "config.json").is_file():
                 raise AssetError(f"encoder {name!r}: {local} is a folder without config.json, not a Hugging Face model")
             return local
-    folder = hub_folder(name) if asset is None else asset.find()
+    if asset is None:
+        ids = next((each.hub for each in ENCODERS.values() if name in each.hub), (name,))
+        folder = next(filter(None, map(hub_folder, ids)), None)
+    else:
+        folder = asset.find()
     if folder is not None:
         return folder
     advice = f"hf download {HUB_IDS.get(name, name)}"
