@@ -35,8 +35,9 @@ class Asset:
     """Something that capmeter reads and others made.
 
     kind: encoder, or tables. get: the command that fetches it. sha256: of its content, "" where any version will do.
-    package: a pip package that holds it, and the folder in that package. hub: its ids on the Hugging Face hub. files: those its hash is of (an encoder's are its weights). environment: a variable that names its
-    folder and goes before the other places.
+    package: a pip package that holds it, and the folder in that package. hub: its ids on the Hugging Face hub.
+    files: those its hash is of (an encoder's are its weights). environment: a variable that names its folder and goes
+    before the other places.
     """
 
     name: str

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from capmeter.assets import ASSETS
-from capmeter.encoders import find_encoder, load_encoder, running
+from capmeter.encoders import Settings, find_encoder, load_encoder
 from capmeter.errors import AssetError, InputError
 
 pytest.importorskip("huggingface_hub", reason="needs the neural extra")
@@ -96,7 +96,7 @@ def test_a_pickle_among_the_weights_runs_no_code(tmp_path: Path) -> None:
             return Path.touch, (planted,)
 
     torch.save({"embeddings.word_embeddings.weight": Hostile()}, folder / "pytorch_model.bin")
-    with running(device="cpu"), pytest.raises(AssetError, match="holds more than numbers, which is never loaded"):
-        load_encoder(str(folder))
+    with pytest.raises(AssetError, match="holds more than numbers, which is never loaded"):
+        load_encoder(str(folder), Settings(device="cpu"))
     assert not planted.exists()
     assert find_encoder(str(folder)).sha256 == hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.model import ImagePool
+from capmeter.captions.model import ImagePool, Life
 from capmeter.images.reading import Picture, content_hash, read_picture
 
 Indices = npt.NDArray[np.int64]
