@@ -138,13 +138,13 @@ def test_a_name_with_a_path_parses_back() -> None:
 @pytest.mark.parametrize("content", [b"PK not a zip", b"PK"])
 def test_a_damaged_table_is_an_asset_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "bad.npz").write_bytes(content)
-    with pytest.raises(AssetError, match="not a saved table"):
+    with pytest.raises(AssetError, match="not a table of document frequencies"):
         evaluate(caption_set(MANY), [CiderD(idf=str(tmp_path / "bad.npz"))])
 
 
 def test_a_table_that_would_run_code_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "evil.npz", head=np.array([{"a": 1}], dtype=object), allow_pickle=True)
-    with pytest.raises(AssetError, match="not a saved table"):
+    with pytest.raises(AssetError, match="not a table of document frequencies"):
         evaluate(caption_set(MANY), [CiderD(idf=str(tmp_path / "evil.npz"))])
 
 
