@@ -1,9 +1,10 @@
 # make demo: set up, score the example captions, show the table.   make test: set up, run every check.
+# make quick: the same without the slow tests.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test lint clean
+.PHONY: demo test quick lint clean
 
 demo: $(VENV)/.demo
 	@mkdir -p out
@@ -18,10 +19,14 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest
 
+quick: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -m "not slow"
+
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src
+	$(BIN)/mypy --config-file tests/mypy.ini tests
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -5,9 +5,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from pageexamples import candidates
 
 from capmeter.cli.main import main
-from tests.report.page_examples import candidates
 
 
 @pytest.fixture

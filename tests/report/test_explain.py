@@ -4,6 +4,7 @@ import io
 import json
 
 import pytest
+from pageexamples import HOSTILE
 from rich.console import Console
 
 from capmeter.captions.io import load
@@ -11,7 +12,6 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.report.explain import Explanation, as_json, as_text, explain, printable
-from tests.report.page_examples import HOSTILE
 
 CAPTIONS = load(
     {"one": "a dog runs on grass", "two": "a cat", "three": "two birds fly"},

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pageexamples import HOSTILE, candidates, scored, systems
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
@@ -16,7 +17,6 @@ from capmeter.metrics.scores import Results
 from capmeter.report.page import write_page
 from capmeter.report.page_evidence import extremes
 from capmeter.report.payload import unpack
-from tests.report.page_examples import HOSTILE, candidates, scored, systems
 
 
 def data_of(page: Path):  # type: ignore[no-untyped-def]

@@ -10,10 +10,10 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from pageexamples import HOSTILE, candidates, scored, systems
 
 from capmeter.metrics.scores import Results
 from capmeter.report.page import write_page
-from tests.report.page_examples import HOSTILE, candidates, scored, systems
 
 pytestmark = pytest.mark.browser
 FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
@@ -366,7 +366,7 @@ def test_rank_correlations_are_those_of_scipy(open_page) -> None:
 
 
 def test_systems_are_drawn_by_meaning_and_style(open_page, tmp_path: Path) -> None:
-    from tests.report.test_system_plot import fused
+    from pageexamples import fused
 
     page = open_page({"people": fused((0, 0), 1), "machine": fused((1, 0), 2)}, human="people")
     assert page.said == []

@@ -1,47 +1,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from pageexamples import candidates, fused, results, scored
 
 from capmeter.errors import InputError
 from capmeter.meta.systems import area, clip, ellipse
-from capmeter.metrics.scores import Results
 from capmeter.report.page import write_page
 from capmeter.report.system_plot import system_plot
-from tests.report.page_examples import candidates, scored
-
-
-def results(columns: dict[str, dict[str, np.ndarray[Any, Any]]]) -> Results:
-    """Results of these metrics: name → part ("score" among them) → a number per caption."""
-    ids = [str(k) for k in range(len(next(iter(columns.values()))["score"]))]
-    captions = scored(candidates(len(ids), 0), metrics="rouge-l", prefix="").to_dict()["captions"]
-
-    def by_id(values: np.ndarray[Any, Any]) -> dict[str, float]:
-        return dict(zip(ids, values.tolist(), strict=True))
-
-    metrics = {
-        name: {
-            "score": float(parts["score"].mean()),
-            "signature": name,
-            "parts": {part: float(values.mean()) for part, values in parts.items() if part != "score"},
-            "items": by_id(parts["score"]),
-            "part_items": {part: by_id(values) for part, values in parts.items() if part != "score"},
-            "notes": {},
-        }
-        for name, parts in columns.items()
-    }
-    return Results.from_dict({"metrics": metrics, "captions": captions})
-
-
-def fused(mean: tuple[float, float], seed: int) -> Results:
-    random = np.random.default_rng(seed)
-    x, y = random.normal(mean, 1.0, (200, 2)).T
-    zero = np.zeros(200)
-    parts = {"score": x + y, "G": zero - 0.5, "D": zero, "sparcs": x, "mima": zero, "spurts": y}
-    return results({"smurf(encoder=minilm)": parts})
 
 
 def test_the_table_says_what_the_analysis_of_systems_says() -> None:

@@ -4,12 +4,12 @@ import csv
 import io
 
 import pytest
+from pageexamples import candidates, scored
 from rich.console import Console
 
 from capmeter.errors import InputError
 from capmeter.meta.standing import standings, untested
 from capmeter.report.tables import Table, as_json, print_table, rendered, score_table
-from tests.report.page_examples import candidates, scored
 
 TABLE = Table(
     "two & two",

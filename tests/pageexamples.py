@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse_list
@@ -47,3 +51,33 @@ def scored(texts: list[str], *, metrics: str = METRICS, prefix: str = "image ", 
 
 def systems(number: int = 60) -> dict[str, Results]:
     return {name: scored(candidates(number, shift)) for shift, name in enumerate(("exact", "close", "far"))}
+
+
+def results(columns: dict[str, dict[str, np.ndarray[Any, Any]]]) -> Results:
+    """Results of these metrics: name → part ("score" among them) → a number per caption."""
+    ids = [str(k) for k in range(len(next(iter(columns.values()))["score"]))]
+    captions = scored(candidates(len(ids), 0), metrics="rouge-l", prefix="").to_dict()["captions"]
+
+    def by_id(values: np.ndarray[Any, Any]) -> dict[str, float]:
+        return dict(zip(ids, values.tolist(), strict=True))
+
+    metrics = {
+        name: {
+            "score": float(parts["score"].mean()),
+            "signature": name,
+            "parts": {part: float(values.mean()) for part, values in parts.items() if part != "score"},
+            "items": by_id(parts["score"]),
+            "part_items": {part: by_id(values) for part, values in parts.items() if part != "score"},
+            "notes": {},
+        }
+        for name, parts in columns.items()
+    }
+    return Results.from_dict({"metrics": metrics, "captions": captions})
+
+
+def fused(mean: tuple[float, float], seed: int) -> Results:
+    random = np.random.default_rng(seed)
+    x, y = random.normal(mean, 1.0, (200, 2)).T
+    zero = np.zeros(200)
+    parts = {"score": x + y, "G": zero - 0.5, "D": zero, "sparcs": x, "mima": zero, "spurts": y}
+    return results({"smurf(encoder=minilm)": parts})
