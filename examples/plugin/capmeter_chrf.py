@@ -10,8 +10,7 @@ from typing import Annotated
 
 import numpy as np
 
-from capmeter.metrics.base import MeanMetric, Measurement
-from capmeter.metrics.evidence import Evidence, Link
+from capmeter import Evidence, Link, MeanMetric, Measurement
 
 
 @dataclass(frozen=True, kw_only=True)

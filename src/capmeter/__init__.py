@@ -19,34 +19,112 @@ from capmeter._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from capmeter.captions.io import load as load
+    from capmeter.captions.io import load_references as load_references
+    from capmeter.captions.io import load_systems as load_systems
     from capmeter.captions.model import Caption as Caption
     from capmeter.captions.model import CaptionSet as CaptionSet
     from capmeter.captions.streaming import stream as stream
     from capmeter.captions.writing import convert as convert
     from capmeter.captions.writing import save as save
+    from capmeter.errors import AssetError as AssetError
+    from capmeter.errors import CapmeterError as CapmeterError
+    from capmeter.errors import InputError as InputError
+    from capmeter.errors import MetricError as MetricError
+    from capmeter.errors import MissingBackend as MissingBackend
+    from capmeter.errors import ProtocolError as ProtocolError
+    from capmeter.integrations.scst import Reward as Reward
     from capmeter.integrations.scst import reward as reward
     from capmeter.meta.compare import compare as compare
     from capmeter.meta.robustness import robustness as robustness
+    from capmeter.metrics.base import AdditiveMetric as AdditiveMetric
+    from capmeter.metrics.base import CapmeterWarning as CapmeterWarning
+    from capmeter.metrics.base import Context as Context
+    from capmeter.metrics.base import Corpus as Corpus
+    from capmeter.metrics.base import MeanMetric as MeanMetric
+    from capmeter.metrics.base import Measurement as Measurement
+    from capmeter.metrics.base import Metric as Metric
+    from capmeter.metrics.composite import CompositeMetric as CompositeMetric
+    from capmeter.metrics.evaluation import Evaluation as Evaluation
     from capmeter.metrics.evaluation import score as score
+    from capmeter.metrics.evidence import Evidence as Evidence
+    from capmeter.metrics.evidence import Link as Link
+    from capmeter.metrics.evidence import Mark as Mark
     from capmeter.metrics.registry import parse as parse
     from capmeter.metrics.scores import Results as Results
+    from capmeter.metrics.scores import Scores as Scores
+    from capmeter.metrics.scores import read_all as read_all
+    from capmeter.metrics.scores import save_all as save_all
+    from capmeter.report.explain import Explanation as Explanation
+    from capmeter.report.explain import explain as explain
+    from capmeter.report.page import write_page as write_page
     from capmeter.settings import Settings as Settings
+    from capmeter.transforms.degradations import Degradation as Degradation
 
-_PUBLIC = {
-    "Caption": "capmeter.captions.model",
-    "CaptionSet": "capmeter.captions.model",
-    "Results": "capmeter.metrics.scores",
-    "Settings": "capmeter.settings",
-    "compare": "capmeter.meta.compare",
-    "convert": "capmeter.captions.writing",
-    "load": "capmeter.captions.io",
-    "parse": "capmeter.metrics.registry",
-    "reward": "capmeter.integrations.scst",
-    "robustness": "capmeter.meta.robustness",
-    "save": "capmeter.captions.writing",
-    "score": "capmeter.metrics.evaluation",
-    "stream": "capmeter.captions.streaming",
+# module: what of it is public, imported when it is asked for
+_MODULES = {
+    "capmeter.captions.io": (
+        "load",
+        "load_systems",
+        "load_references",
+    ),
+    "capmeter.captions.model": (
+        "Caption",
+        "CaptionSet",
+    ),
+    "capmeter.captions.streaming": ("stream",),
+    "capmeter.captions.writing": (
+        "convert",
+        "save",
+    ),
+    "capmeter.errors": (
+        "AssetError",
+        "CapmeterError",
+        "InputError",
+        "MetricError",
+        "MissingBackend",
+        "ProtocolError",
+    ),
+    "capmeter.integrations.scst": (
+        "Reward",
+        "reward",
+    ),
+    "capmeter.meta.compare": ("compare",),
+    "capmeter.meta.robustness": ("robustness",),
+    "capmeter.metrics.base": (
+        "AdditiveMetric",
+        "CapmeterWarning",
+        "Context",
+        "Corpus",
+        "MeanMetric",
+        "Measurement",
+        "Metric",
+    ),
+    "capmeter.metrics.composite": ("CompositeMetric",),
+    "capmeter.metrics.evaluation": (
+        "Evaluation",
+        "score",
+    ),
+    "capmeter.metrics.evidence": (
+        "Evidence",
+        "Link",
+        "Mark",
+    ),
+    "capmeter.metrics.registry": ("parse",),
+    "capmeter.metrics.scores": (
+        "Results",
+        "Scores",
+        "read_all",
+        "save_all",
+    ),
+    "capmeter.report.explain": (
+        "Explanation",
+        "explain",
+    ),
+    "capmeter.report.page": ("write_page",),
+    "capmeter.settings": ("Settings",),
+    "capmeter.transforms.degradations": ("Degradation",),
 }
+_PUBLIC = {name: module for module, names in _MODULES.items() for name in names}
 _ROOMS = (
     *("captions", "encoders", "images", "integrations", "judgments", "learning", "meta", "metrics", "report", "stats"),
     *("text", "transforms"),

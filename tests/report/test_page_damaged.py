@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.report.page_examples import candidates, scored
 
 from capmeter.errors import CapmeterError, InputError
 from capmeter.metrics.scores import read_all, save_all
 from capmeter.report.page import write_page
-from tests.report.page_examples import candidates, scored
 
 VALUES: list[Any] = [
     None, True, False, 0, -1, 1, 0.5, 2**40, 10**30, 1e308, -1e308, float("nan"), float("inf"), "", "x", "NaN",
