@@ -105,7 +105,7 @@ def test_every_point_is_what_scoring_its_captions_gives(name: str) -> None:
     metric = parse(name)
     captions = leave_one_out(REFERENCES, seed=4)
     found = robustness(captions, [metric], ["replacement", "rc"], strengths=[0.4, 1], draws=20, seed=4)
-    from capmeter.transforms.degradations import parse as degradation
+    from capmeter.transforms.registry import parse as degradation
 
     assert found[0].scores[0] == pytest.approx(evaluate(captions, [metric])[metric].score, rel=1e-12)
     for curve in found:
