@@ -4,7 +4,7 @@ Items of equal length go together, the longest first, so no item is padded and m
 that does not fit is halved. Nothing here switches gradients off: who trains gets what `forward` returns.
 
 >>> lengths = np.array([3, 5, 3])
->>> made = run_batches(lengths, lambda rows: lengths[rows] * 10, lambda length: 16 // length)
+>>> made = run_batches(lengths, lambda rows: (lengths[rows] * 10).tolist(), lambda length: 16 // length)
 >>> in_order(made, 3)
 [30, 50, 30]
 """
