@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.report.page_examples import candidates, scored
+from pageexamples import candidates, scored
 
 from capmeter.errors import CapmeterError, InputError
 from capmeter.metrics.scores import read_all, save_all
