@@ -9,7 +9,10 @@ import typer
 
 from capmeter.captions.io import load
 from capmeter.cli.inputs import machine
+from capmeter.cli.output import show
+from capmeter.meta.by_reference import by_reference
 from capmeter.progress import shown
+from capmeter.report.by_reference import reference_table
 from capmeter.report.explain import as_json, as_text, explain
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -27,6 +30,9 @@ def explain_command(
     worst: int | None = typer.Option(None, help="Explain the K captions of lowest score.", min=1, metavar="K"),
     best: int | None = typer.Option(None, help="Explain the K captions of highest score.", min=1, metavar="K"),
     by: str | None = typer.Option(None, help="The metric that says which are worst (default: the first)."),
+    references_alone: bool = typer.Option(
+        False, "--by-reference", help="Show the score against each reference alone, and their spread, instead."
+    ),
     format: str = typer.Option("text", "--format", "-f", help=f"What to print: {', '.join(FORMATS)}."),
     system: str | None = typer.Option(None, help="Of several systems in one file, this one alone."),
     on_missing: str = typer.Option("error", help="Captions without references: error, skip, or keep."),
@@ -61,6 +67,14 @@ def explain_command(
         )
         number = worst if worst is not None else best
         found = explain(captions, metrics, ids=id, worst=number, by=by, best=best is not None, settings=settings)
+        alone = []
+        if references_alone:
+            asked = [each.caption.id for each in found]
+            alone = by_reference(captions, metrics, ids=asked, settings=settings)
+    if references_alone:
+        data = {"by_reference": [vars(each) | {"spread": each.spread} for each in alone]}
+        show(reference_table(alone), data, "table" if format == "text" else format)
+        return
     if format == "json":
         sys.stdout.write(json.dumps(as_json(found), indent=2) + "\n")
         return

@@ -25,12 +25,16 @@ from capmeter.cli.output import (
     tell_notes,
 )
 from capmeter.errors import InputError
+from capmeter.meta.by_reference import ByReference
+from capmeter.meta.by_reference import by_reference as scores_by_reference
 from capmeter.meta.standing import standings
 from capmeter.metrics.base import Metric
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse
 from capmeter.metrics.scores import Results, save_all
 from capmeter.progress import shown
+from capmeter.report.by_reference import checked_kind as checked_reference_kind
+from capmeter.report.by_reference import write_by_reference
 from capmeter.stats.ties import preferred
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -49,6 +53,11 @@ def score(
     output: Path | None = typer.Option(None, "--output", "-o", help="Write all scores of all captions here (JSON)."),
     per_caption: Path | None = typer.Option(
         None, "--per-caption", help="Write one row per caption here: .parquet, .csv, .tsv or .jsonl (or with .gz)."
+    ),
+    by_reference: Path | None = typer.Option(
+        None,
+        "--by-reference",
+        help="Write every caption's score against each reference alone here, with their spread: .csv, .tsv or .jsonl.",
     ),
     intervals: bool = typer.Option(True, help="Give each score's 95% interval (bootstrap by image)."),
     draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
@@ -92,14 +101,21 @@ def score(
         raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
     chosen = chosen_metrics(metrics)
     minima = dict(_minimum(each, chosen) for each in minimum)
-    check_targets(output, per_caption)
+    check_targets(output, per_caption, by_reference)
     if per_caption is not None:
         from capmeter.report.per_caption import checked_kind, write_per_caption
 
         checked_kind(per_caption)
         if per_caption == output:
             raise typer.BadParameter("--output and --per-caption name the same file", param_hint="--per-caption")
+    if by_reference is not None:
+        checked_reference_kind(by_reference)
+        if by_reference in (output, per_caption):
+            raise typer.BadParameter(
+                "--by-reference names a file that another option writes", param_hint="--by-reference"
+            )
     systems: dict[str, Results] = {}
+    alone: dict[str, list[ByReference]] = {}
     settings = machine(device, precision)
     with shown():
         for given in candidates:
@@ -120,6 +136,12 @@ def score(
             for found, captions in sources.items():
                 label = label_of(name, found, len(sources) == 1, systems)
                 systems[label] = evaluate(captions, chosen, workers=workers, settings=settings)
+                if by_reference is not None:
+                    if not isinstance(captions, CaptionSet):
+                        raise typer.BadParameter(
+                            "needs all captions at once: add --no-stream", param_hint="--by-reference"
+                        )
+                    alone[label] = scores_by_reference(captions, chosen, settings=settings)
         standing = standings(systems, draws=draws, seed=seed, intervals=intervals)
     for results in systems.values():
         results.command = command_line()
@@ -127,6 +149,8 @@ def score(
         save_all(systems, output)
     if per_caption is not None:
         write_per_caption(systems, per_caption)
+    if by_reference is not None:
+        write_by_reference(alone, by_reference)
     show_scores(systems, standing, format, digits=digits, scale=scale)
     tell_notes(systems)
     low = [
