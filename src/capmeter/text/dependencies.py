@@ -1,0 +1,154 @@
+"""The graph of a sentence's dependencies: what a tree becomes when phrases are collapsed and conjuncts share edges.
+
+A node is a number: 0 stands for nothing, 1 … n are the words, larger ones are copies of words (in "slides down a slide
+and into the water" each preposition gets a verb of its own). Edges have labels; a node may have several governors.
+
+Where a rule takes the first of several nodes, order decides. `children` and `nodes` give Stanford CoreNLP's: its graph
+is a hash table whose keys are the words' positions (plus 29 for each earlier sentence).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from capmeter.text.parses import Parse
+
+Edge = tuple[int, str]  # the node at the other end, and the label
+
+_SENTENCE = 29  # what a sentence's number adds to the hash of its words
+
+
+class DependencyGraph:
+    """Words (`words`, `tags`, `lemmas`, by node), `roots`, and labelled edges between them, to be rewritten."""
+
+    def __init__(self, parse: Parse, sentence: int = 0) -> None:
+        """The tree of a parse, which is sentence number `sentence` (from 0) of its caption."""
+        count = len(parse) + 1
+        self.words = ["", *parse.words]
+        self.tags = ["", *parse.tags]
+        self.lemmas = ["", *parse.lemmas]
+        self.position = list(range(count))
+        self.governors: list[list[Edge]] = [[] for _ in range(count)]
+        self.dependents: list[list[Edge]] = [[] for _ in range(count)]
+        self.roots: list[int] = []
+        self._shift = _SENTENCE * sentence
+        for word, (head, label) in enumerate(zip(parse.heads, parse.labels, strict=True), 1):
+            if head:
+                self.governors[word].append((head, label))
+                self.dependents[head].append((word, label))
+            else:
+                self.roots.append(word)
+
+    def __len__(self) -> int:
+        """The number of nodes, node 0 included."""
+        return len(self.words)
+
+    def copy_of(self, word: int) -> int:
+        """A new node that stands for the same word and has no edges."""
+        for texts in (self.words, self.tags, self.lemmas):
+            texts.append(texts[word])
+        self.position.append(self.position[word])
+        self.governors.append([])
+        self.dependents.append([])
+        return len(self.words) - 1
+
+    def add(self, governor: int, dependent: int, label: str) -> None:
+        """Adds an edge, if there is no equal one."""
+        if (dependent, label) not in self.dependents[governor]:
+            self.dependents[governor].append((dependent, label))
+            self.governors[dependent].append((governor, label))
+
+    def remove(self, governor: int, dependent: int, label: str) -> None:
+        """Takes an edge away; one that is not there is no error."""
+        if (dependent, label) in self.dependents[governor]:
+            self.dependents[governor].remove((dependent, label))
+            self.governors[dependent].remove((governor, label))
+
+    def relabel(self, governor: int, dependent: int, old: str, new: str) -> None:
+        """Gives an edge another label, at its old place."""
+        outgoing, incoming = self.dependents[governor], self.governors[dependent]
+        outgoing[outgoing.index((dependent, old))] = (dependent, new)
+        incoming[incoming.index((governor, old))] = (governor, new)
+
+    def detach(self, word: int) -> None:
+        """Removes all edges into a word."""
+        for governor, label in list(self.governors[word]):
+            self.remove(governor, word, label)
+
+    def move_children(self, old: int, new: int) -> None:
+        """Gives all edges out of one word to another."""
+        for dependent, label in list(self.dependents[old]):
+            self.remove(old, dependent, label)
+            self.add(new, dependent, label)
+
+    def leaf(self, word: int) -> bool:
+        """Whether nothing depends on the word."""
+        return not self.dependents[word]
+
+    def children(self, word: int) -> list[Edge]:
+        """The edges out of a word, in CoreNLP's order."""
+        return self._ordered(self.dependents[word])
+
+    def parent(self, word: int) -> Edge | None:
+        """The first edge into a word, with its governor; None for a root."""
+        incoming = self.governors[word]
+        return self._ordered(incoming)[0] if incoming else None
+
+    def child(self, word: int, label: str) -> int:
+        """The first dependent with this label, 0 without one."""
+        return next((dependent for dependent, found in self.children(word) if found == label), 0)
+
+    def has_child(self, word: int, label: str) -> bool:
+        """Whether a dependent has this label."""
+        return any(found == label for _, found in self.dependents[word])
+
+    def label(self, governor: int, dependent: int) -> str | None:
+        """The label of the first edge between two words."""
+        return next((label for word, label in self.dependents[governor] if word == dependent), None)
+
+    def nodes(self) -> list[int]:
+        """All nodes, governors before dependents (by position where the edges make a circle)."""
+        vertices = sorted(range(1, len(self)), key=self._slots(len(self) - 1).__getitem__)
+        order = _topological(vertices, self)
+        return vertices if order is None else order
+
+    def _ordered(self, edges: list[Edge]) -> list[Edge]:
+        if len(edges) < 2:
+            return edges
+        slots = self._slots(len(edges))
+        return sorted(edges, key=lambda edge: slots[edge[0]])
+
+    def _slots(self, count: int) -> list[int]:
+        """The slot of every node in a hash table of `count` keys: one of 16, doubled at three quarters."""
+        size = 16
+        while count > 0.75 * size:
+            size *= 2
+        if not self._shift and size >= len(self.words):
+            return self.position
+        return [(each + self._shift) % size for each in self.position]
+
+
+def _topological(vertices: Iterable[int], graph: DependencyGraph) -> list[int] | None:
+    """The reverse of the order in which a depth-first walk leaves the nodes; None where it runs in a circle."""
+    left: list[int] = []
+    state = bytearray(len(graph))  # 1: on the path, 2: left
+    for start in vertices:
+        if state[start]:
+            continue
+        path: list[tuple[int, Iterator[Edge]]] = [(start, iter(graph.children(start)))]
+        state[start] = 1
+        while path:
+            word, edges = path[-1]
+            for dependent, _ in edges:
+                if state[dependent] == 1:
+                    return None
+                if not state[dependent]:
+                    state[dependent] = 1
+                    path.append((dependent, iter(graph.children(dependent))))
+                    break
+            else:
+                path.pop()
+                state[word] = 2
+                left.append(word)
+    left.reverse()
+    return left
