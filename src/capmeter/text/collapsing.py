@@ -189,7 +189,7 @@ def _propagate(graph: DependencyGraph) -> None:
     """What governs a conjunct governs those after it; a verb without a subject shares the first one's."""
     count = len(graph)
     governors = [list(edges) for edges in graph.governors]
-    edges = [[edge for edge in graph.children(word)] for word in range(count)]
+    edges = [list(graph.children(word)) for word in range(count)]
     subjects = [next((edge for edge in each if edge[1] in _SUBJECTS or edge[1] in _ACTIVE), None) for each in edges]
     for first in range(1, count):
         for conjunct, label in edges[first]:

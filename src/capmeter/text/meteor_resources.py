@@ -142,6 +142,18 @@ def _load(language: str, directory: Path) -> MeteorLanguage:
         ) from error
 
 
+@lru_cache(maxsize=1)
+def english_synonyms(path: str | None = None) -> Synonyms:
+    """The English synonym dictionary alone, loaded once."""
+    jar = meteor_directory(path) / JAR
+    try:
+        with zipfile.ZipFile(jar) as members:
+            synsets, exceptions = (members.read(f"synonym/english.{kind}") for kind in ("synsets", "exceptions"))
+        return Synonyms(synsets.decode("utf-8"), exceptions.decode("utf-8"))
+    except (KeyError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+        raise AssetError(f"{jar} is not METEOR 1.5's jar, or is damaged ({error}); install it again") from error
+
+
 def _table(language: str, directory: Path) -> Path | None:
     table = directory / "data" / f"paraphrase-{language}.gz"
     return table if "paraphrase" in LANGUAGES[language].modules and table.is_file() else None

@@ -6,6 +6,8 @@ among neighbouring words, list by list, so that an earlier entry goes first wher
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from capmeter.text.dependencies import DependencyGraph
 
 # "next" beside "to", both dependents of the noun
@@ -14,18 +16,18 @@ _TWO_BESIDE = (
     "close to,contrary to,compared to,compared with,except for,exclusive of,far from,followed by,inside of,"
     "irrespective of,next to,near to,off of,out of,outside of,owing to,preliminary to,preparatory to,previous to,"
     "pursuant to,regardless of,subsequent to,thanks to,together with"
-).split(",")
+).split(",")  # noqa: SIM905
 
 # "next" governing the noun that "to" belongs to
 _TWO_ABOVE = (
     "apart from,as from,aside from,away from,close by,close to,contrary to,far from,next to,near to,out of,outside of,"
     "pursuant to,regardless of,together with"
-).split(",")
+).split(",")  # noqa: SIM905
 
 _THREE = (
     "by means of,in accordance with,in addition to,in case of,in front of,in lieu of,in place of,in spite of,"
     "on account of,on behalf of,on top of,with regard to,with respect to"
-).split(",")
+).split(",")  # noqa: SIM905
 
 _STARTS = {tuple(phrase.split()[:2]) for phrase in (*_TWO_BESIDE, *_TWO_ABOVE, *_THREE)}
 _CLAUSES = frozenset("conj xcomp ccomp acl advcl acl:relcl parataxis appos list".split())  # noqa: SIM905
@@ -34,7 +36,7 @@ _CLAUSES = frozenset("conj xcomp ccomp acl advcl acl:relcl parataxis appos list"
 def join_prepositions(graph: DependencyGraph) -> None:
     """Rewrites every preposition of several words in a tree."""
     words = [word.lower() for word in graph.words]
-    pairs = list(zip(words, words[1:], strict=False))
+    pairs = list(pairwise(words))
     if _STARTS.isdisjoint(pairs):
         return
     where: dict[str, list[int]] = {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from capmeter.text.dependencies import DependencyGraph
 
 _SINGULAR = frozenset(
-    "i me myself mine my yourself he him himself his she her herself hers it itself its one oneself one's".split()
+    "i me myself mine my yourself he him himself his she her herself hers it itself its one oneself one's".split()  # noqa: SIM905
 )
 
 

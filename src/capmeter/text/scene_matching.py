@@ -1,0 +1,126 @@
+"""Which tuples of a candidate's scene graph a references' graph confirms.
+
+A candidate tuple is true if some reference tuple of the same kind shares a word or a synset with it at every place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from capmeter.text.scene_graphs import Concept, SceneGraph
+
+# what an attribute says, by its text; a merged one ("red/crimson") belongs to none
+COLORS = frozenset(
+    "black brown blue red yellow pink gray grey green dark light white cream orange purple maroon beige violet".split()  # noqa: SIM905
+)
+NUMBERS = frozenset(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"))
+SIZES = frozenset(
+    "baby beefy big bony boundless brawny broad bulky chunky colossal compact corpulent cosmic cubby curvy elfin "
+    "emaciated endless enormous epic expansive extensive fat fleshy full-size gargantuan gaunt giant gigantic grand "
+    "great heavy hefty huge hulking illimitable immeasurable immense infinitesimal lanky large lean life-size "
+    "limitless little mammoth massive meager measly microscopic mini miniature minuscule minute narrow obese outsized "
+    "oversize overweight paltry petite pint-size plump pocket-size portly pudgy puny rotund scanty scraggy scrawny "
+    "short sizable skeletal skimpy skinny slender slim small squat stocky stout strapping sturdy tall teensy teeny "
+    "teeny-tiny teeny-weeny thick thickset thin tiny titanic towering trifling trim tubby undersized underweight "
+    "unlimited vast wee whopping wide".split()  # noqa: SIM905
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """True candidate tuples, and the numbers of candidate and of reference tuples."""
+
+    true: int
+    candidate: int
+    reference: int
+
+    @property
+    def precision(self) -> float:
+        """The share of the candidate's tuples that are true; 0 without reference tuples, as in the program."""
+        return self.true / self.candidate if self.candidate and self.reference else 0.0
+
+    @property
+    def recall(self) -> float:
+        """True candidate tuples for each reference tuple (above 1 where several match the same one)."""
+        return self.true / self.reference if self.reference else 0.0
+
+    @property
+    def f(self) -> float:
+        """The harmonic mean of precision and recall, 0 where nothing matches."""
+        precision, recall = self.precision, self.recall
+        return 2 * (precision * recall) / (precision + recall) if self.true else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Which of a candidate's objects, attributes and relations are true, in its graph's order; the counts by kind."""
+
+    objects: tuple[bool, ...]
+    attributes: tuple[bool, ...]
+    relations: tuple[bool, ...]
+    counts: dict[str, Counts]
+
+
+def match(candidate: SceneGraph, reference: SceneGraph) -> Matched:
+    """Compares two graphs; `counts` has "all", "object", "attribute", "relation", "color", "cardinality", "size"."""
+    alike = _alike(candidate, reference)
+    owned: dict[int, list[Concept]] = {}
+    for owner, attribute in reference.attributes:
+        owned.setdefault(owner, []).append(attribute)
+    related: dict[tuple[int, int], list[Concept]] = {}
+    for subject, relation, thing in reference.relations:
+        related.setdefault((subject, thing), []).append(relation)
+
+    objects = tuple(bool(each) for each in alike)
+    attributes = tuple(
+        any(attribute.similar(other) for k in alike[owner] for other in owned.get(k, ()))
+        for owner, attribute in candidate.attributes
+    )
+    relations = tuple(
+        any(
+            relation.similar(other)
+            for a in alike[subject]
+            for b in alike[thing]
+            for other in related.get((a, b), ())
+        )
+        for subject, relation, thing in candidate.relations
+    )
+    counts = {
+        "all": Counts(sum(objects) + sum(attributes) + sum(relations), len(candidate), len(reference)),
+        "object": Counts(sum(objects), len(objects), len(reference.objects)),
+        "attribute": Counts(sum(attributes), len(attributes), len(reference.attributes)),
+        "relation": Counts(sum(relations), len(relations), len(reference.relations)),
+    }
+    for kind, words in (("color", COLORS), ("cardinality", NUMBERS), ("size", SIZES)):
+        counts[kind] = _attributes_among(words, candidate, owned, alike)
+    return Matched(objects, attributes, relations, counts)
+
+
+def _alike(candidate: SceneGraph, reference: SceneGraph) -> list[list[int]]:
+    """For each object of the candidate the reference's objects that are similar."""
+    by_word: dict[str, list[int]] = {}
+    by_synset: dict[int, list[int]] = {}
+    for number, each in enumerate(reference.objects):
+        for word in each.words:
+            by_word.setdefault(word, []).append(number)
+        for synset in each.synsets:
+            by_synset.setdefault(synset, []).append(number)
+    alike = []
+    for each in candidate.objects:
+        found = {number for word in each.words for number in by_word.get(word, ())}
+        found.update(number for synset in each.synsets for number in by_synset.get(synset, ()))
+        alike.append(sorted(found))
+    return alike
+
+
+def _attributes_among(
+    words: frozenset[str], candidate: SceneGraph, owned: dict[int, list[Concept]], alike: list[list[int]]
+) -> Counts:
+    """The counts of those attributes alone, on both sides, whose text is one of some words."""
+    mine = [(owner, each) for owner, each in candidate.attributes if len(each.words) == 1 and each.words[0] in words]
+    theirs = {
+        owner: [each for each in attributes if len(each.words) == 1 and each.words[0] in words]
+        for owner, attributes in owned.items()
+    }
+    true = sum(any(each.similar(other) for k in alike[owner] for other in theirs.get(k, ())) for owner, each in mine)
+    return Counts(true, len(mine), sum(map(len, theirs.values())))
