@@ -11,23 +11,23 @@ from itertools import pairwise
 from capmeter.text.dependencies import DependencyGraph
 
 # "next" beside "to", both dependents of the noun
-_TWO_BESIDE = (
+_TWO_BESIDE = (  # noqa: SIM905
     "across from,along with,alongside of,apart from,as for,as from,as of,as per,as to,aside from,based on,close by,"
     "close to,contrary to,compared to,compared with,except for,exclusive of,far from,followed by,inside of,"
     "irrespective of,next to,near to,off of,out of,outside of,owing to,preliminary to,preparatory to,previous to,"
     "pursuant to,regardless of,subsequent to,thanks to,together with"
-).split(",")  # noqa: SIM905
+).split(",")
 
 # "next" governing the noun that "to" belongs to
-_TWO_ABOVE = (
+_TWO_ABOVE = (  # noqa: SIM905
     "apart from,as from,aside from,away from,close by,close to,contrary to,far from,next to,near to,out of,outside of,"
     "pursuant to,regardless of,together with"
-).split(",")  # noqa: SIM905
+).split(",")
 
-_THREE = (
+_THREE = (  # noqa: SIM905
     "by means of,in accordance with,in addition to,in case of,in front of,in lieu of,in place of,in spite of,"
     "on account of,on behalf of,on top of,with regard to,with respect to"
-).split(",")  # noqa: SIM905
+).split(",")
 
 _STARTS = {tuple(phrase.split()[:2]) for phrase in (*_TWO_BESIDE, *_TWO_ABOVE, *_THREE)}
 _CLAUSES = frozenset("conj xcomp ccomp acl advcl acl:relcl parataxis appos list".split())  # noqa: SIM905

@@ -13,8 +13,8 @@ from capmeter.text.dependencies import DependencyGraph
 
 # "a bunch of"
 _WITH_ARTICLE = frozenset(
-    "lot assortment number couple bunch handful litany sheaf slew dozen series variety multitude wad clutch wave "
-    "mountain array spate string ton range plethora heap sort form kind type version bit pair triple total".split()  # noqa: SIM905
+    "lot assortment number couple bunch handful litany sheaf slew dozen series variety multitude wad clutch wave "  # noqa: SIM905
+    "mountain array spate string ton range plethora heap sort form kind type version bit pair triple total".split()
 )
 # "lots of"
 _ALONE = re.compile(

@@ -13,7 +13,7 @@ dog -- chase --> cat
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,7 +90,9 @@ class SceneGraph:
         """The graph that `to_dict` gave; synsets are looked up again."""
         try:
             objects = tuple(_concept(words, synsets) for words in saved["objects"])
-            attributes = tuple((_number(owner, objects), _concept(words, synsets)) for owner, words in saved["attributes"])
+            attributes = tuple(
+                (_number(owner, objects), _concept(words, synsets)) for owner, words in saved["attributes"]
+            )
             relations = tuple(
                 (_number(subject, objects), _concept(words, synsets), _number(thing, objects))
                 for subject, words, thing in saved["relations"]

@@ -15,14 +15,14 @@ COLORS = frozenset(
 )
 NUMBERS = frozenset(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"))
 SIZES = frozenset(
-    "baby beefy big bony boundless brawny broad bulky chunky colossal compact corpulent cosmic cubby curvy elfin "
+    "baby beefy big bony boundless brawny broad bulky chunky colossal compact corpulent cosmic cubby curvy elfin "  # noqa: SIM905
     "emaciated endless enormous epic expansive extensive fat fleshy full-size gargantuan gaunt giant gigantic grand "
     "great heavy hefty huge hulking illimitable immeasurable immense infinitesimal lanky large lean life-size "
     "limitless little mammoth massive meager measly microscopic mini miniature minuscule minute narrow obese outsized "
     "oversize overweight paltry petite pint-size plump pocket-size portly pudgy puny rotund scanty scraggy scrawny "
     "short sizable skeletal skimpy skinny slender slim small squat stocky stout strapping sturdy tall teensy teeny "
     "teeny-tiny teeny-weeny thick thickset thin tiny titanic towering trifling trim tubby undersized underweight "
-    "unlimited vast wee whopping wide".split()  # noqa: SIM905
+    "unlimited vast wee whopping wide".split()
 )
 
 
@@ -77,12 +77,7 @@ def match(candidate: SceneGraph, reference: SceneGraph) -> Matched:
         for owner, attribute in candidate.attributes
     )
     relations = tuple(
-        any(
-            relation.similar(other)
-            for a in alike[subject]
-            for b in alike[thing]
-            for other in related.get((a, b), ())
-        )
+        any(relation.similar(other) for a in alike[subject] for b in alike[thing] for other in related.get((a, b), ()))
         for subject, relation, thing in candidate.relations
     )
     counts = {
