@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from capmeter.metrics.scene_evidence import SceneEvidence
+
 
 @dataclass(frozen=True, slots=True)
 class Link:
@@ -40,7 +42,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One caption as the metric saw it: its tokens, its references' tokens, links, marks and single facts.
+    """One caption as the metric saw it: its tokens, its references' tokens, links, marks, single facts, and its scene graphs.
 
     `members`: of a metric made of metrics, each one's own evidence, which may have other tokens.
     """
@@ -51,3 +53,4 @@ class Evidence:
     marks: tuple[Mark, ...] = ()
     facts: dict[str, float | str] = field(default_factory=dict)
     members: dict[str, Evidence] = field(default_factory=dict)
+    scene: SceneEvidence | None = None

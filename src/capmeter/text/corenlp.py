@@ -189,7 +189,7 @@ class _Process:
 
     def __init__(self, found: Installation) -> None:
         self.owner = os.getpid()
-        self._errors: IO[bytes] = tempfile.TemporaryFile()
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by `end`)
         command = [
             *(find_java(), _MEMORY, "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8"),
             "-Dstdin.encoding=UTF-8",
@@ -202,7 +202,9 @@ class _Process:
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors
             )
         except OSError as problem:
-            raise MissingBackend(f"Java could not be started ({problem}); parser=corenlp needs a Java runtime") from None
+            raise MissingBackend(
+                f"Java could not be started ({problem}); parser=corenlp needs a Java runtime"
+            ) from None
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         assert self._running.stdout is not None
         reader = threading.Thread(target=_read, args=(self._running.stdout, self._lines), daemon=True)

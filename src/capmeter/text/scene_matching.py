@@ -9,6 +9,8 @@ from dataclasses import dataclass
 
 from capmeter.text.scene_graphs import Concept, SceneGraph
 
+KINDS = ("all", "object", "attribute", "relation", "color", "cardinality", "size")
+
 # what an attribute says, by its text; a merged one ("red/crimson") belongs to none
 COLORS = frozenset(
     "black brown blue red yellow pink gray grey green dark light white cream orange purple maroon beige violet".split()  # noqa: SIM905
@@ -62,7 +64,7 @@ class Matched:
 
 
 def match(candidate: SceneGraph, reference: SceneGraph) -> Matched:
-    """Compares two graphs; `counts` has "all", "object", "attribute", "relation", "color", "cardinality", "size"."""
+    """Compares two graphs; `counts` has all `KINDS`."""
     alike = _alike(candidate, reference)
     owned: dict[int, list[Concept]] = {}
     for owner, attribute in reference.attributes:

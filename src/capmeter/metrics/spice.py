@@ -1,0 +1,157 @@
+"""SPICE (Anderson et al. 2016): the F-score of what a caption says of the scene, as objects, attributes and relations.
+
+With T(c) the tuples of the candidate's scene graph and T(S) those of one graph of all references:
+
+    P = |T(c) ⊗ T(S)| / |T(c)|        R = |T(c) ⊗ T(S)| / |T(S)|        SPICE = 2PR / (P + R)
+
+T(c) ⊗ T(S) are the candidate's tuples that match one of the references': word by word by form or synset (METEOR's
+WordNet dictionary). 0 (nothing in common, or no tuple) to 1. The corpus score is the mean. Parts: precision, recall,
+and the same F over single kinds of tuples, `object`, `attribute`, `relation`, `color`, `cardinality`, `size`, each
+averaged over those captions whose references have such tuples, which are counted in `object-captions` and so on.
+
+Graphs come of parses (`parser`): `caption`, the parser that ships, needs no Java and is an imitation; `corenlp` is the
+official one, from which the official numbers follow (docs/spice.md says how closely). `synonyms=false` matches by form
+alone and merges nothing, as the program's `-noSynsets` does.
+
+>>> from capmeter.text.scene_graphs import no_synsets, scene_graph
+>>> from capmeter.text.scene_matching import match
+>>> candidate = scene_graph([("girl", "young"), ("girl", "horse", "ride")], no_synsets)  # and (girl), (horse)
+>>> references = scene_graph([("girl", "horse", "ride"), ("horse", "brown")], no_synsets)
+>>> counts = match(candidate, references).counts["all"]
+>>> counts.true, counts.candidate, counts.reference, counts.f
+(3, 4, 4, 0.75)
+
+P. Anderson, B. Fernando, M. Johnson, S. Gould. SPICE: Semantic Propositional Image Caption Evaluation. ECCV 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from capmeter.captions.model import CaptionSet
+from capmeter.metrics.base import Floats, Measurement, Metric
+from capmeter.metrics.evidence import Evidence
+from capmeter.metrics.scene_evidence import scene_evidence
+from capmeter.text.parsers import Parses, ParseTable, check_parser, find_parser
+from capmeter.text.scene_graphs import SceneGraph
+from capmeter.text.scene_matching import KINDS, Counts, match
+from capmeter.text.scenes import Scenes, SceneTable, synsets_of
+
+GRAPHS = "spice-1.0"  # the rules that make graphs of parses, for the signature
+SUBSETS = tuple(kind for kind in KINDS if kind != "all")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spice(Metric):
+    """F-score of scene graph tuples.
+
+    parser: `caption` or `corenlp`. synonyms: whether words match by synset too.
+    """
+
+    NAME: ClassVar[str] = "spice"
+    SUMMARY: ClassVar[str] = "objects, attributes and relations in common with the references' scene graph"
+    EXTRA: ClassVar[str | None] = "meteor"
+    columns: ClassVar[tuple[str, ...]] = (
+        *("score", "precision", "recall"),
+        *(name for kind in SUBSETS for name in (kind, f"{kind}-captions")),
+    )
+
+    parser: str = "caption"
+    synonyms: bool = True
+
+    def __post_init__(self) -> None:
+        check_parser(self.parser)
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Any, Mapping[str, Floats]]) -> Measurement:
+        """F, precision and recall of every caption, then F and 1 (or twice 0, where nothing is to be found) by kind."""
+        rows = [
+            _row(match(candidate, reference).counts)
+            for candidate, reference in scene_graphs(part, self.parser, synonyms=self.synonyms)
+        ]
+        return Measurement(
+            np.array(rows, np.float64).reshape(len(part), len(self.columns)), unparsed(part, self.parser)
+        )
+
+    def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
+        """The mean over all captions; of a single kind the mean over those captions that count, and their number."""
+        means = sums / counts[..., None]
+        found = {column: means[..., k] for k, column in enumerate(self.columns[:3])}
+        for k, kind in enumerate(SUBSETS):
+            total, counting = sums[..., 3 + 2 * k], sums[..., 4 + 2 * k]
+            found[kind] = np.divide(total, counting, out=np.zeros_like(total), where=counting > 0)
+            found[f"{kind}-captions"] = counting
+        return found
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The parser with its hash, the rules, and the dictionary of synonyms."""
+        return {
+            "parser": find_parser(self.parser).version,
+            "graphs": GRAPHS,
+            "synonyms": "meteor-1.5" if self.synonyms else "none",
+        }
+
+    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+        """The tuples of each caption and of its references: what agrees, and what is nearest to the rest."""
+        table: ParseTable = part.pool.analyse(Parses(self.parser))
+        evidence = []
+        for row, (candidate, reference) in enumerate(scene_graphs(part, self.parser, synonyms=self.synonyms)):
+            counts = match(candidate, reference).counts["all"]
+            facts: dict[str, float | str] = {"precision": counts.precision, "recall": counts.recall}
+            evidence.append(
+                Evidence(
+                    _words(table, int(part.candidates[row])),
+                    tuple(_words(table, k) for k in part.references[row].tolist()),
+                    facts=facts,
+                    scene=scene_evidence(candidate, reference),
+                )
+            )
+        return evidence
+
+
+def scene_graphs(part: CaptionSet, parser: str, *, synonyms: bool) -> list[tuple[SceneGraph, SceneGraph]]:
+    """Each caption's graph and that of all its references; one graph for each distinct list of references."""
+    scenes: SceneTable = part.pool.analyse(Scenes(parser))
+    synsets = synsets_of(synonyms)
+    known: dict[tuple[int, ...], SceneGraph] = {}
+
+    def graph(sentences: tuple[int, ...]) -> SceneGraph:
+        if sentences not in known:
+            known[sentences] = scenes.graph(sentences, synsets)
+        return known[sentences]
+
+    references = [tuple(part.references[row].tolist()) for row in range(len(part))]
+    return [
+        (graph((candidate,)), graph(others))
+        for candidate, others in zip(part.candidates.tolist(), references, strict=True)
+    ]
+
+
+def unparsed(part: CaptionSet, parser: str) -> dict[str, list[str]]:
+    """Notes of captions of which the parser made nothing, and of those without a tuple."""
+    scenes: SceneTable = part.pool.analyse(Scenes(parser))
+    failed = [scenes.tuples[k] is None for k in part.candidates.tolist()]
+    lost = np.unique(part.references.rows[[scenes.tuples[k] is None for k in part.references.values.tolist()]])
+    silent = [scenes.tuples[k] == [] and bool(part.pool[k].strip()) for k in part.candidates.tolist()]
+    notes = {
+        "candidate could not be parsed": [part.ids[k] for k in np.flatnonzero(failed).tolist()],
+        "reference could not be parsed": [part.ids[k] for k in lost.tolist()],
+        "no tuple in candidate": [part.ids[k] for k in np.flatnonzero(silent).tolist()],
+    }
+    return {reason: ids for reason, ids in notes.items() if ids}
+
+
+def _row(counts: Mapping[str, Counts]) -> list[float]:
+    everything = counts["all"]
+    row = [everything.f, everything.precision, everything.recall]
+    for kind in SUBSETS:
+        row += [counts[kind].f, float(counts[kind].reference > 0)]
+    return row
+
+
+def _words(table: ParseTable, sentence: int) -> tuple[str, ...]:
+    parse = table.parses[sentence]
+    return tuple(word for each in parse.sentences for word in each.words) if parse else ()
