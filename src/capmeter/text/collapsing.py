@@ -20,6 +20,7 @@ from capmeter.text.prepositions import join_prepositions
 _MODIFIERS = ("nmod", "acl", "advcl")
 _SUBJECTS = {"nsubj": "nsubjpass", "csubj": "csubjpass"}
 _ACTIVE = {passive: active for active, passive in _SUBJECTS.items()}
+_ANY_SUBJECT = frozenset((*_SUBJECTS, *_ACTIVE))
 _CONJUNCTIONS = {
     **dict.fromkeys([("but", "rather"), ("if", "not"), ("instead", "of"), ("rather", "than")], "negcc"),
     **dict.fromkeys([("but", "also"), ("as", "well")], "and"),
@@ -64,11 +65,21 @@ def _coordinations(graph: DependencyGraph, governor: int) -> list[tuple[int, lis
     return [(word, conjuncts) for word, label in edges if label == "cc"] if conjuncts else []
 
 
+def _coordinated(graph: DependencyGraph) -> list[int]:
+    """The words that have both a coordinating word and a conjunct."""
+    return [word for word in range(1, len(graph)) if graph.has_child(word, "cc") and graph.has_child(word, "conj")]
+
+
+def _in_order(graph: DependencyGraph, words: list[int]) -> list[int]:
+    """Some words in the order in which the graph is read."""
+    return [word for word in graph.nodes() if word in words] if len(words) > 1 else words
+
+
 def _copy_for_conjoined_phrases(graph: DependencyGraph) -> None:
     """ "slides down a slide and into the water": the second phrase hangs from a copy of the verb."""
     found = []
-    for noun in graph.nodes():
-        if graph.has_child(noun, "case") and any(label in _MODIFIERS for _, label in graph.governors[noun]):
+    for noun in _in_order(graph, [word for word in _coordinated(graph) if graph.has_child(word, "case")]):
+        if any(label in _MODIFIERS for _, label in graph.governors[noun]):
             for conjunction, conjuncts in _coordinations(graph, noun):
                 found.append((noun, conjunction, [word for word in conjuncts if graph.has_child(word, "case")]))
     for noun, conjunction, conjuncts in found:
@@ -91,7 +102,8 @@ def _copy_for_conjoined_phrases(graph: DependencyGraph) -> None:
 def _copy_for_conjoined_prepositions(graph: DependencyGraph) -> None:
     """ "on and under the table": the noun also hangs, by the second preposition, from a copy of its governor."""
     found = []
-    for noun in graph.nodes():
+    prepositions = [word for word in _coordinated(graph) if any(label == "case" for _, label in graph.governors[word])]
+    for noun in _in_order(graph, [noun for word in prepositions for noun, _ in graph.governors[word]]):
         for preposition, label in graph.children(noun):
             if label == "case":
                 found += [(noun, preposition, *each) for each in _coordinations(graph, preposition)]
@@ -122,9 +134,13 @@ def _label_agents(graph: DependencyGraph) -> None:
 def _label_modifiers(graph: DependencyGraph) -> None:
     """A modifier's label takes its preposition in: the longest, of several single words the last."""
     for noun in range(1, len(graph)):
+        if not graph.has_child(noun, "case"):
+            continue
+        cases = [word for word, label in graph.children(noun) if label == "case"]
         modified = [edge for edge in graph.governors[noun] if edge[1] in _MODIFIERS]
-        cases = [word for word, label in graph.children(noun) if label == "case"] if modified else []
-        if not cases:
+        if len(cases) == 1 and graph.leaf(cases[0]):
+            for governor, label in modified:
+                graph.relabel(governor, noun, label, _marked(label, graph.words[cases[0]].lower()))
             continue
         groups = [sorted([case, *_expression(graph, case)], key=graph.position.__getitem__) for case in cases]
         longest = max(map(len, groups))
@@ -160,7 +176,7 @@ def _marked(label: str, preposition: str) -> str:
 
 def _label_conjuncts(graph: DependencyGraph) -> None:
     """ "conj" becomes "conj:and": by the first coordinating word, or by a later one that stands before the conjunct."""
-    for governor in range(1, len(graph)):
+    for governor in _coordinated(graph):
         for conjunction, conjuncts in _coordinations(graph, governor):
             _conjoin(graph, governor, conjuncts, conjunction)
 
@@ -190,7 +206,7 @@ def _propagate(graph: DependencyGraph) -> None:
     count = len(graph)
     governors = [list(edges) for edges in graph.governors]
     edges = [list(graph.children(word)) for word in range(count)]
-    subjects = [next((edge for edge in each if edge[1] in _SUBJECTS or edge[1] in _ACTIVE), None) for each in edges]
+    subjects = [next((edge for edge in each if edge[1] in _ANY_SUBJECT), None) for each in edges]
     for first in range(1, count):
         for conjunct, label in edges[first]:
             if not label.startswith("conj:"):

@@ -9,12 +9,14 @@ is a hash table whose keys are the words' positions (plus 29 for each earlier se
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from operator import itemgetter
 
 from capmeter.text.parses import Parse
 
 Edge = tuple[int, str]  # the node at the other end, and the label
 
+_NODE = itemgetter(0)
+_SLOTS = 16
 _SENTENCE = 29  # what a sentence's number adds to the hash of its words
 
 
@@ -32,6 +34,8 @@ class DependencyGraph:
         self.dependents: list[list[Edge]] = [[] for _ in range(count)]
         self.roots: list[int] = []
         self._shift = _SENTENCE * sentence
+        # where no two words can share a slot, nodes are in order by their numbers
+        self._plain = not sentence and count <= _SLOTS
         for word, (head, label) in enumerate(zip(parse.heads, parse.labels, strict=True), 1):
             if head:
                 self.governors[word].append((head, label))
@@ -48,6 +52,7 @@ class DependencyGraph:
         for texts in (self.words, self.tags, self.lemmas):
             texts.append(texts[word])
         self.position.append(self.position[word])
+        self._plain = False
         self.governors.append([])
         self.dependents.append([])
         return len(self.words) - 1
@@ -100,7 +105,10 @@ class DependencyGraph:
 
     def has_child(self, word: int, label: str) -> bool:
         """Whether a dependent has this label."""
-        return any(found == label for _, found in self.dependents[word])
+        for _, found in self.dependents[word]:  # a plain loop: called for every word
+            if found == label:
+                return True
+        return False
 
     def label(self, governor: int, dependent: int) -> str | None:
         """The label of the first edge between two words."""
@@ -108,47 +116,51 @@ class DependencyGraph:
 
     def nodes(self) -> list[int]:
         """All nodes, governors before dependents (by position where the edges make a circle)."""
-        vertices = sorted(range(1, len(self)), key=self._slots(len(self) - 1).__getitem__)
-        order = _topological(vertices, self)
+        return self.ordered([self.children(word) for word in range(len(self))])
+
+    def ordered(self, edges: list[list[Edge]]) -> list[int]:
+        """`nodes`, from the edges out of every node."""
+        vertices = list(range(1, len(self)))
+        if not self._plain:
+            vertices.sort(key=self._slots(len(self) - 1).__getitem__)
+        order = _topological(vertices, edges)
         return vertices if order is None else order
 
     def _ordered(self, edges: list[Edge]) -> list[Edge]:
         if len(edges) < 2:
             return edges
+        if self._plain:
+            return sorted(edges, key=_NODE)
         slots = self._slots(len(edges))
         return sorted(edges, key=lambda edge: slots[edge[0]])
 
     def _slots(self, count: int) -> list[int]:
         """The slot of every node in a hash table of `count` keys: one of 16, doubled at three quarters."""
-        size = 16
+        size = _SLOTS
         while count > 0.75 * size:
             size *= 2
-        if not self._shift and size >= len(self.words):
-            return self.position
         return [(each + self._shift) % size for each in self.position]
 
 
-def _topological(vertices: Iterable[int], graph: DependencyGraph) -> list[int] | None:
+def _topological(vertices: list[int], edges: list[list[Edge]]) -> list[int] | None:
     """The reverse of the order in which a depth-first walk leaves the nodes; None where it runs in a circle."""
     left: list[int] = []
-    state = bytearray(len(graph))  # 1: on the path, 2: left
+    state = bytearray(len(edges))  # 1: on the path, 2: left
     for start in vertices:
-        if state[start]:
-            continue
-        path: list[tuple[int, Iterator[Edge]]] = [(start, iter(graph.children(start)))]
-        state[start] = 1
-        while path:
-            word, edges = path[-1]
-            for dependent, _ in edges:
-                if state[dependent] == 1:
-                    return None
+        stack = [] if state[start] else [start]
+        while stack:
+            word = stack[-1]
+            if state[word]:
+                stack.pop()
+                if state[word] == 1:
+                    state[word] = 2
+                    left.append(word)
+                continue
+            state[word] = 1
+            for dependent, _ in reversed(edges[word]):
                 if not state[dependent]:
-                    state[dependent] = 1
-                    path.append((dependent, iter(graph.children(dependent))))
-                    break
-            else:
-                path.pop()
-                state[word] = 2
-                left.append(word)
+                    stack.append(dependent)
+                elif state[dependent] == 1:
+                    return None
     left.reverse()
     return left

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from capmeter.text.dependencies import DependencyGraph
 
@@ -33,13 +34,18 @@ _Pattern = Callable[[DependencyGraph, int], "_Found | None"]
 
 def demote_quantifiers(graph: DependencyGraph) -> None:
     """Rewrites every quantifier with "of"."""
-    if not any(word.lower() == "of" for word in graph.words):
+    words = [word.lower() for word in graph.words]
+    if "of" not in words or not any(after == "of" and _may_count(word) for word, after in pairwise(words)):
         return
     for pattern in (_a_number_of, _many_of, _some_of_the):
         found = [match for match in (pattern(graph, word) for word in graph.nodes()) if match]
         for head, noun, words in found:
             if not _step_down(graph, head, noun, words):
                 return
+
+
+def _may_count(word: str) -> bool:
+    return word in _WITH_ARTICLE or any(pattern.fullmatch(word) for pattern in (_ALONE, _WITH_DETERMINER))
 
 
 def _counted(graph: DependencyGraph, word: int, tag: str) -> Iterator[tuple[int, int]]:

@@ -62,8 +62,8 @@ class _Sentence:
 
     def __init__(self, graph: DependencyGraph) -> None:
         self.graph = graph
-        self.nodes = graph.nodes()
         self.edges: list[list[Edge]] = [graph.children(word) for word in range(len(graph))]
+        self.nodes = graph.ordered(self.edges)
         self.noun = [tag in _NOUNS for tag in graph.tags]
         self.name = [lemma.strip().lower() for lemma in graph.lemmas]
         self.labels = {label for edges in self.edges for _, label in edges}
@@ -165,7 +165,7 @@ class _Sentence:
                 yield (self.name[word],)
 
     def _has(self, word: int, label: str) -> bool:
-        return label in self.labels and any(found == label for _, found in self.edges[word])
+        return label in self.labels and self.graph.has_child(word, label)
 
     def _pairs(self, label: str) -> Iterator[SceneTuple]:
         if label in self.labels:
