@@ -2,7 +2,8 @@
 
 Read are: what `capmeter score --output` writes; JSON {id: score}, {metric: {id: score}} or {id: {metric: score}};
 JSON lines and JSON lists of objects with an `id`; CSV, TSV and Parquet with an `id` column. Every other field that
-holds numbers is a metric. A file of bare scores is a metric named after the file.
+holds numbers is a metric. A file of bare scores is a metric named after the file. The official SPICE program's results
+are read too, as the metric `spice`, by image id.
 
 Which ids a benchmark's captions have: the row's `id` if it has one, else its image's where that is unique, else
 `image#k` for the image's k-th row (from 0); of pairs, `/a` and `/b` are added. `capmeter meta --export` writes them.
@@ -19,6 +20,7 @@ from typing import Any
 from capmeter.captions.files import open_bytes, read_text, text_lines
 from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
+from capmeter.metrics.spice_results import is_spice, read_rows
 
 Scores = dict[str, dict[str, float]]
 NOT_SCORES = {"id", "image_id", "candidate", "references", "human", "system", "image", "team", "sent_id"}
@@ -60,6 +62,12 @@ def _of_json(value: Any, path: Path, name: str, ids: Collection[str]) -> Scores:
             for name, entry in value["metrics"].items()
         }
         return {metric: _numbers(items, f"{path}, {metric}") for metric, items in saved.items()}
+    if is_spice(value):
+        rows = read_rows(value, where=str(path))
+        found = {row.image_id: row.counts["all"].f for row in rows}
+        if len(found) < len(rows):
+            raise InputError(f"{path}: {len(rows) - len(found)} image ids stand twice; scores are keyed by id")
+        return {"spice": found}
     if isinstance(value, list):
         return _of_objects(((f"{path}, item {k}", entry) for k, entry in enumerate(value)), path, name)
     if not isinstance(value, Mapping):

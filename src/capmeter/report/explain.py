@@ -23,6 +23,7 @@ from capmeter.metrics.base import Metric
 from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.evidence import Evidence, Mark
 from capmeter.metrics.registry import parse, parse_list
+from capmeter.metrics.scene_evidence import SceneEvidence
 from capmeter.settings import Settings
 
 if TYPE_CHECKING:
@@ -136,6 +137,7 @@ def _evidence_json(found: Evidence) -> dict[str, Any]:
         ],
         "facts": dict(found.facts),
         **({"members": {name: _evidence_json(each) for name, each in found.members.items()}} if found.members else {}),
+        **({} if found.scene is None else {"scene": found.scene.to_dict()}),
     }
 
 
@@ -193,7 +195,11 @@ def _table(name: str, found: Evidence, colours: Mapping[str, str], score: float 
         for k in range(len(found.references)):
             label = "reference" if len(found.references) == 1 else f"reference {k + 1}"
             table.add_row(Text(label, style="dim"), _line(found, k, colours))
+        if found.scene is None:
         table.add_row(Text("matched", style="dim"), _matches(found, colours))
+    else:
+        for label, line in _tuples(found.scene):
+            table.add_row(Text(label, style="dim"), line)
     if found.facts:
         facts = "   ".join(f"{fact} {_number(value)}" for fact, value in found.facts.items())
         table.add_row(Text("facts", style="dim"), Text(printable(facts)))
@@ -247,6 +253,30 @@ def _matches(found: Evidence, colours: Mapping[str, str], most: int = 12) -> Tex
     if len(seen) > most:
         line.append(f"and {len(seen) - most} more", style="dim")
     return line
+
+
+def _tuples(scene: SceneEvidence) -> Iterator[tuple[str, Text]]:
+    """The tuples of each kind: what agrees, then what either side alone has, each with the nearest on the other."""
+    from rich.text import Text
+
+    for kind in ("object", "attribute", "relation"):
+        mine = [each for each in scene.tuples if each.kind == kind and each.side == "candidate"]
+        theirs = [each for each in scene.tuples if each.kind == kind and each.side == "reference" and not each.matched]
+        agreed = ", ".join(_tuple(each.words) for each in mine if each.matched)
+        yield f"{kind}s in common", Text(printable(agreed) or "nothing")
+        for label, alone in (("in caption only", [each for each in mine if not each.matched]), ("missing", theirs)):
+            line = Text()
+            for number, each in enumerate(alone):
+                line.append(", " if number else "").append(printable(_tuple(each.words)))
+                if each.nearest is not None:
+                    line.append(f" (nearest: {printable(_tuple(each.nearest))})", style="dim")
+            if alone:
+                yield label, line
+
+
+def _tuple(words: tuple[str, ...]) -> str:
+    """A tuple as people read it: "dog", "brown dog", "dog – run on – grass"."""
+    return " – ".join(words) if len(words) == 3 else " ".join(reversed(words))
 
 
 def _number(value: float | str) -> str:

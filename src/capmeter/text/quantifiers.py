@@ -34,8 +34,8 @@ _Pattern = Callable[[DependencyGraph, int], "_Found | None"]
 
 def demote_quantifiers(graph: DependencyGraph) -> None:
     """Rewrites every quantifier with "of"."""
-    words = [word.lower() for word in graph.words]
-    if "of" not in words or not any(after == "of" and _may_count(word) for word, after in pairwise(words)):
+    lower = [word.lower() for word in graph.words]
+    if "of" not in lower or not any(after == "of" and _may_count(word) for word, after in pairwise(lower)):
         return
     for pattern in (_a_number_of, _many_of, _some_of_the):
         found = [match for match in (pattern(graph, word) for word in graph.nodes()) if match]

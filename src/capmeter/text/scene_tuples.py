@@ -13,8 +13,8 @@ way to nouns.
 ('girl', 'horse', 'ride')
 ('girl', 'young')
 ('horse', 'two')
-('girl',)
 ('horse',)
+('girl',)
 """
 
 from __future__ import annotations
@@ -55,6 +55,14 @@ def scene_tuples(parse: CaptionParse) -> list[SceneTuple]:
         tuples += scene.compounds()
         tuples += scene.nouns()
     return tuples
+
+
+def phrase(each: SceneTuple) -> str:
+    """A tuple as words: "dog", "brown dog", "dog run on grass"."""
+    if len(each) == 3:
+        subject, thing, relation = each
+        return f"{subject} {relation} {thing}"
+    return " ".join(reversed(each))
 
 
 class _Sentence:

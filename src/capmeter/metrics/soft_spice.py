@@ -1,0 +1,99 @@
+"""Soft-SPICE (Li et al. 2023): SPICE with tuples compared by meaning: the cosine of sentence vectors, not yes or no.
+
+Each tuple becomes a phrase: "dog", "brown dog", "dog run on grass". With C the candidate's phrases, S those of all its
+references and v(p) the unit sentence vector of a phrase:
+
+    soft-SPICE = mean over c ∈ C of max over s ∈ S of v(c) · v(s)
+
+`bidirectional=true` is the released code's: with cosines mapped from [-1, 1] to [0, 1], the harmonic mean of that mean
+and its mirror image (over s ∈ S of the largest over c ∈ C); parts precision and recall. -1 (with `bidirectional`, 0)
+to 1; 0 where either side has no tuple. The corpus score is the mean.
+
+The paper takes graphs of a T5 parser; here they come of parses, as SPICE's (`parser`). `encoder` is an alias, a hub id
+or a folder, best a sentence-transformers model.
+
+>>> from capmeter.text.scene_tuples import phrase
+>>> phrase(("dog",)), phrase(("dog", "brown")), phrase(("dog", "grass", "run on"))
+('dog', 'brown dog', 'dog run on grass')
+
+Z. Li, Y. Chai, T. Y. Zhuo, L. Qu, G. Haffari, F. Li, D. Ji, Q. H. Tran. FACTUAL: A Benchmark for Faithful and
+Consistent Textual Scene Graph Parsing. Findings of ACL 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.model import CaptionSet, SentencePool
+from capmeter.encoders import SentenceVectors, load_encoder
+from capmeter.metrics.base import Floats, MeanMetric, Measurement
+from capmeter.metrics.spice import GRAPHS, unparsed
+from capmeter.metrics.word_pieces import encoder_facts
+from capmeter.text.parsers import check_parser, find_parser
+from capmeter.text.scene_tuples import phrase
+from capmeter.text.scenes import Scenes, SceneTable
+
+
+@dataclass(frozen=True, kw_only=True)
+class SoftSpice(MeanMetric):
+    """Cosine of the candidate's scene phrases to the nearest of the references'.
+
+    encoder: alias, hub id or folder. parser: `caption` or `corenlp`. bidirectional: precision and recall, as released.
+    """
+
+    NAME: ClassVar[str] = "soft-spice"
+    SUMMARY: ClassVar[str] = "scene graph tuples compared as phrases by the cosine of sentence vectors"
+    EXTRA: ClassVar[str | None] = "neural"
+    ROWS: ClassVar[int] = 2048
+
+    encoder: str = "minilm"
+    parser: str = "caption"
+    bidirectional: bool = False
+
+    def __post_init__(self) -> None:
+        check_parser(self.parser)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The score, and with both directions what it is made of."""
+        return ("score", "precision", "recall") if self.bidirectional else ("score",)
+
+    def measure(self, part: CaptionSet, state: Any, given: Mapping[Any, Mapping[str, Floats]]) -> Measurement:
+        """The score of each caption."""
+        phrases: dict[str, int] = {}
+        scenes: SceneTable = part.pool.analyse(Scenes(self.parser))
+        said = [[phrases.setdefault(phrase(each), len(phrases)) for each in tuples or ()] for tuples in scenes.tuples]
+        pool = SentencePool(tuple(phrases))
+        vectors: NDArray[np.float32] = pool.analyse(SentenceVectors(self.encoder, load_encoder(self.encoder).layers))
+        rows = [
+            self._row(_distinct(said, [candidate]), _distinct(said, part.references[row].tolist()), vectors)
+            for row, candidate in enumerate(part.candidates.tolist())
+        ]
+        values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
+        return Measurement(values, unparsed(part, self.parser))
+
+    def facts(self, state: Any) -> dict[str, str]:
+        """The parser, the rules, and the encoder's weights."""
+        layer = load_encoder(self.encoder).layers
+        return {"parser": find_parser(self.parser).version, "graphs": GRAPHS, **encoder_facts(self.encoder, layer)}
+
+    def _row(self, mine: list[int], theirs: list[int], vectors: NDArray[np.float32]) -> list[float]:
+        if not mine or not theirs:
+            return [0.0] * len(self.columns)
+        cosine = np.asarray(vectors[mine] @ vectors[theirs].T, np.float64)
+        if not self.bidirectional:
+            return [float(cosine.max(axis=1).mean())]
+        nearness = (cosine + 1) / 2
+        precision, recall = float(nearness.max(axis=1).mean()), float(nearness.max(axis=0).mean())
+        total = precision + recall
+        return [2 * precision * recall / total if total else 0.0, precision, recall]
+
+
+def _distinct(said: Sequence[Sequence[int]], sentences: Sequence[int]) -> list[int]:
+    """The phrases of some sentences, each once, in order."""
+    return list(dict.fromkeys(each for k in sentences for each in said[k]))
