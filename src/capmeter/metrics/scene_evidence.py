@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from capmeter.text.scene_graphs import Concept, SceneGraph, Tuple
+from capmeter.text.scene_matching import match
 
 _KINDS = ("object", "attribute", "relation")
+_COMPARED = 300  # tuples of a kind that are compared with each other, so that a hostile caption costs no hour
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,22 +55,35 @@ class SceneEvidence:
 
 
 def scene_evidence(candidate: SceneGraph, reference: SceneGraph) -> SceneEvidence:
-    """The evidence of two graphs. A reference tuple is matched if any candidate tuple is similar to it."""
-    mine, theirs = list(candidate.tuples()), list(reference.tuples())
-    tuples = (*_side("candidate", mine, theirs), *_side("reference", theirs, mine))
+    """The evidence of two graphs. A reference tuple is matched if any candidate tuple is similar to it.
+
+    What is nearest is looked for among the first 300 tuples of a kind.
+    """
+    tuples = (*_side("candidate", candidate, reference), *_side("reference", reference, candidate))
     return SceneEvidence(candidate, reference, tuples)
 
 
-def _side(side: str, tuples: Sequence[Tuple], others: Sequence[Tuple]) -> list[TupleEvidence]:
-    found = []
-    for each in tuples:
-        same_kind = [other for other in others if len(other) == len(each)]
-        nearest = max(same_kind, key=lambda other: _nearness(each, other), default=None)
-        places = 0.0 if nearest is None else _nearness(each, nearest)[0]
-        matched = places == len(each)
-        words = None if nearest is None or matched or not places else tuple(map(str, nearest))
-        found.append(TupleEvidence(side, _KINDS[len(each) - 1], tuple(map(str, each)), matched, words))
-    return found
+def _side(side: str, graph: SceneGraph, others: SceneGraph) -> list[TupleEvidence]:
+    found = match(graph, others)
+    flags = (*found.objects, *found.attributes, *found.relations)
+    by_kind: dict[int, list[Tuple]] = {}
+    for each in others.tuples():
+        by_kind.setdefault(len(each), []).append(each)
+    compared = dict.fromkeys((1, 2, 3), 0)
+    evidence = []
+    for each, matched in zip(graph.tuples(), flags, strict=True):
+        nearest = None
+        if not matched and compared[len(each)] < _COMPARED:
+            compared[len(each)] += 1
+            nearest = _nearest(each, by_kind.get(len(each), [])[:_COMPARED])
+        evidence.append(TupleEvidence(side, _KINDS[len(each) - 1], tuple(map(str, each)), matched, nearest))
+    return evidence
+
+
+def _nearest(each: Tuple, others: Sequence[Tuple]) -> tuple[str, ...] | None:
+    """The words of the most similar of some tuples; None where none has a place in common."""
+    nearest = max(others, key=lambda other: _nearness(each, other), default=None)
+    return None if nearest is None or not _nearness(each, nearest)[0] else tuple(map(str, nearest))
 
 
 def _nearness(one: Tuple, other: Tuple) -> tuple[float, float]:

@@ -39,6 +39,7 @@ from capmeter.metrics.scene_evidence import scene_evidence
 from capmeter.text.parsers import Parses, ParseTable, check_parser, find_parser
 from capmeter.text.scene_graphs import SceneGraph
 from capmeter.text.scene_matching import KINDS, Counts, match
+from capmeter.text.scene_tuples import LONGEST
 from capmeter.text.scenes import Scenes, SceneTable, synsets_of
 
 GRAPHS = "spice-1.0"  # the rules that make graphs of parses, for the signature
@@ -136,7 +137,9 @@ def unparsed(part: CaptionSet, parser: str) -> dict[str, list[str]]:
     failed = [scenes.tuples[k] is None for k in part.candidates.tolist()]
     lost = np.unique(part.references.rows[[scenes.tuples[k] is None for k in part.references.values.tolist()]])
     silent = [scenes.tuples[k] == [] and bool(part.pool[k].strip()) for k in part.candidates.tolist()]
+    long = [k in scenes.cut for k in part.candidates.tolist()] if scenes.cut else []
     notes = {
+        f"sentence cut after {LONGEST} words": [part.ids[k] for k in np.flatnonzero(long).tolist()],
         "candidate could not be parsed": [part.ids[k] for k in np.flatnonzero(failed).tolist()],
         "reference could not be parsed": [part.ids[k] for k in lost.tolist()],
         "no tuple in candidate": [part.ids[k] for k in np.flatnonzero(silent).tolist()],

@@ -33,18 +33,21 @@ def draw_scene(
     flags = [True] * len(graph) if matched is None else list(matched)
     objects, attributes = len(graph.objects), len(graph.attributes)
     canvas = _Canvas(width)
+    owned = graph.owned()
+    leaving: dict[int, list[int]] = {}
+    for k, (subject, _, _) in enumerate(graph.relations):
+        leaving.setdefault(subject, []).append(k)
     for number, found in enumerate(graph.objects):
         top = canvas.line()
         canvas.box(0.0, str(found), matched=flags[number])
-        for k, (owner, attribute) in enumerate(graph.attributes):
-            if owner == number:
-                canvas.beside(str(attribute), matched=flags[objects + k])
-        for k, (subject, relation, thing) in enumerate(graph.relations):
-            if subject == number:
-                canvas.line()
-                canvas.branch(top)
-                canvas.box(_INDENT, str(relation) or "–", matched=flags[objects + attributes + k], round_=False)
-                canvas.arrow(str(graph.objects[thing]))
+        for k in owned.get(number, ()):
+            canvas.beside(str(graph.attributes[k][1]), matched=flags[objects + k])
+        for k in leaving.get(number, ()):
+            _, relation, thing = graph.relations[k]
+            canvas.line()
+            canvas.branch(top)
+            canvas.box(_INDENT, str(relation) or "–", matched=flags[objects + attributes + k], round_=False)
+            canvas.arrow(str(graph.objects[thing]))
     return canvas.svg(title, str(graph))
 
 

@@ -72,7 +72,8 @@ def _coordinated(graph: DependencyGraph) -> list[int]:
 
 def _in_order(graph: DependencyGraph, words: list[int]) -> list[int]:
     """Some words in the order in which the graph is read."""
-    return [word for word in graph.nodes() if word in words] if len(words) > 1 else words
+    chosen = set(words)
+    return [word for word in graph.nodes() if word in chosen] if len(chosen) > 1 else list(chosen)
 
 
 def _copy_for_conjoined_phrases(graph: DependencyGraph) -> None:

@@ -97,6 +97,17 @@ class CaptionParse:
         return cls(tuple(Parse.from_dict(sentence) for sentence in sentences))
 
 
+def shortened(parse: Parse, count: int) -> Parse:
+    """The first `count` words of a sentence; those that hang from a later word hang from the first such word."""
+    heads = [head if head <= count else 0 for head in parse.heads[:count]]
+    labels = ["root" if head == 0 else label for head, label in zip(heads, parse.labels, strict=False)]
+    root = heads.index(0) + 1
+    for k, head in enumerate(heads):
+        if head == 0 and k + 1 != root:
+            heads[k], labels[k] = root, "dep"
+    return Parse(parse.words[:count], parse.tags[:count], parse.lemmas[:count], tuple(heads), tuple(labels))
+
+
 def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
     values = row.get(name)
     if not isinstance(values, Sequence) or isinstance(values, str) or any(type(each) is not str for each in values):

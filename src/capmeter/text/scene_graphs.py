@@ -61,12 +61,20 @@ class SceneGraph:
         return len(self.objects) + len(self.attributes) + len(self.relations)
 
     def __str__(self) -> str:
+        owned = self.owned()
         lines = []
         for number, found in enumerate(self.objects):
-            attributes = ", ".join(str(attribute) for owner, attribute in self.attributes if owner == number)
+            attributes = ", ".join(str(self.attributes[k][1]) for k in owned.get(number, ()))
             lines.append(f"{found}: {attributes}" if attributes else str(found))
         lines += [f"{self.objects[a]} -- {relation} --> {self.objects[b]}" for a, relation, b in self.relations]
         return "\n".join(lines)
+
+    def owned(self) -> dict[int, list[int]]:
+        """For each object with attributes their places in `attributes`."""
+        owned: dict[int, list[int]] = {}
+        for k, (owner, _) in enumerate(self.attributes):
+            owned.setdefault(owner, []).append(k)
+        return owned
 
     def tuples(self) -> Iterator[Tuple]:
         """(object), (object, attribute) and (subject, relation, object), the kinds in this order."""
@@ -146,14 +154,14 @@ class _Builder:
         self._objects: list[Concept] = []
         self._known: dict[str, int] = {}  # word: the one object that has it
         self._sharing: dict[int, list[int]] = {}  # synset: the objects that have it
-        self._attributes: dict[int, list[Concept]] = {}
-        self._relations: dict[tuple[int, int], list[Concept]] = {}
+        self._attributes = _Groups()
+        self._relations = _Groups()
 
     def graph(self) -> SceneGraph:
         return SceneGraph(
             tuple(self._objects),
-            tuple((owner, each) for owner in sorted(self._attributes) for each in self._attributes[owner]),
-            tuple((a, each, b) for (a, b), relations in self._relations.items() for each in relations),
+            tuple((owner, each) for (owner, _), found in sorted(self._attributes.concepts.items()) for each in found),
+            tuple((a, each, b) for (a, b), found in self._relations.concepts.items() for each in found),
         )
 
     def object(self, word: str) -> int:
@@ -177,13 +185,12 @@ class _Builder:
 
     def attribute(self, owner: str, word: str) -> None:
         """An attribute joins the first similar one of the same object."""
-        number = self.object(owner)
-        _join(self._attributes.setdefault(number, []), self._concept(word))
+        self._attributes.join((self.object(owner), -1), self._concept(word))
 
     def relation(self, subject: str, thing: str, words: str) -> None:
         """A relation, without a leading "be", joins the first similar one between the same objects."""
         pair = self.object(subject), self.object(thing)
-        _join(self._relations.setdefault(pair, []), self._concept(words.removeprefix("be ")))
+        self._relations.join(pair, self._concept(words.removeprefix("be ")))
 
     def _concept(self, word: str) -> Concept:
         return Concept((word,), self._synsets(synset_key(word)))
@@ -203,14 +210,29 @@ class _Builder:
         return best
 
 
-def _join(concepts: list[Concept], new: Concept) -> None:
-    if new in concepts:
-        return
-    for k, each in enumerate(concepts):
-        if each.similar(new):
-            concepts[k] = each.joined(new)
+class _Groups:
+    """Lists of concepts, of one object or of one pair of objects each."""
+
+    def __init__(self) -> None:
+        self.concepts: dict[tuple[int, int], list[Concept]] = {}
+        self._first: dict[tuple[tuple[int, int], str | int], int] = {}  # (list, word or synset): the first that has it
+
+    def join(self, key: tuple[int, int], new: Concept) -> None:
+        """Adds a concept of one word to a list: to the first similar one, unless an equal one is there."""
+        concepts = self.concepts.setdefault(key, [])
+        (word,) = new.words
+        place = self._first.get((key, word))
+        if place is not None and concepts[place] == new:
             return
-    concepts.append(new)
+        marks: tuple[str | int, ...] = (word, *new.synsets)
+        similar = [self._first.get((key, mark)) for mark in marks] if concepts else []
+        place = min((each for each in similar if each is not None), default=len(concepts))
+        if place == len(concepts):
+            concepts.append(new)
+        else:
+            concepts[place] = concepts[place].joined(new)
+        for mark in marks:
+            self._first[key, mark] = min(place, self._first.get((key, mark), place))
 
 
 def graph_of_merged(tuples: Iterable[Sequence[Concept]]) -> SceneGraph:

@@ -66,20 +66,19 @@ class Matched:
 def match(candidate: SceneGraph, reference: SceneGraph) -> Matched:
     """Compares two graphs; `counts` has all `KINDS`."""
     alike = _alike(candidate, reference)
-    owned: dict[int, list[Concept]] = {}
+    owned = _Marks()
     for owner, attribute in reference.attributes:
-        owned.setdefault(owner, []).append(attribute)
-    related: dict[tuple[int, int], list[Concept]] = {}
+        owned.add((owner, owner), attribute)
+    related = _Marks()
     for subject, relation, thing in reference.relations:
-        related.setdefault((subject, thing), []).append(relation)
+        related.add((subject, thing), relation)
 
     objects = tuple(bool(each) for each in alike)
     attributes = tuple(
-        any(attribute.similar(other) for k in alike[owner] for other in owned.get(k, ()))
-        for owner, attribute in candidate.attributes
+        any(owned.confirm((k, k), attribute) for k in alike[owner]) for owner, attribute in candidate.attributes
     )
     relations = tuple(
-        any(relation.similar(other) for a in alike[subject] for b in alike[thing] for other in related.get((a, b), ()))
+        any(related.confirm((a, b), relation) for a in alike[subject] for b in alike[thing])
         for subject, relation, thing in candidate.relations
     )
     counts = {
@@ -89,7 +88,7 @@ def match(candidate: SceneGraph, reference: SceneGraph) -> Matched:
         "relation": Counts(sum(relations), len(relations), len(reference.relations)),
     }
     for kind, words in (("color", COLORS), ("cardinality", NUMBERS), ("size", SIZES)):
-        counts[kind] = _attributes_among(words, candidate, owned, alike)
+        counts[kind] = _attributes_among(words, candidate, reference, alike)
     return Matched(objects, attributes, relations, counts)
 
 
@@ -110,14 +109,35 @@ def _alike(candidate: SceneGraph, reference: SceneGraph) -> list[list[int]]:
     return alike
 
 
+class _Marks:
+    """The words and synsets of all attributes of an object, or of all relations between two."""
+
+    def __init__(self) -> None:
+        self._words: dict[tuple[int, int], set[str]] = {}
+        self._synsets: dict[tuple[int, int], set[int]] = {}
+
+    def add(self, key: tuple[int, int], concept: Concept) -> None:
+        self._words.setdefault(key, set()).update(concept.words)
+        self._synsets.setdefault(key, set()).update(concept.synsets)
+
+    def confirm(self, key: tuple[int, int], concept: Concept) -> bool:
+        """Whether any of them is similar to a concept."""
+        words = self._words.get(key)
+        return words is not None and not (
+            words.isdisjoint(concept.words) and self._synsets[key].isdisjoint(concept.synsets)
+        )
+
+
 def _attributes_among(
-    words: frozenset[str], candidate: SceneGraph, owned: dict[int, list[Concept]], alike: list[list[int]]
+    words: frozenset[str], candidate: SceneGraph, reference: SceneGraph, alike: list[list[int]]
 ) -> Counts:
     """The counts of those attributes alone, on both sides, whose text is one of some words."""
-    mine = [(owner, each) for owner, each in candidate.attributes if len(each.words) == 1 and each.words[0] in words]
-    theirs = {
-        owner: [each for each in attributes if len(each.words) == 1 and each.words[0] in words]
-        for owner, attributes in owned.items()
-    }
-    true = sum(any(each.similar(other) for k in alike[owner] for other in theirs.get(k, ())) for owner, each in mine)
-    return Counts(true, len(mine), sum(map(len, theirs.values())))
+    mine = [(owner, each) for owner, each in candidate.attributes if str(each) in words]
+    theirs = [(owner, each) for owner, each in reference.attributes if str(each) in words]
+    if not mine or not theirs:
+        return Counts(0, len(mine), len(theirs))
+    marks = _Marks()
+    for owner, each in theirs:
+        marks.add((owner, owner), each)
+    true = sum(any(marks.confirm((k, k), each) for k in alike[owner]) for owner, each in mine)
+    return Counts(true, len(mine), len(theirs))

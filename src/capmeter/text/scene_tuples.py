@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from capmeter.text.collapsing import collapsed
 from capmeter.text.dependencies import DependencyGraph, Edge
-from capmeter.text.parses import CaptionParse
+from capmeter.text.parses import CaptionParse, shortened
 from capmeter.text.pronouns import resolve_pronouns
 from capmeter.text.quantifiers import demote_quantifiers
 
@@ -32,13 +32,14 @@ SceneTuple = tuple[str, ...]
 _NOUNS = frozenset(("NN", "NNS", "NNP", "NNPS"))
 _PLURALS = frozenset(("NNS", "NNPS"))
 _NO_PREPOSITION = ("poss", "agent")
+LONGEST = 1000  # words of a sentence that are read: of n conjoined subjects and objects there are n² relations
 
 
 def scene_tuples(parse: CaptionParse) -> list[SceneTuple]:
-    """The tuples of a caption, sentence by sentence, in SPICE's order."""
+    """The tuples of a caption, sentence by sentence, in SPICE's order; of the first `LONGEST` words of a sentence."""
     tuples: list[SceneTuple] = []
     for number, sentence in enumerate(parse.sentences):
-        graph = collapsed(sentence, number)
+        graph = collapsed(sentence if len(sentence) <= LONGEST else shortened(sentence, LONGEST), number)
         demote_quantifiers(graph)
         resolve_pronouns(graph)
         scene = _Sentence(graph)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from capmeter.text.meteor_resources import english_synonyms
 from capmeter.text.parsers import Parses, ParseTable
 from capmeter.text.scene_graphs import SceneGraph, Synsets, no_synsets, scene_graph
-from capmeter.text.scene_tuples import SceneTuple, scene_tuples
+from capmeter.text.scene_tuples import LONGEST, SceneTuple, scene_tuples
 
 
 class Pool(Protocol):
@@ -25,13 +25,16 @@ class Pool(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class SceneTable:
-    """The tuples of each sentence of a pool, None for one that could not be parsed."""
+    """The tuples of each caption of a pool, None for one that could not be parsed; `cut` had too long a sentence."""
 
     tuples: Sequence[list[SceneTuple] | None]
+    cut: frozenset[int] = frozenset()
 
     def take(self, indices: npt.NDArray[np.int64]) -> SceneTable:
         """The sentences at these indices."""
-        return SceneTable([self.tuples[k] for k in indices.tolist()])
+        chosen = indices.tolist()
+        cut = frozenset(row for row, k in enumerate(chosen) if k in self.cut) if self.cut else self.cut
+        return SceneTable([self.tuples[k] for k in chosen], cut)
 
     def graph(self, sentences: Iterable[int], synsets: Synsets) -> SceneGraph:
         """One graph of all that some sentences say, in their order."""
@@ -49,7 +52,10 @@ class Scenes:
     def run(self, pool: Pool) -> SceneTable:
         """The tuples of every sentence of the pool."""
         table: ParseTable = pool.analyse(Parses(self.parser))
-        return SceneTable([None if parse is None else scene_tuples(parse) for parse in table.parses])
+        cut = (
+            k for k, parse in enumerate(table.parses) if parse and any(len(one) > LONGEST for one in parse.sentences)
+        )
+        return SceneTable([None if parse is None else scene_tuples(parse) for parse in table.parses], frozenset(cut))
 
 
 def synsets_of(synonyms: bool) -> Synsets:
