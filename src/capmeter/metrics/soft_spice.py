@@ -1,7 +1,8 @@
 """Soft-SPICE (Li et al. 2023): SPICE with tuples compared by meaning: the cosine of sentence vectors, not yes or no.
 
-Each tuple becomes a phrase: "dog", "brown dog", "dog run on grass". With C the candidate's phrases, S those of all its
-references and v(p) the unit sentence vector of a phrase:
+Each tuple becomes a phrase: "dog", "brown dog", "dog run on grass" (one for each choice of words where SPICE merged
+several). With C the phrases of the candidate's graph, S those of the graph of all its references and v(p) the unit
+sentence vector of a phrase:
 
     soft-SPICE = mean over c ∈ C of max over s ∈ S of v(c) · v(s)
 
@@ -12,9 +13,9 @@ to 1; 0 where either side has no tuple. The corpus score is the mean.
 The paper takes graphs of a T5 parser; here they come of parses, as SPICE's (`parser`). `encoder` is an alias, a hub id
 or a folder, best a sentence-transformers model.
 
->>> from capmeter.text.scene_tuples import phrase
->>> phrase(("dog",)), phrase(("dog", "brown")), phrase(("dog", "grass", "run on"))
-('dog', 'brown dog', 'dog run on grass')
+>>> from capmeter.text.scene_graphs import no_synsets, scene_graph
+>>> scene_graph([("dog", "grass", "run on"), ("dog", "brown")], no_synsets).phrases()
+['dog', 'grass', 'brown dog', 'dog run on grass']
 
 Z. Li, Y. Chai, T. Y. Zhuo, L. Qu, G. Haffari, F. Li, D. Ji, Q. H. Tran. FACTUAL: A Benchmark for Faithful and
 Consistent Textual Scene Graph Parsing. Findings of ACL 2023.
@@ -22,7 +23,7 @@ Consistent Textual Scene Graph Parsing. Findings of ACL 2023.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,11 +33,10 @@ from numpy.typing import NDArray
 from capmeter.captions.model import CaptionSet, SentencePool
 from capmeter.encoders import SentenceVectors, load_encoder
 from capmeter.metrics.base import Floats, MeanMetric, Measurement
-from capmeter.metrics.spice import GRAPHS, unparsed
+from capmeter.metrics.spice import GRAPHS, scene_graphs, unparsed
 from capmeter.metrics.word_pieces import encoder_facts
 from capmeter.text.parsers import check_parser, find_parser
-from capmeter.text.scene_tuples import phrase
-from capmeter.text.scenes import Scenes, SceneTable
+from capmeter.text.scene_graphs import SceneGraph
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,15 +65,18 @@ class SoftSpice(MeanMetric):
 
     def measure(self, part: CaptionSet, state: Any, given: Mapping[Any, Mapping[str, Floats]]) -> Measurement:
         """The score of each caption."""
-        phrases: dict[str, int] = {}
-        scenes: SceneTable = part.pool.analyse(Scenes(self.parser))
-        said = [[phrases.setdefault(phrase(each), len(phrases)) for each in tuples or ()] for tuples in scenes.tuples]
-        pool = SentencePool(tuple(phrases))
+        numbers: dict[str, int] = {}
+        found: dict[SceneGraph, list[int]] = {}  # the references' graph is one for all candidates that share them
+
+        def phrases(graph: SceneGraph) -> list[int]:
+            if graph not in found:
+                found[graph] = [numbers.setdefault(each, len(numbers)) for each in graph.phrases()]
+            return found[graph]
+
+        pairs = [(phrases(mine), phrases(theirs)) for mine, theirs in scene_graphs(part, self.parser, synonyms=True)]
+        pool = SentencePool(tuple(numbers))
         vectors: NDArray[np.float32] = pool.analyse(SentenceVectors(self.encoder, load_encoder(self.encoder).layers))
-        rows = [
-            self._row(_distinct(said, [candidate]), _distinct(said, part.references[row].tolist()), vectors)
-            for row, candidate in enumerate(part.candidates.tolist())
-        ]
+        rows = [self._row(mine, theirs, vectors) for mine, theirs in pairs]
         values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
         return Measurement(values, unparsed(part, self.parser))
 
@@ -92,8 +95,3 @@ class SoftSpice(MeanMetric):
         precision, recall = float(nearness.max(axis=1).mean()), float(nearness.max(axis=0).mean())
         total = precision + recall
         return [2 * precision * recall / total if total else 0.0, precision, recall]
-
-
-def _distinct(said: Sequence[Sequence[int]], sentences: Sequence[int]) -> list[int]:
-    """The phrases of some sentences, each once, in order."""
-    return list(dict.fromkeys(each for k in sentences for each in said[k]))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import Any
 
 from capmeter.errors import InputError
@@ -84,6 +85,14 @@ class SceneGraph:
             yield self.objects[owner], attribute
         for subject, relation, thing in self.relations:
             yield self.objects[subject], relation, self.objects[thing]
+
+    def phrases(self) -> list[str]:
+        """Each tuple as words, "dog", "brown dog", "dog run on grass", for every choice of merged words; each once.
+
+        Of one tuple at most 1,000 are made.
+        """
+        chosen = (each for found in self.tuples() for each in islice(product(*(c.words for c in found)), 1000))
+        return list(dict.fromkeys(" ".join(reversed(each) if len(each) == 2 else each) for each in chosen))
 
     def to_dict(self) -> dict[str, Any]:
         """The graph's words, as JSON holds them."""

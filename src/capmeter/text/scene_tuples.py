@@ -58,14 +58,6 @@ def scene_tuples(parse: CaptionParse) -> list[SceneTuple]:
     return tuples
 
 
-def phrase(each: SceneTuple) -> str:
-    """A tuple as words: "dog", "brown dog", "dog run on grass"."""
-    if len(each) == 3:
-        subject, thing, relation = each
-        return f"{subject} {relation} {thing}"
-    return " ".join(reversed(each))
-
-
 class _Sentence:
     """A sentence's final graph, read-only, with the rules that read it."""
 
