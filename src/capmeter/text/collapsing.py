@@ -178,8 +178,12 @@ def _marked(label: str, preposition: str) -> str:
 def _label_conjuncts(graph: DependencyGraph) -> None:
     """ "conj" becomes "conj:and": by the first coordinating word, or by a later one that stands before the conjunct."""
     for governor in _coordinated(graph):
-        for conjunction, conjuncts in _coordinations(graph, governor):
-            _conjoin(graph, governor, conjuncts, conjunction)
+        coordinations = _coordinations(graph, governor)
+        for conjunct in coordinations[0][1]:
+            at = graph.position[conjunct]
+            before = [word for word, _ in coordinations if graph.position[word] < at]
+            conjunction = before[-1] if before else coordinations[0][0]
+            graph.relabel(governor, conjunct, "conj", f"conj:{_conjunction(graph, conjunction)}")
 
 
 def _conjoin(graph: DependencyGraph, governor: int, conjuncts: list[int], conjunction: int) -> None:

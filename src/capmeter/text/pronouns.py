@@ -15,12 +15,12 @@ _SINGULAR = frozenset(
 def resolve_pronouns(graph: DependencyGraph) -> None:
     """Moves the edges of every pronoun, the first word's apart, to its antecedent."""
     pronouns = [word for word in range(2, len(graph)) if graph.tags[word].startswith("PRP")]
+    nouns = {singular: _topmost_noun(graph, singular=singular) for singular in (True, False)} if pronouns else {}
     pairs = []
     for pronoun in pronouns:
-        if graph.position[pronoun] == pronoun and graph.governors[pronoun]:
-            noun = _topmost_noun(graph, singular=graph.words[pronoun] in _SINGULAR)
-            if noun and graph.position[noun] < pronoun:
-                pairs.append((pronoun, graph.position[noun]))
+        noun = nouns[graph.words[pronoun] in _SINGULAR]
+        if graph.position[pronoun] == pronoun and graph.governors[pronoun] and 0 < graph.position[noun] < pronoun:
+            pairs.append((pronoun, graph.position[noun]))
     for pronoun, noun in pairs:
         _stand_in(graph, pronoun, noun)
 
