@@ -1,0 +1,172 @@
+"""The official parser through Java: what it needs, what happens when it fails, and the real one where it is found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from parsed import official_rows
+
+from capmeter.errors import AssetError, MissingBackend
+from capmeter.text import corenlp, parsers
+from capmeter.text.corenlp import CoreNlp, corenlp_state, find_installation, one_line
+from capmeter.text.parses import CaptionParse
+
+# a Java that answers as CoreNLP does: one noun for each word; "die" ends it, "sleep" takes long, "odd" is no parse
+JAVA = """
+import json, os, sys, time
+with open(os.environ["STARTS"], "a") as file:
+    file.write("start\\n")
+if os.environ.get("BROKEN"):
+    sys.exit("no heap")
+for line in sys.stdin:
+    words = line.split()
+    if "die" in words and not os.path.exists(os.environ["STARTS"] + ".died"):
+        open(os.environ["STARTS"] + ".died", "w").close()
+        sys.exit(1)
+    if "always-die" in words:
+        sys.exit(1)
+    if "sleep" in words:
+        time.sleep(60)
+    tokens = [{"word": word, "pos": "NN", "lemma": word} for word in words]
+    heads = range(7, 7 + len(words)) if "odd" in words else range(len(words))
+    edges = [{"dep": "ROOT" if k == 0 else "dep", "governor": k, "dependent": k + 1} for k in heads]
+    sentences = [{"tokens": tokens, "basic-dependencies": edges}] if words else []
+    print(json.dumps({"sentences": sentences}, indent=2), flush=True)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that looks like an installation, with a `java` of our own on the path."""
+    if os.name == "nt":
+        pytest.skip("the stand-in for Java is a script with a first line that names Python")
+    place = tmp_path / "corenlp"
+    place.mkdir()
+    for name in (corenlp.JAR, "slf4j-api-1.7.12.jar", "slf4j-simple-1.7.21.jar", corenlp.PCFG):
+        (place / name).write_bytes(b"x")
+    java = tmp_path / "java"
+    java.write_text(f"#!{sys.executable}\n{JAVA}")
+    java.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setenv("STARTS", str(tmp_path / "starts"))
+    monkeypatch.setenv(corenlp.ENVIRONMENT, str(place))
+    corenlp._installation.cache_clear()
+    yield place
+    corenlp._installation.cache_clear()
+
+
+def starts(folder: Path) -> int:
+    return len((folder.parent / "starts").read_text().splitlines())
+
+
+def words(parse: CaptionParse | None) -> list[tuple[str, ...]]:
+    assert parse is not None
+    return [sentence.words for sentence in parse.sentences]
+
+
+def test_one_process_for_all_captions(folder):
+    parser = CoreNlp()
+    assert parser.version == "corenlp-3.6.0-pcfg-2d711642b726"  # sha256 of "x"
+    assert [words(each) for each in parser.parse(["a dog", "quit", "", " \n ", "two\nlines"])] == [
+        [("a", "dog")],
+        [("quit",)],
+        [],
+        [],
+        [("two", "lines")],
+    ]
+    assert words(parser.parse(["é 🐶 \ud800"])[0]) == [("é", "🐶", "?")]
+    assert starts(folder) == 1
+    parser.close()
+
+
+def test_a_process_that_dies_is_started_again_once(folder):
+    parser = CoreNlp()
+    assert [words(each) for each in parser.parse(["die", "dog"])] == [[("die",)], [("dog",)]]
+    assert starts(folder) == 2
+    found = parser.parse(["always-die", "dog"])
+    assert found[0] is None
+    assert words(found[1]) == [("dog",)]
+    parser.close()
+
+
+def test_a_caption_that_takes_too_long_or_is_no_parse_is_given_up(folder):
+    parser = CoreNlp(seconds=1.5)
+    found = parser.parse(["sleep", "odd one", "dog"])
+    assert found[:2] == [None, None]
+    assert words(found[2]) == [("dog",)]
+    parser.close()
+
+
+def test_a_java_that_cannot_start_says_why(folder, monkeypatch):
+    monkeypatch.setenv("BROKEN", "1")
+    with pytest.raises(AssetError, match="did not start; it said: no heap"):
+        CoreNlp().parse(["a dog"])
+
+
+def test_what_is_missing_is_named(folder, monkeypatch):
+    assert corenlp_state()[0] is True
+    (folder / corenlp.PCFG).unlink()
+    corenlp._installation.cache_clear()
+    ready, said = corenlp_state()
+    assert not ready
+    assert "neither englishPCFG.ser.gz nor stanford-corenlp-3.6.0-models.jar" in said
+    with zipfile.ZipFile(folder / corenlp.MODELS, "w") as archive:
+        archive.writestr("edu/stanford/nlp/models/lexparser/englishPCFG.ser.gz", b"x")
+    found = find_installation()
+    assert found.version == "corenlp-3.6.0-pcfg-2d711642b726"
+    assert found.jars[-1].name == corenlp.MODELS
+    (folder / corenlp.MODELS).write_bytes(b"no zip")
+    corenlp._installation.cache_clear()
+    with pytest.raises(AssetError, match="damaged"):
+        find_installation()
+    (folder / corenlp.JAR).unlink()
+    with pytest.raises(MissingBackend, match=r"there is no stanford-corenlp-3.6.0.jar"):
+        find_installation()
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(MissingBackend, match="needs a Java runtime"):
+        corenlp.find_java()
+
+
+def test_what_the_shell_would_take_for_an_order():
+    assert [one_line(text) for text in ("q", "Quit", "exit", "a\r\nb", "\t", "a q")] == [
+        *("q ", "Quit ", "exit ", "a  b", "", "a q"),
+    ]
+
+
+def test_parses_are_made_once(folder):
+    known = parsers._Known()
+    calls = []
+
+    class Counting:
+        version = "counting"
+
+        def parse(self, captions):
+            calls.append(list(captions))
+            return [None if text == "bad" else CaptionParse() for text in captions]
+
+    before, parsers.known_parses = parsers.known_parses, known
+    try:
+        assert parsers.parse_captions(Counting(), ["a", "bad"]) == [CaptionParse(), None]
+        assert parsers.parse_captions(Counting(), ["bad", "a", "b"]) == [None, CaptionParse(), CaptionParse()]
+    finally:
+        parsers.known_parses = before
+    assert calls == [["a", "bad"], ["bad", "b"]]
+
+
+def test_the_official_parser_gives_the_official_parses(shared: Path, monkeypatch: pytest.MonkeyPatch):
+    """Hand-written captions with several sentences, quotation marks, emoji; 25 from each end of the file."""
+    tools = shared / "tools" / "corenlp"
+    if not tools.is_dir() or shutil.which("java") is None:
+        pytest.skip("needs Java and Stanford CoreNLP (tools/corenlp of the research data folder)")
+    monkeypatch.setenv(corenlp.ENVIRONMENT, str(tools))
+    rows = list(official_rows(shared))
+    chosen = [*rows[:12], *rows[-20:], *[row for row in rows if len(row["sentences"]) != 1][:8]]
+    parser = CoreNlp()
+    found = parser.parse([row["caption"] for row in chosen])
+    parser.close()
+    assert found == [CaptionParse.from_dict(row) for row in chosen]
