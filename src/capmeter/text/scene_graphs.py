@@ -15,10 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import islice, product
 from typing import Any
 
 from capmeter.errors import InputError
+
+_LONG = 32  # from so many concepts on a list has an index
 
 Synsets = Callable[[str], frozenset[int]]  # a word, blanks as "_": the numbers of its synsets
 
@@ -202,7 +205,7 @@ class _Builder:
         self._relations.join(pair, self._concept(words.removeprefix("be ")))
 
     def _concept(self, word: str) -> Concept:
-        return Concept((word,), self._synsets(synset_key(word)))
+        return _one_word(word, self._synsets)
 
     def _most_similar(self, new: Concept) -> int | None:
         """The first object with the largest share of common synsets, |∩| / |∪|."""
@@ -219,29 +222,51 @@ class _Builder:
         return best
 
 
+@lru_cache(maxsize=1 << 16)
+def _one_word(word: str, synsets: Synsets) -> Concept:
+    return Concept((word,), synsets(synset_key(word)))
+
+
 class _Groups:
     """Lists of concepts, of one object or of one pair of objects each."""
 
     def __init__(self) -> None:
         self.concepts: dict[tuple[int, int], list[Concept]] = {}
-        self._first: dict[tuple[tuple[int, int], str | int], int] = {}  # (list, word or synset): the first that has it
+        self._first: dict[
+            tuple[int, int], dict[str | int, int]
+        ] = {}  # of long lists: word or synset: the first with it
 
     def join(self, key: tuple[int, int], new: Concept) -> None:
         """Adds a concept of one word to a list: to the first similar one, unless an equal one is there."""
         concepts = self.concepts.setdefault(key, [])
-        (word,) = new.words
-        place = self._first.get((key, word))
-        if place is not None and concepts[place] == new:
-            return
-        marks: tuple[str | int, ...] = (word, *new.synsets)
-        similar = [self._first.get((key, mark)) for mark in marks] if concepts else []
-        place = min((each for each in similar if each is not None), default=len(concepts))
+        if len(concepts) < _LONG:
+            if new in concepts:
+                return
+            place = next((k for k, each in enumerate(concepts) if each.similar(new)), len(concepts))
+        else:
+            first = self._index(key)
+            known = first.get(new.words[0])
+            if known is not None and concepts[known] == new:
+                return
+            marks: tuple[str | int, ...] = (*new.words, *new.synsets)
+            place = min((first[mark] for mark in marks if mark in first), default=len(concepts))
+            for mark in marks:
+                first[mark] = min(place, first.get(mark, place))
         if place == len(concepts):
             concepts.append(new)
         else:
             concepts[place] = concepts[place].joined(new)
-        for mark in marks:
-            self._first[key, mark] = min(place, self._first.get((key, mark), place))
+
+    def _index(self, key: tuple[int, int]) -> dict[str | int, int]:
+        """Where the words and synsets of a list first occur, found when the list has become long."""
+        if key not in self._first:
+            first: dict[str | int, int] = {}
+            for place, each in enumerate(self.concepts[key]):
+                marks: tuple[str | int, ...] = (*each.words, *each.synsets)
+                for mark in marks:
+                    first.setdefault(mark, place)
+            self._first[key] = first
+        return self._first[key]
 
 
 def graph_of_merged(tuples: Iterable[Sequence[Concept]]) -> SceneGraph:
