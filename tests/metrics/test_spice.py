@@ -14,6 +14,7 @@ import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.meta.scores_file import read_scores
+from capmeter.metrics.base import Context
 from capmeter.metrics.scene_evidence import TupleEvidence
 from capmeter.metrics.spice import SUBSETS, Spice, scene_graphs
 from capmeter.metrics.spice_results import detailed_row, read_spice, write_spice
@@ -95,8 +96,8 @@ def test_parts_together_are_the_whole_and_rows_survive_a_file(known, tmp_path):
     captions = CaptionSet.from_captions(
         Caption(str(k), str(k), text, tuple(REFERENCES[0])) for k, text in enumerate(PARSES)
     )
-    whole = Spice().measure(captions, None, {}).values
-    halves = [Spice().measure(captions.select(rows), None, {}).values for rows in ([0, 1], [2, 3, 4])]
+    whole = Spice().measure(captions, Context()).values
+    halves = [Spice().measure(captions.select(rows), Context()).values for rows in ([0, 1], [2, 3, 4])]
     assert np.array_equal(np.concatenate(halves), whole)
     results = capmeter.score(captions, "spice")
     results.save(tmp_path / "results.json")
@@ -106,7 +107,7 @@ def test_parts_together_are_the_whole_and_rows_survive_a_file(known, tmp_path):
 
 
 def test_an_unknown_parser_is_refused():
-    with pytest.raises(InputError, match="there is no parser 'x'; expected one of caption, corenlp"):
+    with pytest.raises(InputError, match="parser=x is not caption or corenlp"):
         capmeter.parse("spice(parser=x)")
 
 
@@ -139,7 +140,7 @@ def test_result_files_of_the_program(known, tmp_path):
     ((candidate, reference),) = scene_graphs(captions, "caption", synonyms=True)
     write_spice(tmp_path / "old.json", [("7", candidate, reference)])
     (row,) = read_spice(tmp_path / "old.json", synsets_of(True))
-    assert row.counts["all"].f == Spice().measure(captions, None, {}).values[0, 0]
+    assert row.counts["all"].f == Spice().measure(captions, Context()).values[0, 0]
     assert row.candidate is not None
     assert row.reference is not None
     assert detailed_row("7", row.candidate, row.reference) == detailed_row("7", candidate, reference)
@@ -193,5 +194,4 @@ def test_spider_is_the_mean_of_spice_and_cider_d(known):
     assert spider.score == pytest.approx((results["spice"].score + results["cider-d"].score) / 2)
     assert spider.items["1"] > 0  # by n-grams alone
     assert spider.parts["spice"] == results["spice"].score
-    assert "cider-d-sigma:6.0" in spider.signature
     assert "parser:recorded" in spider.signature

@@ -42,7 +42,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One caption as the metric saw it: its tokens, its references' tokens, links, marks, single facts, and its scene graphs.
+    """One caption as the metric saw it: tokens of both sides, links, marks, single facts, scene graphs.
 
     `members`: of a metric made of metrics, each one's own evidence, which may have other tokens.
     """

@@ -23,19 +23,18 @@ Consistent Textual Scene Graph Parsing. Findings of ACL 2023.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.model import CaptionSet, SentencePool
 from capmeter.encoders import SentenceVectors, load_encoder
-from capmeter.metrics.base import Floats, MeanMetric, Measurement
+from capmeter.metrics.base import Context, MeanMetric, Measurement
 from capmeter.metrics.spice import GRAPHS, scene_graphs, unparsed
 from capmeter.metrics.word_pieces import encoder_facts
-from capmeter.text.parsers import check_parser, find_parser
+from capmeter.text.parsers import ParserName, find_parser
 from capmeter.text.scene_graphs import SceneGraph
 
 
@@ -51,19 +50,16 @@ class SoftSpice(MeanMetric):
     EXTRA: ClassVar[str | None] = "neural"
     ROWS: ClassVar[int] = 2048
 
-    encoder: str = "minilm"
-    parser: str = "caption"
-    bidirectional: bool = False
-
-    def __post_init__(self) -> None:
-        check_parser(self.parser)
+    encoder: Annotated[str, "alias, hub id or folder, best a sentence-transformers model"] = "minilm"
+    parser: ParserName = "caption"
+    bidirectional: Annotated[bool, "precision and recall, as the released code"] = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The score, and with both directions what it is made of."""
         return ("score", "precision", "recall") if self.bidirectional else ("score",)
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Any, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""
         numbers: dict[str, int] = {}
         found: dict[SceneGraph, list[int]] = {}  # the references' graph is one for all candidates that share them
@@ -75,15 +71,16 @@ class SoftSpice(MeanMetric):
 
         pairs = [(phrases(mine), phrases(theirs)) for mine, theirs in scene_graphs(part, self.parser, synonyms=True)]
         pool = SentencePool(tuple(numbers))
-        vectors: NDArray[np.float32] = pool.analyse(SentenceVectors(self.encoder, load_encoder(self.encoder).layers))
+        layer = load_encoder(self.encoder, context.settings).layers
+        vectors: NDArray[np.float32] = pool.analyse(SentenceVectors(self.encoder, layer, context.settings))
         rows = [self._row(mine, theirs, vectors) for mine, theirs in pairs]
         values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
         return Measurement(values, unparsed(part, self.parser))
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The parser, the rules, and the encoder's weights."""
-        layer = load_encoder(self.encoder).layers
-        return {"parser": find_parser(self.parser).version, "graphs": GRAPHS, **encoder_facts(self.encoder, layer)}
+        facts = encoder_facts(self.encoder, load_encoder(self.encoder, context.settings).layers, context.settings)
+        return {"parser": find_parser(self.parser).version, "graphs": GRAPHS, **facts}
 
     def _row(self, mine: list[int], theirs: list[int], vectors: NDArray[np.float32]) -> list[float]:
         if not mine or not theirs:

@@ -28,15 +28,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
-from capmeter.metrics.base import Floats, Measurement, Metric
+from capmeter.metrics.base import Context, Floats, Measurement, Metric
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.scene_evidence import scene_evidence
-from capmeter.text.parsers import Parses, ParseTable, check_parser, find_parser
+from capmeter.text.parsers import ParserName, Parses, ParseTable, find_parser
 from capmeter.text.scene_graphs import SceneGraph
 from capmeter.text.scene_matching import KINDS, Counts, match
 from capmeter.text.scene_tuples import LONGEST
@@ -61,13 +61,10 @@ class Spice(Metric):
         *(name for kind in SUBSETS for name in (kind, f"{kind}-captions")),
     )
 
-    parser: str = "caption"
-    synonyms: bool = True
+    parser: ParserName = "caption"
+    synonyms: Annotated[bool, "whether words match by synset too"] = True
 
-    def __post_init__(self) -> None:
-        check_parser(self.parser)
-
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Any, Mapping[str, Floats]]) -> Measurement:
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """F, precision and recall of every caption, then F and 1 (or twice 0, where nothing is to be found) by kind."""
         rows = [
             _row(match(candidate, reference).counts)
@@ -87,7 +84,7 @@ class Spice(Metric):
             found[f"{kind}-captions"] = counting
         return found
 
-    def facts(self, state: Any) -> dict[str, str]:
+    def facts(self, context: Context) -> dict[str, str]:
         """The parser with its hash, the rules, and the dictionary of synonyms."""
         return {
             "parser": find_parser(self.parser).version,
@@ -95,7 +92,7 @@ class Spice(Metric):
             "synonyms": "meteor-1.5" if self.synonyms else "none",
         }
 
-    def explain(self, part: CaptionSet, state: Any) -> list[Evidence]:
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The tuples of each caption and of its references: what agrees, and what is nearest to the rest."""
         table: ParseTable = part.pool.analyse(Parses(self.parser))
         evidence = []

@@ -14,48 +14,33 @@ ICCV 2017.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-
-from capmeter.captions.model import CaptionSet
-from capmeter.metrics.base import Corpus, Floats, MeanMetric, Measurement, Metric
+from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.cider import CiderD
+from capmeter.metrics.composite import CompositeMetric, MemberScores
 from capmeter.metrics.spice import Spice
-from capmeter.text.parsers import check_parser
+from capmeter.text.parsers import ParserName
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spider(MeanMetric):
+class Spider(CompositeMetric):
     """The mean of SPICE and CIDEr-D."""
 
     NAME: ClassVar[str] = "spider"
     SUMMARY: ClassVar[str] = "mean of SPICE and CIDEr-D"
     EXTRA: ClassVar[str | None] = "meteor"
-    columns: ClassVar[tuple[str, ...]] = ("score", "spice", "cider-d")
+    combined: ClassVar[tuple[str, ...]] = ("score", "spice", "cider-d")
+    is_mean: ClassVar[bool] = True
 
-    parser: str = "caption"
-
-    def __post_init__(self) -> None:
-        check_parser(self.parser)
+    parser: ParserName = "caption"
 
     def requires(self) -> tuple[Metric, ...]:
         """SPICE with this parser, and CIDEr-D."""
         return Spice(parser=self.parser), CiderD()
 
-    def measure(self, part: CaptionSet, state: Any, given: Mapping[Metric, Mapping[str, Floats]]) -> Measurement:
-        """The mean, SPICE and CIDEr-D of every caption, float64[captions, 3]."""
-        spice, cider = (given[metric]["score"] for metric in self.requires())
-        return Measurement(np.stack([(spice + cider) / 2, spice, cider], axis=1))
-
-    def corpus(self) -> Corpus | None:
-        """What CIDEr-D collects: only the signature names it."""
-        return CiderD().corpus()
-
-    def facts(self, state: Any) -> dict[str, str]:
-        """What moves SPICE and CIDEr-D."""
-        spice, cider = Spice(parser=self.parser), CiderD()
-        parameters = {f"cider-d-{name}": str(value) for name, value in cider.parameters().items() if name != "idf"}
-        return {**spice.facts(None), **parameters, **cider.facts(state)}
+    def combine(self, scores: MemberScores, state: Any = None) -> dict[str, Floats]:
+        """The mean of both, and both."""
+        spice, cider = (scores[metric]["score"] for metric in self.requires())
+        return {"score": (spice + cider) / 2, "spice": spice, "cider-d": cider}

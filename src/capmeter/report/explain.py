@@ -196,9 +196,8 @@ def _table(name: str, found: Evidence, colours: Mapping[str, str], score: float 
             label = "reference" if len(found.references) == 1 else f"reference {k + 1}"
             table.add_row(Text(label, style="dim"), _line(found, k, colours))
         if found.scene is None:
-        table.add_row(Text("matched", style="dim"), _matches(found, colours))
-    else:
-        for label, line in _tuples(found.scene):
+            table.add_row(Text("matched", style="dim"), _matches(found, colours))
+        for label, line in () if found.scene is None else _tuples(found.scene):
             table.add_row(Text(label, style="dim"), line)
     if found.facts:
         facts = "   ".join(f"{fact} {_number(value)}" for fact, value in found.facts.items())

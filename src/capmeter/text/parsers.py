@@ -10,14 +10,17 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Annotated, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.captions.model import Life
 from capmeter.errors import InputError, MissingBackend
 from capmeter.progress import task
 from capmeter.text.parses import CaptionParse
+
+ParserName = Annotated[Literal["caption", "corenlp"], "what parses: the parser that ships, or the official one (Java)"]
 
 # name: module:class
 PARSERS = {
@@ -119,7 +122,7 @@ class Parses:
 
     parser: str
 
-    compact = True
+    life: ClassVar[Life] = "run"
 
     def run(self, pool: Pool) -> ParseTable:
         """The parse of every sentence of the pool."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.captions.model import Life
 from capmeter.text.meteor_resources import english_synonyms
 from capmeter.text.parsers import Parses, ParseTable
 from capmeter.text.scene_graphs import SceneGraph, Synsets, no_synsets, scene_graph
@@ -47,7 +48,7 @@ class Scenes:
 
     parser: str
 
-    compact = True
+    life: ClassVar[Life] = "run"
 
     def run(self, pool: Pool) -> SceneTable:
         """The tuples of every sentence of the pool."""
