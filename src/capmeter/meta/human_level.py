@@ -6,10 +6,11 @@ label; where the label is that majority itself, each vote against the majority o
 A benchmark that has one rating of each caption, means alone, or systems, has none.
 
 >>> from capmeter.judgments.judged import Rated, points
->>> rows = [Rated(str(k), str(k), "a dog", ("a dog runs",), (k % 4, k % 3)) for k in range(40)]
+>>> from capmeter.judgments.protocol import Protocol
+>>> rows = [Rated(str(k), str(k), "a dog", ("a dog runs",), (k % 4, k % 4 + k % 2)) for k in range(40)]
 >>> found = human_level(points("mine", rows, Protocol(name="p", statistic="tau-b")), draws=100)
 >>> found.what, round(found.value, 1)
-('one rating against the mean of the others', 4.3)
+('one rating against the mean of the others', 75.0)
 """
 
 from __future__ import annotations
