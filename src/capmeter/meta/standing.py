@@ -70,13 +70,18 @@ def untested(systems: Mapping[str, Results]) -> str:
     """Why the systems' differences are not tested, in a sentence; empty where they can be."""
     if not _same_images(systems):
         return "The systems were scored on different images, so their differences were not tested."
-    (first_name, first), *others = ((name, results.captions) for name, results in systems.items())
-    for name, captions in others:
-        if first is not None and captions is not None and _references(first) != _references(captions):
+    first_name, first = "", None
+    for name, results in systems.items():
+        if results.captions is None:  # streamed: the references are not at hand
+            continue
+        found = _references(results.captions)
+        if first is not None and found != first:
             return (
                 f"{first_name} and {name} were scored against different references, so their differences were not "
                 "tested; score them against the same ones."
             )
+        if first is None:
+            first_name, first = name, found
     return ""
 
 
@@ -88,10 +93,11 @@ def _same_images(systems: Mapping[str, Results]) -> bool:
 def _references(captions: CaptionSet) -> dict[str, frozenset[tuple[str, ...]]]:
     """What references each image's captions have, in whatever order they stand."""
     found: dict[str, set[tuple[str, ...]]] = {}
+    sentences, offsets = captions.pool.sentences, captions.references.offsets.tolist()
+    texts = [sentences[k] for k in captions.references.values.tolist()]
     for row, image in enumerate(captions.image_ids):
-        texts = tuple(sorted(captions.pool[k] for k in captions.references[row].tolist()))
-        found.setdefault(image, set()).add(texts)
-    return {image: frozenset(texts) for image, texts in found.items()}
+        found.setdefault(image, set()).add(tuple(sorted(texts[offsets[row] : offsets[row + 1]])))
+    return {image: frozenset(lists) for image, lists in found.items()}
 
 
 def _intervals(
