@@ -87,11 +87,16 @@ def _scored(ending: str) -> tuple[str, ...]:
 
 def split(caption: str) -> list[str]:
     """All tokens of a caption, lower case, punctuation included."""
+    return [_lower(token) for token in split_as_written(caption)]
+
+
+def split_as_written(caption: str) -> list[str]:
+    """All tokens of a caption, their case kept, punctuation included: what a parser reads."""
     text = caption.replace("\n", " ")
     if _ASTRAL.search(text) is None:
-        return [_lower(token) for token in _read(text)]
+        return list(_read(text))
     paired = _ASTRAL.sub(_surrogates, text)  # the rules count UTF-16 units
-    return [_lower(_joined(token)) for token in _read(paired)]
+    return [_joined(token) for token in _read(paired)]
 
 
 def _read(text: str, following: str = "\nz") -> Iterator[str]:
