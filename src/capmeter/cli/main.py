@@ -35,6 +35,7 @@ COMMANDS = {
     "standardize": "capmeter.cli.standardize",
     "calibrate": "capmeter.cli.calibrate",
     "study": "capmeter.cli.study",
+    "train": "capmeter.cli.train",
     "doctor": "capmeter.cli.doctor",
 }
 

@@ -1,0 +1,78 @@
+"""`capmeter train`: trains what capmeter ships trained."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+import typer
+
+from capmeter.cli.main import say
+from capmeter.cli.output import FORMAT_HELP, checked_format, show
+from capmeter.progress import shown
+from capmeter.report.tables import Table
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown", no_args_is_help=True)
+
+
+@app.callback()
+def train() -> None:
+    """Train what capmeter ships trained."""
+
+
+@app.command()
+def parser(
+    parses: list[Path] = typer.Argument(..., help="Parsed captions (gzipped JSON lines).", metavar="FILE..."),
+    exclusions: Path = typer.Option(
+        ..., "--exclusions", help="Photos of benchmarks: captions of these are never read (gzipped JSON)."
+    ),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="Train, and write the parser, its checkpoint and its log to this folder."
+    ),
+    evaluate: bool = typer.Option(
+        False, "--evaluate", help="Train nothing: measure the parser in `--output`, or the one that capmeter ships."
+    ),
+    epochs: int = typer.Option(30, help="How often each sentence is read.", min=1),
+    share: float = typer.Option(
+        1.0, help="Learn from this share of the photos, for a learning curve.", min=0.001, max=1.0
+    ),
+    threads: int = typer.Option(1, help="Of the processor; other numbers give other weights.", min=1),
+    seed: int = typer.Option(0, help="Seed of the first weights, the order of batches and dropout.", min=0),
+    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+) -> None:
+    """Train the caption parser on the parses of another, or measure it on photos that it never saw.
+
+    Three of a hundred photos are held out by their number. A run that was stopped goes on where it was.
+
+    **Examples**
+
+    `capmeter train parser caption_parses.jsonl.gz --exclusions training_exclusions.json.gz --output parser/`
+
+    `capmeter train parser caption_parses.jsonl.gz --exclusions training_exclusions.json.gz --evaluate`
+    """
+    from capmeter.learning.parser.evaluation import ParserScores, by_form
+    from capmeter.learning.parser.evaluation import evaluate as agreement
+    from capmeter.learning.parser.examples import read_examples, read_exclusions
+    from capmeter.learning.parser.recipe import Recipe
+    from capmeter.learning.parser.run import train_parser
+    from capmeter.text.caption_parser import CaptionParser
+
+    checked_format(format)
+    if output is None and not evaluate:
+        raise typer.BadParameter("expected a folder to write to, or --evaluate", param_hint="--output")
+    with shown():
+        examples, excluded = read_examples(parses, read_exclusions(exclusions))
+        say(f"{len(examples):,} captions; {excluded:,} of photos in benchmarks were left out")
+        if output is not None and not evaluate:
+            hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in parses}
+            recipe = Recipe(epochs=epochs, seed=seed)
+            train_parser(examples, recipe, output, data={"files": hashes}, share=share, threads=threads)
+        made = CaptionParser(output)
+        groups = by_form(example for example in examples if example.held_out)
+        scores = {name: agreement(made, group) for name, group in groups.items() if group}
+    rows = [[name, *score.to_dict().values()] for name, score in scores.items()]
+    columns = ["form", *ParserScores.names()]
+    table = Table("held-out captions, %", columns, rows, [False] + [True] * (len(columns) - 1))
+    payload = {"parser": made.version, "held_out": {name: score.to_dict() for name, score in scores.items()}}
+    show(table, payload, format)
+    say(f"parser: {made.version}")

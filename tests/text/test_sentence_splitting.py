@@ -1,0 +1,46 @@
+"""Sentences of captions, against CoreNLP's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capmeter.text.sentence_splitting import split_sentences
+
+
+@pytest.mark.parametrize(
+    ("tokens", "sizes"),
+    [
+        ([], []),
+        (["A", "dog"], [2]),
+        (["A", "dog", ".", "A", "cat", "."], [3, 3]),
+        (["Stop", "!", "''", "he", "said", "."], [3, 3]),
+        (["Done", ".", "."], [2, 1]),
+        (["What", "?!", "Yes"], [2, 1]),
+        (["A", "...", "dog"], [3]),
+        (["(", "A", "dog", ".", "-RRB-", "Yes"], [5, 1]),
+        (["''", "A", "dog"], [3]),
+    ],
+)
+def test_ends_of_sentences(tokens: list[str], sizes: list[int]) -> None:
+    assert [len(sentence) for sentence in split_sentences(tokens)] == sizes
+
+
+@given(st.lists(st.sampled_from(["a", ".", "!", "?!", "''", "-RRB-", "..."])))
+def test_together_the_sentences_are_the_tokens(tokens: list[str]) -> None:
+    sentences = split_sentences(tokens)
+    assert [token for sentence in sentences for token in sentence] == tokens
+    assert all(sentences)
+
+
+def test_every_caption_is_split_as_by_corenlp(shared: Path) -> None:
+    with gzip.open(shared / "oracles" / "spice_parses.jsonl.gz", "rt", encoding="utf-8") as lines:
+        parses = [[sentence["words"] for sentence in json.loads(line)["sentences"]] for line in lines]
+    assert len(parses) > 30_000
+    for right in parses:
+        assert split_sentences([word for words in right for word in words]) == right
