@@ -129,12 +129,7 @@ def test_vocabulary_keeps_what_occurs_often_enough() -> None:
     example = CaptionParse.from_dict(made_row(1)).sentences[0]
     rare = Parse(("zebra",), ("NN",), ("zebra",), (0,), ("root",))
     vocabulary, rareness = learn_vocabulary([example, example, rare])
-    assert (
-        "w:dog" in vocabulary.features
-        or "w:cat" in vocabulary.features
-        or "w:girl" in vocabulary.features
-        or "w:boy" in vocabulary.features
-    )
+    assert {f"w:{word}" for word in example.words} <= vocabulary.features.keys()
     assert "w:zebra" not in vocabulary.features
     assert not vocabulary.knows("zebra")
     assert vocabulary.tags == ("DT", "IN", "NN", "VBZ")
@@ -214,7 +209,7 @@ def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 def test_the_command_trains_a_parser_that_learned_its_grammar(files: tuple[Path, Path], tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the neural extra")
     parses, exclusions = files
-    done = _run("parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--epochs", "60", "-f", "json")
+    done = _run("parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--epochs", "40", "-f", "json")
     assert done.returncode == 0, done.stderr
     assert "2 of photos in benchmarks were left out" in done.stderr
     shown = json.loads(done.stdout)

@@ -14,7 +14,8 @@ class Recipe:
     Args:
         epochs: how often each sentence is read.
         tokens: of one batch.
-        rate: highest learning rate; it rises for `warmup` steps (a tenth of the run at most) and falls to 0 in a straight line.
+        rate: highest learning rate. It rises for `warmup` steps, a tenth of the run at most, and falls to 0 in a
+            straight line.
         told: share of sentences whose right tags are told to the layers behind the tags.
         norm: gradients are scaled down to this length.
         average: weight of the past in the average of weights that is kept, per `AVERAGED_EVERY` steps.
