@@ -25,7 +25,10 @@ def test_numpy_and_torch_agree(length: int) -> None:
     words = np.random.default_rng(2).integers(0, 9, (6, length))
     with torch.no_grad():
         tags, arcs, relations = module(torch.from_numpy(rows[words]), torch.zeros((6, length), dtype=torch.int64))
-    found, states = network.read(words, network.vectors(rows))
+    states, scores = network.read_words(words, network.vectors(rows))
+    found = scores.argmax(-1)
+    np.testing.assert_allclose(scores, tags.numpy(), atol=2e-4, rtol=1e-4)
+    states = network.read_tagged(states, found)
     governors = network.governors(states)
     np.testing.assert_array_equal(found, tags.argmax(-1).numpy())
     np.testing.assert_allclose(governors, arcs.numpy(), atol=2e-4, rtol=1e-4)

@@ -18,6 +18,7 @@ import hashlib
 import json
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import resources
 from itertools import pairwise
@@ -29,7 +30,7 @@ import numpy as np
 from capmeter.errors import AssetError
 from capmeter.progress import task
 from capmeter.text.lemmas import LemmaRules
-from capmeter.text.parser_network import Integers, NetworkShape, ParserNetwork
+from capmeter.text.parser_network import Floats, Integers, NetworkShape, ParserNetwork
 from capmeter.text.parser_vocabulary import ParserVocabulary
 from capmeter.text.parses import CaptionParse, Parse
 from capmeter.text.ptb import split_as_written
@@ -38,7 +39,8 @@ from capmeter.text.tree_decoding import best_trees
 
 LONGEST = 80
 WEIGHTS, SETTINGS = "parser.safetensors", "parser.json"
-_WORDS_AT_ONCE = 2048
+_WORDS_AT_ONCE = 4096
+_DOUBT = 1.0  # a tag whose log odds to the next are smaller is in doubt
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "`"})
 
 
@@ -126,15 +128,40 @@ class CaptionParser:
                     advance(len(chosen))
         return [parse for parse in parses if parse is not None]
 
-    def _analyse(self, words: Integers, vectors: Any) -> tuple[Integers, Integers, Integers]:
-        """Tags, heads and labels of sentences of one length, as numbers."""
-        tags, states = self.network.read(words, vectors)
-        heads = best_trees(self.network.governors(states))
-        scores = self.network.relations(states, heads)
-        scores[:, :, self._root] = -np.inf  # the root alone is the root
-        labels: Integers = scores.argmax(axis=2)
+    def _analyse(self, words: Integers, vectors: tuple[Floats, Floats]) -> tuple[Integers, Integers, Integers]:
+        """Tags, heads and labels of sentences of one length, as numbers.
+
+        Where a tag is in doubt, the sentence is read once more with the second likeliest tag of its most doubtful word,
+        and the likelier of the two analyses is kept: p(tags) p(heads | tags) p(labels | heads, tags).
+        """
+        states, scores = self.network.read_words(words, vectors)
+        tags: Integers = scores.argmax(axis=2)
+        best = np.take_along_axis(scores, tags[:, :, None], axis=2)
+        others = scores.copy()
+        np.put_along_axis(others, tags[:, :, None], -np.inf, axis=2)
+        lead = best[:, :, 0] - others.max(axis=2)
+        first = self._tree(states, tags)
+        again = np.flatnonzero(lead.min(axis=1) < _DOUBT)
+        if again.size:
+            word = lead[again].argmin(axis=1)
+            other_tags = tags[again]
+            other_tags[np.arange(len(again)), word] = others[again, word].argmax(axis=1)
+            second = self._tree(states[again], other_tags)
+            gain = second.likelihood() - first.take(again).likelihood() - lead[again, word]
+            better = gain > 0
+            first.put(again[better], second.take(np.flatnonzero(better)))
+        return first.tags, first.heads, first.labels
+
+    def _tree(self, states: Floats, tags: Integers) -> _Trees:
+        """The trees of sentences whose tags are decided."""
+        states = self.network.read_tagged(states, tags)
+        governors = self.network.governors(states)
+        heads = best_trees(governors)
+        relations = self.network.relations(states, heads)
+        relations[:, :, self._root] = -np.inf  # the root alone is the root
+        labels: Integers = relations.argmax(axis=2)
         labels[heads == 0] = self._root
-        return tags, heads, labels
+        return _Trees(tags, heads, labels, governors, relations)
 
     def _parse(self, words: Sequence[str], tags: list[int], heads: list[int], labels: list[int]) -> Parse:
         known_tags, known_labels, lemma = self.vocabulary.tags, self.vocabulary.labels, self.lemmas.lemma
@@ -151,6 +178,37 @@ class CaptionParser:
         """Whether most words of a caption are English as the parser learned it; it parses the others as well it can."""
         words = [token for token in _tokens(caption) if any(map(str.isalpha, token))]
         return len(words) < 3 or 2 * sum(map(self.vocabulary.knows, words)) >= len(words)
+
+
+@dataclass(frozen=True, eq=False)
+class _Trees:
+    """The analyses of sentences of one length, and the scores [sentences, n, …] of governors and of relations."""
+
+    tags: Integers
+    heads: Integers
+    labels: Integers
+    governors: Floats
+    relations: Floats
+
+    def take(self, rows: Integers) -> _Trees:
+        return _Trees(self.tags[rows], self.heads[rows], self.labels[rows], self.governors[rows], self.relations[rows])
+
+    def put(self, rows: Integers, others: _Trees) -> None:
+        self.tags[rows], self.heads[rows], self.labels[rows] = others.tags, others.heads, others.labels
+
+    def likelihood(self) -> Floats:
+        """log p(heads | tags) + log p(labels | heads, tags) of each sentence."""
+        heads = _log_softmax(self.governors)
+        arcs = np.take_along_axis(heads, self.heads[:, :, None], axis=2)[:, :, 0]
+        named = np.where(self.heads == 0, np.float32(0), _log_softmax(self.relations).max(axis=2))
+        likelihood: Floats = (arcs + named).sum(axis=1)
+        return likelihood
+
+
+def _log_softmax(scores: Floats) -> Floats:
+    shifted: Floats = scores - scores.max(axis=2, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(axis=2, keepdims=True))
+    return shifted
 
 
 def _tokens(caption: str) -> list[str]:

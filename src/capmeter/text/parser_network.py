@@ -101,15 +101,15 @@ class ParserNetwork:
             vectors[:-1] += embedded[column]
         return vectors, np.stack([vectors @ self._before, vectors @ self._here, vectors @ self._after])
 
-    def read(self, words: Integers, vectors: tuple[Floats, Floats]) -> tuple[Integers, Floats]:
-        """Tags of every word, and the normalised states behind trees and relations.
+    def read_words(self, words: Integers, vectors: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+        """The layers before tags are decided.
 
         Args:
             words: shape [sentences, n], positions in `vectors`.
             vectors: what `vectors` gave.
 
         Returns:
-            Tags [sentences, n] and states [sentences, n, width].
+            States [sentences, n, width] and the scores of every tag [sentences, n, tags].
         """
         own, shares = vectors
         count, length = words.shape
@@ -119,13 +119,18 @@ class ParserNetwork:
         seen += shares[0][around[:, :-2]]
         seen += shares[2][around[:, 2:]]
         states = (own[words] + np.maximum(seen, 0, out=seen)).reshape(count * length, self.width)
-        tags = np.zeros(count * length, np.int64)
-        for number, layer in enumerate(self._layers):
-            if number == self.shape.tags_after:
-                tags = self._tag(_normalised(states)).argmax(axis=1)
-                states += self._weights["tag_vectors.weight"][tags]
+        for layer in self._layers[: self.shape.tags_after]:
             layer.add_to(states, count, length)
-        return tags.reshape(count, length), _normalised(states).reshape(count, length, self.width)
+        scores = self._tag(_normalised(states)).reshape(count, length, -1)
+        return states.reshape(count, length, self.width), scores
+
+    def read_tagged(self, states: Floats, tags: Integers) -> Floats:
+        """The layers that know the tags [sentences, n]; the states behind trees and relations, normalised."""
+        count, length, width = states.shape
+        tagged = (states + self._weights["tag_vectors.weight"][tags]).reshape(count * length, width)
+        for layer in self._layers[self.shape.tags_after :]:
+            layer.add_to(tagged, count, length)
+        return _normalised(tagged).reshape(count, length, width)
 
     def governors(self, states: Floats) -> Floats:
         """How well each word governs each, [sentences, n, n + 1]: (dependent, governor), governor 0 is the root."""
