@@ -52,7 +52,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
 def test_systems_gives_a_table_and_both_figures(run, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     figures = [str(folder / f"systems.{kind}") for kind in ("png", "svg")]
-    drawn = [each for figure in figures for each in ("--figure", figure)]
+    drawn = [each for figure in figures for each in ("--plot", figure)]
     command = ("systems", "ours=machine.jsonl", "--human", "human.jsonl", "--hold-out", "-e", "minilm", *drawn)
     code, out, err = run(*command, "--format", "json", "--sample", "3")
     assert code == 0
@@ -93,7 +93,7 @@ def test_wrong_use_is_refused_before_anything_is_encoded(run) -> None:
     assert run("systems", "machine.jsonl", "--human", "nobody", "-e", "minilm")[0] == 1
     code, _, err = run("systems", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm", "--standard", "paper")
     assert code == 1 and "capmeter standardize" in err
-    code, _, err = run("systems", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm", "--figure", "x.bmp")
+    code, _, err = run("systems", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm", "--plot", "x.bmp")
     assert code == 1 and "x.bmp" in err
     code, _, err = run("systems", "machine.jsonl", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm")
     assert code == 1 and "two systems are called 'machine'" in err

@@ -310,7 +310,7 @@ def _figures(folder: Path, name: str) -> None:
     assert "<svg" in (folder / f"{name}.svg").read_text(encoding="utf-8")
 
 
-DRAWN = ("--figure", "x.png", "--figure", "x.svg", "--draws", "20")
+DRAWN = ("--plot", "x.png", "--plot", "x.svg", "--draws", "20")
 
 
 def test_the_grammar_command(run, tmp_path: Path) -> None:
@@ -367,7 +367,7 @@ def test_the_degradation_command(run, tmp_path: Path) -> None:
 
 
 def test_wrong_figures_are_refused_first(run) -> None:
-    code, _, err = run("ties", "nowhere.jsonl", "nowhere.jsonl", "--figure", "x.gif")
+    code, _, err = run("ties", "nowhere.jsonl", "nowhere.jsonl", "--plot", "x.gif")
     assert code == 1 and "x.gif" in err
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import typer
 
 from capmeter.captions.io import load_references
-from capmeter.cli.inputs import machine
-from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.cli.options import Device, Encoder, Format, Seed, Split, settings_of
+from capmeter.cli.output import show
 from capmeter.metrics.calibration import calibrate as measure
 from capmeter.metrics.calibration import shipped
 from capmeter.progress import shown
-from capmeter.report.tables import FORMATS, Table
+from capmeter.report.tables import Table
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -18,13 +18,13 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 @app.command()
 def calibrate(
     captions: str = typer.Argument(..., help="Captions of at least two images, in any format.", metavar="FILE"),
-    encoder: str = typer.Option("minilm", "--encoder", "-e", help="An alias, a hub id or a folder."),
+    encoder: Encoder = "minilm",
     layer: int | None = typer.Option(None, help="The layer; else the last."),
     pairs: int = typer.Option(10000, help="How many pairs of captions of different images.", min=1),
-    seed: int = typer.Option(0, help="Seed of the pairs.", min=0),
-    split: str | None = typer.Option(None, help="Of a file with splits, take this one."),
-    device: str | None = typer.Option(None, help="cpu, cuda, cuda:1 or mps; else a GPU where there is one."),
-    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    seed: Seed = 0,
+    split: Split = None,
+    device: Device = None,
+    format: Format = "table",
 ) -> None:
     """Find TBR's threshold β and BERTScore's baseline for an encoder, without any human judgment.
 
@@ -36,12 +36,10 @@ def calibrate(
 
     `capmeter calibrate dataset_flickr8k.json --split train --encoder roberta --layer 17 --pairs 2000`
     """
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
     with shown():
         found = load_references(captions, split=split)
         spoken = [(image, sentence) for image, sentences in found.items() for sentence in sentences]
-        result = measure(spoken, encoder, layer, pairs=pairs, seed=seed, settings=machine(device))
+        result = measure(spoken, encoder, layer, pairs=pairs, seed=seed, settings=settings_of(device))
     values = {
         "beta": result.beta,
         "precision": result.baseline[0],

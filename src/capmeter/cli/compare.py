@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
 from capmeter.captions.files import check_targets
 from capmeter.captions.io import load_systems
 from capmeter.captions.model import CaptionSet
-from capmeter.cli.inputs import label_of, machine, name_and_path
+from capmeter.cli.inputs import label_of, name_and_path
 from capmeter.cli.main import CHECK_FAILED, say
-from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show, tell_notes
+from capmeter.cli.options import (
+    Device,
+    Draws,
+    Files,
+    Format,
+    InputFormat,
+    Level,
+    Metrics,
+    OnMissingPaired,
+    Output,
+    Plots,
+    Precision,
+    References,
+    ReferencesFormat,
+    Seed,
+    settings_of,
+)
+from capmeter.cli.output import chosen_metrics, show, tell_notes
 from capmeter.meta.compare import TESTS
 from capmeter.meta.compare import compare as comparison_of
+from capmeter.metrics.registry import parse_list
 from capmeter.progress import shown
 from capmeter.report.compare import contrast_table, difference_figure, difference_rows, difference_table, ranking_table
-from capmeter.report.figures import image_kind, save_figures
+from capmeter.report.figures import save_figures
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
 @app.command()
 def compare(
-    systems: list[str] = typer.Argument(
-        ..., help="Files of captions, two systems at least. `NAME=FILE` names the system.", metavar="NAME=FILE..."
-    ),
-    references: str | None = typer.Option(None, "--references", "-r", help="Their references, in any format."),
-    metrics: str = typer.Option(
-        "bleu-4,rouge-l,cider-d", "--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them."
-    ),
+    systems: Files,
+    references: References = None,
+    metrics: Metrics = "bleu-4,rouge-l,cider-d",
     test: str = typer.Option("permutation", "--test", help=f"Where p comes from: {' or '.join(TESTS)}."),
     differing: int = typer.Option(
         0, "--differing", "-k", help="Show this many of the captions of the first two systems that differ most.", min=0
@@ -43,20 +55,18 @@ def compare(
         "--fail-if-worse",
         help="Leave with exit code 4 if the first system is significantly worse than another, under any metric.",
     ),
-    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
-    output: Path | None = typer.Option(None, "--output", "-o", help="Write the whole comparison here (JSON)."),
-    plot: list[Path] = typer.Option([], help="Draw the differences here: .png, .svg or .pdf; may be given again."),
+    format: Format = "table",
+    output: Output = None,
+    plot: Plots = [],
     permutations: int = typer.Option(10_000, help="How many exchanges the permutation test tries.", min=100),
-    draws: int = typer.Option(1000, help="How many bootstrap draws the intervals rest on.", min=10),
-    level: float = typer.Option(0.95, help="Confidence of the intervals and ranks.", min=0.5, max=0.999),
-    seed: int = typer.Option(0, help="Seed of the exchanges and draws.", min=0),
-    device: str | None = typer.Option(
-        None, help="Where neural metrics run: cpu, cuda, cuda:1 or mps; else a GPU where there is one."
-    ),
-    precision: str | None = typer.Option(None, help="Of neural metrics: float32 (default), or half."),
-    on_missing: str = typer.Option("error", help="Captions without references: error or skip."),
-    input_format: str | None = typer.Option(None, help="The candidates' format, if it should not be recognised."),
-    references_format: str | None = typer.Option(None, help="The references' format, likewise."),
+    draws: Draws = 1000,
+    level: Level = 0.95,
+    seed: Seed = 0,
+    device: Device = None,
+    precision: Precision = None,
+    on_missing: OnMissingPaired = "error",
+    input_format: InputFormat = None,
+    references_format: ReferencesFormat = None,
 ) -> None:
     """Compare systems on the same images: differences, whether they are significant, and where they lie.
 
@@ -70,20 +80,15 @@ def compare(
 
     `capmeter compare -r refs.json new=new.json released=old.json -m cider-d --fail-if-worse`
     """
-    checked_format(format)
-    chosen = chosen_metrics(metrics)
-    judge = chosen[0] if by is None else chosen_metrics(by)[0]
+    chosen = parse_list(metrics)
+    judge = chosen[0] if by is None else chosen_metrics(by, "--by")[0]
     if judge not in chosen:
         raise typer.BadParameter(f"{judge} is not among the metrics of this comparison", param_hint="--by")
     if test not in TESTS:
         raise typer.BadParameter(f"{test!r} is not one of {', '.join(TESTS)}", param_hint="--test")
-    if on_missing not in ("error", "skip"):
-        raise typer.BadParameter(f"{on_missing!r} is not error or skip", param_hint="--on-missing")
     check_targets(output, *plot)
-    for path in plot:
-        image_kind(path)
     captions: dict[str, CaptionSet] = {}
-    settings = machine(device, precision)
+    settings = settings_of(device, precision)
     with shown():
         for given in systems:
             name, file = name_and_path(given)

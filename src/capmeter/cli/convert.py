@@ -10,6 +10,7 @@ from capmeter.captions.rows import Side
 from capmeter.captions.writing import TARGETS
 from capmeter.captions.writing import convert as convert_captions
 from capmeter.cli.main import say
+from capmeter.cli.options import InputFormat, Reading, References, ReferencesFormat, Split, System
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -19,15 +20,15 @@ def convert(
     source: str = typer.Argument(..., help="The captions to convert, in any format.", metavar="IN"),
     target: str = typer.Argument(..., help="The file to write; a name that ends in .gz is gzipped.", metavar="OUT"),
     to: str = typer.Option(..., "--to", "-t", help=f"The format to write: {', '.join(TARGETS)}."),
-    references: str | None = typer.Option(None, "--references", "-r", help="The references of IN, if they lie apart."),
+    references: References = None,
     references_out: str | None = typer.Option(
         None, help="Where to write the references, for formats that keep them apart (coco, pycocoevalcap, clipscore)."
     ),
-    system: str | None = typer.Option(None, help="Of several systems in IN, take this one alone."),
-    split: str | None = typer.Option(None, help="Take the images of this split alone."),
-    side: str | None = typer.Option(None, help="Read IN for candidates or for references (else its form tells)."),
-    input_format: str | None = typer.Option(None, help="The format of IN, if it should not be recognised."),
-    references_format: str | None = typer.Option(None, help="The references' format, likewise."),
+    system: System = None,
+    split: Split = None,
+    side: Reading = None,
+    input_format: InputFormat = None,
+    references_format: ReferencesFormat = None,
 ) -> None:
     """Turn captions of one format into another, saying what the new format cannot hold.
 

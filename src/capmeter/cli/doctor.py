@@ -11,7 +11,8 @@ import typer
 from capmeter._version import __version__
 from capmeter.assets import ASSETS, checkpoint_folders, state
 from capmeter.checkpoints import Checkpoint
-from capmeter.cli.output import FORMAT_HELP, checked_format, show
+from capmeter.cli.options import Format
+from capmeter.cli.output import show
 from capmeter.errors import CapmeterError
 from capmeter.metrics.availability import EXTRAS, availability, install_command
 from capmeter.metrics.registry import METRICS
@@ -25,7 +26,7 @@ CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "platformdirs", "typer", "rich
 
 @app.command()
 def doctor(
-    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    format: Format = "table",
 ) -> None:
     """Say what can run here, and give the command for what cannot.
 
@@ -33,7 +34,6 @@ def doctor(
 
     `capmeter doctor`
     """
-    checked_format(format)
     rows = [
         ["capmeter", "ready", __version__, ""],
         ["python", "ready" if sys.version_info >= (3, 10) else "too old", platform.python_version(), ""],

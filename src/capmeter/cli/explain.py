@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import Annotated
 
 import typer
 
 from capmeter.captions.io import load
-from capmeter.cli.inputs import machine
+from capmeter.cli.options import (
+    Device,
+    InputFormat,
+    Metrics,
+    OnMissing,
+    Precision,
+    References,
+    ReferencesFormat,
+    System,
+    one_of,
+    settings_of,
+)
 from capmeter.cli.output import show
 from capmeter.meta.by_reference import by_reference
 from capmeter.progress import shown
@@ -22,10 +34,8 @@ FORMATS = ("text", "json")
 @app.command("explain")
 def explain_command(
     candidates: str = typer.Argument(..., help="A file of captions.", metavar="CANDIDATES"),
-    references: str | None = typer.Option(None, "--references", "-r", help="Their references, in any format."),
-    metrics: str = typer.Option(
-        "rouge-l,cider-d", "--metrics", "-m", help="Metrics that can explain; `capmeter list` marks them."
-    ),
+    references: References = None,
+    metrics: Metrics = "rouge-l,cider-d",
     id: list[str] = typer.Option([], "--id", help="Explain the caption with this id (may be given again)."),
     worst: int | None = typer.Option(None, help="Explain the K captions of lowest score.", min=1, metavar="K"),
     best: int | None = typer.Option(None, help="Explain the K captions of highest score.", min=1, metavar="K"),
@@ -33,13 +43,13 @@ def explain_command(
     references_alone: bool = typer.Option(
         False, "--by-reference", help="Show the score against each reference alone, and their spread, instead."
     ),
-    format: str = typer.Option("text", "--format", "-f", help=f"What to print: {', '.join(FORMATS)}."),
-    system: str | None = typer.Option(None, help="Of several systems in one file, this one alone."),
-    on_missing: str = typer.Option("error", help="Captions without references: error, skip, or keep."),
-    input_format: str | None = typer.Option(None, help="The candidates' format, if it should not be recognised."),
-    references_format: str | None = typer.Option(None, help="The references' format, likewise."),
-    device: str | None = typer.Option(None, help="Where neural metrics run: cpu, cuda, cuda:1, mps."),
-    precision: str | None = typer.Option(None, help="Of neural metrics: float32 (default), or half."),
+    format: Annotated[str, typer.Option("--format", "-f", help="What to print.", **one_of(FORMATS))] = "text",
+    system: System = None,
+    on_missing: OnMissing = "error",
+    input_format: InputFormat = None,
+    references_format: ReferencesFormat = None,
+    device: Device = None,
+    precision: Precision = None,
 ) -> None:
     """Show what each metric matched in a caption, and what it did not.
 
@@ -49,13 +59,9 @@ def explain_command(
 
     `capmeter explain rows.jsonl -m bleu-4,rouge-l --id 391895 --format json`
     """
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
-    if on_missing not in ("error", "skip", "keep"):
-        raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
     if sum((bool(id), worst is not None, best is not None)) != 1:
         raise typer.BadParameter("say which captions: --id, --worst or --best, and one of them only")
-    settings = machine(device, precision)
+    settings = settings_of(device, precision)
     with shown():
         captions = load(
             candidates,

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
 from capmeter.errors import InputError
-from capmeter.settings import Settings
 
 
 def name_and_path(given: str) -> tuple[str | None, str]:
@@ -22,9 +20,3 @@ def label_of(name: str | None, found: str, alone: bool, known: Collection[str]) 
     if label in known:
         raise InputError(f"two systems are called {label!r}; name each: NAME=FILE")
     return label
-
-
-def machine(device: str | None, precision: str | None = None) -> Settings:
-    """`--device` and `--precision` as settings; what was not given comes from the environment."""
-    given: dict[str, Any] = {"device": device, "precision": precision}
-    return Settings(**{key: value for key, value in given.items() if value is not None})

@@ -7,7 +7,8 @@ from typing import Any
 
 import typer
 
-from capmeter.cli.output import FORMAT_HELP, checked_format, show
+from capmeter.cli.options import Format
+from capmeter.cli.output import show
 from capmeter.judgments.protocol import Protocol
 from capmeter.metrics.availability import availability
 from capmeter.metrics.base import Metric
@@ -25,7 +26,7 @@ def list_names(
     name: str = typer.Argument(
         "metrics", help="metrics, transforms, or one name (of a metric, a transform, or protocol) for its parameters."
     ),
-    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    format: Format = "table",
 ) -> None:
     """List the metrics or the transforms, or the parameters of one of them.
 
@@ -37,7 +38,6 @@ def list_names(
 
     `capmeter list transforms --format json`
     """
-    checked_format(format)
     if name == "metrics":
         columns = ["metric", "measures", "parameters and defaults", "extra", "ready", "explains"]
         title = "Metrics (`capmeter list NAME` explains parameters, `capmeter doctor` says how to get what is missing)"

@@ -53,7 +53,13 @@ class _Commands(TyperGroup):
         return typer.main.get_command(module.app)
 
 
-app = typer.Typer(cls=_Commands, no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
+app = typer.Typer(
+    cls=_Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 @app.callback(invoke_without_command=True)

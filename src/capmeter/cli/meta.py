@@ -12,7 +12,8 @@ from typing import Any
 import typer
 
 from capmeter.cli.main import say
-from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.cli.options import Device, Draws, Format, Level, Metrics, Plots, Precision, Seed, settings_of
+from capmeter.cli.output import show
 from capmeter.judgments.benchmarks import benchmark as named_benchmark
 from capmeter.judgments.benchmarks import table as benchmarks
 from capmeter.meta.agreement import Report, run
@@ -36,8 +37,8 @@ from capmeter.report.agreement_plots import (
     curve_figure,
     distribution_figure,
 )
-from capmeter.report.figures import image_kind, save_figure
-from capmeter.report.tables import FORMATS, Table
+from capmeter.report.figures import save_figures
+from capmeter.report.tables import Table
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -46,7 +47,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 def meta(
     benchmark: list[str] = typer.Option([], "--benchmark", "-b", help="The benchmark; several take as many --data."),
     data: list[Path] = typer.Option([], "--data", "-d", help="Its file (or folder of the original distribution)."),
-    metrics: str = typer.Option("", "--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them."),
+    metrics: Metrics = "",
     scores: list[Path] = typer.Option([], "--scores", "-s", help="A file of anyone's scores by id (JSON, CSV …)."),
     protocol: str | None = typer.Option(
         None,
@@ -56,11 +57,13 @@ def meta(
         "what can be changed.",
     ),
     sample: bool = typer.Option(False, "--sample", help="Accept a part of the set: do not check the number."),
-    draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
-    seed: int = typer.Option(0, help="Seed of the draws.", min=0),
-    level: float = typer.Option(0.95, help="Confidence of the intervals.", min=0.5, max=0.999),
+    draws: Draws = 1000,
+    seed: Seed = 0,
+    level: Level = 0.95,
     differences: bool = typer.Option(False, "--differences", help="Show the paired differences of all metrics too."),
-    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    device: Device = None,
+    precision: Precision = None,
+    format: Format = "table",
     per_caption: Path | None = typer.Option(None, help="Write scores and judgments of each caption here."),
     export: Path | None = typer.Option(None, help="Write the captions with their ids here (JSONL), and stop."),
     references_curve: str | None = typer.Option(
@@ -71,7 +74,7 @@ def meta(
     ),
     repeats: int = typer.Option(5, help="With --references-curve: how many draws of the references.", min=1),
     combine: bool = typer.Option(False, "--combine", help="Judge the sums of every two metrics too."),
-    plot: Path | None = typer.Option(None, help="Write plots here: NAME.png gives NAME-distributions.png and so on."),
+    plot: Plots = [],
     list_all: bool = typer.Option(False, "--list", help="List benchmarks and protocols, and stop."),
 ) -> None:
     """Say how far metrics agree with people, with intervals and ranks of significance.
@@ -84,8 +87,6 @@ def meta(
 
     `capmeter meta -b composite -d composite.jsonl.gz --export captions.jsonl`
     """
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
     if list_all:
         _list(format)
         return
@@ -96,25 +97,25 @@ def meta(
             raise typer.BadParameter("--export writes one benchmark at a time")
         write_captions(named_benchmark(benchmark[0]).load(data[0], protocol, sample=sample), export)
         return
-    if plot is not None:
-        image_kind(plot)
+    settings = settings_of(device, precision)
     options = {"protocol": protocol, "sample": sample, "draws": draws, "seed": seed, "level": level}
     judged: list[Judged] = []
     with shown():
         for name, path in zip(benchmark, data, strict=True):
-            report = run(metrics, benchmark=name, data=path, scores=scores, **options)  # type: ignore[arg-type]
+            report = run(metrics, benchmark=name, data=path, scores=scores, settings=settings, **options)  # type: ignore[arg-type]
             curve = None
             if references_curve is not None:
                 numbers = numbers_of(references_curve)
-                curve = reference_curve(report.judgments, metrics, numbers, repeats=repeats, seed=seed)
+                curve = reference_curve(
+                    report.judgments, metrics, numbers, repeats=repeats, seed=seed, settings=settings
+                )
             judged.append(Judged(report, curve, combined(report) if combine else ()))
     many = len(judged) > 1
     for each in judged:
         if per_caption is not None:
             write_items(each.report, _named(per_caption, each.report.benchmark if many else ""))
-        if plot is not None:
-            for what, figure in each.figures():
-                save_figure(figure, _named(plot, f"{each.report.benchmark}-{what}" if many else what))
+        for what, figure in each.figures() if plot else ():
+            save_figures(figure, [_named(path, f"{each.report.benchmark}-{what}" if many else what) for path in plot])
     if format == "json":
         found = [each.to_json() for each in judged]
         whole = {"benchmarks": found} if many else found[0]

@@ -16,27 +16,17 @@ from capmeter.meta.standing import Standing, untested
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Results
-from capmeter.report.tables import FORMATS, Table, as_json, print_table, rendered, score_table
+from capmeter.report.tables import Table, as_json, print_table, rendered, score_table
 
-FORMAT_HELP = f"What to print: {', '.join(FORMATS)}."
-DIGITS_HELP = "Decimals of the scores in a table (default: 4, or 2 with --scale 100)."
-SCALE_HELP = "Multiply the scores of a table by this, as papers print them: 100. JSON and CSV keep them as they are."
 _FIRST = 5
 
 
-def chosen_metrics(names: str) -> list[Metric]:
-    """The metrics of `--metrics`; a name that is none is a mistake in calling the command."""
+def chosen_metrics(names: str, option: str) -> list[Metric]:
+    """The metrics that another option than `--metrics` names; a wrong name is a mistake in calling the command."""
     try:
         return parse_list(names)
     except InputError as problem:
-        raise typer.BadParameter(str(problem), param_hint="--metrics") from problem
-
-
-def checked_format(format: str) -> str:
-    """The value of `--format`; anything else than a format is a mistake in calling the command."""
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
-    return format
+        raise typer.BadParameter(str(problem), param_hint=option) from problem
 
 
 def show(table: Table, data: dict[str, Any], format: str) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from capmeter.cli.inputs import label_of, name_and_path
 from capmeter.cli.main import say
-from capmeter.cli.output import DIGITS_HELP, SCALE_HELP, checked_format, command_line, show_scores
+from capmeter.cli.options import Digits, Draws, Scale, Seed, one_of
+from capmeter.cli.output import command_line, show_scores
 from capmeter.meta.standing import standings
 from capmeter.metrics.scores import Results, read_all
 from capmeter.progress import shown
@@ -26,19 +28,27 @@ def report(
         metavar="RESULTS.json...",
     ),
     output: Path | None = typer.Option(None, "--output", "-o", help="The page's file (default: report.html)."),
-    format: str | None = typer.Option(
-        None, "--format", "-f", help=f"Print the table of scores: {', '.join(FORMATS)}. Without -o there is no page."
-    ),
-    digits: int | None = typer.Option(None, help=DIGITS_HELP, min=0, max=12),
-    scale: float = typer.Option(1, help=SCALE_HELP, min=1e-6, max=1e6),
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            help="Print the table of scores. Without -o there is no page.",
+            **one_of(FORMATS),
+        ),
+    ] = None,
+    digits: Digits = None,
+    scale: Scale = 1,
     title: str = typer.Option("Caption scores", help="The page's heading."),
     explain: int = typer.Option(500, help="For how many captions explanations are kept, if they fit.", min=0),
-    images: str = typer.Option("link", help=f"Pictures: {', '.join(MODES)} (thumbnails of files)."),
+    images: Annotated[
+        str, typer.Option("--images", help="Pictures; embed: thumbnails of files.", **one_of(MODES))
+    ] = "link",
     images_root: Path = typer.Option(Path(), help="The folder that relative paths of pictures start from."),
     megabytes: float = typer.Option(5.0, help="Explanations and thumbnails fill the page up to this size.", min=1),
     human: str | None = typer.Option(None, help="The system that people are, for SMURF's overlap with them."),
-    draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
-    seed: int = typer.Option(0, help="Seed of the draws.", min=0),
+    draws: Draws = 1000,
+    seed: Seed = 0,
 ) -> None:
     """Write one page with scores, plots, every caption, and why it was scored so.
 
@@ -53,10 +63,6 @@ def report(
 
     `capmeter report scores.json --format latex --scale 100 --digits 1`
     """
-    if images not in MODES:
-        raise typer.BadParameter(f"{images!r} is not one of {', '.join(MODES)}", param_hint="--images")
-    if format is not None:
-        checked_format(format)
     systems = read_named(results)
     if format is not None:
         standing = standings(systems, draws=draws, seed=seed)

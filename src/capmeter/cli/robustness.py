@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import typer
 
 from capmeter.captions.files import check_targets
 from capmeter.captions.io import load, load_references
-from capmeter.cli.inputs import machine
 from capmeter.cli.main import say
-from capmeter.cli.output import FORMAT_HELP, checked_format, chosen_metrics, show
+from capmeter.cli.options import Device, Draws, Format, Metrics, Output, Plots, Precision, Seed, Split, settings_of
+from capmeter.cli.output import show
 from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS
 from capmeter.meta.robustness import robustness as study_of
+from capmeter.metrics.registry import parse_list
 from capmeter.progress import shown
-from capmeter.report.figures import image_kind, save_figures
+from capmeter.report.figures import save_figures
 from capmeter.report.robustness import curve_points, examples_table, robustness_figure, robustness_table
 from capmeter.transforms.registry import TRANSFORMS
 
@@ -29,9 +28,7 @@ def robustness(
         help="References in any format, two at least of each image: one is degraded, the others judge.",
         metavar="FILE",
     ),
-    metrics: str = typer.Option(
-        "bleu-4,rouge-l,cider-d", "--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them."
-    ),
+    metrics: Metrics = "bleu-4,rouge-l,cider-d",
     degradations: str = typer.Option(
         ",".join(DEGRADATIONS),
         "--degradations",
@@ -41,18 +38,16 @@ def robustness(
         None, help="Degrade the captions of this file instead, and judge them by all references."
     ),
     images: int | None = typer.Option(None, help="Draw this many of the images.", min=2),
-    split: str | None = typer.Option(None, help="Take the references of this split alone."),
+    split: Split = None,
     strengths: str = typer.Option(",".join(f"{k:g}" for k in STRENGTHS), help="The strengths γ, from 0 to 1."),
-    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    format: Format = "table",
     examples: bool = typer.Option(False, "--examples", help="Show what becomes of one caption, too."),
-    output: Path | None = typer.Option(None, "--output", "-o", help="Write the whole study here (JSON)."),
-    plot: list[Path] = typer.Option([], help="Draw the curves here: .png, .svg or .pdf; may be given several times."),
-    draws: int = typer.Option(1000, help="How many bootstrap draws the bands rest on.", min=10),
-    device: str | None = typer.Option(
-        None, help="Where neural metrics run: cpu, cuda, cuda:1 or mps; else a GPU where there is one."
-    ),
-    precision: str | None = typer.Option(None, help="Of neural metrics: float32 (default), or half."),
-    seed: int = typer.Option(0, help="Seed of the captions, of what becomes of them, and of the draws.", min=0),
+    output: Output = None,
+    plot: Plots = [],
+    draws: Draws = 1000,
+    device: Device = None,
+    precision: Precision = None,
+    seed: Seed = 0,
 ) -> None:
     """Degrade human captions with growing strength, and see which metrics notice.
 
@@ -66,8 +61,7 @@ def robustness(
 
     `capmeter robustness refs.jsonl --degradations "other-caption(similarity=cider-d),permutation" -o study.json`
     """
-    checked_format(format)
-    chosen = chosen_metrics(metrics)
+    chosen = parse_list(metrics)
     try:
         points = [float(point) for point in strengths.split(",") if point.strip()]
     except ValueError:
@@ -75,9 +69,7 @@ def robustness(
             f"{strengths!r}: expected numbers, such as 0,0.5,1", param_hint="--strengths"
         ) from None
     check_targets(output, *plot)
-    for path in plot:
-        image_kind(path)
-    settings = machine(device, precision)
+    settings = settings_of(device, precision)
     with shown():
         captions = load_references(references, split=split) if candidates is None else load(candidates, references)
         ways = TRANSFORMS.ready() if degradations.strip() == "all" else degradations

@@ -12,14 +12,28 @@ from capmeter.captions.files import check_targets
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream, is_large, stream, stream_systems
-from capmeter.cli.inputs import label_of, machine, name_and_path
+from capmeter.cli.inputs import label_of, name_and_path
 from capmeter.cli.main import CHECK_FAILED, say
+from capmeter.cli.options import (
+    Device,
+    Digits,
+    Draws,
+    Files,
+    Format,
+    InputFormat,
+    Metrics,
+    OnMissing,
+    Output,
+    Precision,
+    References,
+    ReferencesFormat,
+    Scale,
+    Seed,
+    Split,
+    System,
+    settings_of,
+)
 from capmeter.cli.output import (
-    DIGITS_HELP,
-    FORMAT_HELP,
-    SCALE_HELP,
-    checked_format,
-    chosen_metrics,
     command_line,
     show_scores,
     tell_notes,
@@ -30,7 +44,7 @@ from capmeter.meta.by_reference import by_reference as scores_by_reference
 from capmeter.meta.standing import standings
 from capmeter.metrics.base import Metric
 from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.registry import parse
+from capmeter.metrics.registry import parse, parse_list
 from capmeter.metrics.scores import Results, save_all
 from capmeter.progress import shown
 from capmeter.report.by_reference import checked_kind as checked_reference_kind
@@ -42,15 +56,11 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 @app.command()
 def score(
-    candidates: list[str] = typer.Argument(
-        ..., help="Files of captions, each of one system or several. `NAME=FILE` names the system.", metavar="FILE..."
-    ),
-    references: str | None = typer.Option(None, "--references", "-r", help="Their references, in any format."),
-    metrics: str = typer.Option(
-        "bleu-4,rouge-l,cider-d", "--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them."
-    ),
-    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
-    output: Path | None = typer.Option(None, "--output", "-o", help="Write all scores of all captions here (JSON)."),
+    candidates: Files,
+    references: References = None,
+    metrics: Metrics = "bleu-4,rouge-l,cider-d",
+    format: Format = "table",
+    output: Output = None,
     per_caption: Path | None = typer.Option(
         None, "--per-caption", help="Write one row per caption here: .parquet, .csv, .tsv or .jsonl (or with .gz)."
     ),
@@ -60,29 +70,27 @@ def score(
         help="Write every caption's score against each reference alone here, with their spread: .csv, .tsv or .jsonl.",
     ),
     intervals: bool = typer.Option(True, help="Give each score's 95% interval (bootstrap by image)."),
-    draws: int = typer.Option(1000, help="How many bootstrap draws.", min=10),
-    seed: int = typer.Option(0, help="Seed of the draws.", min=0),
-    digits: int | None = typer.Option(None, help=DIGITS_HELP, min=0, max=12),
-    scale: float = typer.Option(1, help=SCALE_HELP, min=1e-6, max=1e6),
+    draws: Draws = 1000,
+    seed: Seed = 0,
+    digits: Digits = None,
+    scale: Scale = 1,
     minimum: list[str] = typer.Option(
         [],
         "--minimum",
         metavar="METRIC=SCORE",
         help="Leave with exit code 4 if a system's score is below this (`cider-d=1.2`); repeatable.",
     ),
-    system: str | None = typer.Option(None, help="Of several systems in one file, score this one alone."),
-    split: str | None = typer.Option(None, help="Score the images of this split alone (Karpathy's files name it)."),
+    system: System = None,
+    split: Split = None,
     streaming: bool | None = typer.Option(
         None, "--stream/--no-stream", help="Read the captions part by part. Large files are, unless you say not to."
     ),
     workers: int = typer.Option(1, help="Processes that share the work; worth it for long runs.", min=1, max=256),
-    on_missing: str = typer.Option("error", help="Captions without references: error, skip, or keep."),
-    device: str | None = typer.Option(
-        None, help="Where neural metrics run: cpu, cuda, cuda:1 or mps; else a GPU where there is one."
-    ),
-    precision: str | None = typer.Option(None, help="Of neural metrics: float32 (default), or half."),
-    input_format: str | None = typer.Option(None, help="The candidates' format, if it should not be recognised."),
-    references_format: str | None = typer.Option(None, help="The references' format, likewise."),
+    on_missing: OnMissing = "error",
+    device: Device = None,
+    precision: Precision = None,
+    input_format: InputFormat = None,
+    references_format: ReferencesFormat = None,
 ) -> None:
     """Score captions with metrics, each system a row.
 
@@ -96,10 +104,7 @@ def score(
 
     `capmeter score rows.jsonl -m "cider-d(idf=captions_train2014.json)" --output scores.json --per-caption scores.csv`
     """
-    checked_format(format)
-    if on_missing not in ("error", "skip", "keep"):
-        raise typer.BadParameter(f"{on_missing!r} is not error, skip or keep", param_hint="--on-missing")
-    chosen = chosen_metrics(metrics)
+    chosen = parse_list(metrics)
     minima = dict(_minimum(each, chosen) for each in minimum)
     check_targets(output, per_caption, by_reference)
     if per_caption is not None:
@@ -116,7 +121,7 @@ def score(
             )
     systems: dict[str, Results] = {}
     alone: dict[str, list[ByReference]] = {}
-    settings = machine(device, precision)
+    settings = settings_of(device, precision)
     with shown():
         for given in candidates:
             name, path = name_and_path(given)

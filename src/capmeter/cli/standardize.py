@@ -8,12 +8,13 @@ import typer
 
 from capmeter.captions.files import check_targets
 from capmeter.captions.io import load
-from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.cli.options import Device, Encoder, Format, Precision, References, Split, System, settings_of
+from capmeter.cli.output import show
 from capmeter.meta.held_out import held_out
 from capmeter.meta.standardize import spread
 from capmeter.meta.standardize import standardize as estimate
 from capmeter.progress import shown
-from capmeter.report.tables import FORMATS, Table
+from capmeter.report.tables import Table
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -22,13 +23,15 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 def standardize(
     human: str = typer.Argument(..., help="Human captions, with others of the same images.", metavar="FILE"),
     output: Path = typer.Option(..., "--output", "-o", help="Write the constants here (JSON)."),
-    encoder: str = typer.Option("minilm", "--encoder", "-e", help="MIMA's and SPURTS' encoder; two are joined by +."),
-    references: str | None = typer.Option(None, "--references", "-r", help="The references, where they lie apart."),
+    encoder: Encoder = "minilm",
+    references: References = None,
     hold_out: bool = typer.Option(False, "--hold-out", help="Leave each caption out of its own references."),
-    system: str | None = typer.Option(None, help="Of several systems in the file, take this one."),
-    split: str | None = typer.Option(None, help="Of a file with splits, take the images of this one."),
+    system: System = None,
+    split: Split = None,
     source: str | None = typer.Option(None, help="What to write down as the constants' source; else the file's name."),
-    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    device: Device = None,
+    precision: Precision = None,
+    format: Format = "table",
 ) -> None:
     """Estimate what SMURF standardises by, from human captions, and save it.
 
@@ -40,15 +43,19 @@ def standardize(
 
     `capmeter standardize val2014.json -r val2014.json --hold-out -e distilbert+distilroberta -o mine.json`
     """
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
     check_targets(output)
     first, plus, second = encoder.partition("+")
     with shown():
         captions = load(human, references, system=system, split=split)
         if hold_out:
             captions = held_out(captions)
-        found = estimate(captions, first, second if plus else first, source=source or Path(human).name)
+        found = estimate(
+            captions,
+            first,
+            second if plus else first,
+            source=source or Path(human).name,
+            settings=settings_of(device, precision),
+        )
     found.save(output)
     rows = [[name, f"{mean:.6f}", f"{deviation:.6f}"] for name, (mean, deviation) in spread(found).items()]
     title = f"{found.captions:,} human captions; {encoder}; written to {output}"

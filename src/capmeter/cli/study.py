@@ -9,7 +9,20 @@ import typer
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.main import say
-from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.cli.options import (
+    Device,
+    Draws,
+    Encoders,
+    Files,
+    Format,
+    Metrics,
+    Plots,
+    Precision,
+    References,
+    Seed,
+    settings_of,
+)
+from capmeter.cli.output import show
 from capmeter.errors import InputError
 from capmeter.meta.studies.cases import CAUSES, read_sheet, write_sheet
 from capmeter.meta.studies.cases import tally as cause_tally
@@ -23,48 +36,42 @@ from capmeter.meta.studies.ties import tie_free, without_own
 from capmeter.metrics.registry import parse, parse_list
 from capmeter.progress import shown
 from capmeter.report import studies as report
-from capmeter.report.figures import image_kind, save_figures
-from capmeter.report.tables import FORMATS
+from capmeter.report.figures import save_figures
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode="markdown", no_args_is_help=True, help="Study metrics on your own data."
 )
 
-_FIGURE = typer.Option([], "--figure", help="Draw the figure here (.png, .svg, .pdf); repeatable.")
-_FORMAT = typer.Option("table", "--format", "-f", help=FORMAT_HELP)
-_DRAWS = typer.Option(1000, help="How many bootstrap draws.", min=10)
-_SEED = typer.Option(0, help="Seed of all draws.")
-
-
-def _check(figure: list[Path], format: str) -> None:
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
-    for path in figure:
-        image_kind(path)
-
 
 @app.command()
 def degradation(
     text: str = typer.Argument(..., help="A plain text (.txt), or captions in any format.", metavar="FILE"),
-    encoder: list[str] = typer.Option(["minilm"], "--encoder", "-e", help="An encoder; repeat for more."),
+    encoder: Encoders = ["minilm"],
     sample: int = typer.Option(25, help="How many sentences are drawn.", min=2),
     steps: int = typer.Option(20, help="In how many steps all words are replaced.", min=1),
-    seed: int = _SEED,
-    draws: int = _DRAWS,
-    figure: list[Path] = _FIGURE,
-    format: str = _FORMAT,
+    seed: Seed = 0,
+    draws: Draws = 1000,
+    device: Device = None,
+    precision: Precision = None,
+    plot: Plots = [],
+    format: Format = "table",
 ) -> None:
     """Replace more and more words by random ones, and see what MIMA makes of it (SMURF, Figure 5).
 
-    `capmeter study degradation articles.txt -e minilm -e roberta --figure degradation.png`
+    `capmeter study degradation articles.txt -e minilm -e roberta --plot degradation.png`
     """
-    _check(figure, format)
     with shown():
         found = study_degradation(
-            read_sentences(text), list(dict.fromkeys(encoder)), sample=sample, steps=steps, seed=seed, draws=draws
+            read_sentences(text),
+            list(dict.fromkeys(encoder)),
+            sample=sample,
+            steps=steps,
+            seed=seed,
+            draws=draws,
+            settings=settings_of(device, precision),
         )
-    if figure:
-        save_figures(report.degradation_figure(found), figure)
+    if plot:
+        save_figures(report.degradation_figure(found), plot)
     show(report.degradation_table(found), report.degradation_data(found), format)
 
 
@@ -80,53 +87,55 @@ def grammar(
         help="What people thought of the systems: {system: score}, such rows, or rankings.",
     ),
     key: str | None = typer.Option(None, help="The score's name in the rows of --human."),
-    metrics: str = typer.Option("mima(encoder=minilm)", "--metrics", "-m", help="Names, separated by commas."),
+    metrics: Metrics = "mima(encoder=minilm)",
     exclude: list[str] = typer.Option([], "--exclude", help="Leave this system out (INPUT, say); repeatable."),
-    seed: int = _SEED,
-    draws: int = _DRAWS,
-    figure: list[Path] = _FIGURE,
-    format: str = _FORMAT,
+    seed: Seed = 0,
+    draws: Draws = 1000,
+    device: Device = None,
+    precision: Precision = None,
+    plot: Plots = [],
+    format: Format = "table",
 ) -> None:
     """Set metrics against people on systems that correct grammar (SMURF, Table 1).
 
-    `capmeter study grammar sentences.jsonl --human judgments.jsonl -m "mima(encoder=minilm)" --figure grammar.png`
+    `capmeter study grammar sentences.jsonl --human judgments.jsonl -m "mima(encoder=minilm)" --plot grammar.png`
     """
-    _check(figure, format)
     with shown():
         systems = {name: each for name, each in read_corrections(sentences).items() if name not in exclude}
         scores = read_system_scores(human, key)
-        found = study_grammar(systems, scores, parse_list(metrics), draws=draws, seed=seed)
-    if figure:
-        save_figures(report.grammar_figure(found), figure)
+        found = study_grammar(
+            systems, scores, parse_list(metrics), draws=draws, seed=seed, settings=settings_of(device, precision)
+        )
+    if plot:
+        save_figures(report.grammar_figure(found), plot)
     show(report.grammar_table(found), report.grammar_data(found), format)
 
 
 @app.command()
 def failures(
-    files: list[str] = typer.Argument(
-        ..., help="Files of captions, each of one system or several. `NAME=FILE` names the system.", metavar="FILE..."
-    ),
+    files: Files,
     human: str = typer.Option(
         ..., "--human", "-H", help="What people thought of the systems: {system: score}, or rows."
     ),
     key: str | None = typer.Option(None, help="The score's name in the rows of --human."),
-    references: str | None = typer.Option(None, "--references", "-r", help="The references, where they lie apart."),
-    metrics: str = typer.Option("cider-d,meteor,rouge-l,bleu-4", "--metrics", "-m", help="The metrics to be tested."),
+    references: References = None,
+    metrics: Metrics = "cider-d,meteor,rouge-l,bleu-4",
     against: str = typer.Option("smurf(encoder=minilm)", "--against", "-a", help="The reference metric."),
     gravest: int = typer.Option(20, help="How many of the gravest cases to give (--format json, --sheet).", min=0),
     sheet: Path | None = typer.Option(
         None, "--sheet", help="Write the gravest cases here (CSV) for a person to label; `study tally` reads it back."
     ),
-    seed: int = _SEED,
-    draws: int = _DRAWS,
-    figure: list[Path] = _FIGURE,
-    format: str = _FORMAT,
+    seed: Seed = 0,
+    draws: Draws = 1000,
+    device: Device = None,
+    precision: Precision = None,
+    plot: Plots = [],
+    format: Format = "table",
 ) -> None:
     """Count the images on which a metric turns the order of systems upside down (SMURF, Table 5).
 
-    `capmeter study failures rows.jsonl --human m2.json -m cider-d,meteor -a "smurf(encoder=minilm)" --figure f.png`
+    `capmeter study failures rows.jsonl --human m2.json -m cider-d,meteor -a "smurf(encoder=minilm)" --plot f.png`
     """
-    _check(figure, format)
     with shown():
         systems: dict[str, CaptionSet] = {}
         for given in files:
@@ -141,10 +150,17 @@ def failures(
             systems |= several
         scores = read_system_scores(human, key)
         found = critical_failures(
-            systems, scores, parse_list(metrics), parse(against), gravest=gravest, draws=draws, seed=seed
+            systems,
+            scores,
+            parse_list(metrics),
+            parse(against),
+            gravest=gravest,
+            draws=draws,
+            seed=seed,
+            settings=settings_of(device, precision),
         )
-    if figure:
-        save_figures(report.failure_figure(found), figure)
+    if plot:
+        save_figures(report.failure_figure(found), plot)
     if sheet is not None:
         cases = write_sheet(found, sheet)
         say(f"wrote {sheet}: {cases:,} cases; write {', '.join(CAUSES)} into the column cause, then `study tally`")
@@ -157,16 +173,15 @@ def tally(
     cause: list[str] = typer.Option(
         list(CAUSES), "--cause", help="The causes that the sheet may name; repeat for each (default: the paper's)."
     ),
-    seed: int = _SEED,
-    draws: int = _DRAWS,
-    format: str = _FORMAT,
+    seed: Seed = 0,
+    draws: Draws = 1000,
+    format: Format = "table",
 ) -> None:
     """Tally why metrics failed, from a labelled sheet of cases (SMURF, Table 5).
 
     `capmeter study failures rows.jsonl --human m2.json -m cider-d --sheet cases.csv`, label it, then
     `capmeter study tally cases.csv`
     """
-    _check([], format)
     found = cause_tally(read_sheet(sheet, cause), cause, draws=draws, seed=seed)
     show(report.tally_table(found), report.tally_data(found), format)
 
@@ -175,23 +190,29 @@ def tally(
 def ties(
     experts: str = typer.Argument(..., help="Captions with the experts' ratings (`human`).", metavar="EXPERTS"),
     crowd: str = typer.Argument(..., help="Captions with another group's ratings.", metavar="CROWD"),
-    metrics: str = typer.Option("sparcs,cider-d,rouge-l,bleu-1", "--metrics", "-m", help="Names, separated by commas."),
+    metrics: Metrics = "sparcs,cider-d,rouge-l,bleu-1",
     own: bool = typer.Option(False, "--own", help="Keep captions that are one of their own references."),
-    seed: int = _SEED,
-    draws: int = _DRAWS,
-    figure: list[Path] = _FIGURE,
-    format: str = _FORMAT,
+    seed: Seed = 0,
+    draws: Draws = 1000,
+    device: Device = None,
+    precision: Precision = None,
+    plot: Plots = [],
+    format: Format = "table",
 ) -> None:
     """Compare metrics, and a second group of people, with experts where nobody ties (SMURF, Table 4).
 
-    `capmeter study ties flickr8k_expert.jsonl.gz flickr8k_cf.jsonl.gz -m sparcs,cider-d,meteor --figure ties.png`
+    `capmeter study ties flickr8k_expert.jsonl.gz flickr8k_cf.jsonl.gz -m sparcs,cider-d,meteor --plot ties.png`
     """
-    _check(figure, format)
     with shown():
         judged = load(experts)
         found = tie_free(
-            judged if own else without_own(judged), load(crowd), parse_list(metrics), draws=draws, seed=seed
+            judged if own else without_own(judged),
+            load(crowd),
+            parse_list(metrics),
+            draws=draws,
+            seed=seed,
+            settings=settings_of(device, precision),
         )
-    if figure:
-        save_figures(report.tie_figure(found), figure)
+    if plot:
+        save_figures(report.tie_figure(found), plot)
     show(report.tie_table(found), report.tie_data(found), format)

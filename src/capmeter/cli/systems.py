@@ -11,16 +11,16 @@ import typer
 from capmeter.captions.io import load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.main import say
-from capmeter.cli.output import FORMAT_HELP, show
+from capmeter.cli.options import Device, Files, Format, Plots, Precision, References, Seed, settings_of
+from capmeter.cli.output import show
 from capmeter.errors import InputError
 from capmeter.meta import systems as whole
 from capmeter.meta.held_out import held_out_of_all
 from capmeter.metrics.smurf import Smurf
 from capmeter.named import parameters_of
 from capmeter.progress import shown
-from capmeter.report.figures import image_kind, save_figures
+from capmeter.report.figures import save_figures
 from capmeter.report.system_figure import system_data, system_figure, system_table
-from capmeter.report.tables import FORMATS
 
 _PARAMETERS = parameters_of(Smurf)
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -29,13 +29,11 @@ Each = TypeVar("Each")
 
 @app.command()
 def systems(
-    files: list[str] = typer.Argument(
-        ..., help="Files of captions, each of one system or several. `NAME=FILE` names the system.", metavar="FILE..."
-    ),
+    files: Files,
     human: str = typer.Option(
         ..., "--human", "-H", help="The captions that people wrote: a file, or the name of a system in the files."
     ),
-    references: str | None = typer.Option(None, "--references", "-r", help="The references, where they lie apart."),
+    references: References = None,
     hold_out: bool = typer.Option(
         False, "--hold-out", help="Leave each image's human caption out of the references, for all systems."
     ),
@@ -44,26 +42,22 @@ def systems(
     scored: bool = typer.Option(
         False, "--scored", help="The files are results that `capmeter score --output` wrote (sparcs, mima, spurts)."
     ),
-    figure: list[Path] = typer.Option(
-        [], "--figure", help="Draw the scatter here (.png, .svg, .pdf); repeat for more."
-    ),
+    plot: Plots = [],
     sample: int = typer.Option(100, help="How many images are drawn for the scatter's points.", min=1),
-    seed: int = typer.Option(0, help="Seed of that draw.", min=0),
+    seed: Seed = 0,
     labels: bool = typer.Option(True, help="Write names and centroid captions into the figure."),
-    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    device: Device = None,
+    precision: Precision = None,
+    format: Format = "table",
 ) -> None:
     """Judge whole systems against people: meaning, style, overlap, grammar.
 
     **Examples**
 
-    `capmeter systems a.json b.json --human human.json -r refs.json -e minilm --figure systems.png --figure systems.svg`
+    `capmeter systems a.json b.json --human human.json -r refs.json -e minilm --plot systems.png --plot systems.svg`
 
     `capmeter systems rows.jsonl --human people --hold-out -e minilm --sample 200 --seed 7`
     """
-    if format not in FORMATS:
-        raise typer.BadParameter(f"{format!r} is not one of {', '.join(FORMATS)}", param_hint="--format")
-    for path in figure:
-        image_kind(path)
     metric = Smurf(encoder=encoder, standard=standard)
     constants = metric.constants
     _, mima, spurts = (each.parameters().get("encoder", "") for each in metric.requires())
@@ -81,11 +75,11 @@ def systems(
             whole.require_people(captions, people)
             if hold_out:
                 captions = held_out_of_all(captions, people)
-            found = whole.measure(captions, mima, spurts)
+            found = whole.measure(captions, mima, spurts, settings_of(device, precision))
         analysed = whole.analyse(found, people, constants)
-        if figure:
+        if plot:
             drawn = system_figure(analysed, whole.sample(analysed, sample, seed), labels=labels)
-            save_figures(drawn, figure)
+            save_figures(drawn, plot)
     show(system_table(analysed), {"human": people, "by_system": system_data(analysed)}, format)
     say(f"note: constants: {constants.label} ({constants.source})")
 

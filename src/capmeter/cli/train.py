@@ -8,7 +8,8 @@ from pathlib import Path
 import typer
 
 from capmeter.cli.main import say
-from capmeter.cli.output import FORMAT_HELP, checked_format, show
+from capmeter.cli.options import Format, Seed
+from capmeter.cli.output import show
 from capmeter.progress import shown
 from capmeter.report.tables import Table
 
@@ -37,8 +38,8 @@ def parser(
         1.0, help="Learn from this share of the photos, for a learning curve.", min=0.001, max=1.0
     ),
     threads: int = typer.Option(1, help="Of the processor; other numbers give other weights.", min=1),
-    seed: int = typer.Option(0, help="Seed of the first weights, the order of batches and dropout.", min=0),
-    format: str = typer.Option("table", "--format", "-f", help=FORMAT_HELP),
+    seed: Seed = 0,
+    format: Format = "table",
 ) -> None:
     """Train the caption parser on the parses of another, or measure it on photos that it never saw.
 
@@ -57,7 +58,6 @@ def parser(
     from capmeter.learning.parser.run import train_parser
     from capmeter.text.caption_parser import CaptionParser
 
-    checked_format(format)
     if output is None and not evaluate:
         raise typer.BadParameter("expected a folder to write to, or --evaluate", param_hint="--output")
     with shown():

@@ -10,6 +10,7 @@ import typer
 
 from capmeter.captions.rows import Side
 from capmeter.captions.validation import Findings, examine
+from capmeter.cli.options import InputFormat, Reading, References, ReferencesFormat, Split, System
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -19,15 +20,13 @@ def validate(
     captions: str = typer.Argument(
         ..., help="A file of candidates, of references, or of rows with both.", metavar="FILE"
     ),
-    references: str | None = typer.Option(
-        None, "--references", "-r", help="The candidates' references, in any format."
-    ),
+    references: References = None,
     format: str = typer.Option("table", "--format", "-f", help="What to print: table or json."),
-    system: str | None = typer.Option(None, help="Of several systems in the file, look at this one alone."),
-    split: str | None = typer.Option(None, help="Look at the images of this split alone."),
-    side: str | None = typer.Option(None, help="Read the file for candidates or for references (else its form tells)."),
-    input_format: str | None = typer.Option(None, help="The file's format, if it should not be recognised."),
-    references_format: str | None = typer.Option(None, help="The references' format, likewise."),
+    system: System = None,
+    split: Split = None,
+    side: Reading = None,
+    input_format: InputFormat = None,
+    references_format: ReferencesFormat = None,
 ) -> None:
     """Look over captions before they are scored: what the file is, and what may be wrong with it.
 

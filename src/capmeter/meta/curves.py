@@ -24,6 +24,7 @@ from capmeter.meta.scored import measured
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
 from capmeter.ragged import Ragged
+from capmeter.settings import Settings
 from capmeter.stats.groups import MeanOfGroups
 from capmeter.stats.pair_accuracy import PairAccuracy
 
@@ -86,6 +87,7 @@ def reference_curve(
     *,
     repeats: int = 5,
     seed: int = 0,
+    settings: Settings | None = None,
 ) -> Curve:
     """Judges the metrics with as many references as each of `numbers` says, `repeats` times each."""
     chosen = parse_list(metrics)
@@ -105,7 +107,7 @@ def reference_curve(
             order = _orders(judgments.captions, np.random.default_rng([seed, repeat]))
             for place, number in enumerate(numbers):
                 drawn = replace(judgments, captions=_first(judgments.captions, order, number))
-                scores, _ = measured(drawn, chosen)
+                scores, _ = measured(drawn, chosen, settings)
                 for name, found in scores.items():
                     made = statistic(drawn, found)
                     values[name][place, repeat] = SCALE * made()

@@ -11,9 +11,12 @@ from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.mima import Mima, Spurts
 from capmeter.metrics.sparcs import Sparcs
 from capmeter.metrics.standards import Scale, Standard
+from capmeter.settings import Settings
 
 
-def standardize(captions: CaptionSet, mima_encoder: str, spurts_encoder: str, *, source: str) -> Standard:
+def standardize(
+    captions: CaptionSet, mima_encoder: str, spurts_encoder: str, *, source: str, settings: Settings | None = None
+) -> Standard:
     """The standard that these human captions set for these encoders; `source` says where the captions come from."""
     among = sum(caption.candidate in caption.references for caption in captions)
     if among * 2 > len(captions):
@@ -22,7 +25,7 @@ def standardize(captions: CaptionSet, mima_encoder: str, spurts_encoder: str, *,
             "little but 1; hold them out (--hold-out), or give references without them"
         )
     metrics = Sparcs(), Mima(encoder=mima_encoder), Spurts(encoder=spurts_encoder)
-    results = evaluate(captions, metrics)
+    results = evaluate(captions, metrics, settings=settings)
     scales = []
     for metric in metrics:
         scores = results[str(metric)].items.array

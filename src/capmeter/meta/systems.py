@@ -35,6 +35,7 @@ from capmeter.metrics.scores import Results
 from capmeter.metrics.smurf import fuse
 from capmeter.metrics.sparcs import Sparcs
 from capmeter.metrics.standards import Standard, require_encoders
+from capmeter.settings import Settings
 
 DEVIATIONS = 1.15
 CORNERS = 64
@@ -80,13 +81,15 @@ class System:
         return self.components.ids[self.centroid] if texts is None else texts[self.centroid]
 
 
-def measure(captions: Mapping[str, CaptionSet], mima_encoder: str, spurts_encoder: str) -> dict[str, Components]:
+def measure(
+    captions: Mapping[str, CaptionSet], mima_encoder: str, spurts_encoder: str, settings: Settings | None = None
+) -> dict[str, Components]:
     """The components of every system's captions."""
     metrics = Sparcs(), Mima(encoder=mima_encoder), Spurts(encoder=spurts_encoder)
     found = {}
     for name, each in captions.items():
         texts = [each.pool[int(index)] for index in each.candidates]
-        found[name] = replace(components(evaluate(each, metrics), name), texts=texts)
+        found[name] = replace(components(evaluate(each, metrics, settings=settings), name), texts=texts)
     return found
 
 

@@ -23,6 +23,7 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Floats
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.mima import Mima
+from capmeter.settings import Settings
 from capmeter.stats.bootstrap import bootstrap, mean_of, percentile
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -75,6 +76,7 @@ def degradation(
     steps: int = 20,
     seed: int = 0,
     draws: int = 1000,
+    settings: Settings | None = None,
 ) -> Degradation:
     """The study on `sample` of these sentences, from no word replaced to all of them in so many steps."""
     random = np.random.default_rng(seed)
@@ -95,7 +97,7 @@ def degradation(
         for step, text in enumerate(row)
     )
     metrics = [Mima(encoder=encoder) for encoder in encoders]
-    results = evaluate(captions, metrics)
+    results = evaluate(captions, metrics, settings=settings)
     means, low, high = {}, {}, {}
     for encoder, metric in zip(encoders, metrics, strict=True):
         scores = results[metric].items.array.reshape(len(rows), steps + 1)

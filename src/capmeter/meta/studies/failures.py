@@ -20,6 +20,7 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.evaluation import evaluate
+from capmeter.settings import Settings
 from capmeter.stats.bootstrap import Interval, interval, mean_of
 
 DISPARITY = 1.0
@@ -78,6 +79,7 @@ def critical_failures(
     gravest: int = 20,
     draws: int = 1000,
     seed: int = 0,
+    settings: Settings | None = None,
 ) -> FailureStudy:
     """The critical failures of these metrics against the reference metric."""
     names = [name for name in systems if name in human]
@@ -96,7 +98,7 @@ def critical_failures(
     if not images:
         raise InputError(f"no image was captioned by all of {', '.join(names)}; name the images alike in all files")
     together = CaptionSet.from_captions(_labelled(of_image[name][image], name) for image in images for name in names)
-    results = evaluate(together, [reference, *metrics])
+    results = evaluate(together, [reference, *metrics], settings=settings)
     shape = (len(images), len(names))
     expected = correlations(results[reference].items.array.reshape(shape), people)
     failures = []

@@ -22,6 +22,7 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.evaluation import evaluate
+from capmeter.settings import Settings
 from capmeter.stats.bootstrap import Interval, draw_counts, percentile
 from capmeter.stats.correlation import pearson, spearman
 
@@ -87,6 +88,7 @@ def grammar(
     *,
     draws: int = 1000,
     seed: int = 0,
+    settings: Settings | None = None,
 ) -> Grammar:
     """How the metrics' scores of these systems agree with what people thought of them."""
     judged = [name for name in systems if name in human]
@@ -105,7 +107,7 @@ def grammar(
         for name in judged
         for caption in systems[name]
     )
-    results = evaluate(together, metrics)
+    results = evaluate(together, metrics, settings=settings)
     people = np.array([human[name] for name in judged])
     weights = draw_counts(len(ids), draws, seed)
     agreements = []

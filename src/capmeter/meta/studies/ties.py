@@ -31,6 +31,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.evaluation import evaluate
+from capmeter.settings import Settings
 from capmeter.stats.bootstrap import Clusters, Interval, Statistic, interval
 from capmeter.stats.kendall import TauB
 
@@ -102,7 +103,13 @@ class Ties:
 
 
 def tie_free(
-    experts: CaptionSet, crowd: CaptionSet, metrics: Sequence[Metric], *, draws: int = 1000, seed: int = 0
+    experts: CaptionSet,
+    crowd: CaptionSet,
+    metrics: Sequence[Metric],
+    *,
+    draws: int = 1000,
+    seed: int = 0,
+    settings: Settings | None = None,
 ) -> Ties:
     """Metrics and the crowd against the experts, on the captions that both judged."""
     votes = {(caption.image_id, caption.candidate): _mean(caption.human) for caption in crowd}
@@ -117,7 +124,7 @@ def tie_free(
     people = np.array([_both(votes, caption) for caption in judged], float)
     free, ordered = TieFree(expert, people), TieFree(expert, expert)
     # document frequencies are those of the whole set, whatever the crowd judged of it
-    results = evaluate(captions, metrics, corpus=experts)
+    results = evaluate(captions, metrics, corpus=experts, settings=settings)
     named = {PEOPLE: people} | {str(metric): results[metric].items.array for metric in metrics}
     images = Clusters(captions.image_ids)
     rows = [

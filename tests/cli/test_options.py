@@ -1,0 +1,69 @@
+"""Options that several commands share mean the same everywhere and fail with the same code."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import get_type_hints
+
+import pytest
+
+from capmeter.cli import options
+from capmeter.cli.main import COMMANDS
+
+SHARED = {"device": "Device", "precision": "Precision", "metrics": "Metrics", "plot": "Plots", "draws": "Draws"}
+SHARED |= {"seed": "Seed", "level": "Level", "references_format": "ReferencesFormat", "split": "Split"}
+SYSTEMS = ["examples/strong.json", "examples/weak.json", "--references", "examples/references.json"]
+
+
+def functions() -> Iterator[tuple[str, object]]:
+    """Every command's function, with its name."""
+    for name, module in COMMANDS.items():
+        app = importlib.import_module(module).app
+        for each in app.registered_commands:
+            yield f"{name} {each.callback.__name__}", each.callback
+
+
+@pytest.mark.parametrize(("name", "function"), list(functions()))
+def test_a_shared_option_is_the_shared_one(name: str, function: object) -> None:
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters:  # type: ignore[arg-type]
+        if parameter in SHARED and not (name.startswith("idf") or (parameter == "metrics" and "list" in name)):
+            assert hints[parameter] == getattr(options, SHARED[parameter]), f"{name}: {parameter}"
+
+
+def called(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from capmeter.cli.main import main; main()", *arguments], capture_output=True, text=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["score", *SYSTEMS, "--metrics", "bleu-5"], "did you mean"),
+        (["meta", "--metrics", "bleu-5"], "did you mean"),
+        (["study", "ties", "a.json", "b.json", "--metrics", "bleu-5"], "did you mean"),
+        (["compare", *SYSTEMS, "--plot", "x.gif"], "end the name in"),
+        (["meta", "--plot", "x.gif"], "end the name in"),
+        (["systems", "a.json", "--human", "b", "--plot", "x.gif"], "end the name in"),
+        (["score", *SYSTEMS, "--format", "xml"], "is not one of table, json"),
+        (["calibrate", "a.json", "--format", "xml"], "is not one of table, json"),
+        (["score", *SYSTEMS, "--on-missing", "drop"], "is not one of error, skip, keep"),
+        (["score", *SYSTEMS, "--precision", "int8"], "is not one of float32, half"),
+        (["validate", "a.json", "--input-format", "yaml"], "is not one of jsonl"),
+    ],
+)
+def test_a_wrong_value_is_a_mistake_in_calling(arguments: list[str], message: str) -> None:
+    done = called(*arguments)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("command", [[], ["score"], ["study", "ties"]])
+def test_short_help(command: list[str]) -> None:
+    done = called(*command, "-h")
+    assert done.returncode == 0 and "Usage: capmeter" in done.stdout
