@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test quick lint clean
+.PHONY: demo test quick lint fuzz clean
 
 demo: $(VENV)/.demo
 	@mkdir -p out
@@ -27,6 +27,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src
 	$(BIN)/mypy --config-file tests/mypy.ini tests
+
+# hostile structures and mutated files through load, stream and score: minutes; the tests run a short one
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz/hostile.py --inputs 200000
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -87,7 +87,7 @@ def test_without_permission(forbidden: Path) -> None:
 def test_a_pipe_is_refused_rather_than_read_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", "/dev/null"):
-        with pytest.raises(InputError, match="is a pipe or a device"):
+        with pytest.raises(InputError, match="is a pipe, a socket or a device"):
             read_text(path)
 
 

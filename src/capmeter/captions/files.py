@@ -13,29 +13,38 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, TextIO, cast
 
 from capmeter.atomic import atomic_file
+from capmeter.captions.standard_input import regular
 from capmeter.errors import InputError
 
 GZIP = b"\x1f\x8b"
+LARGEST_DOCUMENT = 1 << 30
+"""Bytes of a file that is read whole; JSON lines, tables and Parquet may be longer."""
+LONGEST_LINE = 1 << 28
+"""Bytes of one line, of a file that is read line by line."""
+MOST_UNZIPPED = 100
+"""A gzipped file may unzip to this many times its size, or to `LARGEST_DOCUMENT` bytes if that is more."""
 BOM = b"\xef\xbb\xbf"
 
 
 @contextmanager
 def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """The file's bytes, unzipped where it is gzipped; what goes wrong inside the block becomes an `InputError`."""
-    path = Path(path)
+    path = regular(path)
     try:
-        mode = path.stat().st_mode
-        if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
             raise InputError(
-                f"{_shown(path)} is a pipe or a device, which cannot be read twice; write the captions to a file first"
+                f"{_shown(path)} is a pipe, a socket or a device, which cannot be read twice; write the captions to a "
+                "file first, or pipe them in and name the file -"
             )
         with path.open("rb") as plain:
             if plain.peek(2)[:2] == GZIP:
                 with gzip.GzipFile(fileobj=plain) as unzipped:
-                    yield cast(BinaryIO, io.BufferedReader(unzipped, 1 << 18))
+                    most = max(LARGEST_DOCUMENT, MOST_UNZIPPED * found.st_size)
+                    yield cast(BinaryIO, io.BufferedReader(_Bounded(unzipped, most, path), 1 << 18))
             else:
                 yield plain
     except FileNotFoundError:
@@ -49,25 +58,64 @@ def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     except OSError as error:
         raise InputError(f"{_shown(path)}: cannot be read ({error.strerror or error})") from None
     except ValueError as error:
-        if "null" not in str(error):
-            raise
-        raise InputError(f"{str(path)!r} is no file name: it holds a NUL character") from None
+        raise _no_name(path, error) from None
+
+
+class _Bounded(io.RawIOBase):
+    """What a gzipped file unzips to, up to a number of bytes: a small file can unzip to more than a machine holds."""
+
+    def __init__(self, unzipped: gzip.GzipFile, most: int, path: Path) -> None:
+        self._unzipped, self._left, self._most, self._path = unzipped, most, most, path
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        count = self._unzipped.readinto(buffer)
+        self._left -= count
+        if self._left < 0:
+            raise InputError(
+                f"{_shown(self._path)}: it unzips to more than {self._most / 2**30:.1f} GiB and {MOST_UNZIPPED} times its "
+                "size, which no captions do; unzip it yourself if it is what it should be"
+            )
+        return count
+
+
+def _no_name(path: Path, error: ValueError) -> Exception:
+    """The sentence for a path that can be no file's name; any other error as it came."""
+    if isinstance(error, UnicodeEncodeError):
+        return InputError(f"{str(path)!a} is no file name: it holds half of a surrogate pair")
+    if "null" in str(error):
+        return InputError(f"{str(path)!a} is no file name: it holds a NUL character")
+    return error
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
     """The whole file as text, without a byte order mark."""
     with open_bytes(path) as file:
-        data = file.read()
+        data = file.read(LARGEST_DOCUMENT + 1)
+    if len(data) > LARGEST_DOCUMENT:
+        raise InputError(
+            f"{_shown(Path(path))}: more than {LARGEST_DOCUMENT / 2**30:.1f} GiB in one document; JSON lines, CSV and "
+            "Parquet are read part by part: write the captions so"
+        )
     return decode(data.removeprefix(BOM), str(path))
 
 
 def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
     """The lines with their numbers from 1, read as they are asked for. Only \\n ends a line (not \\r, not U+2028)."""
     with open_bytes(path) as file:
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(_lines(file, path), 1):
             if number == 1:
                 line = line.removeprefix(BOM)
             yield number, decode(line, f"{path}, line {number}")
+
+
+def _lines(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[bytes]:
+    while line := file.readline(LONGEST_LINE + 1):
+        if len(line) > LONGEST_LINE:
+            raise InputError(f"{_shown(Path(path))}: a line of more than {LONGEST_LINE >> 20:,} MiB, which no row is")
+        yield line
 
 
 def decode(data: bytes, where: str) -> str:
@@ -139,14 +187,14 @@ def _write_errors(path: Path) -> Iterator[None]:
     except PermissionError:
         raise InputError(f"cannot write {_shown(path)}: no permission; choose another folder") from None
     except UnicodeEncodeError as error:
+        if error.object == str(path):
+            raise _no_name(path, error) from None
         half = ascii(error.object[error.start : error.end])
         raise InputError(
             f"cannot write {_shown(path)}: {half} is half of a surrogate pair and no text; nothing was written"
         ) from None
     except ValueError as error:
-        if "null" not in str(error):
-            raise
-        raise InputError(f"{str(path)!r} is no file name: it holds a NUL character") from None
+        raise _no_name(path, error) from None
     except OSError as error:
         raise InputError(
             f"cannot write {_shown(path)}: {error.strerror or error}; nothing was written, an earlier file is untouched"

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -28,6 +29,7 @@ def load(
     on_missing: OnMissing = "error",
     system: str | None = None,
     split: str | None = None,
+    columns: Mapping[str, str] | None = None,
     images_root: str | os.PathLike[str] = "",
 ) -> CaptionSet:
     """Reads captions whole.
@@ -38,11 +40,20 @@ def load(
 
     A candidate without references is an `InputError` (`on_missing="error"`), is left out and noted (`"skip"`), or stays
     for metrics that need none (`"keep"`). `system` chooses one of several systems; `split` the images of one split, of
-    the references where they lie apart. Relative paths of pictures start at `images_root`. What is worth knowing about
-    the whole is in the set's `notes`: `skipped_…` or `kept_without_references`, `references_without_candidate`,
-    `repeated_candidates`, and `matched_by` where images are not the same by id.
+    the references where they lie apart. `columns` says what fields of rows with other names mean, such as
+    `{"hyp": "candidate", "gt_1": "references", "gt_2": "references"}`. Relative paths of pictures start at
+    `images_root`. What is worth knowing about the whole is in the set's `notes`: `skipped_…` or
+    `kept_without_references`, `references_without_candidate`, `repeated_candidates`, and `matched_by` where images are
+    not the same by id.
     """
-    how = How(format=format, references_format=references_format, on_missing=on_missing, system=system, split=split)
+    how = How(
+        format=format,
+        references_format=references_format,
+        on_missing=on_missing,
+        system=system,
+        split=split,
+        columns=columns,
+    )
     found = joined(Sources(candidates, references, how))
     return CaptionSet.from_captions(found.captions, notes=found.notes, images_root=os.fspath(images_root))
 
@@ -55,13 +66,14 @@ def load_systems(
     references_format: str | None = None,
     on_missing: OnMissing = "error",
     split: str | None = None,
+    columns: Mapping[str, str] | None = None,
     images_root: str | os.PathLike[str] = "",
 ) -> dict[str, CaptionSet]:
     """Reads captions of several systems (`system` in a row, or `captions: {system: text}`): one set for each.
 
     The sets share their analyses. Captions of no named system are called by the file's name.
     """
-    how = How(format=format, references_format=references_format, on_missing=on_missing, split=split)
+    how = How(format=format, references_format=references_format, on_missing=on_missing, split=split, columns=columns)
     sources, root = Sources(candidates, references, how), os.fspath(images_root)
     rows: dict[str, list[Row]] = {}
     for row in sources.rows():

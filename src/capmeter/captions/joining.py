@@ -13,6 +13,8 @@ from capmeter.captions.formats import Reading, open_reading
 from capmeter.captions.matching import Matching, ReferenceTable
 from capmeter.captions.model import Caption
 from capmeter.captions.rows import Row, named, refuse_paths, shortened
+from capmeter.captions.standard_input import NAME as STANDARD_INPUT
+from capmeter.captions.standard_input import is_standard_input
 from capmeter.errors import InputError
 
 Source = str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
@@ -29,6 +31,7 @@ class How:
     on_missing: OnMissing = "error"
     system: str | None = None
     split: str | None = None
+    columns: Mapping[str, str] | None = None
 
     def __post_init__(self) -> None:
         if self.on_missing not in ("error", "skip", "keep"):
@@ -40,14 +43,16 @@ class Sources:
 
     def __init__(self, candidates: Source, references: Source | None, how: How) -> None:
         self.how = how
-        self.reading: Reading = open_reading(candidates, how.format)
+        self.reading: Reading = open_reading(candidates, how.format, columns=how.columns)
         self.references_format: str | None = None
         self.table: ReferenceTable | None = None
+        self._met: set[str] = set()
         if references is not None:
             next(self.reading.rows("candidates"), None)  # what is wrong with the candidates is said first
-            reading = open_reading(references, how.references_format, side="references")
+            reading = open_reading(references, how.references_format, side="references", columns=how.columns)
             self.references_format = reading.format
             self.table = ReferenceTable.collect(reading.rows("references"), reading.name, how.split)
+            self._met = reading.columns.met
             texts = [text for texts in self.table.references.values() for text in texts]
             refuse_paths(texts, reading.name, "references")
 
@@ -64,6 +69,13 @@ class Sources:
             else:
                 found = True
                 yield row
+        absent = [name for name in self.how.columns or {} if name not in self._met | self.reading.columns.met]
+        if absent:
+            raise InputError(
+                f"{self.reading.name}: no row has the column {named(absent)} that was chosen for "
+                f"{(self.how.columns or {})[absent[0]]}; the unknown ones are "
+                f"{named(sorted(self.reading.ignored), 8) or 'none'}"
+            )
         if not found:
             asked = " and ".join(f"{what} {value!a}" for what, value in (("system", system), ("split", split)) if value)
             had = f" of {asked}; it has {named(sorted(others), 12)}" if asked and others else ""
@@ -259,5 +271,7 @@ def name_of(candidates: Source) -> str:
     """What captions of no named system are called: the file's name without its ending."""
     if not isinstance(candidates, str | os.PathLike):
         return "candidates"
+    if is_standard_input(candidates):
+        return STANDARD_INPUT
     name = Path(candidates).name
     return name.removesuffix(".gz").rpartition(".")[0] or name

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Literal, TypeGuard
 
 from capmeter.errors import InputError
@@ -68,16 +68,23 @@ def caption_text(value: Any, place: str, field: str) -> str:
 def image_key(value: Any, place: str, field: str = "image_id") -> str:
     """The text form of an id: text, or a whole number."""
     if type(value) is int:
-        return str(value)
+        return _whole(value, place, field)
     if isinstance(value, str):
         if value.strip():
             return caption_text(value, place, field)
         raise InputError(f"{place}: {field} is empty, expected the image's id as text or number")
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, Real) and is_finite(value) and value == int(value):
         return str(int(value))
-    if hasattr(value, "__index__") and not isinstance(value, bool):
-        return str(int(value))
+    if isinstance(value, Integral) and type(value) is not bool:
+        return _whole(int(value), place, field)
     raise InputError(f"{place}: {field} is {described(value)}, expected the id as text or a whole number")
+
+
+def _whole(value: int, place: str, field: str) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python writes no integer of more than 4,300 digits
+        raise InputError(f"{place}: {field} is a whole number of thousands of digits, which is no id") from None
 
 
 def reference_list(value: Any, place: str, field: str) -> tuple[str, ...]:
@@ -87,10 +94,11 @@ def reference_list(value: Any, place: str, field: str) -> tuple[str, ...]:
             f"{place}: {field} is one text ({shortened(value)}) where a list of captions belongs; write "
             f"[{shortened(value)}]"
         )
-    if not isinstance(value, Sequence):
-        if not hasattr(value, "tolist"):
+    if isinstance(value, bytes | bytearray | memoryview | range) or not isinstance(value, Sequence):
+        listed = value.tolist() if hasattr(value, "tolist") else None
+        if not isinstance(listed, list):
             raise InputError(f"{place}: {field} is {described(value)}, expected a list of captions")
-        value = value.tolist()
+        value = listed
     return tuple(
         item
         if type(item) is str and item.isascii()
@@ -103,6 +111,8 @@ def human_ratings(value: Any, place: str) -> tuple[float, ...] | None:
     """What people thought: a number or a list of numbers."""
     if value is None:
         return None
+    if hasattr(value, "tolist"):  # of numpy
+        value = value.tolist()
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     for rating in values:
         if not is_finite(rating):
@@ -122,7 +132,7 @@ def is_finite(value: Any) -> TypeGuard[float]:
 
 def optional_text(value: Any, place: str, field: str) -> str | None:
     """A name that may be missing."""
-    return None if value is None or value == "" else image_key(value, place, field)
+    return None if value is None or (isinstance(value, str) and not value) else image_key(value, place, field)
 
 
 def described(value: Any) -> str:
@@ -138,10 +148,14 @@ def described(value: Any) -> str:
     if isinstance(value, str):
         return f"the text {shortened(value)}"
     if isinstance(value, Mapping):
-        return f"an object with the fields {named(map(str, value), 5)}" if value else "an empty object"
+        return f"an object with the fields {named(map(_key, value), 5)}" if value else "an empty object"
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return f"a list of {len(value)}"
     return f"a {type(value).__name__}"
+
+
+def _key(value: Any) -> str:
+    return value if isinstance(value, str) else described(value)
 
 
 def shortened(text: str, length: int = 40) -> str:

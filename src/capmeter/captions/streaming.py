@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +30,7 @@ from capmeter.captions.joining import (
 from capmeter.captions.matching import Matching
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.captions.rows import Row, refuse_paths
+from capmeter.captions.standard_input import regular
 from capmeter.errors import InputError
 
 _SAMPLE = 1000
@@ -48,6 +48,7 @@ def stream(
     on_missing: OnMissing = "error",
     system: str | None = None,
     split: str | None = None,
+    columns: Mapping[str, str] | None = None,
     images_root: str | os.PathLike[str] = "",
     rows: int = 8192,
 ) -> CaptionStream:
@@ -58,7 +59,14 @@ def stream(
     """
     if rows < 1:
         raise InputError(f"rows is {rows}, expected a number of captions from 1")
-    how = How(format=format, references_format=references_format, on_missing=on_missing, system=system, split=split)
+    how = How(
+        format=format,
+        references_format=references_format,
+        on_missing=on_missing,
+        system=system,
+        split=split,
+        columns=columns,
+    )
     return CaptionStream(Sources(candidates, references, how), rows, images_root)
 
 
@@ -70,11 +78,12 @@ def stream_systems(
     references_format: str | None = None,
     on_missing: OnMissing = "error",
     split: str | None = None,
+    columns: Mapping[str, str] | None = None,
     images_root: str | os.PathLike[str] = "",
     rows: int = 8192,
 ) -> dict[str, CaptionStream]:
     """Reads captions of several systems in parts: one stream for each, as `load_systems` gives one set for each."""
-    how = How(format=format, references_format=references_format, on_missing=on_missing, split=split)
+    how = How(format=format, references_format=references_format, on_missing=on_missing, split=split, columns=columns)
     found = dict.fromkeys(row.system for row in Sources(candidates, references, how).rows())
     if len(found) == 1:
         (system,) = found
@@ -92,7 +101,7 @@ def stream_systems(
 
 def is_large(source: str | os.PathLike[str]) -> bool:
     """Whether a file is so large that it had better be read in parts."""
-    path = Path(source)
+    path = regular(source)
     limit = LARGE // 4 if path.suffix == ".gz" else LARGE
     return path.is_file() and path.stat().st_size > limit
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 from typing import Any
@@ -54,12 +54,20 @@ def examine(
     system: str | None = None,
     split: str | None = None,
     side: Side | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Findings:
     """Looks over a file of captions, alone or with the file of its references; a mistake in it is a finding."""
     findings = Findings()
-    how = How(format=format, references_format=references_format, on_missing="keep", system=system, split=split)
+    how = How(
+        format=format,
+        references_format=references_format,
+        on_missing="keep",
+        system=system,
+        split=split,
+        columns=columns,
+    )
     try:
-        reading = open_reading(source, format)
+        reading = open_reading(source, format, columns=columns)
         findings.facts["format"] = reading.format
         if references is None and (side or side_of(reading)) == "references":
             table = ReferenceTable.collect(reading.rows("references"), reading.name, split)

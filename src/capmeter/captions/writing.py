@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
+from capmeter.captions.columns import FIELDS
 from capmeter.captions.files import atomic_writer
 from capmeter.captions.formats import Reading, coco, karpathy, mapping, native, open_reading, parquet, table
-from capmeter.captions.formats.native import FIELDS
 from capmeter.captions.joining import How, Source, Sources, joined
 from capmeter.captions.matching import ReferenceTable
 from capmeter.captions.model import CaptionSet
@@ -84,6 +84,7 @@ def convert(
     system: str | None = None,
     split: str | None = None,
     side: Side | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> Written:
     """Turns captions of one format into another; arguments for reading are those of `load`.
 
@@ -91,8 +92,15 @@ def convert(
     of references alone becomes one file of them. `side` says what the source holds where `{id: [caption, ...]}` could
     be either.
     """
-    reading = open_reading(source, format)
-    how = How(format=format, references_format=references_format, on_missing="keep", system=system, split=split)
+    reading = open_reading(source, format, columns=columns)
+    how = How(
+        format=format,
+        references_format=references_format,
+        on_missing="keep",
+        system=system,
+        split=split,
+        columns=columns,
+    )
     rows: Iterable[Row]
     if references is not None:
         sources = Sources(source, references, how)

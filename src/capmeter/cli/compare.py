@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.files import check_targets
 from capmeter.captions.io import load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.inputs import label_of, name_and_path
 from capmeter.cli.main import CHECK_FAILED, say
 from capmeter.cli.options import (
+    Columns,
     Device,
     Draws,
     Files,
@@ -65,6 +67,7 @@ def compare(
     device: Device = None,
     precision: Precision = None,
     on_missing: OnMissingPaired = "error",
+    column: Columns = [],
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
 ) -> None:
@@ -97,6 +100,7 @@ def compare(
                 references,
                 format=input_format,
                 references_format=references_format,
+                columns=chosen_columns(column),
                 on_missing=on_missing,  # type: ignore[arg-type]
             )
             for system, own in found.items():

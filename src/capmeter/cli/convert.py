@@ -6,11 +6,12 @@ from typing import cast
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.rows import Side
 from capmeter.captions.writing import TARGETS
 from capmeter.captions.writing import convert as convert_captions
 from capmeter.cli.main import say
-from capmeter.cli.options import InputFormat, Reading, References, ReferencesFormat, Split, System
+from capmeter.cli.options import Columns, InputFormat, Reading, References, ReferencesFormat, Split, System
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -27,6 +28,7 @@ def convert(
     system: System = None,
     split: Split = None,
     side: Reading = None,
+    column: Columns = [],
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
 ) -> None:
@@ -55,6 +57,7 @@ def convert(
         system=system,
         split=split,
         side=cast("Side | None", side),
+        columns=chosen_columns(column),
     )
     say(f"note: read {source} as {written.source_format} ({written.side})")
     for path, (what, count) in written.files.items():

@@ -83,6 +83,9 @@ OnMissingPaired = Annotated[
         **one_of(("error", "skip")),
     ),
 ]
+Columns = Annotated[
+    list[str], typer.Option("--column", help="Which column holds what: candidate=NAME, references=NAME …; repeatable.")
+]
 InputFormat = Annotated[
     str | None,
     typer.Option("--input-format", help=f"Override format detection: {', '.join(NAMES)}.", **one_of(NAMES, "FORMAT")),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.files import check_targets
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
@@ -15,6 +16,7 @@ from capmeter.captions.streaming import CaptionStream, is_large, stream, stream_
 from capmeter.cli.inputs import label_of, name_and_path
 from capmeter.cli.main import CHECK_FAILED, say
 from capmeter.cli.options import (
+    Columns,
     Device,
     Digits,
     Draws,
@@ -89,6 +91,7 @@ def score(
     on_missing: OnMissing = "error",
     device: Device = None,
     precision: Precision = None,
+    column: Columns = [],
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
 ) -> None:
@@ -130,6 +133,7 @@ def score(
                 "references_format": references_format,
                 "on_missing": on_missing,
                 "split": split,
+                "columns": chosen_columns(column),
             }
             sources: Mapping[str, CaptionSet | CaptionStream]
             parts = is_large(path) if streaming is None else streaming

@@ -8,9 +8,10 @@ from typing import Any, cast
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.rows import Side
 from capmeter.captions.validation import Findings, examine
-from capmeter.cli.options import InputFormat, Reading, References, ReferencesFormat, Split, System
+from capmeter.cli.options import Columns, InputFormat, Reading, References, ReferencesFormat, Split, System
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -25,6 +26,7 @@ def validate(
     system: System = None,
     split: Split = None,
     side: Reading = None,
+    column: Columns = [],
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
 ) -> None:
@@ -50,6 +52,7 @@ def validate(
         system=system,
         split=split,
         side=cast("Side | None", side),
+        columns=chosen_columns(column),
     )
     sys.stdout.write(_as_json(findings) if format == "json" else _as_text(captions, findings))
     if not findings.ok:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.csvtext import csv_lines
 from capmeter.captions.files import read_text
 from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
@@ -36,7 +37,7 @@ def _row(entry: Mapping[str, Any], references: Any, place: str) -> Row:
 
 def _read_csv(path: Path) -> list[Row]:
     rows = []
-    for number, entry in enumerate(csv.DictReader(read_text(path).splitlines(keepends=True)), 2):
+    for number, entry in enumerate(csv.DictReader(csv_lines(read_text(path))), 2):
         place = f"{path}, row {number}"
         try:
             references = ast.literal_eval(entry.get("refs") or "")

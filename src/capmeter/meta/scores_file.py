@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.csvtext import csv_lines
 from capmeter.captions.files import open_bytes, read_text, text_lines
 from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
@@ -105,8 +106,7 @@ def _of_objects(objects: Iterable[tuple[str, Any]], path: Path, name: str) -> Sc
 
 
 def _table(path: Path, delimiter: str) -> Iterable[tuple[str, Any]]:
-    lines = read_text(path).splitlines(keepends=True)
-    for number, entry in enumerate(csv.DictReader(lines, delimiter=delimiter), 2):
+    for number, entry in enumerate(csv.DictReader(csv_lines(read_text(path)), delimiter=delimiter), 2):
         yield f"{path}, row {number}", {key: value for key, value in entry.items() if key is not None}
 
 

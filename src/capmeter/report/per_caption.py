@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from capmeter.captions.csvtext import CsvWriter
 from capmeter.captions.files import atomic_writer
 from capmeter.errors import InputError
 from capmeter.metrics.scores import Results
@@ -42,12 +42,11 @@ def write_per_caption(systems: Mapping[str, Results], path: Path) -> None:
                 file.write(json.dumps(row).encode() + b"\n")
             return
         text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
-        writer: Any = None
-        for row in _rows(systems):
-            if writer is None:
-                writer = csv.DictWriter(text, list(row), delimiter="\t" if kind == ".tsv" else ",", lineterminator="\n")
-                writer.writeheader()
-            writer.writerow(row)
+        table = CsvWriter(text, "\t" if kind == ".tsv" else ",")
+        for number, row in enumerate(_rows(systems)):
+            if number == 0:
+                table.write(list(row))
+            table.write(list(row.values()))
         text.detach()
 
 

@@ -5,7 +5,6 @@ A table is a list of columns and rows of cells, so that every format shows the s
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from capmeter._version import __version__
+from capmeter.captions.csvtext import CsvWriter
 from capmeter.errors import InputError
 from capmeter.meta.standing import Standing
 from capmeter.metrics.scores import Results
@@ -169,9 +169,9 @@ def _width(columns: Sequence[int]) -> int:
 def as_csv(table: Table) -> str:
     """Comma-separated values with a heading."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows(table.rows)
+    writer = CsvWriter(text)
+    for row in (table.columns, *table.rows):
+        writer.write(row)
     return text.getvalue()
 
 

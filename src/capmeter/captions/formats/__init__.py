@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.files import BOM, decode, open_bytes, read_text
+from capmeter.captions.columns import OTHER_NAMES, Columns
+from capmeter.captions.files import BOM, LARGEST_DOCUMENT, decode, open_bytes, read_text
 from capmeter.captions.formats import coco, karpathy, mapping, native, parquet, table
 from capmeter.captions.jsontext import decode_json
 from capmeter.captions.rows import NotCandidates, Row, Side, caption_text, described, named, reference_list
+from capmeter.captions.standard_input import NAME as STANDARD_INPUT
+from capmeter.captions.standard_input import is_standard_input, regular
 from capmeter.errors import InputError
 
 NAMES = {
@@ -35,20 +38,41 @@ class Reading:
 
     name: str
     format: str
-    read: Callable[[Side, set[str]], Iterator[Row]]
-    ignored: set[str] = field(default_factory=set)
+    read: Callable[[Side, Columns], Iterator[Row]]
+    columns: Columns = field(default_factory=Columns)
+
+    @property
+    def ignored(self) -> set[str]:
+        """The fields of the rows read so far that capmeter does not know."""
+        return self.columns.ignored
 
     def rows(self, side: Side) -> Iterator[Row]:
         """The rows, read for candidates or for references."""
-        return self.read(side, self.ignored)
+        return self.read(side, self.columns)
 
 
-def open_reading(source: Any, format: str | None = None, *, side: Side = "candidates") -> Reading:
-    """What `source` (a path, or captions as lists and dicts) holds; `format` names it where it shall not be guessed."""
+def open_reading(
+    source: Any,
+    format: str | None = None,
+    *,
+    side: Side = "candidates",
+    columns: Mapping[str, str] | None = None,
+) -> Reading:
+    """What `source` (a path, or captions as lists and dicts) holds; `format` names it where it shall not be guessed.
+
+    `columns` says which fields of rows mean what: the name in the source → the native row's.
+    """
+    reading = _opened(source, format, side)
+    reading.columns = Columns(columns or {})
+    return reading
+
+
+def _opened(source: Any, format: str | None, side: Side) -> Reading:
     if format is not None and format not in NAMES:
         raise InputError(f"there is no format {format!a}; the formats are {', '.join(NAMES)}")
     if isinstance(source, str | os.PathLike):
-        return _file(Path(source), format)
+        path = os.fspath(source)
+        return _file(Path(os.fsdecode(path) if isinstance(path, bytes) else path), format)
     if isinstance(source, bytes) or not isinstance(source, Mapping | Sequence):
         listed = source.tolist() if hasattr(source, "tolist") else None
         if not isinstance(listed, list):
@@ -58,8 +82,11 @@ def open_reading(source: Any, format: str | None = None, *, side: Side = "candid
 
 
 def _file(path: Path, format: str | None) -> Reading:
-    name = str(path)
-    guessed, document = _recognised(path)
+    if is_standard_input(path):
+        name, path = STANDARD_INPUT, regular(path)
+    else:
+        name = str(path)
+    guessed, document = _recognised(path, name)
     if {guessed, format} == {"csv", "tsv"}:
         guessed = format
     if guessed is None:
@@ -69,25 +96,24 @@ def _file(path: Path, format: str | None) -> Reading:
     if format not in (None, guessed):
         raise InputError(f"{name}: this is a {guessed} file, no {format} file; leave the format out")
     if guessed == "jsonl":
-        return Reading(name, guessed, lambda side, ignored: native.read_json_lines(path, name, side, ignored))
+        return Reading(name, guessed, lambda side, columns: native.read_json_lines(path, name, side, columns))
     if guessed == "parquet":
-        return Reading(name, guessed, lambda side, ignored: parquet.read(path, name, side, ignored))
+        return Reading(name, guessed, lambda side, columns: parquet.read(path, name, side, columns))
     delimiter = table.DELIMITERS[guessed]
-    return Reading(name, guessed, lambda side, ignored: table.read(path, name, side, ignored, delimiter))
+    return Reading(name, guessed, lambda side, columns: table.read(path, name, side, columns, delimiter))
 
 
-def _recognised(path: Path) -> tuple[str | None, Any]:
+def _recognised(path: Path, name: str) -> tuple[str | None, Any]:
     """The format of a file, or None and its value where it is one JSON document."""
-    name = str(path)
     with open_bytes(path) as file:
         head = file.read(len(parquet.MAGIC))
         if head == parquet.MAGIC:
             return "parquet", None
-        first = (head if head.endswith(b"\n") else head + file.readline()).removeprefix(BOM).strip()
-        while not first and (following := file.readline()):
+        first = (head if head.endswith(b"\n") else head + file.readline(LARGEST_DOCUMENT)).removeprefix(BOM).strip()
+        while not first and (following := file.readline(LARGEST_DOCUMENT)):
             first = following.strip()
         second = b""
-        while not second and (following := file.readline()):
+        while not second and (following := file.readline(LARGEST_DOCUMENT)):
             second = following.strip()
     if not first:
         raise InputError(f"{name}: the file is empty; expected captions in one of the formats {', '.join(NAMES)}")
@@ -97,7 +123,7 @@ def _recognised(path: Path) -> tuple[str | None, Any]:
         document = decode_json(read_text(path), name)
         return ("jsonl" if not second and _is_row(document) else None), document
     line = decode(first, name)
-    if "\t" in line or "," in line:
+    if "\t" in line or "," in line or ";" in line:
         return ("tsv" if "\t" in line else "csv"), None
     raise InputError(
         f"{name}: neither JSON nor a table: it begins with {described(line)}; expected one of the formats "
@@ -110,7 +136,7 @@ def _is_row(document: Any) -> bool:
     return isinstance(document, Mapping) and (
         "candidate" in document
         or "references" in document
-        or ("image_id" in document and ("caption" in document or "captions" in document))
+        or ("image_id" in document and not document.keys().isdisjoint(("captions", *OTHER_NAMES)))
     )
 
 
@@ -130,7 +156,7 @@ def _document(document: Any, name: str, format: str | None) -> Reading:
     if format == "coco":
         return Reading(name, format, lambda side, _: coco.read_results(items, name, side))
     if format == "json":
-        return Reading(name, format, lambda side, ignored: native.read_list(items, name, side, ignored))
+        return Reading(name, format, lambda side, columns: native.read_list(items, name, side, columns))
     if format == "list":
         return Reading(name, format, lambda side, _: _read_list(items, name, side))
     raise InputError(f"{name}: {described(items)} is not of the format {format}; leave the format out")
@@ -154,7 +180,8 @@ def _document_format(document: Any, name: str) -> str:
         return "clipscore" if isinstance(next(iter(document.values())), str) else "pycocoevalcap"
     first = document[0]
     if isinstance(first, Mapping):
-        plain = "caption" in first and not first.keys() & {"candidate", "references", "captions", "system", "human"}
+        rowlike = {"candidate", "references", "captions", "system", "human", *OTHER_NAMES} - {"caption"}
+        plain = "caption" in first and not first.keys() & rowlike
         return "coco" if plain else "json"
     if first is None or isinstance(first, bool | int | float):
         raise InputError(f"{name}[0]: {described(first)}, expected a caption, a list of references or an object")

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from capmeter.captions.columns import Columns
 from capmeter.captions.files import open_bytes
-from capmeter.captions.formats.native import KNOWN, fields_of, native_rows
+from capmeter.captions.formats.native import fields_of, native_rows
 from capmeter.captions.formats.table import check_header
 from capmeter.captions.rows import Row, Side
 from capmeter.errors import InputError
@@ -17,7 +18,7 @@ MAGIC = b"PAR1"
 _BATCH = 4096
 
 
-def read(path: Path, name: str, side: Side, ignored: set[str]) -> Iterator[Row]:
+def read(path: Path, name: str, side: Side, columns: Columns) -> Iterator[Row]:
     """The rows, some thousands in memory at a time."""
     import pyarrow
     from pyarrow import parquet
@@ -27,20 +28,20 @@ def read(path: Path, name: str, side: Side, ignored: set[str]) -> Iterator[Row]:
         try:
             zipped = not isinstance(getattr(file, "raw", file), io.FileIO)
             table = parquet.ParquetFile(pyarrow.BufferReader(file.read()) if zipped else file)
-            columns: list[str] = table.schema_arrow.names
-            check_header(columns, name)
-            wanted = [c for c in columns if c in KNOWN or c.startswith("reference")]
-            ignored |= set(columns) - set(wanted)
+            header: list[str] = table.schema_arrow.names
+            check_header(header, name, columns)
+            texts = {c for c in header if columns.field(c) == "candidate"}
+            wanted = [c for c in header if c == "captions" or columns.field(c) is not None]
+            columns.ignored |= set(header) - set(wanted)
             for batch in table.iter_batches(batch_size=_BATCH, columns=wanted):
                 for fields in batch.to_pylist():
-                    yield from native_rows(_without_nulls(fields), f"{name}, row {number}", side, ignored)
+                    held = {column: value for column, value in fields.items() if value is not None or column in texts}
+                    yield from native_rows(held, f"{name}, row {number}", side, columns)
                     number += 1
-        except (pyarrow.ArrowException, pyarrow.ArrowInvalid) as error:
+        except UnicodeDecodeError as error:
+            raise InputError(f"{name}, after row {number}: text that is not UTF-8 ({error}); write it again") from None
+        except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
             raise InputError(f"{name}: not a whole Parquet file: {error}; write or copy it again") from None
-
-
-def _without_nulls(fields: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None or name in ("candidate", "caption")}
 
 
 def write(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:

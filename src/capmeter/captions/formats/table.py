@@ -10,9 +10,12 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from capmeter.captions.columns import OTHER_NAMES, Columns, nearest
+from capmeter.captions.csvtext import CsvWriter
 from capmeter.captions.files import text_lines
 from capmeter.captions.formats.native import fields_of, native_rows
 from capmeter.captions.jsontext import decode_json
@@ -20,42 +23,58 @@ from capmeter.captions.rows import Row, Side, named, shortened
 from capmeter.errors import InputError
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
+_DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon"}
 _LONGEST_CELL = 1 << 28
 
 
-def read(path: Path, name: str, side: Side, ignored: set[str], delimiter: str) -> Iterator[Row]:
+def read(path: Path, name: str, side: Side, columns: Columns, delimiter: str) -> Iterator[Row]:
     """The rows, one line in memory at a time."""
     if csv.field_size_limit() < _LONGEST_CELL:
         csv.field_size_limit(_LONGEST_CELL)
-    reader = csv.reader((line for _, line in text_lines(path)), delimiter=delimiter, strict=True)
+    lines = (line for _, line in text_lines(path))
+    first = next(lines, "")
+    delimiter = _delimiter(first, delimiter, columns)
+    reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
     cells = _cells(reader, name)
     header = [column.strip() for column in next(cells, [])]
-    check_header(header, name)
+    check_header(header, name, columns)
+    fields_of_header = [columns.field(column) for column in header]
     for values in cells:
         place = f"{name}, line {reader.line_num}"
         if len(values) != len(header):
             raise InputError(
                 f"{place}: {len(values)} cells where the header has {len(header)}; put quotes around text that holds "
-                f"{'a comma' if delimiter == ',' else 'a tab'}, a quote or a line break"
+                f"{_DELIMITER_NAMES[delimiter]}, a quote or a line break"
             )
         fields: dict[str, Any] = {}
-        for column, value in zip(header, values, strict=True):
-            if value or column in ("candidate", "caption", "image_id"):
-                listed = column in ("references", "human")
+        for column, field, value in zip(header, fields_of_header, values, strict=True):
+            if value or field in ("candidate", "image_id"):
+                listed = field == "human" or (column == "references" and column not in columns.chosen)
                 fields[column] = _listed(value, place, column) if listed else value
-        yield from native_rows(fields, place, side, ignored)
+        yield from native_rows(fields, place, side, columns)
 
 
-def check_header(header: list[str], name: str) -> None:
+def _delimiter(header: str, delimiter: str, columns: Columns) -> str:
+    """A semicolon where the header's names are known only so, as where Excel writes decimal commas."""
+
+    def known(by: str) -> int:
+        return sum(columns.field(column.strip().strip('"')) is not None for column in header.rstrip("\r\n").split(by))
+
+    return ";" if delimiter == "," and known(";") > known(",") else delimiter
+
+
+def check_header(header: list[str], name: str, columns: Columns) -> None:
     """Captions need an image and a text."""
     twice = {column for column in header if column and header.count(column) > 1}
     if twice:
         raise InputError(f"{name}: the column {named(sorted(twice))} stands twice in the header; keep one")
-    captions = [c for c in header if c in ("candidate", "caption", "references") or c.startswith("reference")]
-    if "image_id" not in header or not captions:
+    fields = {columns.field(column) for column in header}
+    if "image_id" not in fields or not fields & {"candidate", "references"}:
         raise InputError(
-            f"{name}: the first line names the columns {named(header, 8)}; expected image_id with candidate (or "
-            "caption) and references (or reference_1, reference_2, …); add a header line with these names"
+            f"{name}: the first line names the columns {nearest(header)}; expected image_id with candidate (or "
+            f"{', '.join(name for name, field in OTHER_NAMES.items() if field == 'candidate')}) and references (or "
+            "reference, ground_truth, reference_1, reference_2, …); add a header line with these names, or say which "
+            "column is which: --column image_id=NAME --column candidate=NAME --column references=NAME"
         )
 
 
@@ -86,31 +105,18 @@ def _listed(cell: str, place: str, column: str) -> Any:
         raise InputError(f"{error}{python}") from None
 
 
-class _Lines:
-    """Takes csv's lines, which end in \\r\\n so that both are quoted inside a cell, and ends them with \\n."""
-
-    def __init__(self, file: io.TextIOBase) -> None:
-        self._file = file
-
-    def write(self, line: str) -> None:
-        self._file.write(line[:-2] + "\n")
-
-
 def write(rows: Iterable[Row], columns: Sequence[str], delimiter: str, file: BinaryIO) -> None:
     """These columns of the rows; the references are a JSON list."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
-        writer = csv.writer(_Lines(text), delimiter=delimiter, lineterminator="\r\n")
-        writer.writerow(columns)
+        table = CsvWriter(text, delimiter)
+        table.write(columns)
         for row in rows:
             fields = fields_of(row)
             for column in ("references", "human"):
                 if column in fields:
                     fields[column] = json.dumps(fields[column], ensure_ascii=False)
-            try:
-                writer.writerow([fields.get(column, "") for column in columns])
-            except csv.Error as error:  # Python 3.10 can write no NUL
-                raise InputError(f"image {row.image_id!a}: no cell of a table can hold this ({error})") from None
+            table.write([fields.get(column, "") for column in columns])
         text.flush()
     finally:
         text.detach()
