@@ -289,7 +289,11 @@ def fuzz(count: int, seed: int) -> Found:
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 place = f"{Path(where.filename).name}:{where.lineno}"
                 content = source.read_bytes()[:300] if isinstance(source, Path) else source
-                given = ascii((content, references, how))[:500] if not _has_huge(content) else "(a huge number)"
+                given = (
+                    ascii((content, references, how))[:500]
+                    if not _has_huge((content, references))
+                    else "(a huge number)"
+                )
                 found.faults.append(f"{number} {kind}: {type(error).__name__} at {place}: {str(error)[:200]}: {given}")
     return found
 

@@ -1,7 +1,7 @@
 """The one CSV writer: every table that capmeter writes as CSV or TSV goes through it.
 
-Lines end in \\n. A cell with a delimiter, a quote, \\n or \\r is quoted, so that any reader of RFC 4180 reads every text
-back as it was, ids with a carriage return too. A cell that begins with `=`, `+`, `-` or `@` is written as it is:
+Lines end in \\n. A cell with a delimiter, a quote, \\n or \\r is quoted, so that any reader of RFC 4180 reads every
+text back as it was, ids with a carriage return too. A cell that begins with `=`, `+`, `-` or `@` is written as it is:
 these files are data, where `-0.5` is a number and every id must be found again. A spreadsheet takes such a cell for a
 formula; import the columns as text where captions come from people that are not trusted.
 

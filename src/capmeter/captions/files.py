@@ -75,8 +75,8 @@ class _Bounded(io.RawIOBase):
         self._left -= count
         if self._left < 0:
             raise InputError(
-                f"{_shown(self._path)}: it unzips to more than {self._most / 2**30:.1f} GiB and {MOST_UNZIPPED} times its "
-                "size, which no captions do; unzip it yourself if it is what it should be"
+                f"{_shown(self._path)}: it unzips to more than {self._most / 2**30:.1f} GiB and {MOST_UNZIPPED} times "
+                "its size, which no captions do; unzip it yourself if it is what it should be"
             )
         return count
 

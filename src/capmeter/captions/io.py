@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from capmeter.captions.formats import open_reading
-from capmeter.captions.joining import How, Joined, OnMissing, Source, Sources, joined, name_of
+from capmeter.captions.joining import How, OnMissing, Source, Sources, joined, name_of
 from capmeter.captions.matching import ReferenceTable
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.rows import Row
@@ -91,7 +91,9 @@ def load_systems(
     start = 0
     for system, own in found.items():
         stop = start + len(own.captions)
-        systems[system] = _renamed(whole.select(np.arange(start, stop)), own)
+        systems[system] = whole.select(np.arange(start, stop)).renamed(
+            [caption.id for caption in own.captions], own.notes
+        )
         start = stop
     return systems
 
@@ -106,21 +108,3 @@ def load_references(
     """
     reading = open_reading(references, format, side="references")
     return ReferenceTable.collect(reading.rows("references"), reading.name, split).references
-
-
-def _renamed(part: CaptionSet, own: Joined) -> CaptionSet:
-    """The part of one system under its own ids, which need not tell it from other systems."""
-    return CaptionSet(
-        ids=tuple(caption.id for caption in own.captions),
-        image_ids=part.image_ids,
-        pool=part.pool,
-        candidates=part.candidates,
-        references=part.references,
-        images=part.images,
-        systems=part.systems,
-        humans=part.humans,
-        notes=own.notes,
-        reference_set=part.reference_set,
-        images_root=part.images_root,
-        pictures=part.with_pictures(),
-    )

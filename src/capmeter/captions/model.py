@@ -93,8 +93,9 @@ class Pool(Generic[Item]):
         self._memory: dict[Hashable, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process gets: the items alone."""
-        return {"items": self.items, "_parent": None, "_memory": {}}
+        """What another process, or the next pass, gets: the items, and those tables that are worth their room."""
+        kept = {each: table for each, table in self._memory.items() if getattr(each, "portable", False)}
+        return {"items": self.items, "_parent": None, "_memory": kept}
 
     def __len__(self) -> int:
         return len(self.items)
@@ -336,6 +337,23 @@ class CaptionSet:
             reference_set=None if self._reference_set is None else _renumbered(self._reference_set[chosen]),
             images_root=self.images_root,
             pictures=pictures,
+        )
+
+    def renamed(self, ids: Sequence[str], notes: dict[str, list[str]] | None = None) -> CaptionSet:
+        """The same captions under other ids, with other notes; what was found out about sentences is shared."""
+        return CaptionSet(
+            ids=tuple(ids),
+            image_ids=self.image_ids,
+            pool=self.pool,
+            candidates=self.candidates,
+            references=self.references,
+            images=self.images,
+            systems=self.systems,
+            humans=self.humans,
+            notes=notes,
+            reference_set=self._reference_set,
+            images_root=self.images_root,
+            pictures=self._pictures,
         )
 
     def chunks(self, rows: int) -> Iterator[CaptionSet]:

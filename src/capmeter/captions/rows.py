@@ -75,7 +75,7 @@ def image_key(value: Any, place: str, field: str = "image_id") -> str:
         raise InputError(f"{place}: {field} is empty, expected the image's id as text or number")
     if isinstance(value, Real) and is_finite(value) and value == int(value):
         return str(int(value))
-    if isinstance(value, Integral) and type(value) is not bool:
+    if isinstance(value, Integral) and value is not True and value is not False:
         return _whole(int(value), place, field)
     raise InputError(f"{place}: {field} is {described(value)}, expected the id as text or a whole number")
 

@@ -1,7 +1,9 @@
 """Captions that do not fit in memory: read again and again in parts of bounded size.
 
 One pass over the file learns what only the whole can tell, in some bytes per caption: which images have several
-candidates (their ids get `#k`), whether an id stands twice, whether references are missing.
+candidates (their ids get `#k`), whether an id stands twice, whether references are missing. The file is read once,
+however many systems it holds and however often their captions are walked: rows, and then parts with the tokens of their
+sentences, are kept in a temporary file.
 """
 
 from __future__ import annotations
@@ -9,8 +11,8 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
@@ -30,10 +32,12 @@ from capmeter.captions.joining import (
 from capmeter.captions.matching import Matching
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.captions.rows import Row, refuse_paths
+from capmeter.captions.spool import Spool
 from capmeter.captions.standard_input import regular
 from capmeter.errors import InputError
 
 _SAMPLE = 1000
+_MOST_SYSTEMS = 4  # a part holds this many times the captions that were asked for, of all systems together
 LARGE = 1 << 28
 """Bytes from which `is_large` calls a file large (a quarter of it for a gzipped one)."""
 Hashes = npt.NDArray[np.int64]
@@ -67,7 +71,7 @@ def stream(
         split=split,
         columns=columns,
     )
-    return CaptionStream(Sources(candidates, references, how), rows, images_root)
+    return CaptionStream(_File(Sources(candidates, references, how), rows, images_root, by_system=False))
 
 
 def stream_systems(
@@ -84,19 +88,16 @@ def stream_systems(
 ) -> dict[str, CaptionStream]:
     """Reads captions of several systems in parts: one stream for each, as `load_systems` gives one set for each."""
     how = How(format=format, references_format=references_format, on_missing=on_missing, split=split, columns=columns)
-    found = dict.fromkeys(row.system for row in Sources(candidates, references, how).rows())
+    file = _File(Sources(candidates, references, how), rows, images_root, by_system=True)
+    found = file.systems()
     if len(found) == 1:
         (system,) = found
-        return {system or name_of(candidates): CaptionStream(Sources(candidates, references, how), rows, images_root)}
+        return {system or name_of(candidates): CaptionStream(file, system)}
     if None in found:
         raise InputError(
             f"{name_of(candidates)}: some captions name their system and some do not; name it in all, or in none"
         )
-    return {
-        system: CaptionStream(Sources(candidates, references, replace(how, system=system)), rows, images_root)
-        for system in found
-        if system is not None
-    }
+    return {system: CaptionStream(file, system) for system in found if system is not None}
 
 
 def is_large(source: str | os.PathLike[str]) -> bool:
@@ -129,13 +130,13 @@ class _Whole:
 class CaptionStream:
     """Captions in parts, which can be gone through more than once; its length is the number of captions."""
 
-    def __init__(self, sources: Sources, rows: int, images_root: str | os.PathLike[str] = "") -> None:
-        self._sources, self._rows, self._root = sources, rows, os.fspath(images_root)
+    def __init__(self, file: _File, system: str | None = None) -> None:
+        self._file, self._system = file, system
         self._whole: _Whole | None = None
 
     def __len__(self) -> int:
         missing = self.whole.missing
-        return missing.total if self._sources.how.on_missing == "keep" else missing.total - missing.count
+        return missing.total if self._file.keep else missing.total - missing.count
 
     @property
     def notes(self) -> dict[str, list[str]]:
@@ -146,103 +147,202 @@ class CaptionStream:
         """How many captions lack "references" or a picture ("image"), and the first of these by image."""
         whole = self.whole
         if need == "references":
-            return whole.missing if self._sources.how.on_missing == "keep" else Missing()
+            return whole.missing if self._file.keep else Missing()
         return whole.pictureless
 
     @property
     def whole(self) -> _Whole:
         """What only the whole can tell, learnt at the first call."""
         if self._whole is None:
-            self._whole = self._learn()
+            self._whole = self._file.whole(self._system)
         return self._whole
 
     def __iter__(self) -> Iterator[CaptionSet]:
-        keep, whole = self._sources.how.on_missing == "keep", self.whole
-        named = self._named(whole)
-        while batch := list(islice(named, self._rows)):
-            captions: list[Caption] = []
-            without: list[str] = []
-            for row, id in batch:
-                references = self._sources.references(row, whole.matching)
-                if not references:
-                    without.append(id)
-                if references or keep:
-                    captions.append(self._sources.caption(row, id, references, whole.matching))
-            if captions:
-                reason = "kept_without_references" if keep else "skipped_without_references"
-                notes = {reason: without} if without else None
-                yield CaptionSet.from_captions(captions, notes=notes, images_root=self._root)
+        reason = "kept_without_references" if self._file.keep else "skipped_without_references"
+        self._whole = self.whole
+        for part in self._file.parts():
+            own = part.systems.get(self._system)
+            if own is None or not len(own.rows):
+                continue
+            captions = part.captions if len(own.rows) == len(part.captions) else part.captions.select(own.rows)
+            yield captions.renamed(own.ids, {reason: own.without} if own.without else None)
 
-    def _named(self, whole: _Whole) -> Iterator[tuple[Row, str]]:
-        """The rows with their final ids, as `load` gives them."""
-        seen: Counter[str] = Counter()
-        rows = self._sources.rows()
+
+@dataclass
+class _Own:
+    """One system's captions in a part: where they are, their ids, and the ids of those without references."""
+
+    rows: list[int] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    without: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Part:
+    """A part of the file with the captions of all its systems, which share what is found out about sentences."""
+
+    captions: CaptionSet
+    systems: dict[str | None, _Own]
+
+
+class _File:
+    """The file behind the streams of its systems, read once: its rows are kept, then its parts with their tokens."""
+
+    def __init__(self, sources: Sources, rows: int, root: str | os.PathLike[str], *, by_system: bool) -> None:
+        self.sources, self._rows, self._root, self._by_system = sources, rows, os.fspath(root), by_system
+        self.keep = sources.how.on_missing == "keep"
+        self._spooled: Spool | None = None
+        self._learners: dict[str | None, _Learner] = {}
+        self._wholes: dict[str | None, _Whole] = {}
+        self._parts: Spool | None = None
+
+    def systems(self) -> list[str | None]:
+        """The systems that captions are of, in the order of their first caption."""
+        self._read()
+        return list(self._learners)
+
+    def whole(self, system: str | None) -> _Whole:
+        """What only the whole of one system's captions can tell."""
+        self._read()
+        if system not in self._wholes:
+            self._wholes[system] = self._learners[system].whole(lambda whole: self._named({system: whole}))
+        return self._wholes[system]
+
+    def parts(self) -> Iterator[_Part]:
+        """The parts, from the file at first; what was found out about one is kept with it for the next pass."""
+        if self._parts is not None:
+            yield from self._parts.read()
+            return
+        kept = Spool()
+        wholes = {system: self.whole(system) for system in self._learners}
+        named = self._named(wholes)
+        while batch := list(islice(named, self._rows * min(len(wholes), _MOST_SYSTEMS))):
+            part = self._part(batch, wholes)
+            if part is not None:
+                yield part
+                kept.write(part)
+        self._parts, self._spooled = kept, None
+
+    def _part(self, batch: list[tuple[Row, str]], wholes: dict[str | None, _Whole]) -> _Part | None:
+        captions: list[Caption] = []
+        systems: dict[str | None, _Own] = {}
+        for row, id in batch:
+            system = self._system(row)
+            own, matching = systems.setdefault(system, _Own()), wholes[system].matching
+            references = self.sources.references(row, matching)
+            if not references:
+                own.without.append(id)
+            if references or self.keep:
+                own.rows.append(len(captions))
+                own.ids.append(id)
+                captions.append(self.sources.caption(row, str(len(captions)), references, matching))
+        return _Part(CaptionSet.from_captions(captions, images_root=self._root), systems) if captions else None
+
+    def _system(self, row: Row) -> str | None:
+        return row.system if self._by_system else None
+
+    def _read(self) -> None:
+        """The one pass over the file."""
+        if self._learners:
+            return
+        spooled, learners = Spool(), {}
+        rows = self.sources.rows()
         while batch := list(islice(rows, self._rows)):
-            many = whole.has_many([row.image_id for row in batch]).tolist()
-            for row, several in zip(batch, many, strict=True):
+            for row in batch:
+                system = self._system(row)
+                if system not in learners:
+                    learners[system] = _Learner(self.sources)
+                learners[system].see(row)
+            spooled.write(batch)
+        self._spooled, self._learners = spooled, learners
+
+    def _named(self, wholes: dict[str | None, _Whole]) -> Iterator[tuple[Row, str]]:
+        """The rows of these systems with their final ids, as `load` gives them."""
+        seen: dict[str | None, Counter[str]] = {system: Counter() for system in wholes}
+        for batch in [] if self._spooled is None else self._spooled.read():
+            own: dict[str | None, list[Row]] = {system: [] for system in wholes}
+            for row in batch:
+                if (system := self._system(row)) in own:
+                    own[system].append(row)
+            many = {s: iter(wholes[s].has_many([row.image_id for row in rows]).tolist()) for s, rows in own.items()}
+            for row in batch:
+                if (system := self._system(row)) not in own:
+                    continue
                 id = row.image_id
-                if several:
-                    id = f"{row.image_id}#{seen[row.image_id]}"
-                    seen[row.image_id] += 1
+                if next(many[system]):
+                    id = f"{row.image_id}#{seen[system][row.image_id]}"
+                    seen[system][row.image_id] += 1
                 yield row, id if row.id is None else row.id
 
-    def _learn(self) -> _Whole:
-        sources = self._sources
-        images, explicit, bare = array("q"), array("q"), array("q")
-        counts: Counter[str] = Counter()
-        unnamed: Counter[str] = Counter()
-        missing, pictureless, marked = Missing(), Missing(), False
-        pictures = {} if sources.table is None else sources.table.images
-        sample: list[Row] = []
-        for row in sources.rows():
-            key = hash(row.image_id)
-            images.append(key)
-            if row.id is None:
-                bare.append(key)
-            else:
-                explicit.append(hash(row.id))
-            marked = marked or "#" in row.image_id or (row.id is not None and "#" in row.id)
-            if not pictures:
-                pictureless.see(row.image_id, 1, row.image is not None)
-            elif row.image is None:
-                unnamed[row.image_id] += 1
-            if len(sample) < _SAMPLE:
-                sample.append(row)
-            if sources.table is None:
-                missing.see(row.image_id, 1, bool(row.references))
-            else:
-                counts[row.image_id] += 1
+
+class _Learner:
+    """Learns of the captions of one system, one after the other, what only the whole can tell."""
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+        self._images, self._explicit, self._bare = array("q"), array("q"), array("q")
+        self._counts: Counter[str] = Counter()
+        self._unnamed: Counter[str] = Counter()
+        self._missing, self._pictureless, self._marked = Missing(), Missing(), False
+        self._pictures = {} if sources.table is None else sources.table.images
+        self._sample: list[Row] = []
+
+    def see(self, row: Row) -> None:
+        """Takes notice of one caption."""
+        key = hash(row.image_id)
+        self._images.append(key)
+        if row.id is None:
+            self._bare.append(key)
+        else:
+            self._explicit.append(hash(row.id))
+        self._marked = self._marked or "#" in row.image_id or (row.id is not None and "#" in row.id)
+        if not self._pictures:
+            self._pictureless.see(row.image_id, 1, row.image is not None)
+        elif row.image is None:
+            self._unnamed[row.image_id] += 1
+        if len(self._sample) < _SAMPLE:
+            self._sample.append(row)
+        if self._sources.table is None:
+            self._missing.see(row.image_id, 1, bool(row.references))
+        else:
+            self._counts[row.image_id] += 1
+
+    def whole(self, named: Callable[[_Whole], Iterator[tuple[Row, str]]]) -> _Whole:
+        """What was learnt; `named` gives the rows again with the ids that they then have."""
+        sources, counts, sample = self._sources, self._counts, self._sample
         refuse_paths([row.candidate or "" for row in sample], sources.reading.name, "candidates")
         refuse_paths([text for row in sample for text in row.references or ()], sources.reading.name, "references")
         refuse_mispaired(sources, counts)
         matching = sources.matching(counts)
-        for image_id, count in unnamed.items():
+        for image_id, count in self._unnamed.items():
             found = None if matching is None else matching.find(image_id)
-            pictureless.see(image_id, count, found in pictures)
+            self._pictureless.see(image_id, count, found in self._pictures)
         for image_id, count in counts.items():
-            missing.see(image_id, count, bool(sources.references_of(image_id, matching)))
+            self._missing.see(image_id, count, bool(sources.references_of(image_id, matching)))
         unused = unused_references(sources, matching, counts)
-        shared = _twice(np.asarray(images, np.int64))
+        shared = _twice(np.asarray(self._images, np.int64))
         notes = {
             "references_without_candidate": unused,
             "matched_by": [matching.way] if matching is not None and matching.way != "image id" else [],
         }
-        whole = _Whole(matching, missing, pictureless, shared, {reason: ids for reason, ids in notes.items() if ids})
-        single = np.setdiff1d(np.asarray(bare, np.int64), shared)
-        twice = _twice(np.concatenate([np.asarray(explicit, np.int64), single]))
-        if len(twice) or (marked and len(shared)):
-            self._refuse_twice(whole)
-        missing.refuse(sources, unused)
+        found_notes = {reason: ids for reason, ids in notes.items() if ids}
+        whole = _Whole(matching, self._missing, self._pictureless, shared, found_notes)
+        single = np.setdiff1d(np.asarray(self._bare, np.int64), shared)
+        twice = _twice(np.concatenate([np.asarray(self._explicit, np.int64), single]))
+        if len(twice) or (self._marked and len(shared)):
+            _refuse_twice(lambda: named(whole))
+        self._missing.refuse(sources, unused)
         return whole
 
-    def _refuse_twice(self, whole: _Whole) -> None:
-        """Finds the id that stands twice, if there is one: equal hashes alone are no proof."""
-        hashes = array("q", (hash(id) for _, id in self._named(whole)))
-        suspects = set(_twice(np.asarray(hashes, np.int64)).tolist())
-        first: dict[str, Row] = {}
-        for row, id in self._named(whole):
-            if hash(id) in suspects:
-                refuse_repeated_id(row, id, first)
+
+def _refuse_twice(named: Callable[[], Iterator[tuple[Row, str]]]) -> None:
+    """Finds the id that stands twice, if there is one: equal hashes alone are no proof."""
+    hashes = array("q", (hash(id) for _, id in named()))
+    suspects = set(_twice(np.asarray(hashes, np.int64)).tolist())
+    first: dict[str, Row] = {}
+    for row, id in named():
+        if hash(id) in suspects:
+            refuse_repeated_id(row, id, first)
 
 
 def _hashes(texts: list[str]) -> Hashes:

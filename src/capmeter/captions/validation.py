@@ -18,6 +18,7 @@ from capmeter.captions.joining import How, Source, Sources, joined
 from capmeter.captions.matching import ReferenceTable
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.rows import Side, named
+from capmeter.captions.scripts import unspaced
 from capmeter.captions.writing import side_of
 from capmeter.errors import InputError
 
@@ -145,6 +146,12 @@ def _look_at_captions(captions: CaptionSet, findings: Findings, *, apart: bool) 
         findings.warnings.append(
             f"candidates that end in a function word, as truncated ones do: {len(ends):,} of {len(rows):,} "
             f"({named(ends)})"
+        )
+    joined = [row.id for row in rows if unspaced(row.candidate)]
+    if 2 * len(joined) > len(rows):
+        findings.warnings.append(
+            f"candidates without blanks between words, as in Chinese or Japanese: {len(joined):,} ({named(joined)}); "
+            "choose a tokenizer, such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)"
         )
     texts, counts = Counter(row.candidate for row in rows), len(rows)
     common, often = texts.most_common(1)[0]

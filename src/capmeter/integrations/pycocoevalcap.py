@@ -97,6 +97,10 @@ class Rouge(_MeanScorer):
         self._metric = RougeL(tokenizer="whitespace")
         self.beta = self._metric.beta
 
+    def calc_score(self, candidate: Sequence[str], refs: Sequence[str]) -> float:
+        """The score of one tokenised candidate, in a list, against its references."""
+        return float(evaluate(_tokenised({0: list(refs)}, {0: list(candidate)}), [self._metric])[self._metric].score)
+
     def method(self) -> str:
         """Its name in the standard code."""
         return "Rouge"
@@ -193,13 +197,13 @@ class COCOEvalCap:
 
 
 def _of(coco: Any, image: Hashable, name: str) -> Any:
-    try:
-        return coco.imgToAnns[image]
-    except KeyError:
+    captions = coco.imgToAnns.get(image)  # a defaultdict in pycocotools, which would make one up
+    if not captions:
         raise InputError(
             f"{name} has no caption of image {image!r}; set params['image_id'] to the images that both have, such as "
             "cocoRes.getImgIds()"
-        ) from None
+        )
+    return captions
 
 
 def _annotated(key: Hashable, captions: Any) -> list[str]:

@@ -36,9 +36,8 @@ from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.registry import parse
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
-from capmeter.text import ptb
 from capmeter.text.ngrams import NGrams, NGramTable
-from capmeter.text.tokens import TOKENIZERS
+from capmeter.text.tokens import TOKENIZERS, token_lists
 
 Floats = npt.NDArray[np.float64]
 ImageId = Hashable
@@ -128,7 +127,7 @@ class Reward:
         return self._tokenised(text)
 
     def _tokenised(self, text: str) -> str:
-        return " ".join(ptb.tokenize(text)) if self._tokenizer == "ptb" else text
+        return text if self._tokenizer is None else " ".join(token_lists(self._tokenizer, [text])[0])
 
     def __call__(self, candidates: Sequence[Any], image_ids: Sequence[ImageId]) -> Floats:
         """The score of each candidate against the references of its image, float64 in the order given.

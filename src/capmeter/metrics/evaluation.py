@@ -29,6 +29,7 @@ import numpy as np
 from capmeter._version import __version__
 from capmeter.captions.io import load
 from capmeter.captions.model import CaptionSet
+from capmeter.captions.scripts import unspaced
 from capmeter.captions.streaming import CaptionStream
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Corpus, Measurement, Metric, merged_notes
@@ -42,6 +43,8 @@ from capmeter.progress import task
 from capmeter.settings import Settings
 
 Source = CaptionSet | Iterable[CaptionSet]
+UNSPLIT = "no blanks between words, which tokenizer=ptb does not split (tokenizer=char does; see docs/languages.md)"
+"""The note on captions in Chinese or Japanese that are scored as if they were English."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,10 +193,13 @@ class Evaluation:
         own = part.references.values == part.candidates[part.references.rows]
         copies = [part.ids[k] for k in np.unique(part.references.rows[own]).tolist()]
         found = self.measure(part)
-        measured = {
-            metric: replace(found[metric], notes={"empty candidate": blank, **found[metric].notes})
-            for metric in self.metrics
-        }
+        unsplit = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if unspaced(part.pool[at])]
+        measured = {}
+        for metric in self.metrics:
+            notes = {"empty candidate": blank, **found[metric].notes}
+            if 2 * len(unsplit) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
+                notes[UNSPLIT] = unsplit
+            measured[metric] = replace(found[metric], notes=notes)
         loading = {**part.notes, "candidate is one of its own references": copies}
         return _Seen(part.ids, part.image_ids, measured, loading)
 

@@ -22,9 +22,10 @@ from capmeter.captions.model import Life
 from capmeter.errors import InputError
 from capmeter.ragged import Ragged
 from capmeter.text import ptb
+from capmeter.text.languages import PACKAGES, characters, language_version, split_words
 
-TOKENIZERS = {"ptb": ptb.VERSION, "whitespace": "whitespace"}
-Tokenizer = Literal["ptb", "whitespace"]
+TOKENIZERS = ("ptb", "whitespace", "char", *PACKAGES)
+Tokenizer = Literal["ptb", "whitespace", "char", "zh", "ja", "ko"]
 
 
 class Sentences(Protocol):
@@ -89,22 +90,34 @@ def tokenizer_version(tokenizer: str) -> str:
     """The name and version that a signature gives for this tokenizer; an unknown one is an `InputError`."""
     if tokenizer not in TOKENIZERS:
         raise InputError(f"unknown tokenizer {tokenizer!r}; expected one of {', '.join(sorted(TOKENIZERS))}")
-    return TOKENIZERS[tokenizer]
+    if tokenizer in PACKAGES:
+        return language_version(tokenizer)
+    return {"ptb": ptb.VERSION, "char": "char-1"}.get(tokenizer, tokenizer)
+
+
+def token_lists(tokenizer: str, sentences: Sequence[str]) -> list[list[str]]:
+    """The tokens of each sentence. `whitespace` takes sentences as already tokenised, one blank between tokens."""
+    tokenizer_version(tokenizer)
+    if tokenizer == "ptb":
+        return ptb.tokenize_all(sentences)
+    if tokenizer == "char":
+        return [characters(sentence) for sentence in sentences]
+    if tokenizer in PACKAGES:
+        return split_words(tokenizer, sentences)
+    return [sentence.split(" ") for sentence in sentences]
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Analysis: the tokens of each sentence. `whitespace` takes sentences as already tokenised, one blank between."""
+    """Analysis: the tokens of each sentence (see `token_lists`)."""
 
     tokenizer: str = "ptb"
     life: ClassVar[Life] = "run"
+    portable: ClassVar[bool] = True
 
     def run(self, pool: Sentences) -> TokenTable:
         """The token table of this pool."""
-        tokenizer_version(self.tokenizer)
-        if self.tokenizer == "ptb":
-            return TokenTable.from_lists(ptb.tokenize_all(pool.sentences))
-        return TokenTable.from_lists([sentence.split(" ") for sentence in pool.sentences])
+        return TokenTable.from_lists(token_lists(self.tokenizer, pool.sentences))
 
 
 @dataclass(frozen=True)
@@ -117,6 +130,7 @@ class Words:
     tokenizer: str = "ptb"
     letters: bool = False
     life: ClassVar[Life] = "run"
+    portable: ClassVar[bool] = True
 
     def run(self, pool: Sentences) -> TokenTable:
         """The word table of this pool."""

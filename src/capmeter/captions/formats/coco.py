@@ -44,7 +44,7 @@ def read_annotations(document: Mapping[str, Any], name: str, side: Side) -> Iter
     for number, item in enumerate(annotations):
         try:
             raw_id, caption = item["image_id"], item["caption"]
-            usual = type(raw_id) is int and type(caption) is str and caption.isascii()
+            usual = type(raw_id) is int and raw_id < 1 << 63 and type(caption) is str and caption.isascii()
         except (KeyError, TypeError, IndexError):
             usual = False
         if usual:  # spelled out, since a file has tens of thousands of these
@@ -69,7 +69,7 @@ def _entry(item: Any, name: str, where: str, number: int) -> tuple[str, str]:
         came = f"{missing} is missing ({described(item)})" if isinstance(item, Mapping) else described(item)
         place = _place(name, where, number)
         raise InputError(f'{place}: {came}, expected {{"image_id": …, "caption": "…"}}') from None
-    if type(image_id) is int and type(caption) is str and caption.isascii():
+    if type(image_id) is int and image_id < 1 << 63 and type(caption) is str and caption.isascii():
         return str(image_id), caption
     place = _place(name, where, number)
     return image_key(image_id, place), caption_text(caption, place, "caption")

@@ -1,0 +1,26 @@
+"""Captions in scripts that put no blanks between words.
+
+>>> unspaced("一只狗在沙滩上跑。"), unspaced("개 한 마리가 달린다"), unspaced("a 狗 runs")
+(True, False, False)
+"""
+
+from __future__ import annotations
+
+import re
+
+CJK = (
+    "\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3040-\u30ff\u3105-\u318f"
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc"
+    "\U00020000-\U0003ffff"
+)
+"""The inside of a character class: Han with its extensions, kana, bopomofo, Hangul, and their half-width forms."""
+_CHARACTER = re.compile(f"[{CJK}]")
+_LONGEST_WORD = 5
+
+
+def unspaced(text: str) -> bool:
+    """Whether a text is mainly in Chinese, Japanese or Korean characters with hardly a blank between them."""
+    if text.isascii():
+        return False
+    characters = len(_CHARACTER.findall(text))
+    return 2 * characters > len(text) and characters > _LONGEST_WORD * len(text.split())
