@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capmeter.captions.io import load
-from capmeter.captions.streaming import stream
+from capmeter.captions.streaming import stream, stream_systems
 from capmeter.captions.writing import convert
 from capmeter.errors import InputError
 
@@ -107,3 +107,32 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < peaks[0] + 100 * 16_000, "at most some bytes for each caption"
+
+
+def test_systems_of_one_file_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from capmeter.captions import joining
+    from capmeter.captions.formats import Reading
+    from capmeter.captions.io import load_systems
+    from capmeter.text import ptb, tokens
+
+    path, reads, tokenised = tmp_path / "x.jsonl", [], []
+    rows = [
+        {"image_id": k // 2, "system": s, "candidate": f"{s} dog {k}", "references": [f"a dog {k // 2}", "dog"]}
+        for k in range(20)
+        for s in ("s", "t", "u")
+    ]
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    sound, split = Reading.rows, ptb.tokenize_all
+    monkeypatch.setattr(joining.Reading, "rows", lambda self, side: reads.append(side) or sound(self, side))
+    monkeypatch.setattr(tokens.ptb, "tokenize_all", lambda each: tokenised.extend(each) or split(each))
+    streams = stream_systems(path, rows=6)
+    whole = load_systems(path)
+    reads.clear()
+    for _ in range(2):
+        for system, captions in streams.items():
+            parts = list(captions)
+            assert [caption for part in parts for caption in part] == list(whole[system])
+            for part in captions:
+                part.pool.analyse(tokens.Tokens())
+    assert reads == [], "the file was read when its systems were asked for, and never again"
+    assert max(tokenised.count(f"s dog {k}") for k in range(20)) == 1, "and each candidate was tokenised once"

@@ -185,3 +185,32 @@ def test_mistakes_in_coco_objects() -> None:
         PTBTokenizer().tokenize({1: [{"text": "a"}]})
     with pytest.raises(InputError, match="expected a list"):
         PTBTokenizer().tokenize({1: "a dog"})
+
+
+class Annotated:
+    """As pycocotools' COCO: a defaultdict of annotations."""
+
+    def __init__(self, captions: dict[int, str]) -> None:
+        self.imgToAnns: Any = defaultdict(list)
+        for image, caption in captions.items():
+            self.imgToAnns[image].append({"caption": caption})
+
+    def getImgIds(self) -> list[int]:
+        return list(self.imgToAnns)
+
+
+def test_results_for_a_subset_of_images_get_the_hint() -> None:
+    both, one = Annotated({1: "a dog runs", 2: "a cat"}), Annotated({1: "a dog"})
+    scorer = COCOEvalCap(both, one)
+    with pytest.raises(InputError, match=r"cocoRes has no caption of image 2; set params\['image_id'\]"):
+        scorer.evaluate()
+    assert one.getImgIds() == [1], "nothing was made up on the way"
+
+
+def test_rouge_of_one_candidate() -> None:
+    value = Rouge().calc_score(["a dog runs"], ["a dog runs on the grass", "a dog is running"])
+    assert value == pytest.approx(Rouge().compute_score({1: ["a dog runs on the grass", "a dog is running"]},
+                                                        {1: ["a dog runs"]})[0])  # fmt: skip
+    assert value == pytest.approx(0.6288659793814433)
+    with pytest.raises(InputError, match="expected a list of exactly one caption"):
+        Rouge().calc_score(["a", "b"], ["a"])
