@@ -136,6 +136,7 @@ def hostile(value: Any, rng: random.Random) -> Any:
 
     visit(value)
     odd = rng.choice(rng.choice((TEXTS, TEXTS, NUMBERS, OTHERS)))
+    odd = type(odd)(odd) if isinstance(odd, dict | list) else odd  # it may be changed by the next turn
     if not holders or rng.random() < 0.03:
         return odd
     holder = rng.choice(holders)
@@ -288,11 +289,8 @@ def fuzz(count: int, seed: int) -> Found:
                 where = traceback.extract_tb(error.__traceback__)[-1]
                 place = f"{Path(where.filename).name}:{where.lineno}"
                 content = source.read_bytes()[:300] if isinstance(source, Path) else source
-                given = (
-                    ascii((content, references, how))[:500]
-                    if not _has_huge((content, references))
-                    else "(a huge number)"
-                )
+                given = (content, references, how)
+                shown = "(a huge number)" if _has_huge(given) else ascii(given)[:500]
                 found.faults.append(f"{number} {kind}: {type(error).__name__} at {place}: {str(error)[:200]}: {shown}")
     return found
 
