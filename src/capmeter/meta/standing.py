@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.model import CaptionSet
 from capmeter.metrics.base import Floats
 from capmeter.metrics.scores import Results, Scores
 from capmeter.stats.bootstrap import draw_blocks, percentile
@@ -67,37 +66,27 @@ def standings(
 
 
 def untested(systems: Mapping[str, Results]) -> str:
-    """Why the systems' differences are not tested, in a sentence; empty where they can be."""
+    """Why the systems' differences are not tested, in a sentence; empty where they can be.
+
+    Only results that another program wrote may not tell their references; these are not checked.
+    """
     if not _same_images(systems):
         return "The systems were scored on different images, so their differences were not tested."
-    first_name, first = "", None
-    for name, results in systems.items():
-        if results.captions is None:  # streamed: the references are not at hand
-            continue
-        found = _references(results.captions)
-        if first is not None and found != first:
-            return (
-                f"{first_name} and {name} were scored against different references, so their differences were not "
-                "tested; score them against the same ones."
-            )
-        if first is None:
-            first_name, first = name, found
+    known = {name: results.references for name, results in systems.items() if results.references is not None}
+    if known:
+        (first, expected), *others = known.items()
+        for name, found in others:
+            if found != expected:
+                return (
+                    f"{first} and {name} were scored against different references, so their differences were not "
+                    "tested; score them against the same ones."
+                )
     return ""
 
 
 def _same_images(systems: Mapping[str, Results]) -> bool:
     first, *others = (set(results.ids.images) for results in systems.values())
     return all(other == first for other in others)
-
-
-def _references(captions: CaptionSet) -> dict[str, frozenset[tuple[str, ...]]]:
-    """What references each image's captions have, in whatever order they stand."""
-    found: dict[str, set[tuple[str, ...]]] = {}
-    sentences, offsets = captions.pool.sentences, captions.references.offsets.tolist()
-    texts = [sentences[k] for k in captions.references.values.tolist()]
-    for row, image in enumerate(captions.image_ids):
-        found.setdefault(image, set()).add(tuple(sorted(texts[offsets[row] : offsets[row + 1]])))
-    return {image: frozenset(lists) for image, lists in found.items()}
 
 
 def _intervals(

@@ -21,12 +21,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
 from capmeter._version import __version__
+from capmeter.captions import reference_digests
 from capmeter.captions.io import load
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.scripts import unspaced
@@ -148,9 +149,10 @@ class Evaluation:
         """The scores on this source, of which everything that is needed was `collected`."""
         executing = executor(workers)
         shared = replace(self, settings=executing.share(self.settings))
+        measure = partial(shared._measure_part, digests=not isinstance(source, CaptionSet))
         seen: list[_Seen] = []
         with task("scoring", total=_length(source)) as advance:
-            for one in executing.map(shared._measure_part, _parts(source, self._rows(source, executing))):
+            for one in executing.map(measure, _parts(source, self._rows(source, executing))):
                 seen.append(one)
                 advance(len(one.ids))
         if not seen:
@@ -162,7 +164,10 @@ class Evaluation:
             notes = merged_notes(one.measured[metric].notes for one in seen)
             scores.append(Scores.of(metric, ids, values, notes, self.signature(metric)))
         loading = merged_notes([*(one.loading for one in seen), getattr(source, "notes", {})])
-        return Results(scores, ids, loading, captions=source if isinstance(source, CaptionSet) else None)
+        if isinstance(source, CaptionSet):
+            return Results(scores, ids, loading, captions=source)
+        of_captions = np.concatenate([one.references for one in seen])
+        return Results(scores, ids, loading, references=reference_digests.of_images(of_captions, ids.images))
 
     def _measured(self, part: CaptionSet, order: Sequence[Metric]) -> dict[Metric, Measurement]:
         check_needs(part, order)
@@ -187,7 +192,7 @@ class Evaluation:
     def _collect_part(self, part: CaptionSet) -> tuple[int, States]:
         return len(part), self.collect(part)
 
-    def _measure_part(self, part: CaptionSet) -> _Seen:
+    def _measure_part(self, part: CaptionSet, digests: bool) -> _Seen:
         """The rows and notes of the metrics, without those of metrics that are only required, and the part's notes."""
         blank = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if not part.pool[at].strip()]
         own = part.references.values == part.candidates[part.references.rows]
@@ -201,7 +206,8 @@ class Evaluation:
                 notes[UNSPLIT] = unsplit
             measured[metric] = replace(found[metric], notes=notes)
         loading = {**part.notes, "candidate is one of its own references": copies}
-        return _Seen(part.ids, part.image_ids, measured, loading)
+        references = reference_digests.of_captions(part) if digests else reference_digests.NONE
+        return _Seen(part.ids, part.image_ids, measured, loading, references)
 
     def _rows(self, source: Source, executing: Executor) -> int:
         """How many captions make a part: what the metrics want, but no fewer than two parts for each worker."""
@@ -213,12 +219,15 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """What a run keeps of a part: what the metrics measured, and notes on the captions themselves."""
+    """What a run keeps of a part: what the metrics measured, notes on the captions themselves, and digests of their
+    references.
+    """
 
     ids: Sequence[str]
     image_ids: Sequence[str]
     measured: dict[Metric, Measurement]
     loading: dict[str, list[str]]
+    references: reference_digests.Digests
 
 
 def score(

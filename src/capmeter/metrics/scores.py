@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter._version import __version__
+from capmeter.captions import reference_digests
 from capmeter.captions.files import atomic_writer, read_text
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.saved import captions_from_dict, captions_to_dict
@@ -128,12 +129,22 @@ class Results(Mapping[str, Scores]):
         *,
         captions: CaptionSet | None = None,
         command: str | None = None,
+        references: reference_digests.Digests | None = None,
     ) -> None:
         self._scores = {each.name: each for each in scores}
         self.ids = ids
         self.notes = notes or {}
         self.captions = captions  # what was scored, unless it was streamed
         self.command = command  # the command line that made these results
+        self._references = references
+
+    @cached_property
+    def references(self) -> dict[str, int] | None:
+        """A digest of each image's references, which a streamed run keeps too; None where they are not known."""
+        digests = self._references
+        if digests is None and self.captions is not None:
+            digests = reference_digests.of_images(reference_digests.of_captions(self.captions), self.ids.images)
+        return None if digests is None else dict(zip(dict.fromkeys(self.ids.images), digests.tolist(), strict=True))
 
     def __getitem__(self, name: str | Metric) -> Scores:
         if str(name) in self._scores:
@@ -195,6 +206,7 @@ class Results(Mapping[str, Scores]):
             "images": dict(zip(self.ids.names, self.ids.images, strict=True)),
             "notes": self.notes,
             **({} if self.captions is None else {"captions": captions_to_dict(self.captions)}),
+            **({} if self._references is None else {"references": _hexadecimal(self.references or {})}),
             **({} if self.command is None else {"command": self.command}),
         }
 
@@ -238,6 +250,10 @@ class Results(Mapping[str, Scores]):
             captions = None
             if ids is not None and saved.get("captions") is not None:
                 captions = captions_from_dict(saved["captions"], ids.names, ids.images)
+            references = None
+            if ids is not None and saved.get("references") is not None:
+                digests = [int(saved["references"][image], 16) for image in dict.fromkeys(ids.images)]
+                references = np.array(digests, np.uint64)
         except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
             raise InputError(
                 f"{where}: not a results file of capmeter ({type(problem).__name__}: {problem}); expected what "
@@ -245,7 +261,8 @@ class Results(Mapping[str, Scores]):
             ) from problem
         if ids is None:
             raise InputError(f"{where}: the results file holds no metric")
-        return cls(scores, ids, saved.get("notes"), captions=captions, command=saved.get("command"))
+        command = saved.get("command")
+        return cls(scores, ids, saved.get("notes"), captions=captions, command=command, references=references)
 
     @classmethod
     def read(cls, path: str | Path) -> Results:
@@ -280,6 +297,10 @@ def read_all(path: str | Path) -> dict[str, Results]:
     if "metrics" in saved:
         return {str(saved.get("system", Path(path).name.split(".")[0])): Results.from_dict(saved, str(path))}
     return {name: Results.from_dict(each, f"{path}, system {name}") for name, each in saved["systems"].items()}
+
+
+def _hexadecimal(digests: Mapping[str, int]) -> dict[str, str]:
+    return {image: f"{digest:016x}" for image, digest in digests.items()}  # JSON's numbers hold 53 bits
 
 
 def _saved_rows(scores: Scores) -> dict[str, Any]:
