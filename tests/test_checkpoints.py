@@ -97,7 +97,7 @@ def test_wrong_kind_format_and_name_say_what_was_expected(tmp_path: Path, monkey
     monkeypatch.setenv("CAPMETER_DATA", str(tmp_path))
     MADE.save(tmp_path / "weights" / "mine")
     assert load_checkpoint("mine", "lceval").sha256 == MADE.sha256
-    with pytest.raises(AssetError, match="expected one of 'parser', but it is of 'lceval'"):
+    with pytest.raises(AssetError, match="expected a checkpoint of 'parser', but it is one of 'lceval'"):
         load_checkpoint("mine", "parser")
     with pytest.raises(AssetError, match=r"no checkpoint 'none'.*mine"):
         load_checkpoint("none")

@@ -211,7 +211,7 @@ def test_other_ways_to_write_a_value(text: str, canonical: str) -> None:
         ("combine(overlap-4,members=consensus)", "'members' twice"),
         ("combine(overlap-4,consensos)", "unknown measure 'consensos'; did you mean consensus"),
         ("combine(overlap-4,consensus(sigm=5))", "consensus has no parameter 'sigm'"),
-        ("scaled(consensus,overlap-4)", "has no place for 'overlap-4'"),
+        ("scaled(consensus,overlap-4)", "takes no unnamed value 'overlap-4'"),
         ("combine(overlap-4", "is not a measure"),
         ("combine(overlap-4))", "brackets or quotation marks that do not match"),
         ('everything(text="a)', "brackets or quotation marks that do not match"),

@@ -145,7 +145,7 @@ def test_example_is_listed_and_its_mistakes_are_named(installed: Path, files: tu
     done = run(installed, "score", files[0], "-r", files[1], "-m", "chrf(n=many)")
     said = " ".join(done.stderr.replace("│", " ").split())
     assert done.returncode == 2
-    assert f"chrf (of {PACKAGE}): n=many is not a whole number (its default is 6)" in said
+    assert f"chrf (from {PACKAGE}): n=many is not a whole number (its default is 6)" in said
 
 
 BROKEN = {
@@ -157,7 +157,7 @@ BROKEN = {
     "careless": ("odd_metrics:Careless", "Careless.n is no field; decorate the class"),
     "unlucky": ("odd_metrics:Unlucky", "a metric cannot be made of Unlucky: division by zero"),
     "cider-d": ("odd_metrics:Same", "the name is capmeter's own"),
-    "twice": ("odd_metrics:Same", "is announced twice"),
+    "twice": ("odd_metrics:Same", "is provided twice"),
 }
 ODD = """
 from dataclasses import dataclass
@@ -218,9 +218,9 @@ def test_broken_packages_are_rows_and_harm_nobody(broken: Path, files: tuple[Pat
         assert "odd-1.5" in state["detail"], name
         if name != "cider-d":
             assert listed[name]["ready"] is False and why in listed[name]["why"], name
-        assert any("not ready" in line and re.search(rf"{name} \(of .*odd-1.5", line) for line in table.splitlines()), (
-            name
-        )
+        assert any(
+            "not ready" in line and re.search(rf"{name} \(from .*odd-1.5", line) for line in table.splitlines()
+        ), name
     assert listed["same"]["package"] == "odd-1.5" and listed["same"]["ready"]
     done = run(broken, "score", files[0], "-r", files[1], "-m", "cider-d", "-f", "json")
     assert done.returncode == 0 and "plugin:" not in done.stdout

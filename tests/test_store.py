@@ -110,7 +110,7 @@ def test_files_are_private_and_not_executable(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(AssetError, match=r"cannot make the folder .*file"):
+    with pytest.raises(AssetError, match=r"cannot create the folder .*file"):
         Store(tmp_path / "file" / "store").put(SPACE, {b"a": 1})
 
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from capmeter.settings import Settings as Settings
     from capmeter.transforms.degradations import Degradation as Degradation
 
-# module: what of it is public, imported when it is asked for
+# module: its public names, imported on first use
 _MODULES = {
     "capmeter.captions.io": (
         "load",

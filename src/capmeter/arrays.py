@@ -1,9 +1,9 @@
-"""Arrays in files: indices that capmeter builds for itself, and the .npz files that a user names.
+"""Arrays in files: index files that capmeter builds for itself, and .npz files that a user names.
 
-An index file is checksummed as a whole, memory-mapped, and read as absent where it is damaged, so that its owner builds
-it again. Nothing is unpickled.
+An index file is checksummed as a whole and memory-mapped. A damaged file is treated as absent, so that its owner
+rebuilds it. Nothing is unpickled.
 
-    magic line | CRC-32 of all that follows | length of the head | head (JSON) | arrays, each aligned to 64 bytes
+    magic line | CRC-32 of the rest | length of the header | header (JSON) | arrays, each aligned to 64 bytes
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from capmeter.atomic import atomic_file
 
 Arrays = dict[str, npt.NDArray[Any]]
 _MAGIC = b"capmeter arrays 1\n"
-_LENGTHS = struct.Struct("<II")  # checksum, length of the head
+_LENGTHS = struct.Struct("<II")  # checksum, length of the header
 _ALIGNED = 64
-# all that numpy and zipfile were seen to raise, or may raise, on damaged files
+# everything that numpy and zipfile are known to raise, or may raise, on damaged files
 ZIP_ERRORS = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, MemoryError),
     *(RuntimeError, SyntaxError, tokenize.TokenError, struct.error, zlib.error, lzma.LZMAError, zipfile.BadZipFile),
@@ -36,10 +36,10 @@ ZIP_ERRORS = (
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapping[str, Any] | None = None) -> None:
-    """Writes an index file, whole or not at all: named arrays of numbers, and facts (JSON values) about them.
+    """Writes an index file atomically: named arrays of numbers, and facts (JSON values) about them.
 
     Raises:
-        OSError: the folder cannot be made or written.
+        OSError: the folder cannot be created or written to.
     """
     entries, body, at = {}, [], 0
     for name, array in arrays.items():
@@ -61,7 +61,7 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]], facts: Mapp
 
 
 def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]] | None:
-    """The arrays (memory-mapped, read-only) and facts of an index file; None if it is absent or damaged."""
+    """The arrays (memory-mapped, read-only) and facts in an index file; None if it is absent or damaged."""
     try:
         with path.open("rb") as file:
             view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -89,10 +89,10 @@ def _array(body: memoryview, entry: Mapping[str, Any]) -> npt.NDArray[Any]:
 
 
 def read_npz(path: str | Path, *names: str) -> list[npt.NDArray[Any]]:
-    """These arrays of an .npz file.
+    """The named arrays of an .npz file.
 
     Raises:
-        ValueError: with the reason: no such file, another kind of file, damaged, an array missing.
+        ValueError: with the reason: no such file, not an .npz file, damaged, or an array is missing.
     """
     try:
         with Path(path).open("rb") as file:

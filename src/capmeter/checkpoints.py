@@ -1,8 +1,8 @@
 """Trained checkpoints: a folder with `checkpoint.json` and `weights.safetensors`, from which a metric is rebuilt.
 
-The JSON holds everything but the numbers: what the checkpoint is, its parameters, features and vocabulary, names and
-hashes of the training data, how it was selected and how it scored. It names the SHA-256 of the weights and its own
-checksum, so that damage, or the weights of another checkpoint, are told. Nothing is unpickled and no code is run.
+The JSON holds everything but the weights: the kind of checkpoint, its parameters, features and vocabulary, names and
+hashes of the training data, how it was selected and how it scored. It also holds the SHA-256 of the weights and its own
+checksum, so that damage, or the weights of another checkpoint, are detected. Nothing is unpickled and no code is run.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Weights = Mapping[str, npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class TrainingData:
-    """A file that a checkpoint was trained on: its name, the SHA-256 of its bytes, the number of examples taken."""
+    """A file that a checkpoint was trained on: its name, its SHA-256, and the number of examples used."""
 
     name: str
     sha256: str
@@ -39,12 +39,12 @@ class TrainingData:
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """What was learned, and everything needed to use it and to train it again.
+    """Trained weights, and everything needed to use them and to train them again.
 
-    kind: what is rebuilt from it (`lceval`, `parser` …), as the one who reads it expects. parameters: the arguments of
-    the model (JSON values). weights: arrays by name. features: the inputs, in order. vocabulary: words or labels, in
-    order. data: what it was trained on. training: how (steps, rates, seed …). selection: how this checkpoint was chosen
-    among others. scores: how it scored, by name. licence: of the weights.
+    kind: what is rebuilt from it (`lceval`, `parser` …); checked on reading. parameters: the model's arguments (JSON
+    values). weights: arrays by name. features: the inputs, in order. vocabulary: words or labels, in order. data: what
+    it was trained on. training: how (steps, learning rates, seed …). selection: how this checkpoint was selected.
+    scores: how it scored, by name. licence: of the weights.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class Checkpoint:
 
     @cached_property
     def sha256(self) -> str:
-        """Of weights and everything else that a metric is rebuilt from; what moves no number is left out."""
+        """Hash of the weights and everything else that affects scores."""
         digest = hashlib.sha256(_json([self.kind, dict(self.parameters), self.features, self.vocabulary]))
         for name in sorted(self.weights):
             array = self.weights[name]
@@ -70,16 +70,16 @@ class Checkpoint:
 
     @property
     def label(self) -> str:
-        """The checkpoint as a signature names it."""
+        """The checkpoint's name in signatures."""
         return f"{self.kind}@{self.sha256[:12]}"
 
     def save(self, folder: Path) -> None:
-        """Writes the checkpoint into a folder, which is made where it is absent.
+        """Writes the checkpoint into a folder, which is created if necessary.
 
         Raises:
-            AssetError: the folder cannot be written.
+            AssetError: the folder cannot be written to.
             MissingBackend: safetensors is not installed.
-            ValueError, TypeError: a value is no JSON value.
+            ValueError, TypeError: a value is not a JSON value.
         """
         save = _safetensors().save
         weights = save({name: np.asarray(array, order="C") for name, array in self.weights.items()})
@@ -92,21 +92,21 @@ class Checkpoint:
             folder.mkdir(parents=True, exist_ok=True)
             with atomic_file(folder / WEIGHTS) as file:
                 file.write(weights)
-            with atomic_file(folder / CHECKPOINT) as file:  # last: until then the old one does not fit the new weights
+            with atomic_file(folder / CHECKPOINT) as file:  # last: an old one does not match the new weights
                 file.write(text.encode())
         except OSError as error:
             raise AssetError(f"checkpoint: cannot write {folder} ({error.strerror or error})") from error
 
     @classmethod
     def read(cls, folder: Path, kind: str | None = None) -> Checkpoint:
-        """The checkpoint in a folder, checked.
+        """Reads and checks the checkpoint in a folder.
 
         Args:
-            folder: where `checkpoint.json` lies.
-            kind: what it must be.
+            folder: where `checkpoint.json` is.
+            kind: the kind of checkpoint expected.
 
         Raises:
-            AssetError: it is absent, damaged, of another kind or of a format that this version does not read.
+            AssetError: it is absent, damaged, of another kind, or in a format that this version does not read.
             MissingBackend: safetensors is not installed.
         """
         load = _safetensors().load
@@ -120,16 +120,16 @@ class Checkpoint:
                 raise ValueError(f"{CHECKPOINT} is damaged")
             weights = (folder / WEIGHTS).read_bytes()
             if hashlib.sha256(weights).hexdigest() != said.pop("weights"):
-                raise ValueError(f"{WEIGHTS} is damaged, or of another checkpoint")
+                raise ValueError(f"{WEIGHTS} is damaged, or belongs to another checkpoint")
             del said["format"]
             said["data"] = tuple(TrainingData(**each) for each in said["data"])
             found = cls(**{**said, **{name: tuple(said[name]) for name in _LISTS}}, weights=load(weights))
         except OSError as error:
             raise AssetError(f"checkpoint {folder}: cannot read it ({error.strerror or error})") from error
         except (ValueError, KeyError, TypeError, RecursionError, SafetensorError) as error:
-            raise AssetError(f"checkpoint {folder}: {error}; fetch or train it again") from error
+            raise AssetError(f"checkpoint {folder}: {error}; download or train it again") from error
         if kind is not None and found.kind != kind:
-            raise AssetError(f"checkpoint {folder}: expected one of {kind!r}, but it is of {found.kind!r}")
+            raise AssetError(f"checkpoint {folder}: expected a checkpoint of {kind!r}, but it is one of {found.kind!r}")
         return found
 
 
@@ -137,16 +137,16 @@ _LISTS = ("features", "vocabulary", "data")
 
 
 def load_checkpoint(name: str, kind: str | None = None) -> Checkpoint:
-    """The checkpoint of this name (shipped, or in the user's data folder) or in this folder.
+    """The checkpoint with this name (shipped, or in the user's data folder) or in this folder.
 
     Raises:
-        AssetError: there is none, or it is damaged, or of another kind.
+        AssetError: there is none, or it is damaged or of another kind.
     """
     folder = find_checkpoint(name)
     if folder is None:
         known = ", ".join(each.name for each in checkpoint_folders()) or "none"
         raise AssetError(
-            f"there is no checkpoint {name!r}; expected a folder with {CHECKPOINT}, or one of those at hand: {known}"
+            f"there is no checkpoint {name!r}; expected a folder with {CHECKPOINT}, or one of those available: {known}"
         )
     return Checkpoint.read(folder, kind)
 

@@ -2,13 +2,13 @@
 
     value    = name [ "(" argument { "," argument } ")" ]       cider-d(n=4,sigma=5.0)
     argument = parameter "=" item { "+" item }                  leave_out=own-captions+invalid, weights=0.3+0.7
-             | value                                            mean(bleu-4,cider-d): members need no parameter's name
+             | value                                            mean(bleu-4,cider-d): members need no parameter name
     item     = word | quoted text | value                       idf="my captions.json"
 
 A `Named` value is a frozen dataclass; its fields are its parameters, and their annotations say how text is read:
 `bool`, `int`, `float` (finite), `str`, a `Literal`, `tuple[item, ...]`, another named value, and `… | None`. The text
-form has only the parameters that are not at their defaults; text is quoted where it would be read as something else;
-an empty tuple is `none`. `Annotated[int, "longest n-gram"]` gives a parameter its line of help.
+form contains only the parameters that differ from their defaults; text is quoted where it would be read as something
+else; an empty tuple is `none`. `Annotated[int, "longest n-gram"]` gives a parameter its help text.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ _IN_WORDS = {type(None): ["none"], bool: ["true", "false"], int: ["a whole numbe
 
 @dataclass(frozen=True, kw_only=True)
 class Named:
-    """The base: a subclass is a frozen, keyword-only dataclass with a `name`, and its fields are its parameters.
+    """The base class: a subclass is a frozen, keyword-only dataclass with a `name`, whose fields are its parameters.
 
-    Class attributes: `NAME`, its name, and `SUMMARY`, one line. Values are checked against their annotations when they
-    are made (a subclass's `__post_init__` begins with `super().__post_init__()`); a whole number becomes a float, and a
-    list a tuple, where the annotation says so: equal values have one text form.
+    Class attributes: `NAME`, its name, and `SUMMARY`, one line. Values are checked against their annotations on
+    construction (a subclass's `__post_init__` begins with `super().__post_init__()`). An integer becomes a float, and a
+    list a tuple, where the annotation says so, so that equal values have the same text form.
     """
 
     NAME: ClassVar[str]
@@ -61,20 +61,20 @@ class Named:
 
     @property
     def fixed(self) -> frozenset[str]:
-        """Parameters that the name already says, and the text form therefore leaves out."""
+        """Parameters that the name already implies, and that the text form therefore omits."""
         return frozenset()
 
     def parameters(self) -> dict[str, Any]:
-        """Every parameter with its value, in the order of declaration."""
+        """Every parameter with its value, in order of declaration."""
         return {key: getattr(self, key) for key in parameters_of(type(self)) if key not in self.fixed}
 
     def texts(self) -> dict[str, str]:
-        """Every parameter with its value's text."""
+        """Every parameter with its value as text."""
         known = parameters_of(type(self))
         return {key: known[key].text(value) for key, value in self.parameters().items()}
 
     def shown(self) -> Iterable[str]:
-        """The parameters that the text form says: those that are not at their defaults."""
+        """The parameters that the text form contains: those that differ from their defaults."""
         known = parameters_of(type(self))
         return [key for key, value in self.parameters().items() if value != known[key].default]
 
@@ -92,7 +92,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter as its dataclass field declares it. `default` is `MISSING` where a value must be given."""
+    """A parameter as declared by its dataclass field. `default` is `MISSING` where a value is required."""
 
     name: str
     hint: Any
@@ -101,32 +101,32 @@ class Parameter:
 
     @property
     def choices(self) -> tuple[str, ...]:
-        """The words to choose from, where the annotation is a `Literal` or has one."""
+        """The allowed words, where the annotation is or contains a `Literal`."""
         options = [option for each in _options(self.hint) for option in _options(_item(each))]
         return tuple(str(each) for each in _literals(options))
 
     @property
     def expected(self) -> str:
-        """What a value is, in words: `a number or none`."""
+        """The expected kind of value, in words: `a number or none`."""
         return _either([word for option in _options(self.hint) for word in _in_words(option)])
 
     @property
     def positional(self) -> bool:
-        """Whether its name is left out in the text form: a member, or all of them, that must be given."""
+        """Whether its name is omitted in the text form: a required member or tuple of members."""
         return self.default is MISSING and _is_named(_item(self.hint))
 
     def text(self, value: Any) -> str:
-        """A value of this parameter as text; reading it gives the value back."""
+        """A value of this parameter as text, from which the value can be read back."""
         return _text(self.hint, value)
 
     def to_dict(self) -> dict[str, Any]:
-        """What a reader must know of the parameter; a default that is None or absent is None."""
+        """The parameter's description; a default that is None or absent is None."""
         default = None if self.default is MISSING else self.text(self.default)
         return {"type": self.expected, "choices": list(self.choices), "default": default, "help": self.help}
 
 
 def parameters_of(kind: type[Named]) -> dict[str, Parameter]:
-    """The parameters of a class of named values, in the order of declaration."""
+    """The parameters of a class of named values, in order of declaration."""
     if kind not in _parameters:
         _parameters[kind] = _declared(kind)
     return _parameters[kind]
@@ -143,7 +143,9 @@ def _declared(kind: type[Named]) -> dict[str, Parameter]:
     known = {each.name: each for each in fields(kind)}
     for key, hint in hints.items():
         if key not in known and ClassVar not in (hint, get_origin(hint)):
-            raise InputError(f"{kind.__qualname__}.{key} is no field; decorate the class with @dataclass(frozen=True)")
+            raise InputError(
+                f"{kind.__qualname__}.{key} is not a field; decorate the class with @dataclass(frozen=True)"
+            )
     found = {}
     for key, each in known.items():
         if not each.init:
@@ -156,7 +158,7 @@ def _declared(kind: type[Named]) -> dict[str, Parameter]:
 
 
 def split_name(text: str, what: str = "value") -> tuple[str, str]:
-    """The name of a text form and what its brackets hold."""
+    """The name in a text form, and the text inside its brackets."""
     match = _CALL.fullmatch(text) if isinstance(text, str) else None
     if match is None:
         raise InputError(f"{text!r} is not a {what}; expected a name, or name(parameter=value,…)")
@@ -166,10 +168,10 @@ def split_name(text: str, what: str = "value") -> tuple[str, str]:
 def read_parameters(
     kind: type[Named], inside: str, label: str, *, fixed: Iterable[str] = (), member: Callable[[str], Any] | None = None
 ) -> dict[str, Any]:
-    """The values that the text in a name's brackets gives to parameters of this class.
+    """The parameter values given by the text in a name's brackets.
 
-    `label` is what errors call the value; `fixed` are parameters that may not be given; `member` reads the text form
-    of a value in the value.
+    `label` is what errors call the value; `fixed` are parameters that may not be given; `member` parses the text form
+    of a nested value.
     """
     known = {key: each for key, each in parameters_of(kind).items() if key not in set(fixed)}
     given: dict[str, Any] = {}
@@ -187,16 +189,16 @@ def read_parameters(
             hint = f"did you mean {near[0]}?" if near else f"its parameters are: {', '.join(known) or 'none'}"
             raise InputError(f"{label} has no parameter {key!r}; {hint}")
         if key in given:
-            raise InputError(f"{label} is given the parameter {key!r} twice")
+            raise InputError(f"{label}: duplicate parameter {key!r}; give it once")
         given[key] = _parameter(known[key], value, label, member)
     for key in _positional(kind) if members else ():
         if key in given:
-            raise InputError(f"{label} is given the parameter {key!r} twice")
+            raise InputError(f"{label}: duplicate parameter {key!r}; give it once")
         one = _is_named(known[key].hint)
         taken, members = (members[:1], members[1:]) if one else (members, [])
         given[key] = _parameter(known[key], "+".join(taken), label, member)
     if members:
-        raise InputError(f"{label} has no place for {members[0].strip()!r}; expected parameter=value")
+        raise InputError(f"{label} takes no unnamed value {members[0].strip()!r}; expected parameter=value")
     return given
 
 
@@ -209,7 +211,7 @@ def _parameter(parameter: Parameter, value: str, label: str, member: Callable[[s
 
 
 def _read(hint: Any, text: str, member: Callable[[str], Any] | None = None) -> Any:
-    """The value of this type that the text stands for; a `ValueError` where there is none."""
+    """The value of this type that the text represents; a `ValueError` if there is none."""
     options, text = _options(hint), text.strip()
     quoted = _QUOTED.fullmatch(text)
     word = re.sub(r"\\(.)", r"\1", quoted.group(1), flags=re.DOTALL) if quoted else text
@@ -258,11 +260,11 @@ def _text(hint: Any, value: Any) -> str:
 
 
 def _is_bare(hint: Any, text: str) -> bool:
-    """Whether the text needs no quotation marks: it is a plain word, and not read as a number, none …"""
+    """Whether the text needs no quotation marks: it is a plain word that is not read as a number, none …"""
     try:
         return re.sub("[-_./]", "", text).isalnum() and isinstance(_read(hint, text), str)
     except ValueError:
-        return True  # the text of what cannot be read from any
+        return True  # the text of a value that cannot be parsed in any case
 
 
 def _quoted(text: str) -> str:
@@ -270,7 +272,7 @@ def _quoted(text: str) -> str:
 
 
 def _checked(hint: Any, value: Any) -> Any:
-    """The value as the annotation has it; a `ValueError` where it is of another type."""
+    """The value converted to the annotated type; a `ValueError` if it is of another type."""
     for option in _options(hint):
         item = _item(option)
         if item is not option:
@@ -289,7 +291,7 @@ def _checked(hint: Any, value: Any) -> Any:
 
 
 def _options(hint: Any) -> tuple[Any, ...]:
-    """The alternatives of an annotation, those of `Annotated` and of unions in unions too."""
+    """The alternatives of an annotation, including those inside `Annotated` and nested unions."""
     if get_origin(hint) is Annotated:
         return _options(get_args(hint)[0])
     if get_origin(hint) in (Union, types.UnionType):
@@ -298,7 +300,7 @@ def _options(hint: Any) -> tuple[Any, ...]:
 
 
 def _item(option: Any) -> Any:
-    """X of `tuple[X, ...]`; anything else as it is."""
+    """X of `tuple[X, ...]`; anything else unchanged."""
     arguments = get_args(option)
     return arguments[0] if get_origin(option) is tuple and arguments[1:] == (...,) else option
 
@@ -334,7 +336,7 @@ def _either(words: list[str]) -> str:
 
 
 def split_text(text: str, separator: str, *, strict: bool = False) -> list[str]:
-    """The text at its separators outside of brackets and quotation marks; blank parts count only if `strict`."""
+    """The text split at separators outside brackets and quotation marks; blank parts are kept only if `strict`."""
     parts, depth, quoted, escaped = [""], 0, False, False
     for letter in text:
         if quoted:

@@ -1,6 +1,6 @@
-"""Progress of long work: silent in a library call, bars on standard error where someone looks.
+"""Progress of long-running work: silent in a library call, bars on standard error in an interactive run.
 
-Code that works long opens a task and advances it; whoever wants to see it opens `shown()` around the call.
+Long-running code opens a task and advances it; a caller that wants to see progress opens `shown()` around the call.
 
 >>> with task("tokens", total=2) as advance:
 ...     advance(1)
@@ -21,7 +21,7 @@ _bars: ContextVar[Progress | None] = ContextVar("capmeter_progress", default=Non
 
 @contextmanager
 def task(description: str, total: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A piece of work of `total` steps (None: unknown); gives the function to call with the steps just done."""
+    """A task of `total` steps (None: unknown); yields the function to call with the number of steps just done."""
     bars = _bars.get()
     if bars is None:
         yield lambda steps: None
@@ -35,7 +35,7 @@ def task(description: str, total: int | None = None) -> Iterator[Callable[[int],
 
 @contextmanager
 def shown() -> Iterator[None]:
-    """Shows every task opened inside as a bar on standard error, where that is a terminal."""
+    """Shows every task opened inside as a progress bar on standard error, if that is a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -1,4 +1,4 @@
-"""Rows of different lengths in one array, as every floor uses them.
+"""Rows of different lengths in one array.
 
 >>> import numpy as np
 >>> table = Ragged.from_rows([[3, 1], [], [4]], np.int32)
@@ -33,7 +33,7 @@ class Ragged:
 
     @classmethod
     def from_lengths(cls, values: npt.NDArray[Any], lengths: npt.NDArray[Any]) -> Ragged:
-        """The ragged table whose rows, of these lengths, lie one after the other in `values`."""
+        """The ragged table whose rows have these lengths and are concatenated in `values`."""
         offsets = np.zeros(len(lengths) + 1, np.int64)
         np.cumsum(lengths, out=offsets[1:])
         return cls(values, offsets)
@@ -51,11 +51,11 @@ class Ragged:
 
     @property
     def rows(self) -> npt.NDArray[np.int64]:
-        """For each value, the row that it stands in."""
+        """For each value, its row."""
         return np.repeat(np.arange(len(self), dtype=np.int64), self.lengths)
 
     def take(self, indices: npt.NDArray[Any]) -> Ragged:
-        """The rows at these indices, in their order."""
+        """The rows at these indices, in that order."""
         lengths = self.lengths[indices]
         taken = Ragged.from_lengths(self.values[:0], lengths)
         shift = np.repeat(self.offsets[:-1][indices] - taken.offsets[:-1], lengths)

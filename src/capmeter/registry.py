@@ -1,5 +1,5 @@
-"""A registry finds the class behind a name: among capmeter's own, which are imported when they are asked for, and among
-those that installed packages announce in an entry point group (name = "module:Class").
+"""A registry finds the class behind a name: among capmeter's own, which are imported on first use, and among those that
+installed packages provide through an entry point group (name = "module:Class").
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Kind = TypeVar("Kind", bound=Named)
 
 @dataclass(frozen=True)
 class Entry:
-    """A name's class as "module:Class", the parameters that the name fixes, its other names, and whose it is."""
+    """A name's class as "module:Class", the parameters that the name fixes, its aliases, and its package."""
 
     target: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
@@ -33,8 +33,8 @@ class Entry:
 class Registry(Generic[Kind]):
     """The names of one family of values: capmeter's own, then those of other packages.
 
-    A name of another package that cannot be used (its import fails, it gives no class of the family, two packages
-    announce it …) does no harm to others: `trouble` says why, and using it is an `InputError`.
+    A name from another package that cannot be used (its import fails, it is not a class of the family, two packages
+    provide it …) does not affect other names: `trouble` says why, and using it is an `InputError`.
     """
 
     def __init__(self, what: str, family: type[Kind], group: str, builtin: Mapping[str, Entry]) -> None:
@@ -52,15 +52,15 @@ class Registry(Generic[Kind]):
         return {name: list(each.values()) for name, each in sorted(found.items())}
 
     def names(self) -> list[str]:
-        """All names, capmeter's first; those of other packages that cannot be used are among them."""
+        """All names, capmeter's first, including names from other packages that cannot be used."""
         return [*self.builtin, *self.foreign()]
 
     def foreign(self) -> list[str]:
-        """The names of other packages."""
+        """The names that come from other packages."""
         return [name for name in self._announced if name not in self._aliases]
 
     def entry(self, name: str) -> Entry:
-        """What is known of a name; an unknown one suggests the nearest."""
+        """The entry of a name; the error for an unknown name suggests the nearest."""
         own = self._aliases.get(name.lower())
         if own is not None:
             return self.builtin[own]
@@ -72,13 +72,13 @@ class Registry(Generic[Kind]):
         return Entry(self._announced[name][0].value, package=packages)
 
     def knows(self, name: str) -> bool:
-        """Whether the name is one of these."""
+        """Whether the name is in the registry."""
         return name.lower() in self._aliases or name in self._announced
 
     def label(self, name: str) -> str:
-        """A name as errors have it: one of another package says whose it is."""
+        """The name as it appears in errors: a name from another package is followed by the package."""
         package = self.entry(name).package
-        return f"{name} (of {package})" if package else name
+        return f"{name} (from {package})" if package else name
 
     def kind(self, name: str) -> type[Kind]:
         """The class behind a name."""
@@ -92,9 +92,9 @@ class Registry(Generic[Kind]):
     def _foreign(self, name: str) -> Any:
         label, announced = self.label(name), self._announced[name]
         if len(announced) > 1:
-            raise InputError(f"the {self.what} {label} is announced twice; uninstall one of the packages")
+            raise InputError(f"the {self.what} {label} is provided twice; uninstall one of the packages")
         try:
-            found = announced[0].load()  # which runs a stranger's module: it may raise anything
+            found = announced[0].load()  # runs third-party code, which may raise anything
         except Exception as problem:
             said = f"{type(problem).__name__}: {problem}"
             raise InputError(f"the {self.what} {label} cannot be imported: {said}") from problem
@@ -103,14 +103,14 @@ class Registry(Generic[Kind]):
         missing = sorted(getattr(found, "__abstractmethods__", ()))
         missing += [each for each in ("NAME", "SUMMARY") if not isinstance(getattr(found, each, None), str)]
         if missing:
-            raise InputError(f"{label}: the class {found.__name__} has no {' and no '.join(missing)}")
+            raise InputError(f"{label}: the class {found.__name__} has no {' and no '.join(missing)}; define it")
         if name != found.NAME:
             raise InputError(f"{label}: its NAME is {found.NAME!r}; class and entry point must agree")
         try:
             if all(each.default is not MISSING for each in parameters_of(found).values()):
                 found()
         except Exception as problem:
-            raise InputError(f"{label}: a {self.what} cannot be made of {found.__name__}: {problem}") from problem
+            raise InputError(f"{label}: cannot create a {self.what} from {found.__name__}: {problem}") from problem
         return found
 
     def trouble(self, name: str) -> str | None:
@@ -126,18 +126,18 @@ class Registry(Generic[Kind]):
         return [name for name in self.names() if self.trouble(name) is None]
 
     def shadowed(self) -> dict[str, str]:
-        """The names of capmeter that other packages announce too, in vain, and those packages."""
+        """capmeter's names that other packages also provide, to no effect, and those packages."""
         both = {name: each for name, each in self._announced.items() if name in self._aliases}
         return {name: " and ".join(map(_package, each)) for name, each in both.items()}
 
     def package(self, value: Kind) -> str | None:
-        """The package, with its version, that a value's class comes from, where that is not capmeter."""
+        """The package, with its version, that a value's class comes from; None for capmeter's own."""
         if value.name not in self.foreign() or self.trouble(value.name) or self.kind(value.name) is not type(value):
             return None
         return self.entry(value.name).package
 
     def parse(self, text: str | Kind) -> Kind:
-        """The value of this text form; a value is given back as it is."""
+        """The value with this text form; a value is returned unchanged."""
         if isinstance(text, self.family):
             return text
         name, inside = split_name(text, self.what)  # type: ignore[arg-type]
@@ -146,17 +146,17 @@ class Registry(Generic[Kind]):
         needed = [key for key, each in parameters_of(kind).items() if each.default is MISSING]
         absent = [key for key in needed if key not in given and key not in entry.fixed]
         if absent:
-            raise InputError(f"{label} needs {', '.join(absent)}; give it in brackets")
+            raise InputError(f"{label} requires {', '.join(absent)}; give it in brackets")
         return kind(**entry.fixed, **given)
 
     def parse_list(self, text: str | Iterable[str | Kind]) -> list[Kind]:
-        """Values from a comma-separated text (commas inside brackets do not separate) or a list, each once."""
+        """Values from a comma-separated text (commas inside brackets do not separate) or a list, without duplicates."""
         values = [self.parse(part) for part in (split_text(text, ",") if isinstance(text, str) else text)]
         if not values:
-            raise InputError(f"no {self.what} was named; expected at least one, such as {','.join(self.names()[:3])}")
+            raise InputError(f"no {self.what} was given; expected at least one, such as {','.join(self.names()[:3])}")
         for k, value in enumerate(values):
             if value in values[:k]:
-                raise InputError(f"the {self.what} {value} was named twice; name each {self.what} once")
+                raise InputError(f"duplicate {self.what} {value}; name each {self.what} once")
         return values
 
 

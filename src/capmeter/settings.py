@@ -1,8 +1,7 @@
 """How a run uses this machine: device, precision, batch size, threads, cache. None of it is part of a metric's name.
 
-Settings are a value that is handed on: to `score`, from there in each metric's context, from there to the encoders.
-Device, batch size and threads do not move a score (they are tested not to, beyond 1e-5); precision does: it is in
-signatures.
+Settings are a value that is passed on: to `score`, from there in each metric's context, from there to the encoders.
+Device, batch size and threads do not change scores (tested to 1e-5); precision does, and is part of signatures.
 
 >>> Settings(device="cpu", tokens=512).tokens
 512
@@ -29,15 +28,16 @@ def _environment_cache() -> Path | None:
 class Settings:
     """Where and how encoders run.
 
-    What is not given comes from the environment (CAPMETER_DEVICE, CAPMETER_PRECISION, CAPMETER_VECTOR_CACHE), else:
+    Defaults come from the environment (CAPMETER_DEVICE, CAPMETER_PRECISION, CAPMETER_VECTOR_CACHE), else:
 
     device: `auto` (a CUDA GPU if there is one, else the CPU) or a torch device name: cpu, cuda, cuda:1, mps.
-    precision: `float32`, or `half`: float16 on a GPU, bfloat16 on the CPU (moves BERTScore by about .002, TBR by .02).
-    tokens: word pieces per batch; 0 chooses 2,048 on the CPU and 32,768 on a GPU.
-    threads: batches on the CPU at a time, each on one thread; 0 is as many as torch would use (OMP_NUM_THREADS).
-    cache: folder of the on-disk cache of hidden states; None keeps none. cache_bytes: its largest size.
+    precision: `float32`, or `half`: float16 on a GPU, bfloat16 on the CPU (changes BERTScore by about .002, TBR by
+    .02).
+    tokens: word pieces per batch; 0 means 2,048 on the CPU and 32,768 on a GPU.
+    threads: concurrent batches on the CPU, one thread each; 0 means as many as torch would use (OMP_NUM_THREADS).
+    cache: folder of the on-disk cache of hidden states; None disables it. cache_bytes: its maximum size.
 
-    Raises `InputError` where a value is none of these.
+    Raises `InputError` if a value is not one of these.
     """
 
     device: str = field(default_factory=lambda: os.environ.get("CAPMETER_DEVICE") or "auto")
@@ -49,7 +49,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.cache is not None:
-            object.__setattr__(self, "cache", Path(self.cache).expanduser())  # a folder may be given as text
+            object.__setattr__(self, "cache", Path(self.cache).expanduser())  # accepts text as well
         if self.precision not in PRECISIONS:
             raise InputError(f"precision: expected one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
         if self.tokens < 0:

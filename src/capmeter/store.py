@@ -1,10 +1,10 @@
-"""One store on disk for what analyses found: vectors, parses, scene graphs, image features.
+"""One on-disk store for the results of analyses: vectors, parses, scene graphs, image features.
 
-A value is kept under what it was computed from (a sentence, an image's hash) and the analysis's identity (everything
-that moves the value: model weights, layer, precision, version), so an entry can be wrong only by damage. Every entry is
-checksummed, and a damaged one is a miss: it is computed and written again. A damaged file is replaced by an empty one.
-When the file outgrows its limit the least recently used entries go first. A store never fails a run: where the disk is
-full or locked the values are not kept.
+A value is keyed by what it was computed from (a sentence, an image's hash) and by the analysis's identity (everything
+that affects the value: model weights, layer, precision, version), so an entry can be wrong only if it is damaged. Every
+entry is checksummed, and a damaged one is a miss: it is computed and written again. A damaged file is replaced by an
+empty one. When the file exceeds its limit, the least recently used entries are dropped first. A store never fails a
+run: if the disk is full or the file locked, values are simply not kept.
 
 The store is one SQLite file in write-ahead mode, which any number of processes share; values are raw numbers or JSON,
 and nothing is unpickled.
@@ -38,7 +38,7 @@ from capmeter.errors import AssetError
 
 GIGABYTE = 1 << 30
 _VERSION = 1
-# Rows are appended, and only the small indices are written at random: three times the speed of a table ordered by key.
+# Rows are appended, and only the small indices are written at random: three times as fast as a table ordered by key.
 _SCHEMA = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS entries (
@@ -50,10 +50,10 @@ PRAGMA user_version = {_VERSION};
 COMMIT;
 """
 _ASKED_AT_ONCE = 500
-_OVERHEAD = 64  # bytes of an entry beside its value, about
-_EMPTY = 1 << 16  # bytes that a file without entries stays below
-_FRESH = 3600  # seconds during which a use is not written down again, so that reading does not write
-_WAIT = 30.0  # seconds for which a locked file is waited for
+_OVERHEAD = 64  # approximate bytes of an entry besides its value
+_EMPTY = 1 << 16  # a file without entries is smaller than this
+_FRESH = 3600  # seconds during which a use is not recorded again, so that reads rarely write
+_WAIT = 30.0  # seconds to wait for a locked file
 _TRIES = 6
 _JSON = b"json"
 _FORM = re.compile(rb"[<>|][biuf]\d+( \d+)*")
@@ -63,7 +63,7 @@ _FAILURES = (sqlite3.Error, sqlite3.Warning, UnicodeError, OverflowError, Memory
 
 @dataclass(frozen=True)
 class Store:
-    """Values of analyses, in one file of `folder` of at most about `limit` bytes.
+    """Results of analyses, in one file in `folder` of at most about `limit` bytes.
 
     A value is an array of numbers or a JSON value (without NaN). Arrays come back read-only.
     """
@@ -81,7 +81,7 @@ class Store:
 
         Args:
             analysis: the analysis's identity.
-            contents: what was analysed: a sentence's bytes, an image's hash.
+            contents: what was analysed: sentences as bytes, or hashes of images.
         """
         wanted = {}
         for content in contents:
@@ -118,18 +118,18 @@ class Store:
         return found
 
     def put(self, analysis: str, entries: Mapping[bytes, Any]) -> None:
-        """Keeps these values, by content, and drops the least recently used ones above the limit.
+        """Stores these values, by content, and drops the least recently used entries above the limit.
 
         Raises:
             ValueError, TypeError: a value is neither an array of numbers nor a JSON value.
-            AssetError: the folder cannot be made.
+            AssetError: the folder cannot be created.
         """
         now, rows, size = int(time.time()), [], 0
         for content, value in entries.items():
             digest = _digest(analysis, content)
             form, blob = _encoded(value)
             size += len(blob) + _OVERHEAD
-            if size > self.limit // 2:  # never so much at once that older entries have no place beside it
+            if size > self.limit // 2:  # never so much at once that it would displace all older entries
                 break
             rows.append((_key(digest), now, len(blob), _checksum(digest, form, blob), form, blob))
         if not rows:
@@ -167,7 +167,7 @@ class Store:
 
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection | None]:
-        """A transaction on the file; None where it cannot be had. A damaged file is replaced by an empty one."""
+        """A transaction on the file; None if unavailable. A damaged file is replaced by an empty one."""
         database = self._connected()
         if database is None:
             yield None
@@ -179,12 +179,12 @@ class Store:
             self._discard(error)
 
     def _connected(self) -> sqlite3.Connection | None:
-        """The file, made if absent, replaced if damaged; None where it cannot be had."""
+        """A connection to the file, created if absent, replaced if damaged; None if unavailable."""
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError as error:
             raise AssetError(
-                f"the store of analyses: cannot make the folder {self.folder} ({error.strerror}); name another"
+                f"store of analyses: cannot create the folder {self.folder} ({error.strerror}); choose another folder"
             ) from error
         for attempt in range(_TRIES):
             with suppress(OSError):  # SQLite's other files get this one's permissions
@@ -198,7 +198,7 @@ class Store:
                 if database is not None:
                     with suppress(sqlite3.Error):
                         database.close()
-                if "locked" in str(error):  # two that make the file at once; SQLite does not wait here by itself
+                if "locked" in str(error):  # two processes create the file at once; SQLite does not wait here itself
                     time.sleep(0.02 * 2**attempt)
                 elif not self._discard(error):
                     return None
@@ -220,18 +220,18 @@ class Store:
 def _prepare(database: sqlite3.Connection) -> None:
     database.text_factory = bytes  # a damaged text is a miss, not a UnicodeDecodeError
     tables = database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-    version = database.execute("PRAGMA user_version").fetchone()[0]  # read second: set together with the tables
+    version = database.execute("PRAGMA user_version").fetchone()[0]  # read second: it is set together with the tables
     if version != _VERSION:
         if version or tables:
             raise sqlite3.DatabaseError("another version")
         database.execute("PRAGMA journal_mode=WAL")
         database.executescript(_SCHEMA)
-    # flushing makes small puts ten times slower; what a power failure damages is found out and computed again
+    # flushing makes small puts ten times slower; entries damaged by a power failure are detected and recomputed
     database.execute("PRAGMA synchronous=OFF")
 
 
 def _check(database: sqlite3.Connection, keys: Sequence[int]) -> None:
-    """Raises DatabaseError where rows just written are not found: the file's trees are damaged."""
+    """Raises DatabaseError if rows just written are not found: the file's B-trees are damaged."""
     for start in range(0, len(keys), _ASKED_AT_ONCE):
         asked = keys[start : start + _ASKED_AT_ONCE]
         marks = ",".join("?" * len(asked))
@@ -250,7 +250,7 @@ def _key(digest: bytes) -> int:
 
 
 def _checksum(digest: bytes, form: bytes, blob: bytes) -> int:
-    """Over the whole digest too: a value under another's key is damage."""
+    """Covers the whole digest too: a value stored under another key counts as damage."""
     return zlib.crc32(blob, zlib.crc32(digest + form + b"\0"))
 
 
@@ -264,7 +264,7 @@ def _encoded(value: Any) -> tuple[bytes, bytes]:
 
 
 def normalised(value: Any) -> Any:
-    """The value as a store gives it back: lists for tuples, text for a dict's keys, arrays read-only."""
+    """The value as a store returns it: lists for tuples, dict keys as text, arrays read-only."""
     form, blob = _encoded(value)
     return _value(form, blob)
 
@@ -285,7 +285,7 @@ def _value(form: bytes, blob: bytes) -> Any:
 
 
 def _bytes_used(database: sqlite3.Connection) -> int:
-    """The file's size without its free pages."""
+    """The file's size without free pages."""
     pages, free, size = (
         database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
     )

@@ -146,7 +146,7 @@ def test_positions_of_roberta_end_early(roberta: str) -> None:
     encoder = load_encoder(roberta)
     assert encoder.max_length == 20  # 22 positions, of which the first two are never used
     table = encoder.pieces(["a red kite " * 30])
-    assert table.cut.tolist() == [True] and len(table[0]) == 20 and table[0][-1] == encoder.end_id
+    assert table.truncated.tolist() == [True] and len(table[0]) == 20 and table[0][-1] == encoder.end_id
     assert np.isfinite(encoder.hidden_states(table, 3)).all()
 
 

@@ -113,7 +113,7 @@ def test_order_and_batch_size_do_not_move_a_vector(order: list[int], tokens: int
 def test_a_long_caption_is_cut_and_keeps_its_end() -> None:
     encoder = load_encoder("minilm")
     table = encoder.pieces(["a dog " * 400, "a dog"])
-    assert table.cut.tolist() == [True, False]
+    assert table.truncated.tolist() == [True, False]
     assert len(table[0]) == encoder.max_length == 512
     assert table[0][0] == encoder.begin_id and table[0][-1] == encoder.end_id
     assert encoder.tokens(table[0][:4]) == ["[CLS]", "a", "dog", "a"]
@@ -199,10 +199,10 @@ def test_analyses_of_a_pool() -> None:
 
 
 def test_taking_rows_of_a_piece_table() -> None:
-    table = PieceTable.of([[1, 2, 3], [4], [5, 6]], cut=[False, True, False])
+    table = PieceTable.of([[1, 2, 3], [4], [5, 6]], truncated=[False, True, False])
     taken = table.take(np.array([2, 0, 2]))
     assert [row.tolist() for row in (taken[0], taken[1], taken[2])] == [[5, 6], [1, 2, 3], [5, 6]]
-    assert table.take(np.array([1])).cut.tolist() == [True]
+    assert table.take(np.array([1])).truncated.tolist() == [True]
     assert len(table.take(np.array([], np.int64))) == 0
 
 

@@ -264,7 +264,7 @@ def test_no_format_carries_regions() -> None:
 def test_rows_that_are_none_are_refused(monkeypatch: pytest.MonkeyPatch, values: Any, message: str) -> None:
     captions = CaptionSet.from_captions([Caption("a", "a", "one"), Caption("b", "b", "two")])
     monkeypatch.setattr(Length, "measure", lambda *_: Measurement(values))
-    with pytest.raises(MetricError, match=r"length \(of the module [\w.]*test_evaluation\): .*" + message):
+    with pytest.raises(MetricError, match=r"length \(from the module [\w.]*test_evaluation\): .*" + message):
         evaluate(captions, [Length()])
 
 

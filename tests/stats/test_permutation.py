@@ -1,4 +1,4 @@
-"""Permutation tests: by hand where all exchanges are tried, uniform p under the null, Williams against a published
+"""Permutation tests: by hand where all permutations are tried, uniform p under the null, Williams against a published
 example.
 """
 
@@ -13,7 +13,7 @@ from scipy.stats import kstest, pearsonr
 from capmeter.errors import InputError
 from capmeter.stats.correlation import pearson, spearman
 from capmeter.stats.kendall import tau_b
-from capmeter.stats.permutation import Contest, association, exchange_tests, paired_permutation, williams
+from capmeter.stats.permutation import PairedScores, association, permutation_tests, paired_permutation, williams
 
 
 def test_all_exchanges_by_hand() -> None:
@@ -36,7 +36,7 @@ def test_corpus_score_is_recomputed_from_sums() -> None:
     rows_a, rows_b = np.asarray([[9.0, 10.0], [1.0, 100.0]]), np.asarray([[1.0, 10.0], [2.0, 100.0]])
     found = paired_permutation(rows_a, rows_b, finish=lambda sums, counts: sums[..., 0] / sums[..., 1])
     assert found.value == pytest.approx(10 / 110 - 3 / 110)
-    # the arrangements: as observed, both exchanged (-), and 11/110 against 2/110 twice (further from 0)
+    # the arrangements: as observed, both swapped (-), and 11/110 against 2/110 twice (further from 0)
     assert found.p == 1.0
 
 
@@ -68,7 +68,7 @@ def test_many_systems_and_metrics_are_tested_as_two_under_one(images: int) -> No
     clusters = np.repeat(np.arange(images), 2)
     tables = [random.normal(0.1 * system, 1, size=(4, 2 * images, 1)) for system in range(2)]
     grouped = [np.stack([rows.reshape(images, 2, 1).sum(axis=1) for rows in systems]) for systems in tables]
-    found = exchange_tests([Contest(sums, np.full((4, images), 2.0)) for sums in grouped], draws=500)
+    found = permutation_tests([PairedScores(sums, np.full((4, images), 2.0)) for sums in grouped], draws=500)
     assert [len(tests) for tests in found] == [6, 6]
     for systems, tests in zip(tables, found, strict=True):
         for (a, b), test in tests.items():
@@ -80,7 +80,7 @@ def test_many_systems_and_metrics_are_tested_as_two_under_one(images: int) -> No
 def test_systems_may_have_other_numbers_of_captions_of_an_image() -> None:
     # one caption of each of two images, against two of the first and one of the second
     sums, counts = np.array([[[1.0], [3.0]], [[2.0], [1.0]]]), np.array([[1.0, 1.0], [2.0, 1.0]])
-    ((test,),) = (list(found.values()) for found in exchange_tests([Contest(sums, counts)]))
+    ((test,),) = (list(found.values()) for found in permutation_tests([PairedScores(sums, counts)]))
     every = [4 / 2 - 3 / 3, 5 / 3 - 2 / 2, 2 / 2 - 5 / 3, 3 / 3 - 4 / 2]  # none, the first, the second, both
     assert test.value == every[0]
     assert test.p == np.mean(np.abs(every) >= abs(every[0]) - 1e-12) == 0.5
@@ -89,16 +89,16 @@ def test_systems_may_have_other_numbers_of_captions_of_an_image() -> None:
 @pytest.mark.parametrize("images", [9, 15])
 def test_little_is_held_at_once(images: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(images)
-    contest = Contest(random.random((4, images, 6)), np.ones((4, images)))
-    whole = exchange_tests([contest] * 3, draws=500)
-    monkeypatch.setattr("capmeter.stats.permutation._CELLS", 1000)  # 84 numbers to an exchange: eleven at once
+    scores = PairedScores(random.random((4, images, 6)), np.ones((4, images)))
+    whole = permutation_tests([scores] * 3, draws=500)
+    monkeypatch.setattr("capmeter.stats.permutation._CELLS", 1000)  # 84 numbers per permutation: eleven at once
     held: list[int] = []
 
     def finish(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
         held.append(sums[..., 0].size)
         return sums[..., 0] / counts
 
-    parts = exchange_tests([Contest(contest.sums, contest.counts, finish)] * 3, draws=500)
+    parts = permutation_tests([PairedScores(scores.sums, scores.counts, finish)] * 3, draws=500)
     assert parts == whole and max(held) == 11
 
 

@@ -1,6 +1,6 @@
-"""Analyses a sentence pool memoises: word pieces (kept for the whole run) and hidden states (a chunk's at a time).
+"""Analyses that a sentence pool memoises: word pieces (for the whole run) and hidden states (one part at a time).
 
-Each carries the settings it runs with, so that a pool keeps what was computed in different precision apart.
+Each carries the settings it runs with, so that a pool keeps results computed in different precisions apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from capmeter.settings import Settings
 _TINY = np.finfo(np.float32).tiny
 
 
-class Pool(Protocol):
+class MemoisingPool(Protocol):
     """Distinct sentences with memoised analyses (capmeter.captions.model.SentencePool)."""
 
     @property
@@ -40,14 +40,14 @@ class WordPieces:
     settings: Settings = field(default_factory=Settings)
     life: ClassVar[Life] = "run"
 
-    def run(self, pool: Pool) -> PieceTable:
+    def run(self, pool: MemoisingPool) -> PieceTable:
         """The table for all sentences of the pool."""
         return load_encoder(self.encoder, self.settings).pieces(pool.sentences)
 
 
 @dataclass(frozen=True, eq=False)
 class StateTable:
-    """Hidden states of n sentences: states float32[total pieces, width], laid out as pieces.ids is."""
+    """Hidden states of n sentences: states float32[total pieces, width], laid out like pieces.ids."""
 
     pieces: PieceTable
     states: NDArray[np.float32]
@@ -59,20 +59,20 @@ class StateTable:
         return self.states[self.pieces.offsets[row] : self.pieces.offsets[row + 1]]
 
     def unit(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The states at these flat positions, at unit length; 0 where a position is -1."""
+        """The states at these flat positions, normalised to unit length; 0 where a position is -1."""
         unit = self.states.take(positions, axis=0)
         unit *= np.where(positions >= 0, self._scale[positions], np.float32(0))[..., None]
         return unit
 
     @cached_property
     def _scale(self) -> NDArray[np.float32]:
-        """One over the length of each state."""
+        """The reciprocal of each state's length."""
         lengths = np.sqrt(np.einsum("td,td->t", self.states, self.states))
         scale: NDArray[np.float32] = 1 / np.maximum(lengths, _TINY)
         return scale
 
     def unit_row(self, row: int) -> NDArray[np.float32]:
-        """One sentence's states at unit length."""
+        """One sentence's states, normalised to unit length."""
         return self.unit(np.arange(self.pieces.offsets[row], self.pieces.offsets[row + 1]))
 
 
@@ -85,7 +85,7 @@ class HiddenStates:
     settings: Settings = field(default_factory=Settings)
     life: ClassVar[Life] = "part"
 
-    def run(self, pool: Pool) -> StateTable:
+    def run(self, pool: MemoisingPool) -> StateTable:
         """The table for all sentences of the pool."""
         pieces: PieceTable = pool.analyse(WordPieces(self.encoder, self.settings))
         return StateTable(pieces, load_encoder(self.encoder, self.settings).hidden_states(pieces, self.layer))
@@ -95,7 +95,7 @@ class HiddenStates:
 class SentenceVectors:
     """One unit vector per sentence, float32[n, width]: the mean of its word pieces' states, begin and end included.
 
-    This is how sentence-transformers models, `minilm` among them, make theirs.
+    This is how sentence-transformers models, including `minilm`, compute sentence vectors.
     """
 
     encoder: str = "minilm"
@@ -103,7 +103,7 @@ class SentenceVectors:
     settings: Settings = field(default_factory=Settings)
     life: ClassVar[Life] = "part"
 
-    def run(self, pool: Pool) -> NDArray[np.float32]:
+    def run(self, pool: MemoisingPool) -> NDArray[np.float32]:
         """The vectors of all sentences of the pool."""
         table: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer, self.settings))
         if not len(table):

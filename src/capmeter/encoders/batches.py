@@ -1,7 +1,7 @@
-"""Items of different lengths through a network, batch by batch: for encoders of text, of images and of pairs.
+"""Batches of items of different lengths through a network: for encoders of text, of images and of pairs.
 
-Items of equal length go together, the longest first, so no item is padded and memory runs out at once or never. A batch
-that does not fit is halved. Nothing here switches gradients off: who trains gets what `forward` returns.
+Items of equal length form batches, the longest first, so that no item is padded and memory runs out at once or never. A
+batch that does not fit into memory is halved. Gradients are not disabled here: training gets what `forward` returns.
 
 >>> lengths = np.array([3, 5, 3])
 >>> made = run_batches(lengths, lambda rows: (lengths[rows] * 10).tolist(), lambda length: 16 // length)
@@ -34,19 +34,19 @@ def run_batches(
     device: str = "cpu",
     description: str = "encoding",
 ) -> Iterator[tuple[Rows, Output]]:
-    """Runs `forward` on batches of the items, and gives each batch's rows with what came out.
+    """Runs `forward` on batches of the items, and yields each batch's rows with its output.
 
     Args:
-        lengths: int[n], what one item costs: its tokens, its patches; equal where all items are alike.
-        forward: from the positions int64[b] of items of one length to whatever is made of them. With several threads it
-            runs in each of them, so it sets torch's modes itself (`torch.inference_mode`, autocast).
-        budget: how many items of a length make a batch; at least one is taken.
-        threads: batches under way at once, each on one core; 1 on a GPU and where gradients are wanted.
-        device: where the network runs, for its memory and for the error.
-        description: what the progress bar says.
+        lengths: int[n], the cost of each item: its tokens or patches; equal if all items are alike.
+        forward: maps the positions int64[b] of items of equal length to their output. With several threads it runs in
+            each of them, so it must set torch's modes itself (`torch.inference_mode`, autocast).
+        budget: maps a length to the number of items in a batch; at least one is taken.
+        threads: concurrent batches, each on one core; 1 on a GPU and when gradients are needed.
+        device: where the network runs, for memory management and error messages.
+        description: the label of the progress bar.
 
     Raises:
-        InputError: one item alone does not fit into memory.
+        InputError: a single item does not fit into memory.
     """
     order = np.argsort(-lengths, kind="stable")
     groups = np.split(order, np.flatnonzero(np.diff(lengths[order])) + 1) if len(order) else []
@@ -74,11 +74,11 @@ def run_batches(
 
 
 class _TooLargeError(Exception):
-    """One item alone does not fit into memory."""
+    """A single item does not fit into memory."""
 
 
 def _halving(rows: Rows, forward: Callable[[Rows], Output], device: str) -> list[tuple[Rows, Output]]:
-    """One pass, or two of half the size where memory runs out."""
+    """One pass, or two of half the size if memory runs out."""
     import torch
 
     try:
@@ -88,7 +88,7 @@ def _halving(rows: Rows, forward: Callable[[Rows], Output], device: str) -> list
             raise
         if len(rows) == 1:
             raise _TooLargeError from error
-    if device != "cpu":  # outside of the handler, whose error holds the failed pass's tensors
+    if device != "cpu":  # outside the handler, whose exception still references the failed pass's tensors
         torch.cuda.empty_cache()
     middle = len(rows) // 2
     return [made for half in (rows[:middle], rows[middle:]) for made in _halving(half, forward, device)]
@@ -102,7 +102,7 @@ def _out_of_memory(error: BaseException) -> bool:
 
 
 def in_order(batches: Iterable[tuple[Rows, Sequence[Any]]], count: int) -> list[Any]:
-    """What came out for each of `count` items, in the items' own order."""
+    """The outputs for `count` items, in the items' original order."""
     restored: list[Any] = [None] * count
     for rows, output in batches:
         for row, one in zip(rows.tolist(), output, strict=True):

@@ -3,9 +3,9 @@
     x = norm(word + position + type)                                                            for every word piece
     A = softmax(Q Kᵀ / √d),   y = norm(x + A V W + b),   x ← norm(y + gelu(y W + b) W + b)      for every layer
 
-Q, K and V are x W + b of each head, d is a head's width. Asked for are the hidden states x of one layer, or the
-attention maps A of all. On the weights themselves this starts in a second, where a library of all models takes five,
-and it runs no layer above the one wanted.
+Q, K and V are x W + b of each head, d is a head's width. The output is the hidden states x of one layer, or the
+attention maps A of all layers. Working on the weights directly, this starts in one second where the transformers
+library takes five, and it runs no layer above the requested one.
 
 Devlin, Chang, Lee, Toutanova: BERT: Pre-training of Deep Bidirectional Transformers. NAACL 2019.
 """
@@ -28,7 +28,7 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _ROBERTAS = {"roberta", "xlm-roberta", "camembert"}
 _KINDS = {"bert", "distilbert"} | _ROBERTAS
 _PREFIX = re.compile(r"^(bert|roberta|distilbert)\.")
-# DistilBERT's names for what BERT has too; old checkpoints' names for a norm's weight and bias.
+# DistilBERT's names for BERT's weights, and old checkpoints' names for a norm's weight and bias.
 _SETTINGS = {"n_layers": "num_hidden_layers", "n_heads": "num_attention_heads", "dim": "hidden_size"}
 _NAMES = {
     "transformer.layer.": "encoder.layer.",
@@ -47,7 +47,7 @@ _NAMES = {
 
 @dataclass(frozen=True, eq=False)
 class Layer:
-    """The weights of one layer, in the order of their use. heads: queries over √d, keys and values, side by side."""
+    """The weights of one layer, in order of use. heads: queries divided by √d, keys and values, side by side."""
 
     heads: Linear
     join: Linear
@@ -58,9 +58,9 @@ class Layer:
 
 
 class Bert:
-    """A model of BERT's kind.
+    """A model of the BERT family.
 
-    layers, heads, width: its sizes. vocabulary: how many word pieces it knows, positions: how many it reads at once.
+    layers, heads, width: its sizes. vocabulary: the number of word pieces; positions: the maximum input length.
     """
 
     def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
@@ -70,7 +70,7 @@ class Bert:
         config = _config(folder)
         self.layers, self.heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
         if int(config["hidden_size"]) % self.heads:
-            raise ValueError(f"its width {config['hidden_size']} is no multiple of its {self.heads} heads")
+            raise ValueError(f"its width {config['hidden_size']} is not a multiple of its {self.heads} heads")
         self.width, self._epsilon = int(config["hidden_size"]), float(config.get("layer_norm_eps", 1e-12))
         weights = {_name(name): tensor.to(device, dtype) for name, tensor in load_file(str(folder / WEIGHTS)).items()}
 
@@ -94,14 +94,14 @@ class Bert:
             self._stack.append(
                 Layer((heads[0], heads[1]), *(linear(at + part) for part in (*rest, "output.LayerNorm")))
             )
-        # RoBERTa's positions count from after the padding's id, and the padding is at that id's own.
+        # RoBERTa's positions start after the padding id, and padding is at the position of that id.
         self._padding = int(config.get("pad_token_id", 1)) if config["model_type"] in _ROBERTAS else None
         self.vocabulary = len(self._words)
         self.positions = len(self._places) - (0 if self._padding is None else self._padding + 1)
 
     @staticmethod
     def reads(folder: Path) -> bool:
-        """Whether the folder's model is of this kind: its family, its activation, its files."""
+        """Whether the model in the folder is supported: its family, activation and files."""
         config = _config(folder)
         return (
             config.get("model_type") in _KINDS
@@ -117,7 +117,7 @@ class Bert:
     ) -> tuple[Tensor | None, Tensor | None]:
         """Hidden states [b, t, width] of layer `hidden` (0: the embeddings), and all maps [b, layers, heads, t, t].
 
-        ids: int64[b, t]. mask: bool[b, t], true where attention may be given; None is everywhere.
+        ids: int64[b, t]. mask: bool[b, t], true where positions may be attended to; None means everywhere.
         """
         import torch
 
@@ -146,7 +146,7 @@ class Bert:
         return self._normed(self._words[ids] + self._places[places], self._norm)
 
     def _through(self, layer: Layer, x: Tensor, mask: Tensor | None, b: int) -> tuple[Tensor, Tensor]:
-        """The states [b · t, width] after a layer, and its attention maps [b, heads, t, t]."""
+        """The states [b · t, width] after a layer, and the layer's attention maps [b, heads, t, t]."""
         import torch
         from torch.nn.functional import gelu, linear
 
@@ -172,7 +172,7 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _name(name: str) -> str:
-    """A weight's name as BERT calls it."""
+    """BERT's name for a weight."""
     name = _PREFIX.sub("", name)
     for other, ours in _NAMES.items():
         name = name.replace(other, ours)

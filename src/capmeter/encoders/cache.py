@@ -1,4 +1,4 @@
-"""Hidden states kept in memory, least recently used first out; `capmeter.store` keeps them on disk."""
+"""An in-memory LRU cache of hidden states; `capmeter.store` keeps them on disk."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 
 class StateCache(Protocol):
-    """Hidden states by their space (weights, layer, precision) and content (a sentence's word pieces)."""
+    """Hidden states keyed by space (weights, layer, precision) and content (a sentence's word pieces)."""
 
     def get(self, analysis: str, contents: Iterable[bytes]) -> Mapping[bytes, Any]:
         """The states found, by content, each float32[tokens, width]."""
 
     def put(self, analysis: str, entries: Mapping[bytes, Any]) -> None:
-        """Keeps the states."""
+        """Stores the states."""
 
 
 class RecentStates:
@@ -31,7 +31,7 @@ class RecentStates:
         self._lock = threading.Lock()
 
     def get(self, analysis: str, contents: Iterable[bytes]) -> dict[bytes, NDArray[np.float32]]:
-        """The states found, by content; they count as used now."""
+        """The states found, by content; they are marked as recently used."""
         found = {}
         with self._lock:
             for content in contents:
@@ -42,7 +42,7 @@ class RecentStates:
         return found
 
     def put(self, analysis: str, entries: Mapping[bytes, NDArray[np.float32]]) -> None:
-        """Keeps copies of the states, then drops the least recently used ones above the limit."""
+        """Stores copies of the states, then drops the least recently used ones above the limit."""
         with self._lock:
             for content, states in entries.items():
                 former = self._entries.pop((analysis, content), None)

@@ -1,8 +1,8 @@
-"""One neural text encoder: word pieces, hidden states of a layer, attention maps, batch by batch.
+"""A neural text encoder: word pieces, hidden states of a layer, attention maps, batch by batch.
 
-Sentences of equal length go through the model together, so no row is ever padded: a sentence's vectors do not depend on
-what else is in its batch (beyond the last bits of a matrix product). Maps and states are handed out batch by batch and
-belong to the caller; the encoder keeps none.
+Sentences of equal length go through the model together, so that no row is ever padded: a sentence's vectors do not
+depend on the rest of its batch (beyond the last bits of a matrix product). Attention maps and hidden states are yielded
+batch by batch and belong to the caller; the encoder keeps none.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from capmeter.errors import AssetError, InputError
 from capmeter.settings import Settings
 from capmeter.store import Store
 
-_CPU_TOKENS, _GPU_TOKENS = 2048, 32768  # on a CPU, of each thread
-_MAP_BYTES = 1 << 28  # attention maps of the batches under way
+_CPU_TOKENS, _GPU_TOKENS = 2048, 32768  # on a CPU, per thread
+_MAP_BYTES = 1 << 28  # attention maps of the batches in progress
 _SENTENCES_AT_ONCE = 4096  # looked up in caches and written to them together
 _RECENT_BYTES = 1 << 27  # hidden states kept in memory for the next part of a run
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """What the model said about some sentences of one length t.
+    """The model's output for some sentences of equal length t.
 
-    rows: int64[b], which of the given sentences these are. ids: int64[b, t].
-    mask: bool[b, t], false where attention was withheld. hidden: float32[b, t, width] or None.
+    rows: int64[b], indices of these sentences among those given. ids: int64[b, t].
+    mask: bool[b, t], false at positions that were not attended to. hidden: float32[b, t, width] or None.
     attentions: float32[b, layers, heads, t (queries), t (keys)] or None.
     """
 
@@ -52,10 +52,10 @@ class Batch:
 
 
 class Encoder:
-    """A transformer and its tokenizer, loaded once per process: get it with `load_encoder`.
+    """A transformer and its tokenizer, loaded once per process by `load_encoder`.
 
-    layers, heads, width: the model's sizes. max_length: the most word pieces of a sentence, begin and end included.
-    settings: batch size, threads and cache of this encoder; others of the same model share its weights.
+    layers, heads, width: the model's sizes. max_length: the maximum number of word pieces, begin and end included.
+    settings: batch size, threads and cache of this encoder; encoders of the same model share the weights.
     """
 
     def __init__(self, files: EncoderFiles, device: str = "cpu", precision: str = "float32") -> None:
@@ -73,10 +73,10 @@ class Encoder:
             plain = Bert.reads(files.folder)
             self.tokenizer = Tokenizer(files.folder, plain)
             self._model = (Bert if plain else HubModel)(files.folder, device, dtype)
-        except pickle.UnpicklingError as error:  # torch's own message advises to run whatever the file holds
+        except pickle.UnpicklingError as error:  # torch's own message advises running whatever the file contains
             raise AssetError(
                 f"encoder {files.name!r}: cannot load {files.folder}: its weights are a damaged pickle, or one that "
-                "holds more than numbers, which is never loaded; fetch or convert them as safetensors"
+                "contains more than numbers, which is never loaded; download or convert them as safetensors"
             ) from error
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, SafetensorError) as error:
             raise AssetError(f"encoder {files.name!r}: cannot load {files.folder}: {error}") from error
@@ -89,7 +89,7 @@ class Encoder:
         return f"Encoder({self.files.label}, {self.layers} layers, {self.heads} heads, width {self.width})"
 
     def layer(self, layer: int | None, default: int | None = None) -> int:
-        """The layer asked for, checked; None means `default` or the last, never more than the model has."""
+        """The requested layer, checked; None means `default` or the last layer, whichever is lower."""
         if layer is None:
             return self.layers if default is None else min(default, self.layers)
         if not 0 <= layer <= self.layers:
@@ -97,15 +97,16 @@ class Encoder:
         return layer
 
     def pieces(self, sentences: Sequence[str]) -> PieceTable:
-        """Word-piece ids with begin and end tokens; what is too long for the model is cut before the end token."""
+        """Word-piece ids with begin and end tokens; sentences too long for the model are truncated before the end."""
         rows: list[list[int]] = []
         for start in range(0, len(sentences), 8192):
             rows.extend(self.tokenizer.ids(sentences[start : start + 8192]))
-        cut = [len(row) > self.max_length for row in rows]
+        truncated = [len(row) > self.max_length for row in rows]
         rows = [
-            [*row[: self.max_length - 1], self.end_id] if long else row for row, long in zip(rows, cut, strict=True)
+            [*row[: self.max_length - 1], self.end_id] if long else row
+            for row, long in zip(rows, truncated, strict=True)
         ]
-        return PieceTable.of(rows, cut)
+        return PieceTable.of(rows, truncated)
 
     def tokens(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
         """The word pieces of some ids as text."""
@@ -118,7 +119,7 @@ class Encoder:
     def batches(
         self, sentences: Sequence[str], *, hidden: int | None = None, attentions: bool = False
     ) -> Iterator[Batch]:
-        """Runs the sentences through the model; `hidden` is the layer whose states are wanted (0: the embeddings)."""
+        """Runs the sentences through the model; `hidden` is the layer whose states to return (0: the embeddings)."""
         return self.encode_ids(self.pieces(sentences), hidden=hidden, attentions=attentions)
 
     def encode_ids(
@@ -129,9 +130,9 @@ class Encoder:
         hidden: int | None = None,
         attentions: bool = False,
     ) -> Iterator[Batch]:
-        """Runs given word-piece sequences (begin and end tokens included) through the model, longest first.
+        """Runs word-piece sequences (begin and end tokens included) through the model, longest first.
 
-        masks: for every sequence, which positions may be attended to (default: all). A masked position keeps its place.
+        masks: for every sequence, the positions that may be attended to (default: all). Masked positions stay in place.
         """
         table = sequences if isinstance(sequences, PieceTable) else PieceTable.of(sequences)
         lengths = table.lengths
@@ -160,19 +161,19 @@ class Encoder:
         lengths = table.lengths
         if len(lengths) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= self.max_length:
             raise InputError(
-                f"encoder {self.files.name!r} reads 1 to {self.max_length} word pieces, but the sequences given have "
+                f"encoder {self.files.name!r} reads 1 to {self.max_length} word pieces, but the given sequences have "
                 f"{int(lengths.min())} to {int(lengths.max())}"
             )
         if len(table.ids) and int(table.ids.max()) >= self._model.vocabulary:
             raise AssetError(
                 f"encoder {self.files.name!r}: its tokenizer gives word piece {int(table.ids.max())}, but the model "
-                f"knows {self._model.vocabulary}; {self.files.folder} holds the tokenizer of another model"
+                f"knows {self._model.vocabulary}; {self.files.folder} contains the tokenizer of another model"
             )
         if masks is not None and [len(mask) for mask in masks] != lengths.tolist():
             raise InputError("masks: expected one flag per word piece of every sequence")
 
     def _threads(self) -> int:
-        """How many batches go through the model at a time, each on one thread of the CPU."""
+        """How many batches go through the model concurrently, each on one CPU thread."""
         return (self.settings.threads or torch_threads()) if self.device == "cpu" else 1
 
     def _rows_per_batch(self, length: int, attentions: bool, threads: int) -> int:
@@ -198,7 +199,7 @@ class Encoder:
     def hidden_states(self, pieces: PieceTable, layer: int) -> NDArray[np.float32]:
         """Hidden states of one layer, float32[total pieces, width], in the order of `pieces.ids`.
 
-        Sentences met lately, or found in the on-disk cache where there is one, are not encoded again.
+        Recently encoded sentences, and those in the on-disk cache if there is one, are not encoded again.
         """
         layer = self.layer(layer)
         settings = self.settings
@@ -236,7 +237,7 @@ class Encoder:
 
 
 def load_encoder(name: str, settings: Settings | None = None) -> Encoder:
-    """The encoder called `name`, run with these settings (None: the environment's); its weights are loaded once."""
+    """The encoder called `name` with these settings (None: from the environment); its weights are loaded only once."""
     settings = settings or Settings()
     encoder = copy.copy(_load(find_encoder(name), _device(settings.device), settings.precision))
     encoder.settings = settings

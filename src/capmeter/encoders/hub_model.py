@@ -1,4 +1,4 @@
-"""Any text encoder that the transformers library knows, where `Bert` does not read it."""
+"""Any text encoder that the transformers library supports but `Bert` does not read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-# Positions of RoBERTa's kind start after the padding's.
+# In the RoBERTa family, positions start after the padding id.
 _FROM_PADDING = {
     "roberta",
     "xlm-roberta",
@@ -23,7 +23,7 @@ _FROM_PADDING = {
 
 
 class HubModel:
-    """A model of the transformers library; sizes and `run` as those of `Bert`."""
+    """A model of the transformers library, with the same attributes and `run` as `Bert`."""
 
     def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
         from transformers import AutoModel
@@ -33,12 +33,12 @@ class HubModel:
         model, told = AutoModel.from_pretrained(
             str(folder), local_files_only=True, dtype=dtype, attn_implementation="eager", output_loading_info=True
         )
-        # the library makes up what the files lack; of that only the pooler, which nothing here reads, may be so
+        # the library initialises missing weights at random; only the pooler, which is not used here, may be missing
         lacking = sorted(name for name in told["missing_keys"] if "pooler" not in name)
         if lacking:
-            raise ValueError(f"its weights lack {lacking[0]} and {len(lacking) - 1} more; the files are not complete")
+            raise ValueError(f"its weights lack {lacking[0]} and {len(lacking) - 1} more; the files are incomplete")
         if model.config.is_encoder_decoder:
-            raise ValueError("it is an encoder and a decoder; capmeter's metrics need an encoder of the BERT kind")
+            raise ValueError("it is an encoder-decoder model; capmeter's metrics need an encoder of the BERT kind")
         self._model: Any = model.eval().to(device)
         self._lock = threading.Lock()
         config = self._model.config

@@ -1,6 +1,6 @@
-"""Which encoders there are by name, where their files lie on this machine, and which weights they are.
+"""Encoders by name: where their files are on this machine, and which weights they contain.
 
-Nothing here downloads, and nothing here needs torch: a signature can be written on a machine that will not encode.
+Nothing here downloads anything or needs torch: signatures can be written on a machine that never runs the encoder.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class EncoderFiles:
 
     @property
     def label(self) -> str:
-        """The encoder as a signature names it: its name and the first digits of its weights' hash."""
+        """The encoder's name in signatures: its name and the first digits of its weights' hash."""
         return f"{self.name}@{self.sha256[:12]}"
 
 
@@ -40,7 +40,7 @@ def find_encoder(name: str) -> EncoderFiles:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise AssetError(f"encoder {name!r}: cannot read its weights in {folder}: {error}") from error
     if not weights:
-        raise AssetError(f"encoder {name!r}: {folder} holds no weights (expected one of {', '.join(WEIGHT_FILES)})")
+        raise AssetError(f"encoder {name!r}: {folder} has no weights (expected one of {', '.join(WEIGHT_FILES)})")
     published = ENCODERS[name].sha256 if name in ENCODERS else ""
     if published not in ("", found):
         raise AssetError(
@@ -51,7 +51,7 @@ def find_encoder(name: str) -> EncoderFiles:
 
 
 def software(name: str) -> str:
-    """The versions of the libraries that turn text into vectors with the encoder called `name`, for a signature."""
+    """The versions of the libraries that compute the vectors of the encoder called `name`, for signatures."""
     found = []
     for package in ("torch" if Bert.reads(find_encoder(name).folder) else "transformers", "tokenizers"):
         try:
@@ -62,7 +62,7 @@ def software(name: str) -> str:
 
 
 def require_neural() -> None:
-    """Raises MissingBackend where torch or transformers is not installed."""
+    """Raises MissingBackend if torch or transformers is not installed."""
     for package in ("torch", "transformers"):
         if util.find_spec(package) is None:
             raise _missing(package)
@@ -74,7 +74,7 @@ def _missing(package: str = "torch and transformers") -> MissingBackend:
 
 def _folder(name: str) -> Path:
     if not name.strip():
-        raise InputError(f"an encoder is one of {', '.join(ENCODERS)}, a hub id or a folder, but the name is empty")
+        raise InputError(f"the encoder's name is empty; expected one of {', '.join(ENCODERS)}, a hub id or a folder")
     asset = ENCODERS.get(name)
     if asset is None:
         local = Path(name).expanduser()
@@ -93,6 +93,6 @@ def _folder(name: str) -> Path:
     if asset is not None and asset.package:
         advice = f"{asset.get}   (or: {advice})"
     raise AssetError(
-        f"encoder {name!r} is neither a folder nor in the local Hugging Face cache, and nothing is downloaded unasked. "
-        f"Fetch it once with:  {advice}   — or name one of {', '.join(ENCODERS)}, another hub id, or a folder"
+        f"encoder {name!r} is neither a folder nor in the local Hugging Face cache, and nothing is downloaded "
+        f"automatically. Fetch it once with:  {advice}   — or name one of {', '.join(ENCODERS)}, another hub id, or a folder"
     )

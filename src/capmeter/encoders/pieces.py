@@ -15,24 +15,24 @@ class PieceTable:
     """Word-piece ids of n sentences, begin and end tokens included.
 
     ids: int32[total]; row i is ids[offsets[i]:offsets[i + 1]]. offsets: int64[n + 1].
-    cut: bool[n], true where the sentence was longer than the model can read and its tail was dropped (end token kept).
+    truncated: bool[n], true where the sentence was too long for the model and its tail was dropped (end token kept).
     """
 
     ids: NDArray[np.int32]
     offsets: NDArray[np.int64]
-    cut: NDArray[np.bool_]
+    truncated: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, rows: Sequence[Sequence[int]], cut: Iterable[bool] | None = None) -> PieceTable:
+    def of(cls, rows: Sequence[Sequence[int]], truncated: Iterable[bool] | None = None) -> PieceTable:
         """The table of given id sequences."""
         lengths = np.fromiter((len(row) for row in rows), np.int64, len(rows))
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
         ids = np.fromiter((piece for row in rows for piece in row), np.int32, int(offsets[-1]))
-        flags = np.zeros(len(rows), np.bool_) if cut is None else np.fromiter(cut, np.bool_, len(rows))
+        flags = np.zeros(len(rows), np.bool_) if truncated is None else np.fromiter(truncated, np.bool_, len(rows))
         return cls(ids, offsets, flags)
 
     def __len__(self) -> int:
-        return len(self.cut)
+        return len(self.truncated)
 
     def __getitem__(self, row: int) -> NDArray[np.int32]:
         return self.ids[self.offsets[row] : self.offsets[row + 1]]
@@ -45,11 +45,11 @@ class PieceTable:
     def take(self, indices: NDArray[Any]) -> PieceTable:
         """The table of some rows, in the order of `indices`."""
         positions, offsets = gather(self.offsets, np.asarray(indices, np.int64))
-        return PieceTable(self.ids[positions], offsets, self.cut[indices])
+        return PieceTable(self.ids[positions], offsets, self.truncated[indices])
 
 
 def gather(offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Positions in the flat values of the given rows, one after another, and the offsets of the gathered rows."""
+    """Positions of the given rows in the flat values, concatenated, and the offsets of the gathered rows."""
     lengths = offsets[rows + 1] - offsets[rows]
     gathered = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
     positions = np.arange(gathered[-1]) + np.repeat(offsets[rows] - gathered[:-1], lengths)

@@ -1,4 +1,4 @@
-"""Work of torch on several threads at once, each on one core, its results in the order of its items."""
+"""Torch work on several threads in parallel, one core each, with results in the order of the items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class _TorchThreads:
-    """How many threads torch had for one operation before the first of the runs that are under way."""
+    """Torch's number of threads per operation before the first of the runs in progress."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class _TorchThreads:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Puts the number back after a run: it is a process's, so with several runs at once the first knows it."""
+        """Restores the number after a run: it is process-wide, so with concurrent runs only the first saves it."""
         import torch
 
         with self._lock:
@@ -47,14 +47,14 @@ _torch = _TorchThreads()
 
 
 def torch_threads() -> int:
-    """How many threads torch would use, were nothing under way here."""
+    """How many threads torch would use if no run were in progress."""
     return _torch.number()
 
 
 def side_by_side(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """`work(item)` of each item, in their order, at most `threads` under way and few results waiting.
+    """`work(item)` for each item, in order, with at most `threads` in progress and few results waiting.
 
-    Small models leave a core idle wherever the threads of one operation wait for each other; whole batches need not.
+    With small models, the threads of a single operation spend time waiting for each other; whole batches do not.
     """
     if threads == torch_threads() == 1:
         yield from map(work, items)

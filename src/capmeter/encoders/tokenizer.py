@@ -1,4 +1,4 @@
-"""An encoder's own tokenizer: sentences to ids of word pieces, begin and end tokens included, and back."""
+"""An encoder's tokenizer: sentences to word-piece ids, begin and end tokens included, and back."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import Any
 
 _UNLIMITED = 10**30
-_PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")  # as BERT and RoBERTa call them, where no file says more
+_PAD, _UNKNOWN = ("[PAD]", "<pad>"), ("[UNK]", "<unk>")  # BERT's and RoBERTa's names, used if no file gives others
 
 
 class Tokenizer:
-    """The tokenizer in a folder of an encoder's files.
+    """The tokenizer in an encoder's folder.
 
-    begin_id, end_id: the tokens around a sentence. pad_id, unknown_id: padding, and what cannot be spelled (-1 where
-    there is no such token). longest: the most word pieces that the encoder was published for.
+    begin_id, end_id: the tokens around a sentence. pad_id, unknown_id: the padding and unknown tokens (-1 if there is
+    no such token). longest: the maximum number of word pieces that the encoder was published for.
     """
 
     def __init__(self, folder: Path, plain: bool) -> None:
-        """plain: `tokenizer.json` says all; else the transformers library makes the tokenizer."""
+        """plain: `tokenizer.json` is sufficient; else the transformers library builds the tokenizer."""
         backend: Any
         if plain:
             from tokenizers import Tokenizer as Backend
 
             try:
                 backend = Backend.from_file(str(folder / "tokenizer.json"))
-            except Exception as error:  # the library raises nothing more particular
+            except Exception as error:  # the library raises nothing more specific
                 raise ValueError(f"tokenizer.json: {error}") from error
             told = _told(folder)
             self.pad_id = _id(backend, told.get("pad_token"), *_PAD)
@@ -38,7 +38,7 @@ class Tokenizer:
             made: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, use_fast=True)
             backend = made.backend_tokenizer
             if set(backend.get_vocab().values()) <= set(made.all_special_ids):
-                raise ValueError("its tokenizer knows no word pieces; the tokenizer's files are missing")
+                raise ValueError("its tokenizer has no word pieces; the tokenizer's files are missing")
             self.pad_id, self.unknown_id = _id(backend, made.pad_token), _id(backend, made.unk_token)
             self.longest = int(made.model_max_length)
         backend.no_truncation()
@@ -57,15 +57,15 @@ class Tokenizer:
         self.begin_id, self.end_id = around[0], around[-1]
 
     def __len__(self) -> int:
-        return self._size  # ids that no piece has are counted
+        return self._size  # includes unused ids
 
     def ids(self, sentences: Sequence[str]) -> list[list[int]]:
-        """The word pieces of each sentence between begin and end tokens, none cut."""
+        """The word pieces of each sentence with begin and end tokens, not truncated."""
         led = [self._lead + bare if (bare := sentence.strip()) else "" for sentence in sentences]
         return [encoding.ids for encoding in self._backend.encode_batch_fast(led)]
 
     def inner_ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """The word pieces of each text as it stands, without begin and end tokens."""
+        """The word pieces of each text, without begin and end tokens."""
         return [encoding.ids for encoding in self._backend.encode_batch_fast(texts, add_special_tokens=False)]
 
     def vocabulary(self) -> dict[str, int]:
@@ -73,18 +73,18 @@ class Tokenizer:
         return dict(self._backend.get_vocab())
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
-        """The word pieces of some ids as text; nothing for an id that no piece has."""
+        """The word pieces of some ids as text; empty for an unused id."""
         return [self._backend.id_to_token(int(piece)) or "" for piece in ids]
 
     def word_of(self, piece: str) -> str:
         """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
-        if self._blank:  # "Ġdog" (bytes) or "▁dog" begins a word, "dog" goes on with one, "." is punctuation
+        if self._blank:  # "Ġdog" (bytes) or "▁dog" begins a word, "dog" continues one, "." is punctuation
             return piece[1:] if piece.startswith(self._blank) else (f"##{piece}" if piece.isalnum() else piece)
         return piece
 
 
 def _told(folder: Path) -> dict[str, Any]:
-    """What the files beside the tokenizer tell of it, where there are any."""
+    """The tokenizer's configuration from the files beside it, if any."""
     told: dict[str, Any] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         if (folder / file).is_file():
@@ -93,6 +93,6 @@ def _told(folder: Path) -> dict[str, Any]:
 
 
 def _id(backend: Any, *tokens: str | dict[str, Any] | None) -> int:
-    """The id of the first of the tokens that there is, else -1."""
+    """The id of the first of the tokens that exists, else -1."""
     names = (token["content"] if isinstance(token, dict) else token for token in tokens if token is not None)
     return next((int(found) for name in names if (found := backend.token_to_id(name)) is not None), -1)

@@ -1,4 +1,4 @@
-"""What is known of one picture: its pixels, features and regions."""
+"""Analyses of a single image: its pixels, features and regions."""
 
 from capmeter.images.analyses import Contents as Contents
 from capmeter.images.analyses import ContentTable as ContentTable

@@ -1,4 +1,4 @@
-"""Analyses of pictures: what is found out once about each picture of an `ImagePool`, and remembered there.
+"""Analyses of pictures: computed once for each picture of an `ImagePool`, and memoised there.
 
 >>> from capmeter.captions.model import ImagePool
 >>> ImagePool([]).analyse(Contents()).first.tolist()
@@ -22,13 +22,13 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class ContentTable:
-    """The hash of each picture's content, and `first`: for each picture the first one with the same content."""
+    """The hash of each picture's content; `first` maps each picture to the first one with the same content."""
 
     hashes: tuple[str, ...]
 
     @property
     def first(self) -> Indices:
-        """int[n]: equal for pictures that are one file under several names."""
+        """int[n]: equal for pictures with identical content under different names."""
         known: dict[str, int] = {}
         return np.array([known.setdefault(each, place) for place, each in enumerate(self.hashes)], np.int64)
 
@@ -39,20 +39,20 @@ class ContentTable:
 
 @dataclass(frozen=True)
 class Contents:
-    """Analysis: the SHA-256 of each picture's file, which also names it in a store of features."""
+    """Analysis: the SHA-256 of each picture's file, which is also its key in a store of features."""
 
     life: ClassVar[Life] = "run"
 
     def run(self, pool: ImagePool) -> ContentTable:
-        """The content hashes of this pool's pictures."""
+        """The content hashes of the pool's pictures."""
         return ContentTable(tuple(content_hash(place) for place in pool.items))
 
 
 def pictures(pool: ImagePool) -> Iterator[tuple[int, Picture]]:
-    """Every distinct content of the pool, decoded when its turn comes: its first place in the pool, and the picture.
+    """Every distinct picture of the pool, decoded lazily: its first index in the pool, and the picture.
 
-    Only one picture is in memory at a time, unless the caller keeps more. `Contents().first` leads from every picture
-    to the one that stands for it here.
+    Only one picture is in memory at a time, unless the caller keeps more. `Contents().first` maps every picture to the
+    one that represents it here.
     """
     first: Indices = pool.analyse(Contents()).first
     for index in np.unique(first).tolist():

@@ -1,11 +1,11 @@
-"""One picture read from its file: checked before it is decoded, always 8-bit RGB, every failure a sentence.
+"""Reading a picture from its file: checked before decoding, always 8-bit RGB, with a clear message for every failure.
 
-What moves pixels is the same for every picture and said in its notes: of an animation the first frame; a photograph
-turned as its EXIF orientation says; 16-bit grey scaled to 8 bits (65,535 becomes 255); CMYK, palettes and grey as
-Pillow converts them; transparency dropped, as the released codes of CLIPScore and others do (`convert("RGB")`).
+Conversions are the same for every picture and recorded in its notes: the first frame of an animation; rotation by EXIF
+orientation; 16-bit grey scaled to 8 bits (65,535 becomes 255); CMYK, palettes and grey as Pillow converts them;
+transparency dropped, as in the released code of CLIPScore and others (`convert("RGB")`).
 
-A picture of more than `MOST_PIXELS` is refused before it is decoded, and so is everything that is no regular file: a
-small file can decode to gigabytes, a FIFO never ends. Formats that run other programs (EPS …) are not read.
+A picture of more than `MOST_PIXELS` is rejected before it is decoded, and so is everything that is not a regular file:
+a small file can decode to gigabytes, and a FIFO never ends. Formats that run other programs (EPS …) are not read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 MOST_PIXELS = 89_478_485
-"""Pillow's own limit of a picture that is no decompression bomb: 256 MiB of 24-bit pixels."""
+"""Pillow's own threshold for decompression bombs: 256 MiB of 24-bit pixels."""
 FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF")
 _ORIENTATION = 0x0112
 _CHUNK = 1 << 20
@@ -35,25 +35,25 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Picture:
-    """A decoded picture: `pixels` (uint8, [height, width, 3]) and what had to be done to get them."""
+    """A decoded picture: `pixels` (uint8, [height, width, 3]) and notes on the conversions applied."""
 
     pixels: npt.NDArray[np.uint8]
     notes: tuple[str, ...] = ()
 
 
 def read_picture(place: Place) -> Picture:
-    """The picture at this place; what cannot be read is an `InputError` that names the image."""
+    """The picture at this place; an `InputError` names an image that cannot be read."""
     pillow = _pillow()
     path = _regular_file(place)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of pictures that are refused below, and of harmless metadata
+            warnings.simplefilter("ignore")  # about pictures that are rejected below, and about harmless metadata
             with pillow.open(path, formats=_known(pillow)) as opened:
                 width, height = opened.size
                 if width * height > MOST_PIXELS:
                     raise InputError(
                         f"{_named(place)}: {width:,} x {height:,} pixels, more than the {MOST_PIXELS / 1e6:.0f} "
-                        "megapixels that are read; make the picture smaller"
+                        "megapixels that are supported; make the picture smaller"
                     )
                 return _decoded(opened, place)
     except pillow.UnidentifiedImageError:
@@ -62,7 +62,7 @@ def read_picture(place: Place) -> Picture:
         ) from None
     except pillow.DecompressionBombError:
         raise InputError(
-            f"{_named(place)}: far more than the {MOST_PIXELS / 1e6:.0f} megapixels that are read; make the picture "
+            f"{_named(place)}: far more than the {MOST_PIXELS / 1e6:.0f} megapixels that are supported; make the picture "
             "smaller"
         ) from None
     except MemoryError:
@@ -70,11 +70,11 @@ def read_picture(place: Place) -> Picture:
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001  a damaged file makes decoders fail in every way
-        raise InputError(f"{_named(place)}: damaged or cut off ({error}); fetch or save the picture again") from None
+        raise InputError(f"{_named(place)}: damaged or truncated ({error}); fetch or save the picture again") from None
 
 
 def content_hash(place: Place) -> str:
-    """SHA-256 of the picture's file, in hexadecimal digits; no picture is decoded."""
+    """SHA-256 of the picture's file, in hexadecimal; nothing is decoded."""
     digest = hashlib.sha256()
     try:
         with _regular_file(place).open("rb") as file:
@@ -115,7 +115,7 @@ def _eight_bits(grey: npt.NDArray[Any], place: Place) -> npt.NDArray[np.uint8]:
     """16-bit grey as three equal channels of 8 bits; Pillow's own conversion would clip at 255."""
     if grey.dtype.kind == "f" or (grey.size and not (grey.min() >= 0 and grey.max() < 1 << 16)):
         raise InputError(
-            f"{_named(place)}: its grey values are not of 8 or 16 bits, and their range is not known; save the picture "
+            f"{_named(place)}: its grey values have neither 8 nor 16 bits, so their range is unknown; save the picture "
             "as 8-bit PNG or JPEG"
         )
     scaled = ((grey.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
@@ -125,22 +125,22 @@ def _eight_bits(grey: npt.NDArray[Any], place: Place) -> npt.NDArray[np.uint8]:
 def _regular_file(place: Place) -> Path:
     path = place.path
     if path.lower().startswith(("http://", "https://")):
-        raise InputError(f"{_named(place)}: an address on the web; nothing is downloaded: name a file")
+        raise InputError(f"{_named(place)}: this is a URL, but nothing is downloaded; name a file")
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
         raise InputError(
-            f"{_named(place)}: there is no such file; check the name, and the folder that relative paths start from "
+            f"{_named(place)}: file not found; check the name, and the folder that relative paths start from "
             "(images_root)"
         ) from None
     except ValueError:
-        raise InputError(f"{_named(place)}: no file name: it holds a NUL character") from None
+        raise InputError(f"{_named(place)}: the file name contains a NUL character; correct it") from None
     except OSError as error:
         raise InputError(f"{_named(place)}: cannot be read ({error.strerror or error})") from None
     if stat.S_ISDIR(mode):
-        raise InputError(f"{_named(place)}: a folder; name a picture in it")
+        raise InputError(f"{_named(place)}: this is a folder; name a picture in it")
     if not stat.S_ISREG(mode):
-        raise InputError(f"{_named(place)}: a pipe, a socket or a device, which is never read; name a file")
+        raise InputError(f"{_named(place)}: this is a pipe, a socket or a device, which is never read; name a file")
     return Path(path)
 
 
@@ -157,6 +157,6 @@ def _pillow() -> Any:
 
 
 def _known(pillow: Any) -> list[str]:
-    """Those of the formats that this Pillow can read."""
+    """The supported formats that this Pillow can read."""
     pillow.init()
     return [name for name in FORMATS if name in pillow.OPEN]

@@ -1,1 +1,1 @@
-"""Thin adapters: the shapes other people's code expects."""
+"""Thin adapters to the interfaces that other code expects."""

@@ -1,14 +1,14 @@
-"""The face of pycocoevalcap 1.2 on capmeter: change the import line, keep the rest.
+"""Drop-in replacement for pycocoevalcap 1.2: change the import line, keep the rest.
 
     from capmeter.integrations.pycocoevalcap import COCOEvalCap      # was: from pycocoevalcap.eval import COCOEvalCap
     from capmeter.integrations.pycocoevalcap import Bleu             # was: from pycocoevalcap.bleu.bleu import Bleu
 
-Same arguments, same shapes, same numbers, no Java. What differs: mistakes are an `InputError` that says where, not an
-assertion; each caption is tokenised on its own (see `capmeter.text.ptb`); counts are not printed; SPICE, which needs
-Java, is not among the metrics; and METEOR reads its tables from the extra `capmeter[meteor]`: without them
-`COCOEvalCap` warns and leaves METEOR out.
+Same arguments, same shapes, same numbers, no Java. The differences: invalid input raises an `InputError` that says
+where, not an assertion error; each caption is tokenised on its own (see `capmeter.text.ptb`); counts are not printed;
+SPICE, which needs Java, is not included; and METEOR reads its tables from the extra `capmeter[meteor]`: without them
+`COCOEvalCap` warns and skips METEOR.
 
-The scorers take captions that are already tokenised, words separated by blanks:
+The scorers take captions that are already tokenised, words separated by spaces:
 
 >>> gts = {7: ["a dog runs on the grass", "a dog is running"], 9: ["two cats sleep"]}
 >>> res = {7: ["a dog runs"], 9: ["two cats sleep"]}
@@ -44,10 +44,10 @@ Floats = npt.NDArray[np.float64]
 
 
 class PTBTokenizer:
-    """Tokenises `{id: [{"caption": text}, …]}` to `{id: [tokens separated by blanks, …]}`."""
+    """Tokenises `{id: [{"caption": text}, …]}` to `{id: [tokens separated by spaces, …]}`."""
 
     def tokenize(self, captions_for_image: Mapping[Hashable, Sequence[Mapping[str, Any]]]) -> dict[Hashable, list[str]]:
-        """The captions of each image, lower case, without punctuation, words separated by blanks.
+        """The captions of each image, in lower case, without punctuation, words separated by spaces.
 
         >>> PTBTokenizer().tokenize({7: [{"caption": "A dog's ball."}]})
         {7: ["a dog 's ball"]}
@@ -76,7 +76,7 @@ class Bleu:
 
 
 class _MeanScorer(ABC):
-    """A scorer of one number for each caption."""
+    """A scorer that gives one number per caption."""
 
     _metric: RougeL | CiderD
 
@@ -107,7 +107,7 @@ class Rouge(_MeanScorer):
 
 
 class Cider(_MeanScorer):
-    """CIDEr-D, which the standard code calls CIDEr; idf comes from the references of the call."""
+    """CIDEr-D, which the standard code calls CIDEr; idf is computed from the references of the call."""
 
     def __init__(self, test: Any = None, refs: Any = None, n: int = 4, sigma: float = 6.0) -> None:
         self._metric = CiderD(n=n, sigma=sigma, tokenizer="whitespace")
@@ -134,10 +134,10 @@ class Meteor:
 
 
 class COCOEvalCap:
-    """Scores the captions `cocoRes` of images with the references `coco`.
+    """Scores the captions `cocoRes` against the references `coco`.
 
     Both are pycocotools' `COCO` objects, or anything with `getImgIds()` and `imgToAnns` (image id → list of
-    `{"caption": text}`). To score some images only, set `params["image_id"]` before `evaluate()`.
+    `{"caption": text}`). To score only some images, set `params["image_id"]` before `evaluate()`.
     """
 
     def __init__(self, coco: Any, cocoRes: Any) -> None:  # noqa: N803
@@ -162,7 +162,7 @@ class COCOEvalCap:
         others: list[tuple[str, Metric]] = [("METEOR", meteor), ("ROUGE_L", rouge), ("CIDEr", cider)]
         ready, why = meteor_resources_state()
         if not ready:
-            warnings.warn(f"METEOR is left out: {why}", CapmeterWarning, stacklevel=2)
+            warnings.warn(f"METEOR is skipped: {why}", CapmeterWarning, stacklevel=2)
             del others[0]
         results = evaluate(captions, [bleu, *(metric for _, metric in others)])
         for k in range(1, 5):
@@ -183,16 +183,16 @@ class COCOEvalCap:
         print(f"{method}: {score:0.3f}")  # as the standard code does
 
     def setEval(self, score: Any, method: str) -> None:  # noqa: N802
-        """Notes a corpus score."""
+        """Stores a corpus score."""
         self.eval[method] = score
 
     def setImgToEvalImgs(self, scores: Iterable[Any], imgIds: Iterable[Hashable], method: str) -> None:  # noqa: N802, N803
-        """Notes the score of each image."""
+        """Stores the score of each image."""
         for image, score in zip(imgIds, scores, strict=False):
             self.imgToEval.setdefault(image, {"image_id": image})[method] = score
 
     def setEvalImgs(self) -> None:  # noqa: N802
-        """Collects what was noted of each image."""
+        """Collects the stored scores of each image."""
         self.evalImgs = list(self.imgToEval.values())
 
 
@@ -200,7 +200,7 @@ def _of(coco: Any, image: Hashable, name: str) -> Any:
     captions = coco.imgToAnns.get(image)  # a defaultdict in pycocotools, which would make one up
     if not captions:
         raise InputError(
-            f"{name} has no caption of image {image!r}; set params['image_id'] to the images that both have, such as "
+            f"{name} has no caption of image {image!r}; set params['image_id'] to images that both have, such as "
             "cocoRes.getImgIds()"
         )
     return captions
@@ -226,14 +226,14 @@ def _tokenised(gts: Any, res: Any) -> CaptionSet:
     if gts.keys() != res.keys():
         alone = [sorted(map(repr, a.keys() - b.keys()))[:5] for a, b in ((gts, res), (res, gts))]
         raise InputError(
-            f"gts and res must have the same ids; in gts alone: {', '.join(alone[0]) or 'none'}; in res alone: "
+            f"gts and res must have the same ids; only in gts: {', '.join(alone[0]) or 'none'}; only in res: "
             f"{', '.join(alone[1]) or 'none'} (the first five of each)"
         )
     return _captions(gts, res)
 
 
 def _captions(gts: Texts, res: Texts) -> CaptionSet:
-    """The captions in the order of `gts`, with their positions as ids: any key may be an id here."""
+    """The captions in the order of `gts`, with their positions as ids, because keys here may be of any type."""
     for key in gts:
         if len(res[key]) != 1:
             raise InputError(f"res[{key!r}]: expected a list of exactly one caption, got {len(res[key])}")

@@ -1,8 +1,8 @@
 """A caption metric as the reward of self-critical sequence training (Rennie et al. 2017).
 
-`reward` freezes the references of all images, and what a metric knows of them as a corpus (CIDEr's idf), once. The
-`Reward` then takes batches of sampled captions with the ids of their images and gives each caption's score: the same
-number that `capmeter.score` gives it among these references.
+`reward` freezes the references of all images, and the metric's corpus statistics (CIDEr's idf), once. The `Reward` then
+takes batches of sampled captions with the ids of their images and returns each caption's score: the same number as
+`capmeter.score` with these references.
 
 >>> references = {"7": ["a dog runs", "a dog is running"], "9": ["two cats sleep"]}
 >>> scorer = reward("cider-d", references=references)
@@ -11,7 +11,7 @@ number that `capmeter.score` gives it among these references.
 
 Captions may also be sequences of token ids, as a model samples them. With `eos` the end of a caption is a word of its
 own, which stops a model from learning to end captions in the middle of a phrase: it is appended to every reference,
-a candidate is cut at its first one and keeps it, and a candidate without it has none.
+a candidate is truncated after its first one, and a candidate without it gets none.
 
 >>> ids = {"7": [[4, 8, 5], [4, 8, 6, 2]], "9": [[3, 9]]}
 >>> reward("bleu-2", references=ids, eos=0)([[4, 8, 5, 0, 0], [4, 8]], ["7", "7"]).round(4).tolist()
@@ -46,8 +46,9 @@ ImageId = Hashable
 class Reward:
     """Scores sampled captions against frozen references; see `reward`.
 
-    `signature` says everything that moves the numbers; `state` is what the metric knows of all references: for the
-    CIDErs their document frequencies, which can be saved (`state.save(path)`) and named (`cider-d(idf="path")`).
+    `signature` contains everything that affects the scores; `state` is the metric's corpus state over all references:
+    for CIDEr and its variants the document frequencies, which can be saved (`state.save(path)`) and reused
+    (`cider-d(idf="path")`).
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class Reward:
         self._evaluation = Evaluation((self.metric,), settings or Settings())
         corpora = [corpus for each in self._evaluation.order if (corpus := each.corpus()) is not None]
         if any(corpus.requires() for corpus in corpora):
-            raise InputError(f"{metric} needs the scores of a whole run first, which a reward does not have")
+            raise InputError(
+                f"{metric} needs the scores of a whole run first, which a reward does not have; choose another metric"
+            )
         self._evaluation = self._evaluation.collected(frozen)
         self.state: Any = self._evaluation.context(self.metric).state
         if isinstance(self.metric, Cider):
@@ -85,16 +88,16 @@ class Reward:
     def _check(self) -> None:
         if self._ids and not self._lexical:
             raise InputError(
-                f"{self.metric} reads text, not token ids; decode the captions, or reward a metric of words"
+                f"{self.metric} reads text, not token ids; decode the captions, or choose a word-based metric"
             )
         if self.eos is None:
             return
         if not self._lexical:
-            raise InputError(f"{self.metric} has no words that an end could be added to; leave eos out")
+            raise InputError(f"{self.metric} is not word-based, so no end token can be added; leave eos out")
         if self._ids != isinstance(self.eos, int) or isinstance(self.eos, bool):
             kind = "token ids" if self._ids else "text"
             raise InputError(
-                f"eos={self.eos!r}: the references are {kind}, expected {'an id' if self._ids else 'a word'}"
+                f"eos={self.eos!r}: the references are {kind}; expected {'an id' if self._ids else 'a word'}"
             )
         if isinstance(self.eos, str) and len(self.eos.split()) != 1:
             raise InputError(f"eos={self.eos!r}: expected one word without white space")
@@ -110,7 +113,7 @@ class Reward:
         return tuple(line if _ends_with(line, end) else f"{line} {end}".lstrip(" ") for line in lines)
 
     def _line_of_ids(self, tokens: Any, where: str) -> str:
-        """Token ids as a line of words, cut after the first end."""
+        """Token ids as a line of words, truncated after the first end token."""
         ids = tokens.tolist() if hasattr(tokens, "tolist") else tokens
         if isinstance(ids, str) or not isinstance(ids, Sequence) or not all(type(token) is int for token in ids):
             raise InputError(f"{where}: expected a sequence of token ids like the others, got {tokens!r:.80}")
@@ -119,7 +122,7 @@ class Reward:
         return " ".join(map(str, ids))
 
     def _line_of_text(self, text: Any, where: str) -> str:
-        """Text as a line of words (as it is, for a metric that is not of words), cut after the first end."""
+        """Text as a line of words (unchanged for a metric that is not word-based), truncated after the first end token."""
         if not isinstance(text, str):
             raise InputError(f"{where}: expected a caption as text like the others, got {text!r:.80}")
         if isinstance(self.eos, str) and self.eos in (words := text.split()):
@@ -130,9 +133,9 @@ class Reward:
         return text if self._tokenizer is None else " ".join(token_lists(self._tokenizer, [text])[0])
 
     def __call__(self, candidates: Sequence[Any], image_ids: Sequence[ImageId]) -> Floats:
-        """The score of each candidate against the references of its image, float64 in the order given.
+        """The score of each candidate against the references of its image, float64 in the given order.
 
-        `candidates` are texts, or sequences or an array of token ids (whatever the references are).
+        `candidates` are texts, or sequences or an array of token ids, like the references.
         """
         images = image_ids.tolist() if hasattr(image_ids, "tolist") else list(image_ids)
         if isinstance(candidates, str) or len(candidates) != len(images):
@@ -166,7 +169,7 @@ class Reward:
 
 
 class _TokenPool(SentencePool):
-    """Sentences that are lines of tokens already: every tokenizer finds the tokens that stand there."""
+    """Sentences that are already tokenised: every tokenizer returns the given tokens."""
 
     def analyse(self, analysis: Any) -> Any:
         """The analysis's table."""
@@ -174,14 +177,14 @@ class _TokenPool(SentencePool):
 
 
 class _Pool(SentencePool):
-    """Some of the frozen sentences, whose n-grams are known, and then new ones."""
+    """Some of the frozen sentences, whose n-grams are known, followed by new ones."""
 
     def __init__(self, frozen: SentencePool, used: npt.NDArray[np.int64], new: list[str]) -> None:
         super().__init__(_Lines(frozen, used, new))
         self._frozen, self._used, self._new = frozen, used, type(frozen)(new)
 
     def analyse(self, analysis: Any) -> Any:
-        """The analysis's table; that of n-grams is put together."""
+        """The analysis's table; for n-grams, the known table joined with the new one."""
         if isinstance(self._frozen, _TokenPool):
             analysis = _read_as_tokens(analysis)
         if isinstance(analysis, NGrams) and analysis not in self._memory:
@@ -196,7 +199,7 @@ def _read_as_tokens(analysis: Any) -> Any:
 
 
 class _Lines(Sequence[str]):
-    """Frozen sentences and then new ones, looked up when somebody reads them."""
+    """Frozen sentences followed by new ones, looked up lazily."""
 
     def __init__(self, frozen: SentencePool, used: npt.NDArray[np.int64], new: list[str]) -> None:
         self.frozen, self.used, self.new = frozen, used, new
@@ -212,7 +215,7 @@ class _Lines(Sequence[str]):
 
 @dataclass(frozen=True)
 class _KnownNGrams:
-    """Analysis: the n-grams of frozen sentences, ready to be joined with those of new ones."""
+    """Analysis: the n-grams of frozen sentences, prepared for joining with those of new ones."""
 
     analysis: NGrams
     life: ClassVar[Life] = "part"
@@ -227,16 +230,16 @@ class _Known:
     def __init__(self, table: NGramTable) -> None:
         self.table = table
         self.positions = Ragged(np.arange(len(table.entries.values)), table.entries.offsets)
-        self.place = np.zeros(table.size, np.int64)  # of an n-gram among those in use; only their entries are valid
+        self.place = np.zeros(table.size, np.int64)  # index of an n-gram among those in use; other entries are invalid
 
     def and_new(self, rows: npt.NDArray[np.int64], new: NGramTable) -> NGramTable:
-        """These rows and then all new ones, their n-grams numbered in common: the known first, then the unknown."""
+        """These rows followed by all new ones, with common n-gram numbers: the known first, then the unknown."""
         known = self.table
         positions = self.positions.take(rows)
         grams = known.entries.values[positions.values]
         count = np.arange(len(grams))
         self.place[grams] = count
-        used = np.sort(grams[self.place[grams] == count])  # each n-gram once: where it stands last
+        used = np.sort(grams[self.place[grams] == count])  # each n-gram once: its last occurrence
         self.place[used] = count[: len(used)]
 
         old_hashes = known.hashes[used]
@@ -247,7 +250,7 @@ class _Known:
         number[unknown] = np.arange(len(used), len(used) + np.count_nonzero(unknown))
         size = len(used) + np.count_nonzero(unknown)
         keys = new.entries.rows * size + number[new.entries.values]
-        ascending = np.argsort(keys)  # the n-grams of a sentence stand in the order of their numbers
+        ascending = np.argsort(keys)  # the n-grams of a sentence are ordered by their numbers
         return NGramTable(
             entries=Ragged.from_lengths(
                 np.concatenate([self.place[grams], keys[ascending] % max(size, 1)]),
@@ -261,7 +264,7 @@ class _Known:
 
 
 def _elementary(metric: Metric) -> Iterator[Metric]:
-    """The metrics that a metric is made of in the end; itself, if of none."""
+    """The elementary metrics that a metric is composed of; the metric itself if it is not a composite."""
     members = metric.requires()
     if not members:
         yield metric
@@ -270,16 +273,16 @@ def _elementary(metric: Metric) -> Iterator[Metric]:
 
 
 def _common_tokenizer(metric: Metric) -> str | None:
-    """The tokenizer by which all of a metric reads words; None where something in it reads text."""
+    """The tokenizer shared by all parts of a metric; None if any of them reads text."""
     found: set[str | None] = set()
-    for each in _elementary(metric):  # a metric as released splits text its own way
+    for each in _elementary(metric):  # an `as_released` metric splits text in its own way
         found.add(None if getattr(each, "as_released", False) else getattr(each, "tokenizer", None))
     tokenizer = found.pop() if len(found) == 1 else None
     return tokenizer if tokenizer in TOKENIZERS else None
 
 
 def _of_tokens(metric: Any) -> Any:
-    """The metric, or its members, reading tokens as they are."""
+    """The metric, or its members, reading tokens unchanged."""
     if isinstance(metric, Combination):
         return replace(metric, members=tuple(map(_of_tokens, metric.members)))
     return replace(metric, tokenizer="whitespace")
@@ -317,16 +320,16 @@ def reward(
     eos: str | int | None = None,
     settings: Settings | None = None,
 ) -> Reward:
-    """A metric as a reward: a call on a batch of captions and their image ids gives an array of scores.
+    """A metric as a reward: called with a batch of captions and their image ids, it returns an array of scores.
 
     Args:
         metric: the metric's name, such as "cider-d", "bleu-4" or 'cider-d(idf="train.npz")' for saved document
-            frequencies; otherwise they come from these references, each image's being one document.
+            frequencies; otherwise they are computed from these references, where each image is one document.
         references: image id → captions, as text, or as sequences or an array of token ids.
-        eos: None, or the word (for token ids, the id) that ends a caption: see the module.
-        settings: of a neural metric: `capmeter.Settings(device="cuda")`.
+        eos: None, or the word (for token ids, the id) that ends a caption; see the module docstring.
+        settings: for neural metrics: `capmeter.Settings(device="cuda")`.
 
     Raises:
-        InputError: wrong shapes, an `eos` of the wrong kind, a metric that needs the scores of a whole run.
+        InputError: wrong shapes, an `eos` of the wrong type, or a metric that needs the scores of a whole run.
     """
     return Reward(parse(metric), references, eos, settings)

@@ -1,1 +1,1 @@
-"""How a learned metric is trained."""
+"""Training of learned metrics."""

@@ -45,7 +45,7 @@ from capmeter.metrics.word_pieces import (
     PieceFrequencies,
     Pieces,
     blocks,
-    cut_note,
+    truncation_note,
     encoder_facts,
     hidden_states,
     vocabulary_size,
@@ -118,7 +118,7 @@ class BertScore(MeanMetric):
             precision_0, recall_0, f1_0 = self._baseline(context.settings)
             base = np.array([f1_0, precision_0, recall_0])
             values = (values - base) / (1 - base)
-        return Measurement(values, cut_note(part, self.encoder, context.settings))
+        return Measurement(values, truncation_note(part, self.encoder, context.settings))
 
     def _weights(self, context: Context) -> Floats:
         found: PieceFrequencies | None = context.state

@@ -55,4 +55,4 @@ def described(metric: Metric) -> str:
     module = type(metric).__module__
     if module.startswith("capmeter."):
         return str(metric)
-    return f"{metric} (of {METRICS.package(metric) or f'the module {module}'})"
+    return f"{metric} (from {METRICS.package(metric) or f'the module {module}'})"

@@ -86,7 +86,7 @@ def redundancy(sentences: Sequence[str], encoder: Encoder, *, content_only: bool
     for batch in encoder.encode_ids(pieces, masks=masks, attentions=True):
         if batch.attentions is not None:
             values[batch.rows] = np.median(information_flow(batch.attentions).max(axis=2), axis=1)
-    return values, pieces.cut
+    return values, pieces.truncated
 
 
 def _sequences(

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from capmeter.captions.model import CaptionSet
 from capmeter.encoders import SentenceVectors, load_encoder
 from capmeter.metrics.base import Context, MeanMetric, Measurement
-from capmeter.metrics.word_pieces import cut_note, encoder_facts
+from capmeter.metrics.word_pieces import truncation_note, encoder_facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class Sbert(MeanMetric):
             else:
                 scores = np.add.reduceat(cosine, starts) / part.references.lengths
         blank = np.array([not part.pool[k].strip() for k in part.candidates.tolist()], np.bool_)
-        return Measurement(np.where(blank, 0.0, scores)[:, None], cut_note(part, self.encoder, context.settings))
+        return Measurement(np.where(blank, 0.0, scores)[:, None], truncation_note(part, self.encoder, context.settings))
 
     def facts(self, context: Context) -> dict[str, str]:
         """The weights, the layer and the libraries."""

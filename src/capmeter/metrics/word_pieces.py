@@ -134,13 +134,13 @@ def vocabulary_size(encoder: str, settings: Settings) -> int:
     return len(load_encoder(encoder, settings).tokenizer)
 
 
-def cut_note(part: CaptionSet, encoder: str, settings: Settings) -> dict[str, list[str]]:
+def truncation_note(part: CaptionSet, encoder: str, settings: Settings) -> dict[str, list[str]]:
     """A note of the captions of which some sentence was longer than the encoder reads."""
     pieces: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
-    if not pieces.cut.any():
+    if not pieces.truncated.any():
         return {}
-    long = pieces.cut[part.candidates].copy()
-    np.logical_or.at(long, part.references.rows, pieces.cut[part.references.values])
+    long = pieces.truncated[part.candidates].copy()
+    np.logical_or.at(long, part.references.rows, pieces.truncated[part.references.values])
     return {"cut": [part.ids[row] for row in np.flatnonzero(long).tolist()]}
 
 

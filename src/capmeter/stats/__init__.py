@@ -1,1 +1,1 @@
-"""Numbers in, numbers out: correlation, bootstrap, permutation. Knows no caption."""
+"""Statistics on plain numbers: correlation, bootstrap, permutation. Nothing here knows about captions."""

@@ -1,8 +1,8 @@
 """The cluster bootstrap: what would the value have been with other images?
 
-Judgments of one image depend on each other, so whole images are drawn with replacement, never single judgments: on
-Flickr8k-Expert that makes the 95 % interval of a τ twice as wide, and right. A draw is a count per cluster
-(multinomial), and a statistic takes the counts as weights of its points, so no draw copies or sorts anything.
+Judgments of one image are not independent, so whole images are resampled with replacement, never single judgments: on
+Flickr8k-Expert this makes the 95 % interval of a τ twice as wide, and correct. A resample is a count per cluster
+(multinomial), and a statistic takes the counts as weights of its points, so that no resample copies or sorts anything.
 
 >>> from capmeter.stats.kendall import TauB
 >>> human, metric, image = [1, 2, 3, 4, 2, 1], [.1, .4, .6, .7, .2, .3], ["a", "a", "b", "b", "c", "c"]
@@ -30,7 +30,7 @@ _CELLS = 1 << 21  # weights held at once: 16 MB
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with the percentile interval of its bootstrap draws, which are kept for paired comparisons."""
+    """A value with the percentile interval of its bootstrap resamples, which are kept for paired comparisons."""
 
     value: float
     low: float
@@ -40,7 +40,7 @@ class Interval:
 
 
 class Clusters:
-    """Which points belong together: `codes[i]` is the cluster of point i, `len()` the number of clusters."""
+    """The cluster of each point: `codes[i]` is the cluster of point i, `len()` the number of clusters."""
 
     def __init__(self, labels: Sequence[Any] | Array) -> None:
         if len(labels) == 0:
@@ -53,7 +53,7 @@ class Clusters:
         return self._number
 
     def sums(self, rows: Array) -> Array:
-        """The rows [n] or [n, k] summed inside each cluster, in float64: [clusters] or [clusters, k]."""
+        """The rows [n] or [n, k] summed within each cluster, in float64: [clusters] or [clusters, k]."""
         values = np.asarray(rows, float)
         if len(values) != len(self.codes):
             raise InputError(f"expected {len(self.codes)} rows, one for each point, but got {len(values)}")
@@ -63,12 +63,12 @@ class Clusters:
 
 
 def draw_blocks(clusters: int, draws: int = 1000, seed: int = 0, width: int = 0) -> Iterator[Array]:
-    """How often each cluster is drawn when as many are drawn as there are: int64[some draws, clusters], block by block.
+    """How often each cluster occurs in each resample of as many clusters: int64[some draws, clusters], in blocks.
 
-    Draw d does not depend on `draws` nor on the blocks, which hold `_CELLS` numbers (or rows of `width`) at most.
+    Resample d depends neither on `draws` nor on the blocks, which hold at most `_CELLS` numbers (or rows of `width`).
     """
     if clusters < 1 or draws < 1:
-        raise InputError(f"expected at least one cluster and one draw, but got {clusters} and {draws}")
+        raise InputError(f"expected at least one cluster and one resample, but got {clusters} and {draws}")
     random = np.random.default_rng(seed)
     step = max(1, _CELLS // max(clusters, width))
     for start in range(0, draws, step):
@@ -77,12 +77,12 @@ def draw_blocks(clusters: int, draws: int = 1000, seed: int = 0, width: int = 0)
 
 
 def draw_counts(clusters: int, draws: int = 1000, seed: int = 0) -> Array:
-    """All draws at once: int64[draws, clusters]."""
+    """All resamples at once: int64[draws, clusters]."""
     return np.concatenate(list(draw_blocks(clusters, draws, seed)))
 
 
 def cluster_draws(clusters: Sequence[Any] | Array | Clusters, draws: int = 1000, seed: int = 0) -> Iterator[Array]:
-    """Per draw, the weight int64[n] of each point: how often its cluster was drawn. The same seed, the same draws."""
+    """For each resample, the weight int64[n] of each point: how often its cluster occurs. Determined by the seed."""
     grouped = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
     for block in draw_blocks(len(grouped), draws, seed):
         for row in block:
@@ -92,7 +92,7 @@ def cluster_draws(clusters: Sequence[Any] | Array | Clusters, draws: int = 1000,
 def bootstrap(
     statistic: Statistic, clusters: Sequence[Any] | Array | Clusters, draws: int = 1000, seed: int = 0
 ) -> Array:
-    """The statistic under each draw, float64[draws]. Equal clusters and seed mean equal draws, so results pair up."""
+    """The statistic of each resample, float64[draws]. Equal clusters and seeds give equal resamples (paired)."""
     grouped = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
     blocks = draw_blocks(len(grouped), draws, seed, width=len(grouped.codes))
     return np.concatenate([np.asarray(statistic(block[:, grouped.codes]), float) for block in blocks])
@@ -105,21 +105,21 @@ def interval(
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval:
-    """The statistic's value on the points as they are, with its percentile interval under the cluster bootstrap."""
+    """The statistic's value on the original points, with its percentile interval under the cluster bootstrap."""
     values = bootstrap(statistic, clusters, draws, seed)
     low, high = percentile(values, level)
     return Interval(float(statistic(None)), low, high, level, values)
 
 
 def difference(first: Interval, second: Interval) -> tuple[Interval, float]:
-    """First minus second, paired draw by draw, and the two-sided p: how often the draws fall on the less likely side
-    of 0, doubled.
+    """First minus second, paired by resample, and the two-sided p: twice the share of resamples on the less likely side
+    of 0.
 
-    Both must come from the same clusters, draws and seed.
+    Both must come from the same clusters, number of resamples and seed.
     """
     if first.draws.shape != second.draws.shape:
         raise InputError(
-            f"expected two results on the same draws, but got {len(first.draws)} and {len(second.draws)} draws"
+            f"expected two results on the same resamples, but got {len(first.draws)} and {len(second.draws)} resamples"
         )
     draws = first.draws - second.draws
     low, high = percentile(draws, first.level)
@@ -129,7 +129,7 @@ def difference(first: Interval, second: Interval) -> tuple[Interval, float]:
 
 
 def percentile(draws: Array, level: float = 0.95) -> tuple[float, float]:
-    """The central interval that holds `level` of the draws."""
+    """The central interval that contains `level` of the resamples."""
     if not 0 < level < 1:
         raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {level}")
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])

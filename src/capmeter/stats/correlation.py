@@ -1,9 +1,9 @@
-"""Pearson's and Spearman's correlation, under weights that say how often each point occurs.
+"""Pearson's and Spearman's correlation, with weights that say how often each point occurs.
 
     r = Σ (x - x̄)(y - ȳ) / sqrt(Σ (x - x̄)² Σ (y - ȳ)²)
 
-Spearman's ρ is Pearson's r of the ranks, tied points taking the mean of their ranks. As everywhere in `stats`,
-`weights` [draws, n] of whole numbers gives the values of as many resamples at once.
+Spearman's ρ is Pearson's r of the ranks, where tied points get the mean of their ranks. As everywhere in `stats`,
+integer `weights` [draws, n] give the values of as many resamples at once.
 
 >>> round(pearson([1, 2, 3], [1, 2, 4]), 6)
 0.981981
@@ -32,13 +32,13 @@ def spearman(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
 
 
 class Pearson:
-    """Pearson's r of two variables under any weights."""
+    """Pearson's r of two variables for any weights."""
 
     symbol = "pearson"
 
     def __init__(self, x: Numbers, y: Numbers) -> None:
         x_values, y_values = paired(x, y)
-        # r does not change under shifts and scales: both are made ready so that the sums lose no digits
+        # r is invariant to shift and scale: both variables are standardised so that the sums lose no digits
         self._x, self._y = _standard(x_values), _standard(y_values)
         self._moments = np.stack([self._x, self._y, self._x**2, self._y**2, self._x * self._y], axis=1)
 
@@ -55,7 +55,7 @@ class Pearson:
 
 
 class Spearman:
-    """Spearman's ρ of two variables under any weights."""
+    """Spearman's ρ of two variables for any weights."""
 
     symbol = "spearman"
 
@@ -83,7 +83,7 @@ class Spearman:
 def _standard(values: Array) -> Array:
     centred = values - values.mean()
     spread = float(np.abs(centred).max())
-    # a constant leaves only rounding behind; it is made exactly zero so that it is recognised below
+    # a constant leaves only rounding errors; it is set exactly to zero so that it is recognised below
     if spread <= 1e-13 * max(float(np.abs(values).max()), 1e-300):
         return np.zeros_like(values)
     scaled: Array = centred / spread
@@ -91,7 +91,7 @@ def _standard(values: Array) -> Array:
 
 
 def _mean_ranks(weight: Array, ranks: Array, levels: int) -> Array:
-    """The mean rank of each point's level among the weighted points, as a share of them and around 0."""
+    """The mean rank of each point's level among the weighted points, as a share of them and centred at 0."""
     counts = np.bincount(ranks, weights=weight, minlength=levels)
     middle = np.cumsum(counts) - counts / 2
     total = float(weight.sum())
@@ -109,6 +109,6 @@ def _ratio(sums: Array, weights: Numbers | None, symbol: str) -> Any:
     value = np.where(defined, np.clip((xy - x * y / n) / product, -1.0, 1.0), 0.0)
     if weights is None or np.ndim(weights) == 1:
         if not defined[0]:
-            raise InputError(f"{symbol} needs at least two different values on both sides; one side is constant here")
+            raise InputError(f"{symbol} needs at least two distinct values in each variable; one of them is constant")
         return float(value[0])
     return value

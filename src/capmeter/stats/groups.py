@@ -1,4 +1,4 @@
-"""A statistic inside each group, and the mean of the groups: WMT's language pairs, the captions of one image.
+"""A statistic within each group, and its mean over groups: WMT's language pairs, the captions of one image.
 
 >>> from capmeter.stats.kendall import TauB
 >>> MeanOfGroups(TauB, [1, 2, 3, 1, 2, 3], [1, 2, 3, 3, 2, 1], ["a", "a", "a", "b", "b", "b"]).by_group()
@@ -17,7 +17,7 @@ from capmeter.stats.kendall import Numbers, draws_of, paired
 
 
 class MeanOfGroups:
-    """The mean over groups of a statistic of x and y; a group in which x or y is constant has none, and is left out."""
+    """The mean over groups of a statistic of x and y; groups in which x or y is constant are left out."""
 
     symbol = "mean of groups"
 
@@ -35,14 +35,14 @@ class MeanOfGroups:
             if len(set(x_values[rows].tolist())) > 1 and len(set(y_values[rows].tolist())) > 1
         }
         if not self._parts:
-            raise InputError(f"in none of {len(members)} groups do both sides have two different values")
+            raise InputError(f"in none of the {len(members)} groups do both variables have two distinct values")
 
     def by_group(self) -> dict[Any, float]:
         """Each group's value."""
         return {group: float(statistic()) for group, (_, statistic) in self._parts.items()}
 
     def __call__(self, weights: Numbers | None = None) -> Any:
-        """The mean: a float for weights None or [n], float64[draws] for [draws, n]; groups not drawn are left out."""
+        """The mean: a float for weights None or [n], float64[draws] for [draws, n]; absent groups are left out."""
         if weights is None:
             return float(np.mean(list(self.by_group().values())))
         table = draws_of(weights, self._n)

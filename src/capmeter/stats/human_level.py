@@ -1,14 +1,14 @@
-"""How well do people agree with people? What a metric is measured against, measured the same way.
+"""Inter-annotator agreement: the human level that metrics are compared with, measured in the same way.
 
-* `against_others`: each rating of a caption against the mean of its other ratings; every rating is left out once, and
-  all such points are pooled. A metric is one more rater, so this is the level that it should reach.
-* `every_two`: each rating against each other rating of the same caption, both ways round, so that the raters' order
-  does not matter.
-* `majority_agreement`, `vote_agreement`: of pairs of captions, whether the majority of the votes says what a label
-  says, and how often one vote says what the majority of the others say; a split majority is worth one half.
+* `against_others`: each rating of a caption against the mean of its other ratings (leave-one-out), all such points
+  pooled. A metric acts as one more rater, so this is the level that it should reach.
+* `every_two`: each rating against each other rating of the same caption, in both directions, so that the order of the
+  raters does not matter.
+* `majority_agreement`, `vote_agreement`: for pairs of captions, whether the majority vote agrees with a label, and how
+  often one vote agrees with the majority of the others; a split vote counts one half.
 
-Where a file holds the ratings of every caption sorted (`sorted_in_rows`), its columns are not raters: the first column
-is always the smallest. A correlation of such columns (`columns_tau_b`) is too high, whoever publishes it.
+Where a file lists the ratings of every caption in sorted order (`sorted_in_rows`), its columns are not raters: the
+first column is always the smallest. A correlation of such columns (`columns_tau_b`) is too high, published or not.
 
 >>> points = against_others([(1, 2, 4), (3, 3)])
 >>> points.first.tolist(), points.second.tolist(), points.rows.tolist()
@@ -33,7 +33,7 @@ Ratings = Sequence[Sequence[float]]
 
 @dataclass(frozen=True, eq=False)
 class RatingPoints:
-    """Points of two people's judgments: `first[i]` and `second[i]` are of the caption `rows[i]`."""
+    """Pairs of human ratings: `first[i]` and `second[i]` are ratings of the caption `rows[i]`."""
 
     first: Array
     second: Array
@@ -44,7 +44,7 @@ class RatingPoints:
 
 
 def against_others(ratings: Ratings) -> RatingPoints:
-    """Each rating against the mean of the other ratings of its caption; captions with one rating give no point."""
+    """Each rating against the mean of its caption's other ratings; captions with a single rating give no point."""
     first: list[float] = []
     second: list[float] = []
     rows: list[int] = []
@@ -58,7 +58,7 @@ def against_others(ratings: Ratings) -> RatingPoints:
 
 
 def every_two(ratings: Ratings) -> RatingPoints:
-    """Each rating against each other rating of its caption, both ways round."""
+    """Each rating against each other rating of its caption, in both directions."""
     first, second, rows = [], [], []
     for row, each in enumerate(ratings):
         for a, b in permutations(each, 2):
@@ -73,7 +73,7 @@ def _points(first: list[float], second: list[float], rows: list[int]) -> RatingP
 
 
 def sorted_in_rows(ratings: Ratings) -> bool:
-    """Whether every caption has as many ratings, more than two levels occur, and all rows are in ascending order."""
+    """Whether all captions have equally many ratings, of more than two levels, and all rows are in ascending order."""
     if len({len(each) for each in ratings}) != 1 or len(ratings[0]) < 2:
         return False
     table = np.asarray(ratings, float)
@@ -83,21 +83,23 @@ def sorted_in_rows(ratings: Ratings) -> bool:
 
 
 def columns_tau_b(ratings: Ratings) -> tuple[float, ...]:
-    """Kendall's τb of every two columns of ratings, as if each column were a rater: (1, 2), (1, 3) …, (2, 3) …"""
+    """Kendall's τb of every pair of rating columns, as if each column were a rater: (1, 2), (1, 3) …, (2, 3) …"""
     table = np.asarray(ratings, float)
     if table.ndim != 2 or table.shape[1] < 2:
-        raise InputError(f"expected as many ratings of every caption, two or more, but got shape {table.shape}")
+        raise InputError(
+            f"expected the same number of ratings, two or more, of every caption, but got shape {table.shape}"
+        )
     return tuple(float(TauB(table[:, a], table[:, b])()) for a, b in combinations(range(table.shape[1]), 2))
 
 
 def majority_agreement(votes: Ratings, better: Numbers) -> Array:
-    """Of each pair, whether the majority of the votes (1 and -1) is the label `better`: 1, 0; split: .5."""
+    """For each pair, whether the majority of the votes (1 and -1) agrees with the label `better`: 1 or 0; split: .5."""
     sides = np.sign([sum(each) for each in votes])
     return _credit(sides, np.asarray(better, float))
 
 
 def vote_agreement(votes: Ratings) -> Array:
-    """Of each pair, the share of the votes that say what the majority of the other votes says (split: one half)."""
+    """For each pair, the share of votes that agree with the majority of the other votes (split: one half)."""
     shares = []
     for each in votes:
         total = sum(each)
@@ -107,7 +109,7 @@ def vote_agreement(votes: Ratings) -> Array:
 
 
 def unanimous(votes: Ratings) -> Array:
-    """Of each pair, whether all its votes agree."""
+    """For each pair, whether all its votes agree."""
     return np.asarray([len(set(each)) == 1 for each in votes])
 
 

@@ -1,4 +1,4 @@
-"""Kendall's τ: do two variables order pairs of points alike? With the ties counted openly.
+"""Kendall's τ: do two variables order pairs of points alike? Each variant states how it treats ties.
 
 Of all pairs of points, C are concordant (both variables order them the same way), D discordant, and the rest are tied
 in x, in y, or both:
@@ -7,15 +7,15 @@ in x, in y, or both:
     τb = (C - D) / sqrt((pairs not tied in x) · (pairs not tied in y))
     τc = 2 (C - D) / (n² (m - 1) / m),   m = the smaller number of distinct values
 
-τb and τc differ by 20 points where a variable is coarse, so a τ without its letter says little.
+τb and τc can differ by .20 where a variable has few levels, so a τ without its letter says little.
 
-Every function takes `weights`: how often each point occurs (a bootstrap draw's multiplicities). The value is that of
-the points repeated as often, so that a thousand draws need one ordering. `weights` of shape [draws, n] gives an array
-of `draws` values.
+Every function takes `weights`: how often each point occurs (the counts of a bootstrap resample). The value is that of
+the points repeated as often, so that a thousand resamples need only one ordering. `weights` of shape [draws, n] give an
+array of `draws` values.
 
 D is counted bit by bit (a wavelet tree): with the points ordered by x, level l holds them ordered stably by the upper
-l bits of y's rank, and the pairs that first differ in bit l, in the wrong order, are ones standing before zeros of
-the same block. That is O(n log k) additions for k distinct values of y, no sorting per draw, and human ratings of
+l bits of y's rank, and the pairs that first differ in bit l, in the wrong order, are ones that precede zeros of the
+same block. That is O(n log k) additions for k distinct values of y, with no sorting per resample; human ratings with
 four levels take two passes.
 
 >>> tau_b([1, 2, 3, 4], [1, 3, 2, 4])
@@ -49,15 +49,13 @@ def tau_b(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
 
 
 def tau_c(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
-    """Stuart's τ: (C - D) scaled so that ±1 can be reached although one variable has few levels (scipy's variant
-    "c").
-    """
+    """Stuart's τ: (C - D) scaled so that ±1 can be reached even if one variable has few levels (scipy's variant "c")."""
     return TauC(x, y)(weights)
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """How the pairs of (weighted) points fall; every field is an int64 array over the draws."""
+    """Counts of the kinds of pairs of (weighted) points; every field is an int64 array over the resamples."""
 
     points: Array
     total: Array
@@ -70,7 +68,7 @@ class Pairs:
 
 
 class _Level:
-    """One bit of the rank: the order of the points, which of them are zeros and ones, and where each zero's block of
+    """One bit of the rank: the order of the points, which are zeros and which are ones, and where each zero's block of
     equal upper bits starts.
     """
 
@@ -81,7 +79,7 @@ class _Level:
         self.block_of_zeros = block[self.zeros]
 
     def inversions(self, weights: Array) -> Array:
-        """The pairs of a one before a zero in the same block, for each row of weights."""
+        """The number of pairs of a one before a zero in the same block, for each row of weights."""
         weights = weights[:, self.order]
         running = np.zeros(
             (len(weights), weights.shape[1] + 1), np.int64
@@ -93,17 +91,17 @@ class _Level:
 
 
 class Tau:
-    """Two variables made ready for counting their pairs under any weights; a call gives the value of its variant."""
+    """Two variables, prepared for counting their pairs with any weights; a call gives the value of the variant."""
 
     symbol = "tau"
 
     def __init__(self, x: Numbers, y: Numbers) -> None:
         x_ranks, y_ranks = (np.unique(values, return_inverse=True)[1].astype(np.int64) for values in paired(x, y))
         x_levels, y_levels = int(x_ranks.max()) + 1, int(y_ranks.max()) + 1
-        # the variable with fewer levels is the one taken bit by bit; τ is symmetric
+        # the variable with fewer levels is the one processed bit by bit; τ is symmetric
         swapped = self._swapped = y_levels > x_levels
         fine, coarse, levels = (y_ranks, x_ranks, x_levels) if swapped else (x_ranks, y_ranks, y_levels)
-        both = fine * levels + coarse  # inside a tie of `fine`, `coarse` ascends: no false inversions
+        both = fine * levels + coarse  # within a tie of `fine`, `coarse` ascends: no false inversions
         self._order = np.argsort(both)
         both, fine, self._coarse = both[self._order], fine[self._order], coarse[self._order]
         self._coarse_levels = levels
@@ -114,7 +112,7 @@ class Tau:
         return len(self._order)
 
     def pairs(self, weights: Numbers | None = None) -> Pairs:
-        """The counts, int64 arrays of shape [draws] (one draw of weight 1 where `weights` is None)."""
+        """The counts, int64 arrays of shape [draws] (one resample with weights 1 if `weights` is None)."""
         table = draws_of(weights, len(self))[:, self._order]
         points = table.sum(axis=1)
         total = _choose_two(points)
@@ -140,18 +138,18 @@ class Tau:
         if weights is None or np.ndim(weights) == 1:
             if not defined[0]:
                 raise InputError(
-                    f"{self.symbol} needs at least two different values on both sides; one side is constant here"
+                    f"{self.symbol} needs at least two distinct values in each variable; one of them is constant"
                 )
             return float(numerator[0] / denominator[0])
         return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=defined)
 
     def fraction(self, pairs: Pairs) -> tuple[Array, Array]:
-        """Numerator and denominator of the variant, over the draws."""
-        raise TypeError("Tau only counts; take TauA, TauB or TauC")
+        """Numerator and denominator of the variant, for each resample."""
+        raise TypeError("Tau only counts pairs; use TauA, TauB or TauC")
 
 
 class TauA(Tau):
-    """τa of two variables under any weights."""
+    """τa of two variables for any weights."""
 
     symbol = "tau-a"
 
@@ -161,18 +159,18 @@ class TauA(Tau):
 
 
 class TauB(Tau):
-    """τb of two variables under any weights."""
+    """τb of two variables for any weights."""
 
     symbol = "tau-b"
 
     def fraction(self, pairs: Pairs) -> tuple[Array, Array]:
-        """C - D, and the geometric mean of the pairs untied on either side."""
+        """C - D, and the geometric mean of the pairs untied in x and the pairs untied in y."""
         untied = np.sqrt((pairs.total - pairs.tied_x).astype(float) * (pairs.total - pairs.tied_y).astype(float))
         return (pairs.concordant - pairs.discordant).astype(float), untied
 
 
 class TauC(Tau):
-    """τc of two variables under any weights."""
+    """τc of two variables for any weights."""
 
     symbol = "tau-c"
 
@@ -184,7 +182,7 @@ class TauC(Tau):
 
 
 def paired(x: Numbers, y: Numbers) -> tuple[Array, Array]:
-    """Both variables as float64[n], checked: one dimension, equal length, at least two points, every value finite."""
+    """Both variables as float64[n], checked: one-dimensional, of equal length, at least two points, all finite."""
     x_values, y_values = np.asarray(x, float), np.asarray(y, float)
     if x_values.ndim != 1 or x_values.shape != y_values.shape:
         raise InputError(f"expected two lists of equal length, but got shapes {x_values.shape} and {y_values.shape}")
@@ -194,13 +192,13 @@ def paired(x: Numbers, y: Numbers) -> tuple[Array, Array]:
         bad = np.flatnonzero(~np.isfinite(values))
         if len(bad):
             raise InputError(
-                f"{len(bad)} values of the {side} variable are not finite, the first at {bad[0]}: leave them out"
+                f"{len(bad)} values of the {side} variable are not finite, the first at index {bad[0]}; leave them out"
             )
     return x_values, y_values
 
 
 def draws_of(weights: Numbers | None, n: int) -> Array:
-    """Weights as int64[draws, n]; None is one draw in which every point occurs once."""
+    """Weights as int64[draws, n]; None means one resample in which every point occurs once."""
     if weights is None:
         return np.ones((1, n), np.int64)
     table = np.atleast_2d(np.asarray(weights))
@@ -222,11 +220,11 @@ def _starts(ordered: Array) -> Array:
 
 
 def _levels(ranks: Array, distinct: int) -> list[_Level]:
-    """The levels of the wavelet tree over `ranks` (in the order of the other variable), the top bit first."""
+    """The levels of the wavelet tree over `ranks` (in the order of the other variable), most significant bit first."""
     levels = []
     position = np.arange(len(ranks), dtype=np.int32)
     order, here = position, ranks.astype(np.int32)
-    # where a rank stands once all are in order
+    # the position of each rank once all are sorted
     first_of = np.r_[0, np.cumsum(np.bincount(ranks, minlength=distinct))].astype(np.int32)
     for bit in range(max(distinct - 1, 0).bit_length() - 1, -1, -1):
         ones = (here >> bit & 1).astype(bool)
@@ -234,7 +232,7 @@ def _levels(ranks: Array, distinct: int) -> list[_Level]:
         levels.append(_Level(order, ones, block))
         running = np.cumsum(ones, dtype=np.int32) - ones
         ones_before = running - running[block]
-        # inside each block, zeros move before ones, and otherwise keep their order
+        # within each block, zeros move before ones, and otherwise keep their order
         place = first_of[here >> bit << bit] + np.where(ones, ones_before, position - block - ones_before)
         following, ranks_there = np.empty_like(order), np.empty_like(here)
         following[place], ranks_there[place] = order, here

@@ -1,4 +1,4 @@
-"""Several tests at once: p values made honest about how many were made.
+"""Multiple testing: p values corrected for the number of tests.
 
 >>> holm([0.01, 0.04, 0.03]).tolist()
 [0.03, 0.06, 0.06]
@@ -13,7 +13,7 @@ from capmeter.stats.kendall import Array, Numbers
 
 
 def holm(p: Numbers) -> Array:
-    """Holm's step-down correction: rejecting where the result is below α errs at all with a chance of α at most."""
+    """Holm's step-down correction: rejecting where the result is below α keeps the family-wise error rate at α."""
     values = np.asarray(p, float)
     if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
         raise InputError(f"expected p values between 0 and 1, but got {values.tolist()}")

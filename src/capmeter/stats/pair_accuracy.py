@@ -1,12 +1,12 @@
 """How many pairs does a metric order as people do?
 
-* `PairAccuracy`: pairs of captions with a known better one (PASCAL-50S, FOIL). What an equal score is worth is a
-  decision that can move the result by thirty points, so it is named: `half` a point, `strict` none, `random` a seeded
-  coin, `first` as if the first had won.
-* `TieCalibrated`: all pairs of rated captions (Deutsch et al. 2023, "Ties Matter"): a pair people tie counts when the
-  metric ties it too, and a metric ties what differs by at most ε; ε is the one that serves the metric best:
+* `PairAccuracy`: pairs of captions of which one is known to be better (PASCAL-50S, FOIL). How equal scores count can
+  change the result by thirty points, so the tie policy is explicit: `half` a point, `strict` none, `random` a seeded
+  coin flip, `first` as if the first had won.
+* `TieCalibrated`: all pairs of rated captions (Deutsch et al. 2023, "Ties Matter"): a human tie counts as correct if
+  the metric ties the pair too, and a metric ties what differs by at most ε; ε is chosen in the metric's favour:
 
-    acc(ε) = (pairs ordered alike, further apart than ε + pairs tied by people, at most ε apart) / all pairs
+    acc(ε) = (pairs ordered alike and more than ε apart + human ties at most ε apart) / all pairs
 
 >>> PairAccuracy([0.2, 0.5, 0.0], [1, 1, -1])()
 0.8333333333333334
@@ -29,7 +29,7 @@ TIES = ("half", "strict", "random", "first")
 
 
 class GroupMean:
-    """The mean of values, or of the means of groups (PASCAL-50S: of its four categories), under any weights."""
+    """The mean of values, or the mean of group means (PASCAL-50S: its four categories), for any weights."""
 
     symbol = "mean"
 
@@ -49,7 +49,7 @@ class GroupMean:
         return len(self._values)
 
     def by_group(self, weights: Numbers | None = None) -> Array:
-        """float64[draws, groups]; NaN where no point of a group occurs in a draw."""
+        """float64[draws, groups]; NaN where no point of a group occurs in a resample."""
         table = draws_of(weights, len(self)).astype(float)
         counts = table @ self._member
         sums = table @ (self._member * self._values[:, None])
@@ -58,15 +58,15 @@ class GroupMean:
 
     def __call__(self, weights: Numbers | None = None) -> Any:
         """The value: a float for weights None or [n], float64[draws] for [draws, n]. A group that is absent from a
-        draw is left out of its mean.
+        resample is left out of the mean.
         """
         values = np.nanmean(self.by_group(weights), axis=1)
         return float(values[0]) if weights is None or np.ndim(weights) == 1 else values
 
 
 class PairAccuracy(GroupMean):
-    """The share of pairs ordered as people did; `gaps` are score(a) - score(b), `better` is 1 where a is better and
-    -1 where b is.
+    """The share of pairs ordered as people order them; `gaps` are score(a) - score(b), `better` is 1 where a is better
+    and -1 where b is.
     """
 
     symbol = "accuracy"
@@ -79,11 +79,11 @@ class PairAccuracy(GroupMean):
             raise InputError(f"expected two lists of equal length, but got shapes {gap_values.shape} and {sides.shape}")
         if not np.isin(sides, (-1.0, 1.0)).all():
             raise InputError(
-                "expected 1 (a is better) or -1 (b is better) for every pair; leave pairs out on which people are tied"
+                "expected 1 (a is better) or -1 (b is better) for every pair; leave out pairs that people tie"
             )
         if not np.isfinite(gap_values).all():
             raise InputError(
-                f"{int((~np.isfinite(gap_values)).sum())} score differences are not finite: leave those pairs out"
+                f"{int((~np.isfinite(gap_values)).sum())} score differences are not finite; leave those pairs out"
             )
         if ties not in TIES:
             raise InputError(f"unknown tie policy {ties!r}; expected one of {', '.join(TIES)}")
@@ -100,7 +100,7 @@ class PairAccuracy(GroupMean):
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The best accuracy, the ε that gives it, how many pairs were looked at, and whether they are a sample of all."""
+    """The best accuracy, the ε that gives it, the number of pairs, and whether they are a sample of all pairs."""
 
     accuracy: float
     epsilon: float
@@ -109,10 +109,10 @@ class Calibrated:
 
 
 class TieCalibrated:
-    """Tie-calibrated pair accuracy of human scores x and metric scores y under any weights.
+    """Tie-calibrated pair accuracy of human scores x and metric scores y for any weights.
 
-    Pairs are formed inside `groups` (captions of one image) where given. More than `most` pairs are estimated on a
-    seeded sample of as many.
+    Pairs are formed within `groups` (captions of one image) if given. If there are more than `most` pairs, the value is
+    estimated from a seeded sample of that many.
     """
 
     symbol = "accuracy-eq"
@@ -123,32 +123,32 @@ class TieCalibrated:
         x_values, y_values = paired(x, y)
         first, second, self._sampled = _pairs(len(x_values), groups, most, seed)
         if len(first) == 0:
-            raise InputError("no two points share a group, so there is no pair to judge")
+            raise InputError("no two points share a group, so there is no pair to compare")
         human, metric = x_values[first] - x_values[second], y_values[first] - y_values[second]
         order = np.argsort(np.abs(metric))
         self._first, self._second = first[order], second[order]
         human, metric = human[order], metric[order]
         self._distance = np.abs(metric)
-        # taking a pair as tied wins it where people tie, and loses it where both order it alike
+        # tying a pair gains it where people tie, and loses it where metric and people order it alike
         self._alike = (np.sign(human) == np.sign(metric)) & (human != 0)
         self._gain = (human == 0).astype(np.int64) - self._alike
         self._ends = np.flatnonzero(np.r_[self._distance[1:] != self._distance[:-1], True])
         self._n = len(x_values)
 
     def best(self, weights: Numbers | None = None) -> Calibrated:
-        """The best accuracy and its ε, for one draw."""
+        """The best accuracy and its ε, for one resample."""
         row = draws_of(weights, self._n)[0]
         weight = row[self._first] * row[self._second]
         gained = np.cumsum(weight * self._gain)[self._ends]
         distances = self._distance[self._ends]
-        if distances[0] > 0:  # ε = 0 takes no pair as tied
+        if distances[0] > 0:  # ε = 0 ties no pair
             gained, distances = np.r_[0, gained], np.r_[0.0, distances]
         at, total = int(np.argmax(gained)), int(weight.sum())
         right = int((weight * self._alike).sum()) + int(gained[at])
         return Calibrated(right / total if total else 0.0, float(distances[at]), len(weight), self._sampled)
 
     def __call__(self, weights: Numbers | None = None) -> Any:
-        """The best accuracy: a float for weights None or [n], float64[draws] for [draws, n], each draw with its own
+        """The best accuracy: a float for weights None or [n], float64[draws] for [draws, n], each resample with its own
         ε.
         """
         if weights is None or np.ndim(weights) == 1:
@@ -157,7 +157,7 @@ class TieCalibrated:
 
 
 def _pairs(n: int, groups: Sequence[Any] | None, most: int, seed: int) -> tuple[Array, Array, bool]:
-    """Both sides of every pair i < j (inside groups), or of `most` drawn ones."""
+    """Both sides of every pair i < j (within groups), or of a sample of `most` pairs."""
     if groups is None and n * (n - 1) // 2 > most:
         random = np.random.default_rng(seed)
         first, other = random.integers(n, size=most), random.integers(n - 1, size=most)

@@ -1,14 +1,14 @@
-"""Permutation tests: could chance alone have done this?
+"""Permutation tests: could a difference or a correlation be due to chance?
 
-* `exchange_tests`: systems on the same images, two by two; under the null their captions of an image may as well change
-  places. Whole images change places, all captions of an image together, and a corpus score (BLEU) is recomputed from
-  the sums each time. `paired_permutation` does so for two tables of captions.
-* `association`: few systems, two numbers each; under the null any pairing is as likely. All n! pairings where that is
-  possible, else drawn.
-* `williams`: two correlations with the same human scores, compared by Williams' t (needs independent points; with
-  several judgments per image take the paired bootstrap).
+* `permutation_tests`: pairs of systems on the same images; under the null hypothesis the system labels are exchangeable
+  within an image. Labels are swapped for all captions of an image together, and a corpus score (BLEU) is recomputed
+  from the sums each time. `paired_permutation` does the same for two tables of captions.
+* `association`: few systems with two numbers each; under the null hypothesis every pairing is equally likely. All n!
+  pairings are tried if feasible, else a random sample.
+* `williams`: two correlations with the same human scores, compared by Williams' t (requires independent points; with
+  several judgments per image use the paired bootstrap).
 
->>> paired_permutation([3.0, 4.0, 5.0], [1.0, 1.0, 2.0]).p     # all 2³ exchanges: only two are as far from 0
+>>> paired_permutation([3.0, 4.0, 5.0], [1.0, 1.0, 2.0]).p     # all 2³ permutations: only two are as far from 0
 0.25
 """
 
@@ -29,18 +29,18 @@ from capmeter.stats.kendall import Array, Numbers, paired
 Finish = Callable[[Array, Array], Array]
 """Sums [..., k] and numbers of captions [...] to corpus scores [...]."""
 
-_EXACT = 12  # clusters whose 2^n exchanges are all tried
+_EXACT = 12  # up to so many clusters, all 2^n permutations are tried
 _EXACT_PAIRINGS = 400_000  # 9! = 362,880
 _CELLS = 1 << 21
 
 
 @dataclass(frozen=True)
 class Test:
-    """What a test found: the observed value, the two-sided p, and whether every rearrangement was tried (else `draws`
-    of them).
+    """The result of a test: the observed value, the two-sided p, and whether every permutation was tried (else `draws`
+    random ones).
     """
 
-    __test__ = False  # not a test case, whatever its name says to pytest
+    __test__ = False  # not a test case, although pytest would take it for one
 
     value: float
     p: float
@@ -49,17 +49,17 @@ class Test:
 
 
 def mean(sums: Array, counts: Array) -> Array:
-    """Sums over counts, for rows [n, 1] of one number per caption."""
+    """Sums divided by counts, for rows [n, 1] of one number per caption."""
     result: Array = sums[..., 0] / counts
     return result
 
 
 @dataclass(frozen=True, eq=False)
-class Contest:
-    """Systems that captioned the same images, under one metric.
+class PairedScores:
+    """The scores by one metric of systems that captioned the same images.
 
-    sums: float64[systems, images, k], the rows of sufficient statistics of an image's captions, summed.
-    counts: float64[systems, images], how many captions those are. finish: sums and counts to corpus scores.
+    sums: float64[systems, images, k], the sufficient statistics of an image's captions, summed.
+    counts: float64[systems, images], the number of those captions. finish: sums and counts to corpus scores.
     """
 
     sums: Array
@@ -67,41 +67,41 @@ class Contest:
     finish: Finish = mean
 
 
-def exchange_tests(
-    contests: Sequence[Contest], draws: int = 10_000, seed: int = 0
+def permutation_tests(
+    scores: Sequence[PairedScores], draws: int = 10_000, seed: int = 0
 ) -> list[dict[tuple[int, int], Test]]:
-    """For each contest and pair of its systems, whether their scores differ: images change places between the two.
+    """For each metric and pair of systems, whether their scores differ: system labels are swapped within images.
 
-    All contests have the same images, in the same order, and all pairs see the same exchanges. With up to 12 images
-    all exchanges are tried; else `draws` random ones, and p = (1 + as extreme) / (1 + draws).
+    All metrics have the same images, in the same order, and all pairs see the same permutations. With up to 12 images
+    all permutations are tried; else `draws` random ones, and p = (1 + as extreme) / (1 + draws).
     """
-    if not contests:
+    if not scores:
         return []
-    if any(not np.isfinite(each.sums).all() for each in contests):
-        raise InputError("a paired test needs a finite value for every caption of both systems; leave the others out")
-    images = contests[0].counts.shape[1]
+    if any(not np.isfinite(each.sums).all() for each in scores):
+        raise InputError("a paired test needs a finite value for every caption of both systems; leave out the others")
+    images = scores[0].counts.shape[1]
     exact = images <= _EXACT
-    tallies = [_Tally(each) for each in contests]
+    tallies = [_Tally(each) for each in scores]
     columns = [each.table.swapaxes(0, 1).reshape(images, -1) for each in tallies]
     ends = np.cumsum([each.shape[1] for each in columns])[:-1]
-    together = np.concatenate(columns, axis=1)  # all contests in one matrix product
+    together = np.concatenate(columns, axis=1)  # all metrics in one matrix product
     tried = 0
-    for exchanged in _exchanges(images, draws, seed, exact, together.shape[1]):
-        tried += len(exchanged)
-        for tally, moved in zip(tallies, np.split(exchanged @ together, ends, axis=1), strict=True):
-            tally.add(moved.reshape(len(exchanged), len(tally.table), -1))
+    for swapped in _permutations(images, draws, seed, exact, together.shape[1]):
+        tried += len(swapped)
+        for tally, moved in zip(tallies, np.split(swapped @ together, ends, axis=1), strict=True):
+            tally.add(moved.reshape(len(swapped), len(tally.table), -1))
     return [tally.tests(exact, tried) for tally in tallies]
 
 
 class _Tally:
-    """How many exchanges made two systems differ as much as they do.
+    """How many permutations make two systems differ at least as much as observed.
 
-    table: float64[systems, images, k + 1], a contest's sums with the counts as the last column.
+    table: float64[systems, images, k + 1], a metric's sums with the counts as the last column.
     """
 
-    def __init__(self, contest: Contest) -> None:
-        self.table = np.concatenate([contest.sums, contest.counts[..., None]], axis=2)
-        self._finish = contest.finish
+    def __init__(self, scores: PairedScores) -> None:
+        self.table = np.concatenate([scores.sums, scores.counts[..., None]], axis=2)
+        self._finish = scores.finish
         self._total = self.table.sum(axis=1)
         self._scores = self._score(self._total)
         self._extreme = dict.fromkeys(combinations(range(len(self.table)), 2), 0)
@@ -110,17 +110,17 @@ class _Tally:
         return self._finish(rows[..., :-1], rows[..., -1])
 
     def add(self, moved: Array) -> None:
-        """moved: [exchanges, systems, k + 1], the rows of the images that change places, summed."""
+        """moved: [permutations, systems, k + 1], the summed rows of the images whose labels are swapped."""
         for a, b in self._extreme:
             gap = moved[:, b] - moved[:, a]
             differences = self._score(self._total[a] + gap) - self._score(self._total[b] - gap)
             first, second = self._scores[a], self._scores[b]
-            # rounding must not make the observed arrangement less extreme than itself
+            # rounding must not make the observed labelling less extreme than itself
             slack = 1e-9 * abs(first - second) + 1e-13 * (abs(first) + abs(second))
             self._extreme[a, b] += int((np.abs(differences) >= abs(first - second) - slack).sum())
 
     def tests(self, exact: bool, tried: int) -> dict[tuple[int, int], Test]:
-        """What they say of each pair."""
+        """The result for each pair."""
         found = {}
         for (a, b), extreme in self._extreme.items():
             p = extreme / tried if exact else (1 + extreme) / (1 + tried)
@@ -136,10 +136,10 @@ def paired_permutation(
     draws: int = 10_000,
     seed: int = 0,
 ) -> Test:
-    """Tests whether finish(first) - finish(second) differs from 0, as `exchange_tests` does.
+    """Tests whether finish(first) - finish(second) differs from 0, as `permutation_tests` does.
 
     `first` and `second` are float64[n] or [n, k]: one number or one row of sufficient statistics per caption, rows
-    aligned. `clusters` says which rows change places together (default: each alone).
+    aligned. `clusters` says which rows are swapped together (default: each row on its own).
     """
     a, b = (np.asarray(rows, float) for rows in (first, second))
     if a.shape != b.shape or a.ndim not in (1, 2) or len(a) == 0:
@@ -149,14 +149,14 @@ def paired_permutation(
     )
     sums = np.stack([grouped.sums(rows.reshape(len(rows), -1)) for rows in (a, b)])
     counts = np.stack([grouped.sums(np.ones(len(a)))] * 2)
-    return exchange_tests([Contest(sums, counts, finish)], draws, seed)[0][0, 1]
+    return permutation_tests([PairedScores(sums, counts, finish)], draws, seed)[0][0, 1]
 
 
 def association(x: Numbers, y: Numbers, statistic: str = "pearson", draws: int = 20_000, seed: int = 0) -> Test:
-    """Tests whether x and y go together, by pairing them in every order (up to nine points), else in `draws` orders.
+    """Tests whether x and y are associated, over all pairings (up to nine points) or `draws` random pairings.
 
-    `statistic` is pearson, spearman or tau. What it is divided by is the same for every order (so τa, τb and τc have
-    one p), and `value` is r, ρ or τa.
+    `statistic` is pearson, spearman or tau. Its denominator is the same for every pairing (so that τa, τb and τc have
+    the same p), and `value` is r, ρ or τa.
     """
     x_values, y_values = paired(x, y)
     if statistic not in _PRODUCTS:
@@ -166,7 +166,7 @@ def association(x: Numbers, y: Numbers, statistic: str = "pearson", draws: int =
     if statistic == "tau":
         size = len(x_values) * (len(x_values) - 1)
     if size == 0:
-        raise InputError(f"{statistic} needs at least two different values on both sides; one side is constant here")
+        raise InputError(f"{statistic} needs at least two distinct values in each variable; one of them is constant")
     observed = float(prepared_x @ prepared_y)
     exact = factorial(min(len(y_values), 20)) <= _EXACT_PAIRINGS
     extreme = tried = 0
@@ -194,12 +194,12 @@ def _signs(rows: Array) -> Array:
     return signs
 
 
-# rows of values [m, n] to rows whose inner products are the numerator of the statistic
+# transforms rows of values [m, n] so that inner products are the numerator of the statistic
 _PRODUCTS: dict[str, Callable[[Array], Array]] = {"pearson": _centred, "spearman": _ranked, "tau": _signs}
 
 
 def _orders(n: int, draws: int, seed: int, exact: bool) -> Iterator[Array]:
-    """Blocks int[m, n] of orders of n points."""
+    """Blocks int[m, n] of permutations of n points."""
     step = max(1, _CELLS // (n * n))
     if exact:
         every = permutations(range(n))
@@ -212,8 +212,8 @@ def _orders(n: int, draws: int, seed: int, exact: bool) -> Iterator[Array]:
 
 
 def williams(r12: float, r13: float, r23: float, n: int) -> Test:
-    """Williams' t for r12 - r13, two correlations that share variable 1, over n independent points; r23 is that
-    between the other two.
+    """Williams' t for r12 - r13, two correlations that share variable 1, over n independent points; r23 is the
+    correlation between the other two.
     """
     if n < 4:
         raise InputError(f"Williams' test needs at least four points, but got {n}")
@@ -230,11 +230,11 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Test:
     return Test(r12 - r13, float(2 * stdtr(n - 3, -abs(t))), True, 0)
 
 
-def _exchanges(clusters: int, draws: int, seed: int, exact: bool, width: int) -> Any:
-    """Blocks float64[m, clusters] of zeros and ones: 1 where the two systems change places.
+def _permutations(clusters: int, draws: int, seed: int, exact: bool, width: int) -> Any:
+    """Blocks float64[m, clusters] of zeros and ones: 1 where the labels of the two systems are swapped.
 
-    A block, and the m rows of `width` numbers that are made of it, hold `_CELLS` numbers at most (but for one exchange
-    of very many); which exchanges are drawn does not depend on the blocks.
+    A block, and the m rows of `width` numbers derived from it, hold at most `_CELLS` numbers (unless a single
+    permutation has more); the random permutations do not depend on the blocks.
     """
     step = max(1, _CELLS // max(clusters, width))
     if exact:

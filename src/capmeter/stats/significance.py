@@ -1,14 +1,14 @@
-"""Which of several systems, or metrics, are really better: pairwise p values, Holm's correction, ranks, the best set.
+"""Which systems, or metrics, are significantly better: pairwise p values, Holm's correction, ranks, the best set.
 
-A `Ranking` holds values by name, the p of every pair, and a level. All that is said of significance follows from it:
+A `Ranking` holds values by name, the p of every pair, and a confidence level. Everything about significance follows:
 
-    significant(p)   ⇔  p < 1 - level, for p after the correction over all pairs (where there is one)
-    better(a, b)     ⇔  value(a) > value(b) and the pair is significant
-    ranks            from the highest value down; a new rank begins at one that is worse than the best of its rank
-    best             the highest value, and all that are not worse than it
+    significant(p)   ⇔  p < 1 - level, for p after correction over all pairs (if any)
+    better(a, b)     ⇔  value(a) > value(b) and the difference is significant
+    ranks            in descending order of value; a new rank begins where a value is worse than the best of its rank
+    best             the highest value, and all that are not significantly worse
 
-p comes from paired resamples that all pairs share: `permutation_p` (system labels are swapped within an image) or
-`bootstrap_p` (images drawn with replacement).
+p comes from paired resamples shared by all pairs: `permutation_p` (system labels are swapped within an image) or
+`bootstrap_p` (images resampled with replacement).
 
 >>> values = {"a": 0.9, "b": 0.8, "c": 0.2}
 >>> found = Ranking.of(values, {("a", "b"): 0.3, ("a", "c"): 0.01, ("b", "c"): 0.02})
@@ -30,11 +30,11 @@ from capmeter.errors import InputError
 from capmeter.stats.bootstrap import Interval, difference
 from capmeter.stats.kendall import Array
 from capmeter.stats.multiple import holm
-from capmeter.stats.permutation import Contest, Finish, exchange_tests
+from capmeter.stats.permutation import PairedScores, Finish, permutation_tests
 
 Pair = tuple[str, str]
 Table = tuple[Array, Array]
-"""Of one system: the rows of each image's captions summed, [images, k], and how many captions each has, [images]."""
+"""For one system: the summed rows of each image's captions, [images, k], and the number of captions, [images]."""
 
 LEVEL = 0.95
 PERMUTATIONS = 10_000
@@ -43,28 +43,28 @@ _FOR_EACH_PAIR = 100
 
 
 def significant(p: float, level: float = LEVEL) -> bool:
-    """Whether p is below 1 - level; at the level itself it is not."""
+    """Whether p is strictly below 1 - level."""
     return p < alpha(level)
 
 
 def alpha(level: float) -> float:
-    """1 - level as it is written: .05 of .95, not the .050000000000000044 of binary arithmetic."""
+    """1 - level as written: .05 for .95, not the .050000000000000044 of binary arithmetic."""
     if not 0 < level < 1:
         raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {level}")
     return round(1 - level, 12)
 
 
 def resamples_for(asked: int, number: int) -> int:
-    """At least as many resamples as asked for, and more where many systems are compared.
+    """At least as many resamples as requested, and more if many systems are compared.
 
-    p cannot be smaller than they allow, and after the correction for all pairs nothing could be significant.
+    The number of resamples bounds p from below; with too few, nothing could be significant after correction.
     """
     return max(asked, _FOR_EACH_PAIR * (number * (number - 1) // 2))
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Values by name, and for each pair of names p and `corrected`, which is what `level` is applied to."""
+    """Values by name, and for each pair of names its p and its `corrected` p, to which `level` is applied."""
 
     values: Mapping[str, float]
     p: Mapping[Pair, float]
@@ -75,21 +75,21 @@ class Ranking:
     def of(
         cls, values: Mapping[str, float], p: Mapping[Pair, float], *, level: float = LEVEL, correct: bool = True
     ) -> Ranking:
-        """The ranking of these values; `correct`: by Holm, over the pairs. p needs each pair once, either way round."""
+        """The ranking of these values; `correct`: apply Holm's correction. p has each pair once, in either order."""
         missing = [pair for pair in combinations(values, 2) if pair not in p and pair[::-1] not in p]
         if missing:
-            raise InputError(f"expected p for every pair of {', '.join(values)}, but got none for {missing[:5]}")
+            raise InputError(f"expected p for every pair of {', '.join(values)}, but it is missing for {missing[:5]}")
         alpha(level)
         corrected = dict(zip(p, holm(list(p.values())).tolist(), strict=True)) if correct else dict(p)
         return cls(dict(values), dict(p), corrected, level)
 
     def between(self, first: str, second: str) -> float:
-        """The pair's p after the correction, whichever way round it is named."""
+        """The pair's p after correction; the order of the names does not matter."""
         pair = (first, second)
         return self.corrected[pair] if pair in self.corrected else self.corrected[pair[::-1]]
 
     def better(self, first: str, second: str) -> bool:
-        """Whether the first has the higher value, and significantly so."""
+        """Whether the first is significantly better than the second."""
         return self.values[first] > self.values[second] and significant(self.between(first, second), self.level)
 
     def beaten(self, name: str) -> frozenset[str]:
@@ -97,11 +97,11 @@ class Ranking:
         return frozenset(other for other in self.values if other != name and self.better(name, other))
 
     def order(self) -> list[str]:
-        """The names from the highest value down; equal values keep the order in which they were given."""
+        """The names in descending order of value; equal values keep their given order."""
         return sorted(self.values, key=lambda name: -self.values[name])
 
     def ranks(self) -> dict[str, int]:
-        """Each name's rank, from the highest value down."""
+        """Each name's rank; 1 is the highest value."""
         ranks: dict[str, int] = {}
         best, rank = "", 0
         for name in self.order():
@@ -111,7 +111,7 @@ class Ranking:
         return ranks
 
     def best(self) -> frozenset[str]:
-        """The highest, and all that are not significantly below it."""
+        """The name with the highest value, and all that are not significantly worse."""
         order = self.order()
         return frozenset(order) - self.beaten(order[0]) if order else frozenset()
 
@@ -122,16 +122,16 @@ def permutation_p(
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> list[dict[Pair, float]]:
-    """For each measure, p of each pair of systems: their labels are swapped within an image, with all its captions.
+    """For each metric, p of each pair of systems: labels are swapped within an image, for all its captions together.
 
-    `measures` have a table for each system, of the same images in the same order; `finishes` make corpus scores of
-    summed tables. All pairs and measures see the same permutations.
+    `measures` have a table for each system, with the same images in the same order; `finishes` turn summed tables into
+    corpus scores. All pairs and metrics see the same permutations.
     """
-    contests = []
+    scores = []
     for tables, finish in zip(measures, finishes, strict=True):
         sums, counts = zip(*tables.values(), strict=True)
-        contests.append(Contest(np.stack(sums), np.stack(counts), finish))
-    found = exchange_tests(contests, permutations, seed)
+        scores.append(PairedScores(np.stack(sums), np.stack(counts), finish))
+    found = permutation_tests(scores, permutations, seed)
     return [
         {(names[a], names[b]): test.p for (a, b), test in tests.items()}
         for names, tests in zip(map(list, measures), found, strict=True)
@@ -139,5 +139,5 @@ def permutation_p(
 
 
 def bootstrap_p(intervals: Mapping[str, Interval]) -> dict[Pair, float]:
-    """p of each pair from the paired resamples of both: how often they fall on the less likely side of 0, doubled."""
+    """p of each pair from paired resamples: twice the share of differences on the less likely side of 0."""
     return {(a, b): difference(intervals[a], intervals[b])[1] for a, b in combinations(intervals, 2)}

@@ -1,7 +1,7 @@
-"""Which of two scores is higher, where rounding is no opinion.
+"""Which of two scores is higher, where rounding differences count as ties.
 
-Neural metrics give one sentence slightly different numbers in different batches, and sums differ by their order: scores
-that agree in six digits are a tie.
+Neural metrics give a sentence slightly different scores in different batches, and sums depend on their order: scores
+that agree to six digits are a tie.
 
 >>> preferred([0.3, 0.1 + 0.2, 0.5], [0.4, 0.3, 0.2]).tolist()
 [-1, 0, 1]
@@ -21,7 +21,7 @@ def preferred(first: object, second: object) -> Array:
     """int8: 1 where the first score is higher, -1 where the second is, 0 where they tie; shapes broadcast."""
     a, b = np.asarray(first, float), np.asarray(second, float)
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
-        raise InputError("expected finite scores to compare, but some are not; leave those captions out")
+        raise InputError("expected finite scores to compare, but some are not finite; leave those captions out")
     gap = a - b
     tied = np.abs(gap) <= _RELATIVE * np.maximum(np.abs(a), np.abs(b))
     return np.where(tied, 0, np.sign(gap)).astype(np.int8)

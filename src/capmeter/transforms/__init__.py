@@ -1,1 +1,1 @@
-"""Captions made different in a named, seeded way: controlled degradations and negatives are one idea."""
+"""Named, seeded transformations of captions: controlled degradations and negatives."""

@@ -1,12 +1,12 @@
-"""Degradations: captions made worse on purpose, little by little, to see whether a metric notices.
+"""Controlled degradation of captions, in gradual steps, to test whether a metric notices.
 
-A `Degradation` is an immutable value with a text form that is its name (`other-caption(similarity=tf-idf)`). Its
-`strength` γ in [0, 1] says how much is touched: 0 leaves the caption as it is, 1 is the strongest. What a caption
-becomes depends on the seed, its id and γ alone, never on the order or the number of the captions around it; and what is
-touched at one γ is touched at every larger one.
+A `Degradation` is an immutable value whose text form is its name (`other-caption(similarity=tf-idf)`). Its `strength` γ
+in [0, 1] says how much is changed: 0 leaves the caption unchanged, 1 is the strongest. The result depends only on the
+seed, the caption's id and γ, never on the order or number of the other captions; and what is changed at one γ is
+changed at every larger one.
 
-The first three are Cui et al.'s (2018, Eq. 7–9; their names T_RC, T_WP and T_RW are understood too), repetition,
-removal and substitution are the errors of captioners that Lee et al. (2021, UMIC) train with.
+The first three are from Cui et al. (2018, Eq. 7–9; their names T_RC, T_WP and T_RW are accepted too); repetition,
+removal and substitution are the captioning errors that Lee et al. (2021, UMIC) train with.
 
 >>> from capmeter.captions.model import Caption, CaptionSet
 >>> from capmeter.transforms.registry import parse
@@ -42,7 +42,7 @@ from capmeter.transforms.similarity import Neighbours, Scorer, Similarity
 
 
 class Degrade(Protocol):
-    """The caption at this row of the set that the degradation was fitted to, as it becomes at this strength."""
+    """The degraded form of the caption in a row of the fitted set, at a given strength."""
 
     def __call__(self, row: int, strength: float) -> str:
         """The degraded caption."""
@@ -51,7 +51,7 @@ class Degrade(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Degradation(Named, ABC):
-    """The base of all degradations. Class attributes: `NAME`, and `SUMMARY`, one line."""
+    """The base class of all degradations. Class attributes: `NAME`, and `SUMMARY`, one line."""
 
     @property
     def name(self) -> str:
@@ -60,16 +60,16 @@ class Degradation(Named, ABC):
 
     @abstractmethod
     def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
-        """The function that degrades these captions; `scorer` compares images where a metric's name says how."""
+        """The function that degrades these captions; `scorer` compares images if the similarity is a metric."""
 
     def random(self, seed: int, id: str) -> np.random.Generator:
-        """The generator of one caption: the same for every strength, and whatever captions come before it."""
+        """A caption's random generator: the same at every strength, independent of the other captions."""
         digest = hashlib.blake2b(f"{self.NAME}\0{id}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
         return np.random.default_rng([seed, int.from_bytes(digest, "little")])
 
 
 class WordDegradation(Degradation):
-    """A degradation that touches round(γ n) of a caption's n words, at least one where γ > 0."""
+    """A degradation that changes round(γ n) of a caption's n words, at least one if γ > 0."""
 
     def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
@@ -93,18 +93,18 @@ class WordDegradation(Degradation):
 
     @abstractmethod
     def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
-        """The change itself, with what it must know of the set."""
+        """The change itself, prepared for this set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Permutation(WordDegradation):
-    """T_WP: γ of the words change places, every one of them (two at least).
+    """T_WP: a share γ of the words (at least two) swap positions; none of them stays in place.
 
-    Cui et al. take any order but the given one; here no touched word stays where it was, so that γ is what it says.
+    Cui et al. accept any order other than the original; here every selected word moves, so that γ is exact.
     """
 
     NAME = "permutation"
-    SUMMARY = "words change places"
+    SUMMARY = "words swap positions"
 
     def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
         return perturbations.permuted
@@ -112,10 +112,10 @@ class Permutation(WordDegradation):
 
 @dataclass(frozen=True, kw_only=True)
 class Replacement(WordDegradation):
-    """T_RW: γ of the words become other words, drawn from those that the set's references use."""
+    """T_RW: a share γ of the words is replaced by random words from the set's references."""
 
     NAME = "replacement"
-    SUMMARY = "words become random words of the references"
+    SUMMARY = "words are replaced by random words from the references"
 
     def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
         vocabulary = _vocabulary(captions)
@@ -124,14 +124,14 @@ class Replacement(WordDegradation):
 
 @dataclass(frozen=True, kw_only=True)
 class Substitution(WordDegradation):
-    """γ of the content words become other content words that the references have after the same word.
+    """A share γ of the content words is replaced by other content words that follow the same word in the references.
 
-    The caption reads well and says what is not there. Lee et al. substitute 30 % of the words by words of the same part
-    of speech; here the word before takes the place of a tagger.
+    The caption stays fluent but is wrong. Lee et al. substitute 30 % of the words by words of the same part of speech;
+    here the preceding word stands in for a part-of-speech tagger.
     """
 
     NAME = "substitution"
-    SUMMARY = "content words become wrong ones that fit the sentence"
+    SUMMARY = "content words are replaced by wrong ones that fit the sentence"
 
     def _touchable(self, words: Words) -> int:
         return sum(map(is_content, words.core))
@@ -143,10 +143,10 @@ class Substitution(WordDegradation):
 
 @dataclass(frozen=True, kw_only=True)
 class Repetition(WordDegradation):
-    """γ of the words are said twice."""
+    """A share γ of the words is repeated."""
 
     NAME = "repetition"
-    SUMMARY = "words are said twice"
+    SUMMARY = "words are repeated"
 
     def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
         return perturbations.repeated
@@ -154,10 +154,10 @@ class Repetition(WordDegradation):
 
 @dataclass(frozen=True, kw_only=True)
 class Removal(WordDegradation):
-    """γ of the words are left out; one stays."""
+    """A share γ of the words is removed; at least one word remains."""
 
     NAME = "removal"
-    SUMMARY = "words are left out"
+    SUMMARY = "words are removed"
 
     def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
         return perturbations.removed
@@ -165,16 +165,16 @@ class Removal(WordDegradation):
 
 @dataclass(frozen=True, kw_only=True)
 class OtherCaption(Degradation):
-    """T_RC: the caption of another image, drawn among the γ of all other images that are most similar to this one.
+    """T_RC: the caption of another image, chosen at random from the share γ of images most similar to this one.
 
-    A small γ is the hard case: captions of images that look alike. `similarity` says how images are compared: `tf-idf`
-    (the words of their references, rare ones counting more), `random` (any image at every γ > 0), the name of a metric
-    (the other image's caption against this image's references), or a file of image features (.npz with `image_ids` and
-    `features`, compared by cosine); in Python also a function of two lists of image ids that gives a matrix.
+    A small γ is the hard case: captions of similar images. `similarity` says how images are compared: `tf-idf` (the
+    words of their references, rare ones weighing more), `random` (any image at every γ > 0), the name of a metric (the
+    other image's caption against this image's references), or a file of image features (.npz with `image_ids` and
+    `features`, compared by cosine); in Python also a function of two lists of image ids that returns a matrix.
     """
 
     NAME = "other-caption"
-    SUMMARY = "the caption of one of the most similar images"
+    SUMMARY = "replaced by the caption of a similar image"
 
     similarity: Annotated[Similarity, "how images are compared: tf-idf, random, a metric, or a file"] = "tf-idf"
 
@@ -198,10 +198,10 @@ def _vocabulary(captions: CaptionSet) -> Vocabulary:
     used = np.unique(captions.references.values).tolist()
     vocabulary = Vocabulary.of(captions.pool[index] for index in used)
     if len(vocabulary.words) < 2:
-        raise InputError("the references have no words to replace others by; give captions with references")
+        raise InputError("the references have no words to use as replacements; give captions with references")
     return vocabulary
 
 
 def _check(strength: float) -> None:
     if not 0 <= strength <= 1:
-        raise InputError(f"a strength is {strength}, expected a number from 0 (untouched) to 1 (strongest)")
+        raise InputError(f"expected a strength from 0 (unchanged) to 1 (strongest), but got {strength}")

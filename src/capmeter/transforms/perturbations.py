@@ -1,7 +1,8 @@
-"""Sentences made wrong, word by word: what robustness is measured with and learned metrics are warned by.
+"""Word-level perturbations of sentences, for measuring robustness and for training metrics with negatives.
 
-Every function takes the words, how many of them to touch, and a generator. It draws the order in which words would be
-touched before it looks at `touched`: with the same generator state, the words touched are also touched when more are.
+Every function takes the words, how many of them to change, and a random generator. The order in which words would be
+changed is drawn before `touched` is used: with the same generator state, the words changed are also changed when
+`touched` is larger.
 
 >>> import numpy as np
 >>> words = Words.of("Two dogs run on the grass.")
@@ -29,26 +30,26 @@ _MARKS = ".,;:!?…\"'`()[]{}«»“”‘’"
 
 @dataclass(frozen=True)
 class Words:
-    """A sentence as words, with the full stop that stays at its end whatever happens to them."""
+    """A sentence as words, with its final punctuation kept apart so that it stays at the end."""
 
     core: tuple[str, ...]
     end: str
 
     @classmethod
     def of(cls, sentence: str) -> Words:
-        """The words between blanks; marks that end the sentence are kept apart."""
+        """The words between spaces; punctuation that ends the sentence is kept apart."""
         text = " ".join(sentence.split())
         core = text.rstrip(".!?… ")
         return cls(tuple(core.split()), text[len(core) :].strip() if core else text)
 
     def sentence(self, words: Sequence[str]) -> str:
-        """These words, ended as the sentence was."""
+        """These words with the sentence's final punctuation."""
         return " ".join(words) + self.end
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The words of some sentences: `words`, each once, and for `substituted` the content words after each word."""
+    """The distinct words of some sentences, and for `substituted` the content words that follow each word."""
 
     words: tuple[str, ...]
     content: tuple[str, ...] = field(repr=False)
@@ -56,7 +57,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, sentences: Iterable[str]) -> Vocabulary:
-        """The vocabulary of these sentences, in lower case; it does not depend on their order."""
+        """The words of these sentences in lower case, independent of the order of the sentences."""
         words: set[str] = set()
         content: list[str] = []
         after: dict[str, list[str]] = {}
@@ -75,20 +76,20 @@ class Vocabulary:
 
 
 def bare(word: str) -> str:
-    """The word in lower case, without the marks around it."""
+    """The word in lower case, without surrounding punctuation."""
     return word.strip(_MARKS).lower()
 
 
 def is_content(word: str) -> bool:
-    """Whether a word says something about the picture: no stop word, and more than marks."""
+    """Whether a word is a content word: neither a stop word nor punctuation."""
     plain = bare(word)
     return plain not in STOP_WORDS and any(letter.isalnum() for letter in plain)
 
 
 def permuted(words: Sequence[str], touched: int, random: np.random.Generator) -> list[str]:
-    """`touched` words change places, every one of them: each goes to where the next one stood.
+    """`touched` words swap positions cyclically: each moves to the position of the next.
 
-    At least two are touched. Where they are all alike, more are, so that the sentence changes if it can.
+    At least two words are moved, and more if these are all equal, so that the sentence changes if it can.
     """
     order = random.permutation(len(words)).tolist()
     for number in range(min(max(2, touched), len(words)), len(words) + 1) if touched and words else ():
@@ -102,7 +103,7 @@ def permuted(words: Sequence[str], touched: int, random: np.random.Generator) ->
 
 
 def replaced(words: Sequence[str], touched: int, random: np.random.Generator, vocabulary: Vocabulary) -> list[str]:
-    """`touched` words become other words, each word of the vocabulary as likely as any other."""
+    """`touched` words are replaced by other words, drawn uniformly from the vocabulary."""
     order = random.permutation(len(words)).tolist()
     drawn = random.random((len(words), _TRIES)).tolist()
     result = list(words)
@@ -113,10 +114,10 @@ def replaced(words: Sequence[str], touched: int, random: np.random.Generator, vo
 
 
 def substituted(words: Sequence[str], touched: int, random: np.random.Generator, vocabulary: Vocabulary) -> list[str]:
-    """`touched` content words become other content words, so that the sentence reads well and is wrong.
+    """`touched` content words are replaced by other content words, so that the sentence stays fluent but is wrong.
 
-    The new word is one that the vocabulary's sentences have after the same word, as often as they have it; where they
-    have none, any content word. Another form of the same stem does not count as other.
+    The new word is drawn from those that follow the same word in the vocabulary's sentences, in proportion to their
+    frequency; if there are none, any content word. Another form of the same stem does not count as a replacement.
     """
     order = [place for place in random.permutation(len(words)).tolist() if is_content(words[place])]
     drawn = random.random((len(words), _TRIES)).tolist()
@@ -133,19 +134,19 @@ def substituted(words: Sequence[str], touched: int, random: np.random.Generator,
 
 
 def repeated(words: Sequence[str], touched: int, random: np.random.Generator) -> list[str]:
-    """`touched` words are said twice, one after the other."""
+    """`touched` words are repeated in place."""
     chosen = set(random.permutation(len(words))[:touched].tolist())
     return [word for place, word in enumerate(words) for _ in range(1 + (place in chosen))]
 
 
 def removed(words: Sequence[str], touched: int, random: np.random.Generator) -> list[str]:
-    """`touched` words are left out, but one stays in any case."""
+    """`touched` words are removed, but at least one word remains."""
     chosen = set(random.permutation(len(words))[: min(touched, len(words) - 1)].tolist()) if words else set()
     return [word for place, word in enumerate(words) if place not in chosen]
 
 
 def _drawn(choices: Sequence[str], drawn: Sequence[float], fits: Callable[[str], bool]) -> str | None:
-    """The first drawn choice that fits; after as many misses, the next that fits in the order of the choices."""
+    """The first drawn choice that fits; if none does, the next that fits in the order of the choices."""
     places = [int(number * len(choices)) for number in drawn]
     for place in (*places, *range(places[-1], len(choices)), *range(places[-1])):
         if place < len(choices):

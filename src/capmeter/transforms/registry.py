@@ -1,4 +1,4 @@
-"""Names of transforms: `parse("other-caption(similarity=cider-d)")`; Cui et al.'s names (T_RC, wp …) are understood.
+"""Names of transforms: `parse("other-caption(similarity=cider-d)")`; Cui et al.'s names (T_RC, wp …) are accepted.
 
 Other packages add degradations through the entry point group `capmeter.transforms` (name = "module:Class").
 

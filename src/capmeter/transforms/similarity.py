@@ -1,7 +1,7 @@
-"""How alike the images of a set are: what "a caption of a similar image" means.
+"""Similarity between the images of a set: what "a caption of a similar image" means.
 
-Images are compared by the words of their references, by a metric, by features of their pixels that the user has, or by
-a function of the user's. Only one image's similarities are held at a time.
+Images are compared by the words of their references, by a metric, by image features that the user provides, or by a
+function of the user's. Only one image's similarities are kept in memory at a time.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from capmeter.transforms.perturbations import bare, is_content
 
 Floats = npt.NDArray[np.float64]
 Similarity = str | Callable[[Sequence[str], Sequence[str]], Any]
-"""`tf-idf`, `random`, a metric's name, an .npz file of features, or a function of two lists of image ids that gives a
-matrix (a higher number means more alike)."""
+"""`tf-idf`, `random`, a metric's name, an .npz file of features, or a function of two lists of image ids that returns a
+matrix (higher means more similar)."""
 Scorer = Callable[[CaptionSet, npt.NDArray[np.intp], str], Floats]
-"""Scores by a named metric of every caption of some rows against the references of every row: float64[references,
-candidates]. Whoever knows metrics gives it."""
+"""Scores by a named metric of the captions of some rows against the references of every row: float64[references,
+candidates]. Provided by code that can run metrics."""
 
 
 class Neighbours:
@@ -40,7 +40,7 @@ class Neighbours:
 
     @classmethod
     def of(cls, captions: CaptionSet, similarity: Similarity = "tf-idf", scorer: Scorer | None = None) -> Neighbours:
-        """The neighbours in this set; ties go by image id."""
+        """The neighbours in this set; ties are broken by image id."""
         rows: dict[str, list[int]] = {}
         for row in sorted(range(len(captions)), key=lambda row: captions.ids[row]):
             rows.setdefault(captions.image_ids[row], []).append(row)
@@ -50,9 +50,9 @@ class Neighbours:
         return cls(images, rows, captions.image_ids, _likeness(captions, images, rows, similarity, scorer))
 
     def rows(self, row: int, share: float, drawn: float) -> list[int]:
-        """The captions of one other image, drawn among the given share of those most similar to this caption's.
+        """The captions of one other image, chosen from the given share of images most similar to this caption's.
 
-        `drawn` in [0, 1) chooses; at least the nearest image is always among them.
+        `drawn` in [0, 1) chooses; the candidates always include at least the nearest image.
         """
         place = self._place[self._own[row]]
         if self._last is None or self._last[0] != place:
@@ -79,19 +79,19 @@ def _likeness(
     if scorer is None:
         raise InputError(
             f"unknown similarity {similarity!r}; expected tf-idf, random, or an .npz file of features (a metric's name "
-            "is understood where metrics are run)"
+            "is accepted where metrics are run)"
         )
     scores = scorer(captions, np.array([rows[image][0] for image in images]), similarity)
     return lambda place: scores[place]
 
 
 def _random(images: list[str]) -> Callable[[int], Floats]:
-    """Every image's own order of the others, the same at each call."""
+    """A random order of the other images for each image, the same at each call."""
     return lambda place: np.random.default_rng(list(images[place].encode("utf-8", "surrogatepass"))).random(len(images))
 
 
 def _words(captions: CaptionSet, images: list[str], rows: dict[str, list[int]]) -> Any:
-    """Per image the stems of its references' content words, weighted by how rare they are among images: [n, stems]."""
+    """For each image the stems of its references' content words, weighted by rarity across images: [n, stems]."""
     from scipy.sparse import csr_array, diags_array
 
     known: dict[str, int] = {}
@@ -120,16 +120,18 @@ def _features(path: str, images: list[str]) -> Floats:
     except (ValueError, TypeError) as problem:
         raise InputError(f"{expected} ({problem})") from problem
     if features.ndim != 2 or len(features) != len(ids) or not np.isfinite(features).all():
-        raise InputError(f"{expected}, all finite, but got {len(ids)} ids and features of shape {features.shape}")
+        raise InputError(f"{expected}, all finite; got {len(ids)} ids and features of shape {features.shape}")
     place = {id: k for k, id in enumerate(ids)}
     missing = [image for image in images if image not in place]
     if missing:
-        raise InputError(f"{path}: {len(missing)} images have no features; the first: {', '.join(missing[:5])}")
+        raise InputError(
+            f"{path}: {len(missing)} images have no features (the first: {', '.join(missing[:5])}); add them to the file"
+        )
     return features[[place[image] for image in images]]
 
 
 def _cosine(table: Any) -> Callable[[int], Floats]:
-    """Rows of the cosine matrix of a dense or sparse table; a row of zeros is like nothing."""
+    """Rows of the cosine matrix of a dense or sparse table; a row of zeros is similar to nothing."""
     norms = np.sqrt(np.asarray((table * table).sum(axis=1), float)).ravel()
     norms[norms == 0] = 1.0
     if isinstance(table, np.ndarray):
@@ -146,5 +148,5 @@ def _cosine(table: Any) -> Callable[[int], Floats]:
 def _checked(matrix: Any, shape: tuple[int, int], what: str) -> Floats:
     found = np.asarray(matrix, float)
     if found.shape != shape or not np.isfinite(found).all():
-        raise InputError(f"{what} gave {found.shape}, expected finite numbers of shape {shape}")
+        raise InputError(f"{what} returned shape {found.shape}; expected finite numbers of shape {shape}")
     return found

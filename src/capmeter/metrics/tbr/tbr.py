@@ -58,7 +58,7 @@ from capmeter.metrics.word_pieces import (
     PieceFrequencies,
     Pieces,
     blocks,
-    cut_note,
+    truncation_note,
     encoder_facts,
     hidden_states,
     vocabulary_size,
@@ -150,7 +150,7 @@ class Tbr(MeanMetric):
                 values[rows] = np.where(present[..., None], scores, 0).max(axis=1)
             else:
                 values[rows] = (scores * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
-        return Measurement(values, cut_note(part, self.encoder, settings))
+        return Measurement(values, truncation_note(part, self.encoder, settings))
 
     def recalls(self, references: Pieces, compared: Comparison, beta: float) -> tuple[Floats, Floats, Flags]:
         """R_comb and R_rm of each base (or single reference) of each row, and which of them there are."""
