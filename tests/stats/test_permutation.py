@@ -13,7 +13,7 @@ from scipy.stats import kstest, pearsonr
 from capmeter.errors import InputError
 from capmeter.stats.correlation import pearson, spearman
 from capmeter.stats.kendall import tau_b
-from capmeter.stats.permutation import PairedScores, association, permutation_tests, paired_permutation, williams
+from capmeter.stats.permutation import PairedScores, association, paired_permutation, permutation_tests, williams
 
 
 def test_all_exchanges_by_hand() -> None:

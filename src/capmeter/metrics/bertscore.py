@@ -45,9 +45,9 @@ from capmeter.metrics.word_pieces import (
     PieceFrequencies,
     Pieces,
     blocks,
-    truncation_note,
     encoder_facts,
     hidden_states,
+    truncation_note,
     vocabulary_size,
 )
 from capmeter.settings import Settings

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from capmeter.captions.model import CaptionSet
 from capmeter.encoders import SentenceVectors, load_encoder
 from capmeter.metrics.base import Context, MeanMetric, Measurement
-from capmeter.metrics.word_pieces import truncation_note, encoder_facts
+from capmeter.metrics.word_pieces import encoder_facts, truncation_note
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ from capmeter.errors import InputError
 from capmeter.stats.bootstrap import Interval, difference
 from capmeter.stats.kendall import Array
 from capmeter.stats.multiple import holm
-from capmeter.stats.permutation import PairedScores, Finish, permutation_tests
+from capmeter.stats.permutation import Finish, PairedScores, permutation_tests
 
 Pair = tuple[str, str]
 Table = tuple[Array, Array]
