@@ -59,7 +59,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
 
 def test_photos_of_benchmarks_are_left_out(files: tuple[Path, Path]) -> None:
     parses, exclusions = files
-    examples, excluded = read_examples([parses], read_exclusions(exclusions))
+    examples, excluded = read_examples(parses, read_exclusions(exclusions))
     assert excluded == 2
     assert {"5", "7"}.isdisjoint(example.photo for example in examples)
     assert len(examples) == 398
@@ -68,7 +68,7 @@ def test_photos_of_benchmarks_are_left_out(files: tuple[Path, Path]) -> None:
 def test_no_photo_of_a_benchmark_is_in_the_training_data(shared: Path) -> None:
     exclusions = json.loads(gzip.decompress((shared / "data" / "training_exclusions.json.gz").read_bytes()))
     examples, excluded = read_examples(
-        [shared / "data" / "caption_parses.jsonl.gz"],
+        shared / "data" / "caption_parses.jsonl.gz",
         read_exclusions(shared / "data" / "training_exclusions.json.gz"),
     )
     assert excluded == 0
@@ -94,14 +94,14 @@ def test_bad_rows_are_refused(tmp_path: Path, change: dict[str, Any], message: s
     path = tmp_path / "parses.jsonl.gz"
     path.write_bytes(gzip.compress((json.dumps({**made_row(1), **change}) + "\n").encode()))
     with pytest.raises(InputError, match=message):
-        read_examples([path], {"coco": frozenset(), "flickr30k": frozenset()})
+        read_examples(path, {"coco": frozenset(), "flickr30k": frozenset()})
 
 
 def test_bad_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(b"no gzip")
     with pytest.raises(InputError, match="gzipped JSON lines"):
-        read_examples([path], {})
+        read_examples(path, {})
     with pytest.raises(InputError, match="excluded photos"):
         read_exclusions(path)
 
@@ -177,7 +177,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(files: tuple[Path, Path], tmp
     torch = pytest.importorskip("torch", reason="training needs the neural extra")
     from capmeter.learning.parser.training import Training
 
-    examples, _ = read_examples([files[0]], read_exclusions(files[1]))
+    examples, _ = read_examples(files[0], read_exclusions(files[1]))
     learned = sentences(examples)[:150]
     vocabulary, rareness = learn_vocabulary(learned)
     packed = pack(learned, vocabulary)

@@ -13,10 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import capmeter
+from capmeter.checkpoints import WEIGHTS, Checkpoint
 from capmeter.errors import AssetError
-from capmeter.text.caption_parser import LONGEST, SETTINGS, WEIGHTS, CaptionParser
+from capmeter.text.caption_parser import LONGEST, CaptionParser
 from capmeter.text.parser_vocabulary import MOST_FEATURES, word_features
 from capmeter.text.parses import CaptionParse
+
+SHIPPED_FOLDER = Path(capmeter.__file__).parent / "weights" / "parser"
 
 
 @pytest.fixture(scope="module")
@@ -122,28 +126,28 @@ def test_time_is_linear_in_words(parser: CaptionParser) -> None:
 
 
 def test_the_signature_names_the_weights(parser: CaptionParser) -> None:
-    settings = json.loads((parser.folder / SETTINGS).read_text(encoding="utf-8"))
-    assert parser.version == f"caption-{settings['sha256'][:12]}"
+    assert parser.version == f"caption-parser@{Checkpoint.read(SHIPPED_FOLDER).sha256[:12]}"
 
 
-def test_damaged_files_are_refused(parser: CaptionParser, tmp_path: Path) -> None:
-    with pytest.raises(AssetError, match="cannot read"):
-        CaptionParser(tmp_path)
-    shutil.copy(parser.folder / SETTINGS, tmp_path / SETTINGS)
-    with pytest.raises(AssetError, match="cannot read"):
-        CaptionParser(tmp_path).parse(["a dog"])
-    blob = bytearray((parser.folder / WEIGHTS).read_bytes())
+def test_damaged_and_foreign_checkpoints_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssetError, match="no checkpoint"):
+        CaptionParser(tmp_path / "absent")
+    shutil.copytree(SHIPPED_FOLDER, tmp_path / "damaged")
+    blob = bytearray((SHIPPED_FOLDER / WEIGHTS).read_bytes())
     blob[len(blob) // 2] ^= 1
-    (tmp_path / WEIGHTS).write_bytes(blob)
-    with pytest.raises(AssetError, match="damaged or of another version"):
-        CaptionParser(tmp_path).parse(["a dog"])
-    (tmp_path / SETTINGS).write_text("{}", encoding="utf-8")
-    with pytest.raises(AssetError, match="does not hold"):
-        CaptionParser(tmp_path)
+    (tmp_path / "damaged" / WEIGHTS).write_bytes(blob)
+    with pytest.raises(AssetError, match="damaged"):
+        CaptionParser(tmp_path / "damaged")
+    Checkpoint("lceval", {}, {}).save(tmp_path / "other")
+    with pytest.raises(AssetError, match="expected one of 'parser'"):
+        CaptionParser(tmp_path / "other")
+    Checkpoint("parser", {"tags": []}, {}).save(tmp_path / "bare")
+    with pytest.raises(AssetError, match="not those of a parser"):
+        CaptionParser(tmp_path / "bare")
 
 
-def test_what_ships_is_small(parser: CaptionParser) -> None:
-    assert sum(path.stat().st_size for path in parser.folder.iterdir()) < 10_000_000
+def test_what_ships_is_small() -> None:
+    assert sum(path.stat().st_size for path in SHIPPED_FOLDER.iterdir()) < 10_000_000
 
 
 def test_english_is_told_from_other_languages(parser: CaptionParser) -> None:

@@ -144,6 +144,7 @@ def test_parses_are_made_once(folder):
 
     class Counting:
         version = "counting"
+        batch = 256
 
         def parse(self, captions):
             calls.append(list(captions))

@@ -51,9 +51,10 @@ def parser(
 
     `capmeter train parser caption_parses.jsonl.gz --exclusions training_exclusions.json.gz --evaluate`
     """
+    from capmeter.checkpoints import TrainingData
     from capmeter.learning.parser.evaluation import ParserScores, by_form
     from capmeter.learning.parser.evaluation import evaluate as agreement
-    from capmeter.learning.parser.examples import read_examples, read_exclusions
+    from capmeter.learning.parser.examples import Example, read_examples, read_exclusions
     from capmeter.learning.parser.recipe import Recipe
     from capmeter.learning.parser.run import train_parser
     from capmeter.text.caption_parser import CaptionParser
@@ -61,13 +62,18 @@ def parser(
     if output is None and not evaluate:
         raise typer.BadParameter("expected a folder to write to, or --evaluate", param_hint="--output")
     with shown():
-        examples, excluded = read_examples(parses, read_exclusions(exclusions))
-        say(f"{len(examples):,} captions; {excluded:,} of photos in benchmarks were left out")
+        listed = read_exclusions(exclusions)
+        examples: list[Example] = []
+        files: list[TrainingData] = []
+        for path in parses:
+            found, excluded = read_examples(path, listed)
+            say(f"{path.name}: {len(found):,} captions; {excluded:,} of photos in benchmarks were left out")
+            examples += found
+            files.append(TrainingData(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), len(found)))
         if output is not None and not evaluate:
-            hashes = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in parses}
             recipe = Recipe(epochs=epochs, seed=seed)
-            train_parser(examples, recipe, output, data={"files": hashes}, share=share, threads=threads)
-        made = CaptionParser(output)
+            train_parser(examples, recipe, output, data=files, share=share, threads=threads)
+        made = CaptionParser() if output is None else CaptionParser(output)
         groups = by_form(example for example in examples if example.held_out)
         scores = {name: agreement(made, group) for name, group in groups.items() if group}
     rows = [[name, *score.to_dict().values()] for name, score in scores.items()]

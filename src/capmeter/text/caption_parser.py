@@ -2,7 +2,7 @@
 
 It imitates the parser that SPICE runs (Stanford CoreNLP 3.6.0: the English PCFG, Universal Dependencies version 1), and
 was trained on that parser's output for captions of photos that are in no benchmark (`capmeter train parser`). How near
-it comes is said in its card, `capmeter/weights/parser/card.md`.
+it comes is said in `capmeter/weights/parser/README.md`.
 
 Sentences are read in groups of one length, so that a call with many captions is the fastest. What is longer than
 `LONGEST` words is cut into pieces that are parsed one by one: time grows with the number of words, not faster.
@@ -14,31 +14,27 @@ Sentences are read in groups of one length, so that a call with many captions is
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from capmeter.checkpoints import load_checkpoint
 from capmeter.errors import AssetError
 from capmeter.progress import task
 from capmeter.text.lemmas import LemmaRules
 from capmeter.text.parser_network import Floats, Integers, NetworkShape, ParserNetwork
-from capmeter.text.parser_vocabulary import ParserVocabulary
+from capmeter.text.parser_vocabulary import FIRST_FEATURE, ParserVocabulary
 from capmeter.text.parses import CaptionParse, Parse
 from capmeter.text.ptb import split_as_written
 from capmeter.text.sentence_splitting import split_sentences
 from capmeter.text.tree_decoding import best_trees
 
+KIND = SHIPPED = "parser"
 LONGEST = 80
-WEIGHTS, SETTINGS = "parser.safetensors", "parser.json"
 _WORDS_AT_ONCE = 4096
 _DOUBT = 1.0  # a tag whose log odds to the next are smaller is in doubt
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "`"})
@@ -48,45 +44,27 @@ class CaptionParser:
     """Parses captions.
 
     Args:
-        folder: of `parser.safetensors` and `parser.json`; what ships with capmeter where None.
+        checkpoint: the name of a shipped or installed checkpoint, or its folder (`capmeter.checkpoints`).
 
     Raises:
-        AssetError: a file is missing or damaged, or the two do not belong together.
+        AssetError: there is no such checkpoint, it is damaged, or it is no parser's.
+        MissingBackend: safetensors is not installed.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self.folder = Path(str(resources.files("capmeter") / "weights" / "parser")) if folder is None else Path(folder)
-        self._settings = _settings(self.folder / SETTINGS)
-        self.vocabulary = ParserVocabulary(
-            {name: number for number, name in enumerate(self._settings["features"], start=2)},
-            self._settings["tags"],
-            self._settings["labels"],
-        )
-        self.lemmas = LemmaRules(self._settings["lemmas"]["endings"], self._settings["lemmas"]["table"])
-        self._root = self.vocabulary.labels.index("root")
+    batch: int = 4096  # enough captions for large groups of one length
 
-    @property
-    def version(self) -> str:
-        """The parser's name and the beginning of its weights' SHA-256: what a signature says."""
-        return f"caption-{self._settings['sha256'][:12]}"
-
-    @cached_property
-    def network(self) -> ParserNetwork:
-        """The weights, read and checked at first use."""
-        from safetensors.numpy import load
-
-        path = self.folder / WEIGHTS
+    def __init__(self, checkpoint: str | Path = SHIPPED) -> None:
+        found = load_checkpoint(str(checkpoint), KIND)
+        parameters = found.parameters
         try:
-            blob = path.read_bytes()
-        except OSError as error:
-            raise AssetError(f"caption parser: cannot read {path}: {error}; install capmeter anew") from error
-        found = hashlib.sha256(blob).hexdigest()
-        if found != self._settings["sha256"]:
-            raise AssetError(
-                f"caption parser: {path} has the SHA-256 {found[:12]}…, expected {self._settings['sha256'][:12]}…; "
-                "it is damaged or of another version: install capmeter anew"
-            )
-        return ParserNetwork(load(blob), NetworkShape(**self._settings["shape"]))
+            features = {name: number for number, name in enumerate(found.vocabulary, start=FIRST_FEATURE)}
+            self.vocabulary = ParserVocabulary(features, parameters["tags"], parameters["labels"])
+            self.lemmas = LemmaRules(**parameters["lemmas"])
+            self.network = ParserNetwork(found.weights, NetworkShape(**parameters["shape"]))
+            self._root = self.vocabulary.labels.index("root")
+        except (KeyError, TypeError, ValueError) as error:
+            raise AssetError(f"parser {checkpoint}: its parameters are not those of a parser: {error!r}") from error
+        self.version = f"caption-{found.label}"
 
     def parse(self, captions: Sequence[str]) -> list[CaptionParse | None]:
         """The parse of each caption; one without a token has no sentence. Never None: nothing takes too long."""
@@ -224,14 +202,3 @@ def _pieces(sentence: list[str]) -> list[list[str]]:
     count = -(-len(sentence) // LONGEST)
     edges = [len(sentence) * k // count for k in range(count + 1)]
     return [sentence[start:end] for start, end in pairwise(edges)]
-
-
-def _settings(path: Path) -> dict[str, Any]:
-    try:
-        settings = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise AssetError(f"caption parser: cannot read {path}: {error}; install capmeter anew") from error
-    expected = {"sha256", "shape", "features", "tags", "labels", "lemmas"}
-    if not isinstance(settings, dict) or not expected <= settings.keys():
-        raise AssetError(f"caption parser: {path} does not hold {', '.join(sorted(expected))}; install capmeter anew")
-    return settings

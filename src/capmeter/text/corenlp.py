@@ -116,6 +116,8 @@ def corenlp_state() -> tuple[bool, str]:
 class CoreNlp:
     """The official parser. `parse` starts its process when it is first needed; `close` ends it."""
 
+    batch: int = 256  # ten seconds of work
+
     def __init__(self, *, seconds: float = _PER_CAPTION) -> None:
         """A parser that gives up a caption after so many seconds."""
         self._seconds = seconds

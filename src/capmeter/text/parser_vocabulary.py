@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-NOTHING, UNKNOWN = 0, 1
+NOTHING, UNKNOWN, FIRST_FEATURE = 0, 1, 2
 MOST_FEATURES = 11
 _ENDINGS, _BEGINNINGS = (1, 2, 3, 4, 5), (1, 2, 3)
 _LETTERS, _DIGITS = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")

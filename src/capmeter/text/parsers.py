@@ -28,7 +28,6 @@ PARSERS = {
     "corenlp": "capmeter.text.corenlp:CoreNlp",
 }
 
-_BATCH = 256
 _REMEMBERED = 200_000
 
 
@@ -38,6 +37,11 @@ class Parser(Protocol):
     @property
     def version(self) -> str:
         """What a signature says of it: name and hash of what was learned."""
+        ...
+
+    @property
+    def batch(self) -> int:
+        """How many captions of a long list one call should get."""
         ...
 
     def parse(self, captions: Sequence[str]) -> list[CaptionParse | None]:
@@ -95,8 +99,8 @@ def parse_captions(parser: Parser, captions: Sequence[str]) -> list[CaptionParse
     found = [known_parses.get(version, caption) for caption in captions]
     missing = [k for k, parse in enumerate(found) if parse is None]
     with task("parsing", total=len(missing)) as advance:
-        for start in range(0, len(missing), _BATCH):
-            batch = missing[start : start + _BATCH]
+        for start in range(0, len(missing), parser.batch):
+            batch = missing[start : start + parser.batch]
             for k, parse in zip(batch, parser.parse([captions[k] for k in batch]), strict=True):
                 found[k] = parse
                 if parse is not None:

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.errors import InputError
-from capmeter.text.parser_vocabulary import ParserVocabulary, word_features
+from capmeter.text.parser_vocabulary import FIRST_FEATURE, ParserVocabulary, word_features
 from capmeter.text.parses import CaptionParse, Parse
 
 HELD_OUT_PERCENT = 3
@@ -56,32 +56,31 @@ def read_exclusions(path: Path) -> dict[str, frozenset[str]]:
         ) from error
 
 
-def read_examples(paths: Iterable[Path], exclusions: Mapping[str, frozenset[str]]) -> tuple[list[Example], int]:
-    """The examples of some files, and how many rows were left out because a benchmark has their photo.
+def read_examples(path: Path, exclusions: Mapping[str, frozenset[str]]) -> tuple[list[Example], int]:
+    """The examples of a file, and how many rows were left out because a benchmark has their photo.
 
     Raises:
         InputError: a line that is no parsed caption, or of a source that the exclusions do not list.
     """
     examples: list[Example] = []
     excluded = 0
-    for path in paths:
-        for number, row in _rows(path):
-            try:
-                example = Example(
-                    row["source"], str(row["photo"]), row["form"], row["caption"], CaptionParse.from_dict(row)
-                )
-            except (KeyError, TypeError, InputError) as error:
-                raise InputError(f"{path}, line {number}: no parsed caption: {error}") from error
-            if example.source not in exclusions:
-                known = ", ".join(sorted(exclusions))
-                raise InputError(
-                    f"{path}, line {number}: photos of {example.source!r} are in no list of exclusions ({known}): "
-                    "whether a benchmark has them cannot be told"
-                )
-            if example.photo in exclusions[example.source]:
-                excluded += 1
-            else:
-                examples.append(example)
+    for number, row in _rows(path):
+        try:
+            example = Example(
+                row["source"], str(row["photo"]), row["form"], row["caption"], CaptionParse.from_dict(row)
+            )
+        except (KeyError, TypeError, InputError) as error:
+            raise InputError(f"{path}, line {number}: no parsed caption: {error}") from error
+        if example.source not in exclusions:
+            known = ", ".join(sorted(exclusions))
+            raise InputError(
+                f"{path}, line {number}: photos of {example.source!r} are in no list of exclusions ({known}): "
+                "whether a benchmark has them cannot be told"
+            )
+        if example.photo in exclusions[example.source]:
+            excluded += 1
+        else:
+            examples.append(example)
     return examples, excluded
 
 
@@ -113,7 +112,7 @@ def learn_vocabulary(parses: Sequence[Parse]) -> tuple[ParserVocabulary, npt.NDA
             types[feature] += 1
     kept = [name for name in tokens if (tokens[name] >= 2 if _whole(name) else types[name] >= 3 or tokens[name] >= 20)]
     vocabulary = ParserVocabulary(
-        {name: number for number, name in enumerate(kept, start=2)},
+        {name: number for number, name in enumerate(kept, start=FIRST_FEATURE)},
         sorted({tag for parse in parses for tag in parse.tags}),
         sorted({label for parse in parses for label in parse.labels}),
     )

@@ -1,4 +1,4 @@
-"""A whole run: from parsed captions to the files of a parser."""
+"""A whole run: from parsed captions to the checkpoint of a parser."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from capmeter.checkpoints import Checkpoint, TrainingData, Weights
 from capmeter.errors import InputError, MissingBackend
 from capmeter.learning.parser.examples import Example, learn_vocabulary, pack, sentences
-from capmeter.learning.parser.files import write_parser
 from capmeter.learning.parser.lemma_rules import lemma_rules
 from capmeter.learning.parser.recipe import Recipe
 from capmeter.learning.parser.training import Training
+from capmeter.text.caption_parser import KIND
+from capmeter.text.parser_network import NetworkShape
+from capmeter.text.parser_vocabulary import ParserVocabulary
 
 
 def train_parser(
@@ -21,17 +26,17 @@ def train_parser(
     recipe: Recipe,
     folder: Path,
     *,
-    data: Mapping[str, Any],
+    data: Sequence[TrainingData],
     share: float = 1.0,
     threads: int = 1,
 ) -> dict[str, Any]:
-    """Trains a parser on the examples whose photos are not held out, and writes its files.
+    """Trains a parser on the examples whose photos are not held out, and writes its checkpoint.
 
     Args:
         examples: none of a benchmark's photo (`read_examples` leaves them out).
         recipe: settings.
         folder: to write to; a run that was stopped there is taken up.
-        data: what the card says of the data: names and hashes of files, and so on.
+        data: the files that the examples are from.
         share: of the photos that are learned from.
         threads: of the processor. Another number adds in another order, and so gives slightly other weights.
 
@@ -58,23 +63,52 @@ def train_parser(
     packed, kept = pack(learned, vocabulary), pack(held_out, vocabulary)
     training = Training(packed, kept, vocabulary, rareness, recipe, folder)
     last = training.run()
-    record = {
-        **data,
-        "sentences": len(learned),
-        "words": sum(map(len, learned)),
-        "recipe": asdict(recipe),
-        "last": last,
-    }
-    weights = {name: values.numpy() for name, values in training.average.items()}
-    write_parser(
-        folder,
-        weights=weights,
-        shape=training.shape,
-        vocabulary=vocabulary,
-        lemmas=lemma_rules(learned),
-        training=record,
+    weights = {name: values.numpy().astype(np.float16) for name, values in training.average.items()}
+    checkpoint = parser_checkpoint(
+        weights,
+        training.shape,
+        vocabulary,
+        lemma_rules(learned),
+        data=data,
+        training={
+            **asdict(recipe),
+            "share": share,
+            "threads": threads,
+            "sentences": len(learned),
+            "words": sum(map(len, learned)),
+        },
+        scores={name: last[name] for name in ("tags", "uas", "las")},
     )
+    checkpoint.save(folder)
     return last
+
+
+def parser_checkpoint(
+    weights: Weights,
+    shape: NetworkShape,
+    vocabulary: ParserVocabulary,
+    lemmas: Mapping[str, Any],
+    *,
+    data: Sequence[TrainingData],
+    training: Mapping[str, Any],
+    scores: Mapping[str, float],
+) -> Checkpoint:
+    """What `capmeter.text.caption_parser.CaptionParser` reads."""
+    return Checkpoint(
+        kind=KIND,
+        parameters={
+            "shape": asdict(shape),
+            "tags": list(vocabulary.tags),
+            "labels": list(vocabulary.labels),
+            "lemmas": dict(lemmas),
+        },
+        weights=weights,
+        vocabulary=tuple(sorted(vocabulary.features, key=vocabulary.features.__getitem__)),
+        data=tuple(data),
+        training=training,
+        selection="the average of the weights at the end of the run; no other was looked at",
+        scores=scores,
+    )
 
 
 def _within(example: Example, share: float) -> bool:

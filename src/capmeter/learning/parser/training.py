@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from capmeter.atomic import atomic_file
 from capmeter.errors import InputError
 from capmeter.learning.parser.examples import Packed
 from capmeter.learning.parser.recipe import AVERAGED_EVERY, Recipe
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from capmeter.learning.parser.network import ParserModule
 
-CHECKPOINT, LOG = "checkpoint.pt", "log.jsonl"
+STATE, LOG = "training.pt", "log.jsonl"
 
 
 class Training:
@@ -169,26 +170,24 @@ class Training:
     def _keep(self, random_state: Tensor) -> None:
         import torch
 
-        path = self.folder / CHECKPOINT
-        unfinished = path.with_suffix(".part")
-        torch.save(
-            {
-                "recipe": asdict(self.recipe),
-                "module": self.module.state_dict(),
-                "average": self.average,
-                "optimizer": self.optimizer.state_dict(),
-                "random": random_state,
-                "step": self.step,
-                "epoch": self.epoch,
-            },
-            unfinished,
-        )
-        unfinished.replace(path)
+        with atomic_file(self.folder / STATE) as file:
+            torch.save(
+                {
+                    "recipe": asdict(self.recipe),
+                    "module": self.module.state_dict(),
+                    "average": self.average,
+                    "optimizer": self.optimizer.state_dict(),
+                    "random": random_state,
+                    "step": self.step,
+                    "epoch": self.epoch,
+                },
+                file,
+            )
 
     def _take_up(self) -> None:
         import torch
 
-        path = self.folder / CHECKPOINT
+        path = self.folder / STATE
         if not path.exists():
             return
         kept = torch.load(path, weights_only=True)
