@@ -22,6 +22,7 @@ class Recorded:
     """A parser that knows a set of parses and no more."""
 
     version = "recorded"
+    batch = 256
 
     def __init__(self, parses: dict[str, CaptionParse]) -> None:
         self._parses = parses

@@ -18,7 +18,9 @@ from capmeter.checkpoints import WEIGHTS, Checkpoint
 from capmeter.errors import AssetError
 from capmeter.text.caption_parser import LONGEST, CaptionParser
 from capmeter.text.parser_vocabulary import MOST_FEATURES, word_features
+from capmeter.text.parsers import knows_language
 from capmeter.text.parses import CaptionParse
+from capmeter.text.ptb import split_as_written
 
 SHIPPED_FOLDER = Path(capmeter.__file__).parent / "weights" / "parser"
 
@@ -150,11 +152,20 @@ def test_what_ships_is_small() -> None:
     assert sum(path.stat().st_size for path in SHIPPED_FOLDER.iterdir()) < 10_000_000
 
 
-def test_english_is_told_from_other_languages(parser: CaptionParser) -> None:
-    assert parser.knows("Two dogs are playing with a ball on the grass.")
-    assert not parser.knows("Zwei Hunde spielen mit einem Ball auf der Wiese.")
-    assert not parser.knows("Deux chiens jouent avec une balle dans l'herbe.")
-    assert parser.knows("")
+@pytest.mark.parametrize(
+    ("caption", "english"),
+    [
+        ("Two dogs are playing with a ball on the grass.", True),
+        ("zwei hunde spielen mit einem ball auf der wiese", False),
+        ("Deux chiens jouent avec une balle dans l'herbe.", False),
+        ("两只 狗 在 草地 上 玩 球", False),
+        ("", True),
+        ("Hunde spielen", True),  # too few words to tell
+    ],
+)
+def test_english_is_told_from_other_languages(parser: CaptionParser, caption: str, english: bool) -> None:
+    assert parser.knows(split_as_written(caption)) is english
+    assert knows_language(parsed(parser, caption)) is english
 
 
 @given(st.text(min_size=1, max_size=100))

@@ -36,7 +36,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.metrics.base import Context, Floats, Measurement, Metric
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.scene_evidence import scene_evidence
-from capmeter.text.parsers import ParserName, Parses, ParseTable, find_parser
+from capmeter.text.parsers import ParserName, Parses, ParseTable, find_parser, knows_language
 from capmeter.text.scene_graphs import SceneGraph
 from capmeter.text.scene_matching import KINDS, Counts, match
 from capmeter.text.scene_tuples import LONGEST
@@ -129,7 +129,9 @@ def scene_graphs(part: CaptionSet, parser: str, *, synonyms: bool) -> list[tuple
 
 
 def unparsed(part: CaptionSet, parser: str) -> dict[str, list[str]]:
-    """Notes of captions of which the parser made nothing, and of those without a tuple."""
+    """Notes of captions of which the parser made nothing, of those without a tuple, and of other languages."""
+    parses: ParseTable = part.pool.analyse(Parses(parser))
+    foreign = [not knows_language(parses.parses[k]) for k in part.candidates.tolist()]
     scenes: SceneTable = part.pool.analyse(Scenes(parser))
     failed = [scenes.tuples[k] is None for k in part.candidates.tolist()]
     lost = np.unique(part.references.rows[[scenes.tuples[k] is None for k in part.references.values.tolist()]])
@@ -139,6 +141,7 @@ def unparsed(part: CaptionSet, parser: str) -> dict[str, list[str]]:
         f"sentence cut after {LONGEST} words": [part.ids[k] for k in np.flatnonzero(long).tolist()],
         "candidate could not be parsed": [part.ids[k] for k in np.flatnonzero(failed).tolist()],
         "reference could not be parsed": [part.ids[k] for k in lost.tolist()],
+        "not in English, which alone the parser reads": [part.ids[k] for k in np.flatnonzero(foreign).tolist()],
         "no tuple in candidate": [part.ids[k] for k in np.flatnonzero(silent).tolist()],
     }
     return {reason: ids for reason, ids in notes.items() if ids}

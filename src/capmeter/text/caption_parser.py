@@ -15,8 +15,9 @@ Sentences are read in groups of one length, so that a call with many captions is
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from capmeter.text.tree_decoding import best_trees
 KIND = SHIPPED = "parser"
 LONGEST = 80
 _WORDS_AT_ONCE = 4096
+_TOO_FEW = 4  # words that tell no language
 _DOUBT = 1.0  # a tag whose log odds to the next are smaller is in doubt
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "`"})
 
@@ -152,10 +154,16 @@ class CaptionParser:
             labels=tuple([known_labels[label] for label in labels]),
         )
 
-    def knows(self, caption: str) -> bool:
-        """Whether most words of a caption are English as the parser learned it; it parses the others as well it can."""
-        words = [token for token in _tokens(caption) if any(map(str.isalpha, token))]
-        return len(words) < 3 or 2 * sum(map(self.vocabulary.knows, words)) >= len(words)
+    def knows(self, words: Iterable[str]) -> bool:
+        """Whether these are English as far as the parser learned it: half of the words at least, or too few to tell."""
+        spelled = [word for word in words if any(map(str.isalpha, word))]
+        return len(spelled) < _TOO_FEW or 2 * sum(map(self.vocabulary.knows, spelled)) >= len(spelled)
+
+
+@lru_cache(maxsize=1)
+def shipped_parser() -> CaptionParser:
+    """The parser that ships, read once."""
+    return CaptionParser()
 
 
 @dataclass(frozen=True, eq=False)

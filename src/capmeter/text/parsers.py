@@ -22,9 +22,9 @@ from capmeter.text.parses import CaptionParse
 
 ParserName = Annotated[Literal["caption", "corenlp"], "what parses: the parser that ships, or the official one (Java)"]
 
-# name: module:class
+# name: module:what makes it
 PARSERS = {
-    "caption": "capmeter.text.caption_parser:CaptionParser",
+    "caption": "capmeter.text.caption_parser:shipped_parser",
     "corenlp": "capmeter.text.corenlp:CoreNlp",
 }
 
@@ -107,6 +107,15 @@ def parse_captions(parser: Parser, captions: Sequence[str]) -> list[CaptionParse
                     known_parses.put(version, captions[k], parse)
             advance(len(batch))
     return found
+
+
+def knows_language(parse: CaptionParse | None) -> bool:
+    """Whether a caption looks English, by the words that the parser that ships was trained on."""
+    from capmeter.text.caption_parser import shipped_parser
+
+    if parse is None:
+        return True
+    return shipped_parser().knows(word for sentence in parse.sentences for word in sentence.words)
 
 
 @dataclass(frozen=True, eq=False)
