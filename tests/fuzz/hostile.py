@@ -7,6 +7,7 @@ the right ids. `python tests/fuzz/hostile.py --inputs 200000` says how often any
 from __future__ import annotations
 
 import argparse
+import copy
 import gzip
 import json
 import math
@@ -136,7 +137,7 @@ def hostile(value: Any, rng: random.Random) -> Any:
 
     visit(value)
     odd = rng.choice(rng.choice((TEXTS, TEXTS, NUMBERS, OTHERS)))
-    odd = type(odd)(odd) if isinstance(odd, dict | list) else odd  # it may be changed by the next turn
+    odd = copy.deepcopy(odd) if isinstance(odd, dict | list) else odd  # it may be changed by the next turn
     if not holders or rng.random() < 0.03:
         return odd
     holder = rng.choice(holders)
