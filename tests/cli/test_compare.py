@@ -97,7 +97,7 @@ def test_json_csv_latex_and_the_file_agree(folder: Path) -> None:
         (["-r", "refs.json", "a=good.json"], 1, "needs two systems at least"),
         (["-r", "refs.json", "a=good.json", "a=poor.json"], 1, "two systems are called 'a'"),
         (["-r", "refs.json", "a=good.json", "b=short.json"], 1, "only in 'a': 1, 2, 3"),
-        (["-r", "refs.json", "a=good.json", "b=poor.json", "--test", "t"], 2, "is not one of permutation, bootstrap"),
+        (["-r", "refs.json", "a=good.json", "b=poor.json", "--test", "t"], 2, "known are: permutation, bootstrap"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--plot", "a.gif"], 1, "end the name in .png"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "cider"], 2, "not among the metrics"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "bleu"], 2, "did you mean"),

@@ -13,6 +13,7 @@ import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.meta.compare import aligned, compare
+from capmeter.meta.significance_tests import Permutation
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse
 
@@ -247,7 +248,20 @@ class TestRefusals:
         one = _set(["a", "b"], [("x",), ("x",)])
         with pytest.raises(InputError, match="needs two systems at least, but got 1: a"):
             compare({"a": one})
-        with pytest.raises(InputError, match="unknown test 't-test'"):
+        with pytest.raises(InputError, match=r"unknown significance test 't-test'.*permutation, bootstrap"):
             compare({"a": one, "b": one}, test="t-test")
         with pytest.raises(InputError, match="holds its references already"):
             compare({"a": one, "b": one}, references={"1": ["a"]})
+
+
+def test_a_test_is_a_named_value(three: dict[str, CaptionSet]) -> None:
+    by_number = compare(three, ["rouge-l"], draws=50, permutations=300)
+    by_name = compare(three, ["rouge-l"], draws=50, test="permutation(permutations=300)")
+    assert by_name.to_dict() == by_number.to_dict()
+    assert (by_name.permutations, by_name.to_dict()["test"]) == (300, "permutation(permutations=300)")
+    assert str(compare(three, ["rouge-l"], draws=50, test=Permutation()).test) == "permutation"
+    assert str(compare(three, ["rouge-l"], draws=50, test="bootstrap").test) == "bootstrap"
+    with pytest.raises(InputError, match="has no parameter 'permutation'; did you mean permutations"):
+        compare(three, ["rouge-l"], test="permutation(permutation=300)")
+    with pytest.raises(InputError, match="permutations=0 is not a number from 1"):
+        compare(three, ["rouge-l"], test="permutation(permutations=0)")

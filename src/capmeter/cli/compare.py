@@ -29,8 +29,9 @@ from capmeter.cli.options import (
     settings_of,
 )
 from capmeter.cli.output import chosen_metrics, show, tell_notes
-from capmeter.meta.compare import TESTS
+from capmeter.errors import InputError
 from capmeter.meta.compare import compare as comparison_of
+from capmeter.meta.significance_tests import parse as parse_test
 from capmeter.metrics.registry import parse_list
 from capmeter.progress import shown
 from capmeter.report.compare import contrast_table, difference_figure, difference_rows, difference_table, ranking_table
@@ -44,7 +45,9 @@ def compare(
     systems: Files,
     references: References = None,
     metrics: Metrics = "bleu-4,rouge-l,cider-d",
-    test: str = typer.Option("permutation", "--test", help=f"Where p comes from: {' or '.join(TESTS)}."),
+    test: str = typer.Option(
+        "permutation", "--test", help="Where p comes from: permutation, permutation(permutations=2000) or bootstrap."
+    ),
     differing: int = typer.Option(
         0, "--differing", "-k", help="Show this many of the captions of the first two systems that differ most.", min=0
     ),
@@ -60,7 +63,7 @@ def compare(
     format: Format = "table",
     output: Output = None,
     plot: Plots = [],
-    permutations: int = typer.Option(10_000, help="How many exchanges the permutation test tries.", min=100),
+    permutations: int | None = typer.Option(None, help="How many permutations are tried (default: 10,000).", min=100),
     draws: Draws = 1000,
     level: Level = 0.95,
     seed: Seed = 0,
@@ -87,8 +90,10 @@ def compare(
     judge = chosen[0] if by is None else chosen_metrics(by, "--by")[0]
     if judge not in chosen:
         raise typer.BadParameter(f"{judge} is not among the metrics of this comparison", param_hint="--by")
-    if test not in TESTS:
-        raise typer.BadParameter(f"{test!r} is not one of {', '.join(TESTS)}", param_hint="--test")
+    try:
+        chosen_test = parse_test(test)
+    except InputError as problem:
+        raise typer.BadParameter(str(problem), param_hint="--test") from problem
     check_targets(output, *plot)
     captions: dict[str, CaptionSet] = {}
     settings = settings_of(device, precision)
@@ -108,7 +113,7 @@ def compare(
         comparison = comparison_of(
             captions,
             chosen,
-            test=test,
+            test=chosen_test,
             seed=seed,
             permutations=permutations,
             draws=draws,

@@ -10,6 +10,7 @@ import typer
 from capmeter.cli.options import Format
 from capmeter.cli.output import show
 from capmeter.judgments.protocol import Protocol
+from capmeter.meta.significance_tests import TESTS
 from capmeter.metrics.availability import availability
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import METRICS
@@ -24,11 +25,13 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 @app.command("list")
 def list_names(
     name: str = typer.Argument(
-        "metrics", help="metrics, transforms, or one name (of a metric, a transform, or protocol) for its parameters."
+        "metrics",
+        help="metrics, transforms, tests, or one name (of a metric, a transform, a test, or protocol) for its "
+        "parameters.",
     ),
     format: Format = "table",
 ) -> None:
-    """List the metrics or the transforms, or the parameters of one of them.
+    """List the metrics, the transforms or the tests of significance, or the parameters of one of them.
 
     **Examples**
 
@@ -45,10 +48,14 @@ def list_names(
     elif name == "transforms":
         columns = ["transform", "what it does", "parameters and defaults", "ready"]
         _show_all("Transforms (`capmeter list NAME` explains their parameters)", columns, TRANSFORMS, format)
+    elif name == "tests":
+        columns = ["test", "what it does", "parameters and defaults", "ready"]
+        _show_all("Tests of significance (`capmeter compare --test NAME`)", columns, TESTS, format)
     elif name == "protocol":
         _show_one("protocol", Protocol, {"name"}, format)
     else:
-        registry: Registry[Any] = TRANSFORMS if TRANSFORMS.knows(name) and not METRICS.knows(name) else METRICS
+        known: tuple[Registry[Any], ...] = (METRICS, TRANSFORMS, TESTS)
+        registry = next((each for each in known if each.knows(name)), METRICS)
         _show_one(registry.label(name), registry.kind(name), registry.entry(name).fixed, format)
 
 

@@ -25,7 +25,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
@@ -36,6 +36,8 @@ from capmeter.captions.files import write_atomic
 from capmeter.captions.io import load
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
+from capmeter.meta.significance_tests import PairedScores, Permutation, SignificanceTest
+from capmeter.meta.significance_tests import parse as parse_test
 from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse, parse_list
@@ -43,10 +45,9 @@ from capmeter.metrics.scores import Results, Scores
 from capmeter.progress import task
 from capmeter.settings import Settings
 from capmeter.stats.bootstrap import Clusters, Interval, difference, draw_blocks, percentile
-from capmeter.stats.significance import Ranking, bootstrap_p, permutation_p, resamples_for
+from capmeter.stats.significance import PERMUTATIONS, Ranking, resamples_for
 from capmeter.stats.ties import preferred
 
-TESTS = ("permutation", "bootstrap")
 System = CaptionSet | str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
 
 
@@ -143,7 +144,7 @@ class Comparison(Mapping[str, MetricComparison]):
     verdicts: dict[str, MetricComparison] = field(repr=False)
     captions: dict[str, CaptionSet]
     results: dict[str, Results]
-    test: str
+    test: SignificanceTest
     level: float
     draws: int
     permutations: int
@@ -199,7 +200,7 @@ class Comparison(Mapping[str, MetricComparison]):
             "captions": len(next(iter(self.captions.values()))),
             "images": len(set(next(iter(self.captions.values())).image_ids)),
             "systems": self.systems,
-            "test": self.test,
+            "test": str(self.test),
             "permutations": self.permutations,
             "draws": self.draws,
             "level": self.level,
@@ -232,9 +233,9 @@ def compare(
     metrics: str | Iterable[str | Metric] = ("bleu-4", "rouge-l", "cider-d"),
     *,
     references: Any = None,
-    test: str = "permutation",
+    test: str | SignificanceTest = "permutation",
     seed: int = 0,
-    permutations: int = 10_000,
+    permutations: int | None = None,
     draws: int = 1000,
     level: float = 0.95,
     settings: Settings | None = None,
@@ -242,33 +243,29 @@ def compare(
     """Compares two systems or more, by name, on the same references.
 
     A system is a `CaptionSet`, or anything that `capmeter.load` reads together with `references`. All must have
-    captioned the same images with the same references; captions are paired by id, whatever their order. Of many
-    systems more `permutations` (or, with the bootstrap test, `draws`) are made than asked for: a p cannot be smaller
-    than they allow, and after the correction for all pairs nothing could be significant.
+    captioned the same images with the same references; captions are paired by id, whatever their order. `test` is a
+    significance test or its name, such as `permutation(permutations=2000)` or `bootstrap`; `permutations` overrides
+    that number. Of many systems more permutations (or, with the bootstrap test, `draws`) are made than asked for: a p
+    cannot be smaller than they allow, and after the correction for all pairs nothing could be significant.
     """
     chosen = parse_list(metrics)
     if len(systems) < 2:
         raise InputError(f"a comparison needs two systems at least, but got {len(systems)}: {', '.join(systems)}")
-    if test not in TESTS:
-        raise InputError(f"unknown test {test!r}; expected one of {', '.join(TESTS)}")
+    tested = parse_test(test)
+    if permutations is not None and isinstance(tested, Permutation):
+        tested = replace(tested, permutations=permutations)
+    tested = tested.for_systems(len(systems))
+    if tested.USES_INTERVALS:
+        draws = resamples_for(draws, len(systems))
     captions = aligned({name: _loaded(system, references) for name, system in systems.items()})
     results = {name: evaluate(one, chosen, settings=settings) for name, one in captions.items()}
     clusters = Clusters(next(iter(captions.values())).image_ids)
     verdicts: dict[str, MetricComparison] = {}
-    if test == "permutation":
-        permutations = resamples_for(permutations, len(captions))
-    else:
-        draws = resamples_for(draws, len(captions))
     with task("comparing", total=len(chosen)) as advance:
         for metric in chosen:
             scores = {name: found[metric] for name, found in results.items()}
             bounds = _intervals(scores, clusters, draws, seed, level)
-            if test == "permutation":
-                tables = {name: each.by_cluster(clusters) for name, each in scores.items()}
-                finish = next(iter(scores.values())).finish
-                (p,) = permutation_p([tables], [finish], permutations, seed)
-            else:
-                p = bootstrap_p(bounds)
+            p = tested.p(PairedScores(scores, clusters, bounds), seed)
             ranking = Ranking.of({name: each.score for name, each in scores.items()}, p, level=level)
             advance(1)
             verdicts[str(metric)] = MetricComparison(
@@ -278,7 +275,8 @@ def compare(
                 next(iter(scores.values())).signature,
                 ranking,
             )
-    return Comparison(verdicts, captions, results, test, level, draws, permutations, seed)
+    made = tested.permutations if isinstance(tested, Permutation) else permutations or PERMUTATIONS
+    return Comparison(verdicts, captions, results, tested, level, draws, made, seed)
 
 
 def aligned(systems: Mapping[str, CaptionSet]) -> dict[str, CaptionSet]:

@@ -136,13 +136,10 @@ def _title(comparison: Comparison) -> str:
 
 
 def _note(comparison: Comparison) -> str:
-    how = {
-        "permutation": f"paired permutation test by image ({comparison.permutations:,} exchanges)",
-        "bootstrap": f"paired bootstrap by image ({comparison.draws:,} draws)",
-    }[comparison.test]
+    how = comparison.test.described(comparison.draws)
     first = "the first" if len(comparison.systems) > 2 else comparison.systems[0]
     return (
-        f"p: {how}; interval of the difference: images drawn with replacement, {comparison.draws:,} draws (seed "
+        f"p: {how}; interval of the difference: images drawn with replacement, {comparison.draws:,} resamples (seed "
         f"{comparison.seed}); win/tie/loss: captions of {first}, by their own scores"
     )
 
