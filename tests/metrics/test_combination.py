@@ -142,7 +142,7 @@ def test_results_are_saved_with_what_intervals_need(tmp_path: Any) -> None:
     ("arguments", "message"),
     [
         ({"members": ()}, "name the metrics to combine"),
-        ({"members": (BLEU, BLEU)}, "bleu-4 is a member twice"),
+        ({"members": (BLEU, BLEU)}, "duplicate member bleu-4"),
         ({"members": (BLEU, CIDER), "weights": (1.0,)}, "1 weights for 2 members"),
         ({"members": (BLEU,), "weights": (float("nan"),)}, "weights=.* is not a number"),
     ],
@@ -155,7 +155,7 @@ def test_wrong_combinations_get_a_sentence(arguments: dict[str, Any], message: s
 def test_a_member_that_needs_references_says_so() -> None:
     captions = CaptionSet.from_captions([capmeter.Caption("x", "x", "a dog")])
     with pytest.raises(
-        InputError, match=r"captions have no reference.*bleu-4, cider-d, mean\(bleu-4,cider-d\) compare with references"
+        InputError, match=r"captions have no reference.*bleu-4, cider-d, mean\(bleu-4,cider-d\) need references"
     ):
         evaluate(captions, [Combination(members=(BLEU, CIDER))])
 

@@ -115,8 +115,8 @@ def test_captions_without_references_are_an_error_that_names_the_first_five() ->
     ("arguments", "message"),
     [
         ({}, "expected captions, or candidates="),
-        ({"candidates": ["a"], "captions": "x.json"}, "and not both"),
-        ({"captions": iter([])}, "can be walked once only"),
+        ({"candidates": ["a"], "captions": "x.json"}, "but not both"),
+        ({"captions": iter([])}, "can be read only once"),
         ({"captions": [1, 2]}, "is a number|are numbers|expected"),
         ({"candidates": "a dog", "references": [["a dog"]]}, "a dog"),
         ({"candidates": ["a dog"], "references": ["a dog"]}, "list"),
@@ -271,9 +271,9 @@ def test_rows_that_are_none_are_refused(monkeypatch: pytest.MonkeyPatch, values:
 @pytest.mark.parametrize(
     ("scores", "message"),
     [
-        ({"other": 1.0}, 'must give a dict with "score" first'),
+        ({"other": 1.0}, 'must return a dict with "score" first'),
         ({"score": np.float64(1)}, "finish gave score of the shape"),
-        (None, 'must give a dict with "score" first'),
+        (None, 'must return a dict with "score" first'),
     ],
 )
 def test_scores_that_are_none_are_refused(monkeypatch: pytest.MonkeyPatch, scores: Any, message: str) -> None:

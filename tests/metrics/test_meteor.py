@@ -220,14 +220,14 @@ def test_the_state_of_the_resources(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     release = small_release(tmp_path / "release")
     monkeypatch.setenv(ENVIRONMENT, str(release))
     monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
-    assert "will be built at the first use" in meteor_resources_state()[1]
+    assert "will be built on first use" in meteor_resources_state()[1]
     measure(Meteor(tokenizer="whitespace"), [("a", ["a"])])
     ready, said = meteor_resources_state()
     assert ready
     assert "MB" in said
     [index] = (tmp_path / "cache").glob("*.index")
     index.write_bytes(index.read_bytes()[:-200])
-    assert "damaged and will be built anew" in meteor_resources_state()[1]
+    assert "damaged and will be rebuilt" in meteor_resources_state()[1]
     (release / "data" / "paraphrase-en.gz").unlink()
     assert meteor_resources_state()[0] is False
 
@@ -243,7 +243,7 @@ def test_java_that_hangs_is_ended(small: Meteor, tmp_path: Path, monkeypatch: py
     fake_java(tmp_path, "exec sleep 60\n", monkeypatch)
     monkeypatch.setattr(meteor_java, "_LOADING", 0.3)
     begin = time.monotonic()
-    with pytest.raises(AssetError, match="did not end within"):
+    with pytest.raises(AssetError, match="did not finish within"):
         measure(Meteor(path=small.path, backend="java"), [("a", ["a"])])
     assert time.monotonic() - begin < 20
 
@@ -252,8 +252,8 @@ def test_java_that_hangs_is_ended(small: Meteor, tmp_path: Path, monkeypatch: py
     ("script", "message"),
     [
         ("cat > /dev/null; echo out of memory >&2; exit 3", "code 3 .* out of memory"),
-        ("echo nothing to say; echo oops >&2", "ended with code 0 after 1 of 2 captions; it said: oops"),
-        ("cat > /dev/null; yes x | head -c 3000000 >&2; exit 1", "ended with code 1"),
+        ("echo nothing to say; echo oops >&2", "exited with code 0 after 1 of 2 captions; its output: oops"),
+        ("cat > /dev/null; yes x | head -c 3000000 >&2; exit 1", "exited with code 1"),
     ],
 )
 def test_java_that_fails_is_an_error(small, tmp_path, monkeypatch, script: str, message: str) -> None:
@@ -273,7 +273,7 @@ def test_java_rows_are_the_programs(small: Meteor, tmp_path: Path, monkeypatch: 
 
 def test_without_java_the_error_says_that_none_is_needed(small: Meteor, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(MissingBackend, match="needs no Java"):
+    with pytest.raises(MissingBackend, match="without Java"):
         measure(Meteor(path=small.path, backend="java"), [("a", ["a"])])
 
 

@@ -117,7 +117,7 @@ def test_empty_captions_score_zero_and_long_ones_are_noted() -> None:
 def test_an_encoder_without_padding_hides_no_stop_words(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_encoder("minilm")
     monkeypatch.setattr(encoder.tokenizer, "pad_id", -1)
-    with pytest.raises(AssetError, match="no padding to take the stop words' places"):
+    with pytest.raises(AssetError, match="no padding token to replace stop words"):
         redundancy(["a dog runs"], encoder, content_only=True)
 
 

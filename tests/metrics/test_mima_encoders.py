@@ -14,7 +14,7 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.encoders import find_encoder
 from capmeter.metrics.base import Context
 from capmeter.metrics.mima import Mima, Spurts
-from capmeter.metrics.standards import Scale, Standard
+from capmeter.metrics.normalisation import NormalisationConstants, Scale
 from capmeter.text.stopwords import STOP_WORDS
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
@@ -120,7 +120,7 @@ def test_smurf_takes_two_encoders_to_its_signature(tmp_path: Path) -> None:
     first, second = (make(folder) for make, folder in ((distilbert, tmp_path / "a"), (roberta, tmp_path / "b")))
     standard = tmp_path / "standard.json"
     scale = Scale(0.4, 0.1)
-    Standard("by hand", 1, str(first), str(second), scale, scale, scale).save(standard)
+    NormalisationConstants("by hand", 1, str(first), str(second), scale, scale, scale).save(standard)
     name = f'smurf(encoder="{first}+{second}",standard="{standard}")'
     scores = capmeter.score(candidates=["a dog runs"], references=[["the dog runs"]], metrics=name)[name]
     assert np.isfinite(scores.score)

@@ -41,7 +41,7 @@ def test_any_value_survives_the_text_form(sigma: float, idf: str) -> None:
         ("cider-d(sigma=wide)", "sigma=wide is not a number (its default is 6.0)"),
         ("cider-d(sigma)", "expected parameter=value"),
         ("cider-d(sigma=5,sigma=6)", "'sigma' twice"),
-        ("cider-d(n=0)", "n must be 1 to 8"),
+        ("cider-d(n=0)", "expected n from 1 to 8"),
         ("(n=1)", "is not a metric"),
         ("bleu-4(tokenizer=moses)", "tokenizer=moses is not ptb or whitespace"),
     ],
@@ -60,7 +60,7 @@ def test_lists_split_at_commas_outside_brackets() -> None:
         "cider-d(n=2,sigma=5.0)",
         "rouge-l",
     ]
-    with pytest.raises(InputError, match="named twice"):
+    with pytest.raises(InputError, match="duplicate metric"):
         parse_list("cider-d,cider-d(n=4)")
-    with pytest.raises(InputError, match="no metric was named"):
+    with pytest.raises(InputError, match="no metric was given"):
         parse_list(" , ")

@@ -77,5 +77,5 @@ def test_evidence_shows_the_subsequence() -> None:
 
 
 def test_beta_is_checked() -> None:
-    with pytest.raises(Exception, match="beta must be above 0"):
+    with pytest.raises(Exception, match="expected beta above 0"):
         parse("rouge-l(beta=0)")

@@ -12,12 +12,12 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Measurement
 from capmeter.metrics.mima import Mima, Spurts
+from capmeter.metrics.normalisation import NormalisationConstants, Scale, read_constants
 from capmeter.metrics.registry import parse
 from capmeter.metrics.smurf import Smurf, fuse
 from capmeter.metrics.sparcs import Sparcs
-from capmeter.metrics.standards import Scale, Standard, read_standard
 
-UNIT = Standard("made up", 10, "minilm", "minilm", Scale(0, 1), Scale(0, 1), Scale(0, 1))
+UNIT = NormalisationConstants("made up", 10, "minilm", "minilm", Scale(0, 1), Scale(0, 1), Scale(0, 1))
 
 
 def test_by_hand() -> None:
@@ -36,15 +36,15 @@ def test_by_hand() -> None:
 def test_equals_the_published_scores_and_eq_12(shared: Path) -> None:
     shipped = np.load(shared / "oracles" / "smurf_shipped_and_fusion.npz")
     components = [shipped[f"shipped_{name}"] for name in ("SPARCS", "MIMA", "SPURTS")]
-    released = fuse(*components, read_standard("paper"), as_released=True)
+    released = fuse(*components, read_constants("paper"), as_released=True)
     np.testing.assert_allclose(released[:, 0], shipped["shipped_SMURF"], rtol=0, atol=1e-12)
-    paper = fuse(*components, read_standard("paper"))
+    paper = fuse(*components, read_constants("paper"))
     np.testing.assert_allclose(paper[:, 0], shipped["fusion_paper_formula"], rtol=0, atol=1e-12)
 
 
 def test_the_paper_s_constants_are_the_mean_and_spread_of_the_human_captions(shared: Path) -> None:
     shipped = np.load(shared / "oracles" / "smurf_shipped_and_fusion.npz")
-    standard = read_standard("paper")
+    standard = read_constants("paper")
     for name, scale in (("SPARCS", standard.sparcs), ("MIMA", standard.mima), ("SPURTS", standard.spurts)):
         human = shipped[f"shipped_{name}"][::4]
         assert (round(human.mean(), 6), round(human.std(), 6)) == (scale.mean, scale.deviation)
@@ -55,7 +55,7 @@ def test_measures_from_the_scores_of_its_components() -> None:
     sparcs, mima, spurts = metric.requires()
     assert (sparcs, mima, spurts) == (Sparcs(), Mima(encoder="minilm"), Spurts(encoder="minilm"))
     part = CaptionSet.from_captions([Caption("1", "1", "a dog", ("a dog",))])
-    standard = read_standard("minilm")
+    standard = read_constants("minilm")
     scores = {
         sparcs: {"score": np.array([standard.sparcs.mean])},
         mima: {"score": np.array([standard.mima.mean])},
@@ -69,14 +69,14 @@ def test_measures_from_the_scores_of_its_components() -> None:
 
 
 def test_constants_belong_to_their_encoder(tmp_path: Path) -> None:
-    assert Smurf().constants == read_standard("paper")
-    assert Smurf(encoder="distilbert-base-uncased+distilroberta-base").constants == read_standard("paper")
-    assert Smurf(encoder="sentence-transformers/all-MiniLM-L6-v2").constants == read_standard("minilm")
-    with pytest.raises(InputError, match=r"were estimated with .*distilbert.*; leave the standard out .*capmeter"):
+    assert Smurf().constants == read_constants("paper")
+    assert Smurf(encoder="distilbert-base-uncased+distilroberta-base").constants == read_constants("paper")
+    assert Smurf(encoder="sentence-transformers/all-MiniLM-L6-v2").constants == read_constants("minilm")
+    with pytest.raises(InputError, match=r"were estimated with .*distilbert.*; leave `standard` out .*capmeter"):
         Smurf(encoder="minilm", standard="paper").requires()
-    with pytest.raises(InputError, match="no standardisation constants are shipped for the encoder roberta; run "):
+    with pytest.raises(InputError, match="no normalisation constants are shipped for the encoder roberta; run "):
         Smurf(encoder="roberta").requires()
-    with pytest.raises(InputError, match=r"neither a standard that is shipped .* nor a file"):
+    with pytest.raises(InputError, match=r"neither shipped normalisation constants .* nor a file"):
         Smurf(encoder="minilm", standard="nowhere.json").requires()
     path = tmp_path / "mine.json"
     UNIT.save(path)
@@ -86,7 +86,7 @@ def test_constants_belong_to_their_encoder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": "other"}, "not a standard"),
+        ({"format": "other"}, "not normalisation constants"),
         ({"sparcs": {"mean": 0.1, "deviation": 0}}, "deviation above 0"),
         ({"mima": {"mean": float("nan"), "deviation": 1}}, "finite mean"),
         ({"mima": {"mean": 10**400, "deviation": 1}}, "finite mean"),
@@ -103,10 +103,10 @@ def test_a_damaged_standard_is_refused(tmp_path: Path, change: dict[str, object]
         said = "captions is missing"
     path.write_text(json.dumps(content))
     with pytest.raises(InputError, match=said):
-        read_standard(str(path))
+        read_constants(str(path))
     path.write_text("{")
     with pytest.raises(InputError, match="not JSON"):
-        read_standard(str(path))
+        read_constants(str(path))
 
 
 def test_name_is_parsed_back() -> None:

@@ -149,7 +149,7 @@ def test_parallel_builders_end_with_one_whole_index(tmp_path: Path) -> None:
     [
         (paraphrase_bytes(PARAPHRASES)[:-20], "damaged"),
         (b"no gzip", "damaged"),
-        (gzip.compress(b""), "holds no paraphrases"),
+        (gzip.compress(b""), "has no paraphrases"),
         (gzip.compress(b"0.5\n\nword\n"), "empty phrase"),
     ],
 )

@@ -1,1 +1,1 @@
-"""One file per metric; the base that writes what they share once; the registry of their names."""
+"""One file per metric, their common base classes, and the registry of their names."""

@@ -1,10 +1,10 @@
-"""What is installed of the optional parts, and the command that brings what is not."""
+"""Which optional parts are installed, and the commands that install the others."""
 
 from __future__ import annotations
 
 import importlib.util
 
-# extra: the modules it brings
+# extra: the modules it provides
 EXTRAS = {
     "neural": ("torch", "transformers", "tokenizers", "safetensors"),
     "meteor": ("pycocoevalcap",),
@@ -13,7 +13,7 @@ EXTRAS = {
 
 
 def availability(extra: str | None) -> str | None:
-    """None where an extra's packages are all installed, or it is another package's, else the command to install it."""
+    """None if an extra is installed or belongs to another package, else the command that installs it."""
     if extra not in EXTRAS or all(importlib.util.find_spec(module) for module in EXTRAS[extra]):
         return None
     return install_command(extra)

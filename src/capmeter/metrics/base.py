@@ -1,16 +1,16 @@
-"""What a metric is: an immutable value that measures captions.
+"""The base classes of metrics: a metric is an immutable value that measures captions.
 
 A metric turns a part of a caption set into one row of numbers per caption (`measure`), and sums of rows into scores
-(`finish`). Everything else (running over parts, corpus scores, intervals, files) is written once, elsewhere, and
-rests on this: `finish` of one caption's row is that caption's score, `finish` of the sum of all rows the corpus score.
+(`finish`). Everything else (running over parts, corpus scores, intervals, files) is implemented once, elsewhere, and
+relies on this: `finish` of one caption's row is that caption's score, `finish` of the sum of all rows the corpus score.
 
-Three kinds exist. A `MeanMetric` gives one number per caption and its corpus score is their mean; an `AdditiveMetric`
-gives sufficient statistics per caption and its corpus score is a function of their sum; a `CompositeMetric`
-(`capmeter.metrics.composite`) is made of other metrics. What depends on the corpus (document frequencies …) is a
-`Corpus`: a value that collects a state from each part; states add up.
+There are three kinds. A `MeanMetric` gives one number per caption, and its corpus score is their mean; an
+`AdditiveMetric` gives sufficient statistics per caption, and its corpus score is a function of their sum; a
+`CompositeMetric` (`capmeter.metrics.composite`) is made of other metrics. What depends on the corpus (document
+frequencies …) is a `Corpus`: a value that collects a state from each part; states add up.
 
-Whatever a metric is given beside the captions stands in one `Context`: the corpus state, what required metrics found,
-and the settings of the run.
+Everything that a metric is given besides the captions is in one `Context`: the corpus state, the results of required
+metrics, and the settings of the run.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Floats = npt.NDArray[np.float64]
 
 
 class CapmeterWarning(UserWarning):
-    """A score was computed, but hardly means what its reader will think."""
+    """A score was computed, but it may be misleading."""
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """What a metric found in a part: `values` (float64, [captions, columns]) and notes (reason → ids)."""
+    """A metric's results on a part: `values` (float64, [captions, columns]) and notes (reason → ids)."""
 
     values: Floats
     notes: dict[str, list[str]] = field(default_factory=dict)
@@ -46,13 +46,13 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class Context:
-    """What a metric or a corpus is given beside the captions of a part.
+    """What a metric or a corpus is given besides the captions of a part.
 
-    state: what `corpus()` collected from the whole run (None without it).
+    state: what `corpus()` collected from the whole run (None without one).
     settings: device, precision, threads and cache of this run.
     scores: for each required metric its "score" and its parts, one number per caption of the part.
-    measured: for each required metric its rows and notes. Both are empty where no captions are at hand (`facts`).
-    required: the context of each required metric, for what a composite asks its members itself (facts, evidence).
+    measured: for each required metric its rows and notes. Both are empty if there are no captions (in `facts`).
+    required: the context of each required metric, for calls that a composite makes to its members (facts, evidence).
     """
 
     state: Any = None
@@ -65,12 +65,12 @@ class Context:
 class Corpus(ABC):
     """What is collected from a whole run before any caption is scored: a hashable value.
 
-    Equal values are collected once for all the metrics that ask for them. States of parts add up to the state of
-    the whole: `collect(a) + collect(b)` equals `collect(a and b)`.
+    Equal values are collected once for all the metrics that need them. The states of parts add up to the state of the
+    whole: `collect(a) + collect(b)` equals `collect(a and b)`.
     """
 
     def requires(self) -> tuple[Metric, ...]:
-        """The metrics whose scores `collect` needs: they are measured first, on the same captions."""
+        """The metrics whose scores `collect` needs; they are measured first, on the same captions."""
         return ()
 
     @abstractmethod
@@ -80,10 +80,10 @@ class Corpus(ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class Metric(Named, ABC):
-    """The base of all metrics. A subclass is a frozen dataclass: its fields are its parameters.
+    """The base class of all metrics. A subclass is a frozen dataclass whose fields are its parameters.
 
     Class attributes: `NAME`, the metric's name; `SUMMARY`, one line; `EXTRA`, the pip extra it needs, if any; `ROWS`,
-    how many captions it wants to see at once. `needs` says what each caption must have.
+    the preferred number of captions per part. `needs` says what each caption must have.
     """
 
     EXTRA: ClassVar[str | None] = None
@@ -96,16 +96,16 @@ class Metric(Named, ABC):
 
     @property
     def needs(self) -> frozenset[str]:
-        """What each caption must have: among "references", "image" (its picture) and "regions" (of the picture)."""
+        """What each caption must have: any of "references", "image" (its picture) and "regions" (of the picture)."""
         return frozenset({"references"})
 
     @property
     @abstractmethod
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns that `measure` gives."""
+        """The names of the columns that `measure` returns."""
 
     def requires(self) -> tuple[Metric, ...]:
-        """The metrics whose scores of each caption this one needs."""
+        """The metrics whose caption-level scores this one needs."""
         return ()
 
     def corpus(self) -> Corpus | None:
@@ -124,16 +124,16 @@ class Metric(Named, ABC):
         """
 
     def facts(self, context: Context) -> dict[str, str]:
-        """What else moves the number and belongs into the signature (tokenizer version, model hash, idf source …)."""
+        """What else affects the score and belongs in the signature (tokenizer version, model hash, idf source …)."""
         return {}
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
-        """The evidence for each caption of the part; an `InputError` where a metric has none to give."""
-        raise InputError(f"{self} has no explanation to give; `capmeter list` marks the metrics that have")
+        """The evidence for each caption of the part; an `InputError` if the metric cannot explain its scores."""
+        raise InputError(f"{self} cannot explain its scores; `capmeter list` marks the metrics that can")
 
     @property
     def is_mean(self) -> bool:
-        """Whether a caption's row is its score and its parts, and the corpus score the mean of the captions' scores."""
+        """Whether a caption's row is its score and parts, and the corpus score is the mean of the caption scores."""
         return False
 
     @property
@@ -143,10 +143,10 @@ class Metric(Named, ABC):
 
 
 class MeanMetric(Metric):
-    """A metric of one number per caption; the corpus score is their mean.
+    """A metric with one score per caption; the corpus score is their mean.
 
-    A subclass gives `columns`, of which the first is "score" and the others are its parts, and `measure`, whose rows
-    have these columns. Nothing else is needed: the mean of every column is its corpus value.
+    A subclass defines `columns`, of which the first is "score" and the others are its parts, and `measure`, whose rows
+    have these columns. Nothing else is needed: the corpus value of every column is its mean.
 
     >>> @dataclass(frozen=True, kw_only=True)
     ... class Words(MeanMetric):
@@ -170,23 +170,23 @@ class MeanMetric(Metric):
 
 
 class AdditiveMetric(Metric):
-    """A metric of sufficient statistics: the corpus score is `finish` of the sum of its captions' rows.
+    """A metric with sufficient statistics: the corpus score is `finish` of the sum of its captions' rows.
 
-    A subclass gives `columns`, `measure`, whose rows are counts that may be added up over captions (matches, lengths
-    …), and `finish`, the formula that makes scores of such sums. `finish` is called with the sums of one caption, of
+    A subclass defines `columns`, `measure`, whose rows are counts that can be summed over captions (matches, lengths
+    …), and `finish`, the formula that turns such sums into scores. `finish` is called with the sums of one caption, of
     all captions, and of every resample of an interval or test, many at once: it must work on arrays of any shape
-    [..., columns] and give "score" first.
+    [..., columns] and return "score" first.
     """
 
 
 def column_means(columns: tuple[str, ...], sums: Floats, counts: Floats) -> dict[str, Floats]:
-    """The mean of every column of sums [..., columns] of so many captions [...]."""
+    """The mean of every column, from sums [..., columns] and numbers of captions [...]."""
     means = sums / counts[..., None]
     return {column: means[..., k] for k, column in enumerate(columns)}
 
 
 def merged_notes(notes: Iterable[Mapping[str, list[str]]]) -> dict[str, list[str]]:
-    """Several notes as one: for each reason the ids, each once."""
+    """Several notes merged: for each reason the ids, without duplicates."""
     merged: dict[str, dict[str, None]] = {}
     for each in notes:
         for reason, ids in each.items():
@@ -196,7 +196,7 @@ def merged_notes(notes: Iterable[Mapping[str, list[str]]]) -> dict[str, list[str
 
 
 def wordless(part: CaptionSet, lengths: npt.NDArray[Any]) -> dict[str, list[str]]:
-    """A note of the captions that are not blank and yet have no word, given the words of each sentence of the pool."""
+    """A note of the captions that are not blank but have no words, given the words per sentence of the pool."""
     none = np.flatnonzero(lengths[part.candidates] == 0).tolist()
     none = [k for k in none if part.pool[int(part.candidates[k])].strip()]
     return {"no words in candidate": [part.ids[k] for k in none]} if none else {}

@@ -1,23 +1,20 @@
 """BERTScore (Zhang et al. 2020): greedy matching of contextual word pieces by cosine similarity.
 
-    R = Σ_{r ∈ reference} w(r) max_{c ∈ candidate} cos(r, c) / Σ_r w(r)          P likewise with the roles exchanged
+    R = Σ_{r ∈ reference} w(r) max_{c ∈ candidate} cos(r, c) / Σ_r w(r)          P: the same with the roles swapped
     F1 = 2 P R / (P + R)
 
 The vectors are the hidden states of one layer of a language model. w is 1, or with `idf` ln((N + 1) / (df + 1)) over
-the N references of the run; begin and end tokens may be matched but weigh nothing. With several references P, R and F1
-are each the largest over them (`pooling="max"`, as published) or their mean. The score is F1; precision and recall are
-parts. Range -1 to 1 (precision and recall up to rounding, 1e-6), in practice 0 to 1; 1 for a candidate that is a
-reference. An empty candidate scores 0.
+the N references of the run; begin and end tokens can be matched but have weight 0. With several references, P, R and F1
+are each their maximum (`pooling="max"`, as published) or mean over the references. The score is F1; precision and
+recall are parts. Range -1 to 1 (precision and recall up to rounding, 1e-6), in practice 0 to 1; 1 for a candidate that
+equals a reference. An empty candidate scores 0.
 
 `rescale` maps the similarity of unrelated captions to 0: (x - b) / (1 - b). The baselines b of `bert`, `roberta`,
-`distilbert` and `distilroberta` at their default layers are those of the bert-score package, that of `minilm` was
-measured the same way from unrelated captions; for another encoder or layer `capmeter calibrate` measures one, and
-`rescale=b` takes it.
+`distilbert` and `distilroberta` at their default layers are those of the bert-score package; the baseline of `minilm`
+was measured in the same way from unrelated captions. For another encoder or layer, measure one with `capmeter
+calibrate` and set `rescale=b`.
 
-Where this departs from the bert-score package (0.3.13): there the padding of a batch counts as a match of similarity 0,
-so that scores depend on what else is in a batch (by up to 0.04); here no caption is padded and the numbers are those of
-the package with `batch_size=1`. If all of a caption's words weigh 0, they are weighed equally
-(the package gives NaN); F1 is kept within -1 and 1 (its formula has no bounds where P is about -R).
+Differences from the bert-score package: docs/parity.md.
 
 >>> import capmeter
 >>> results = capmeter.score(candidates=["a dog runs"], references=[["a dog runs", "cats sleep"]], metrics="bertscore")
@@ -68,8 +65,9 @@ BASELINES = {
 class BertScore(MeanMetric):
     """Greedy matching of contextual word pieces: F1, with precision and recall as parts.
 
-    encoder: alias, hub id or folder. layer: None is the encoder's usual one. idf: weigh pieces by rarity in the run's
-    references. rescale: map unrelated captions to 0, by the known baseline or this one. pooling over references.
+    encoder: alias, hub id or folder. layer: None means the encoder's default layer. idf: weight pieces by rarity in the
+    run's references. rescale: map unrelated captions to 0, by the known baseline or the given one. pooling: over
+    references.
     """
 
     NAME: ClassVar[str] = "bertscore"
@@ -78,15 +76,17 @@ class BertScore(MeanMetric):
     ROWS: ClassVar[int] = 2048
 
     encoder: Annotated[str, "alias, hub id or folder of the encoder"] = "minilm"
-    layer: Annotated[int | None, "which hidden layer; none is the encoder's usual one"] = None
-    idf: Annotated[bool, "weigh word pieces by rarity in the run's references"] = False
-    rescale: Annotated[bool | float, "map unrelated captions to 0, by the known baseline or this one"] = False
+    layer: Annotated[int | None, "hidden layer; none: the encoder's default layer"] = None
+    idf: Annotated[bool, "weight word pieces by rarity in the run's references"] = False
+    rescale: Annotated[bool | float, "map unrelated captions to 0, by the known baseline or the given one"] = False
     pooling: Annotated[Literal["max", "mean"], "the score over several references"] = "max"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.rescale, bool) and not -1 < self.rescale < 1:
-            raise InputError(f"bertscore: rescale is true, false or a baseline between -1 and 1, not {self.rescale}")
+            raise InputError(
+                f"bertscore: expected rescale=true, false or a baseline between -1 and 1, but got {self.rescale}"
+            )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class BertScore(MeanMetric):
             raise InputError(
                 f"bertscore: no baseline is known for encoder {self.encoder!r} at layer {depth}; known are "
                 f"{', '.join(f'{name} ({layer})' for name, layer in BASELINES)}; measure one with `capmeter calibrate` "
-                f"and give rescale=B, or leave rescale out"
+                f"and set rescale=B, or leave rescale out"
             )
         return found
 
@@ -144,7 +144,7 @@ class BertScore(MeanMetric):
         return encoder_facts(self.encoder, self.depth(settings), settings) | source
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
-        """For every reference, each of its word pieces with its best match, and the candidate's not yet linked ones."""
+        """For every reference, each of its word pieces with its best match, then the candidate's unlinked pieces."""
         encoder = load_encoder(self.encoder, context.settings)
         table = hidden_states(part, self.encoder, self.depth(context.settings), context.settings)
         measured = self.measure(part, context).values
@@ -171,11 +171,10 @@ class BertScore(MeanMetric):
 
 
 def greedy_match(candidates: Pieces, references: Pieces, weights: Floats) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """P and R of each row's candidate with each of its references, and which references there are.
+    """P and R of each row's candidate with each of its references, and which references exist.
 
-    All three have the shape [rows, references].
-
-    The best match of a piece is looked for among all real pieces of the other side, begin and end tokens included.
+    All three have the shape [rows, references]. The best match of a piece is sought among all real (not padding) pieces
+    of the other side, begin and end tokens included.
     """
     similar = candidates.states @ references.states.transpose(0, 2, 1)  # [n, c, t]
     number = int(references.owner.max(initial=0)) + 1
@@ -194,7 +193,7 @@ def greedy_match(candidates: Pieces, references: Pieces, weights: Floats) -> tup
 
 
 def harmonic_mean(precision: Floats, recall: Floats) -> Floats:
-    """F1 of P and R, kept within -1 and 1: near P = -R the formula has no bounds."""
+    """F1 of P and R, clipped to [-1, 1]: the formula is unbounded near P = -R."""
     total = precision + recall
     quotient = 2 * precision * recall / np.where(total == 0, 1.0, total)
     f1: Floats = np.clip(np.where(total == 0, 0.0, quotient), -1, 1)
@@ -202,7 +201,7 @@ def harmonic_mean(precision: Floats, recall: Floats) -> Floats:
 
 
 def _weighted(values: NDArray[Any], weights: Floats, words: NDArray[np.bool_]) -> Floats:
-    """Weighted mean over the last axis; where all weights are 0, the plain mean over words; 0 without words."""
+    """Weighted mean over the last axis; the unweighted mean over words if all weights are 0; 0 without words."""
     total = weights.sum(axis=-1, keepdims=True)
     weights = np.where(total > 0, weights, words)
     total = weights.sum(axis=-1)

@@ -6,11 +6,11 @@
 A k-gram's matches are clipped at its largest count in any one reference. The closest reference length is the one
 nearest to the candidate's; of two equally near, the shorter. The same formula, with the same small constants, gives
 a caption's score from its own counts and the corpus score from summed counts, so the corpus score is not the mean.
-Range 0 to 1; 1 when every n-gram of the candidate stands in a reference and it is no shorter.
+Range 0 to 1; 1 if every n-gram of the candidate occurs in a reference and the candidate is not shorter.
 
-`references=cat` compares with all references joined into one text instead (and with its length).
+`references=cat` compares with the concatenation of all references instead (and with its length).
 
-The constants let a caption without a matching 4-gram score a little above 0, unlike sentence BLEU elsewhere.
+Because of the constants, a caption without a matching 4-gram scores slightly above 0, unlike other sentence BLEU.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Bleu(AdditiveMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.n <= 4:
-            raise InputError(f"bleu has orders 1 to 4, not {self.n}")
+            raise InputError(f"bleu: expected an order n from 1 to 4, but got {self.n}")
 
     @property
     def name(self) -> str:
@@ -54,12 +54,12 @@ class Bleu(AdditiveMetric):
 
     @property
     def fixed(self) -> frozenset[str]:
-        """The name says the order."""
+        """The name implies the order."""
         return frozenset({"n"})
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Matches and counts of each order, the candidate's length and its closest reference's."""
+        """Matches and counts of each order, the candidate's length and the closest reference length."""
         orders = range(1, self.n + 1)
         return (
             *(f"matches-{k}" for k in orders),
@@ -85,7 +85,7 @@ class Bleu(AdditiveMetric):
         ngrams = np.maximum(length[:, None] - np.arange(self.n), 0)
         reference_lengths = grams.lengths[part.references.values]
         distance = np.abs(reference_lengths - np.repeat(length, part.references.lengths))
-        # nearest first, then shorter: both in one number that reduceat can take the minimum of
+        # nearest first, then shorter: encoded in one number so that reduceat can take the minimum
         nearest = np.minimum.reduceat((distance << 32) + reference_lengths, part.references.offsets[:-1])
         closest = nearest & 0xFFFFFFFF
         values = np.column_stack([matched[:, 1 : self.n + 1], ngrams, length, closest]).astype(np.float64)

@@ -1,11 +1,11 @@
-"""What an encoder's similarities mean, found from captions alone: TBR's β and BERTScore's baselines.
+"""Calibration of an encoder's similarities from captions alone: TBR's β and BERTScore's baselines.
 
-Two captions of different pictures have nothing to do with each other, and yet the best match of a word of the one among
-the words of the other has a cosine well above 0: the encoder's vectors share directions. A match says something where
-it exceeds what unrelated captions reach. So β is the mean greedy match between captions of different images, over words
-(the recall of Eq. 3 without idf and cut). The paper's two values, chosen by hand, are of this size: .4 for bert (layer
-8) and .83 for roberta (layer 17), where the baselines that the bert-score package measured in this way on web text are
-.372 and .831. No human judgment is used. BERTScore's baseline is the mean P, R and F1 of the same pairs.
+Captions of different images are unrelated, and yet the best match of a word of one among the words of the other has a
+cosine well above 0, because the encoder's vectors share directions. A match is informative only if it exceeds what
+unrelated captions reach. So β is the mean greedy match between captions of different images, over words (the recall of
+Eq. 3 without idf and cut). The paper's two values, chosen by hand, are similar: .4 for bert (layer 8) and .83 for
+roberta (layer 17), where the baselines that the bert-score package measured in this way on web text are .372 and .831.
+No human judgment is used. BERTScore's baseline is the mean P, R and F1 of the same pairs.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PAIRS_AT_ONCE = 2048
 
 @dataclass(frozen=True)
 class Calibration:
-    """β for `tbr` and the baseline (precision, recall, F1) for `bertscore`, from so many pairs of captions.
+    """β for `tbr` and the baseline (precision, recall, F1) for `bertscore`, and the number of caption pairs used.
 
     `error` is the standard error of β.
     """
@@ -50,18 +50,18 @@ def calibrate(
     seed: int = 0,
     settings: Settings | None = None,
 ) -> Calibration:
-    """Measures an encoder on pairs of captions of different images, drawn with this seed.
+    """Measures an encoder on random pairs of captions of different images.
 
-    `captions` are (image, sentence) pairs; at least two images are needed. `layer`: None is the last.
+    `captions` are (image, sentence) pairs; at least two images are needed. `layer`: None means the last layer.
     """
     if pairs < 1:
-        raise InputError(f"calibrate: expected at least one pair, not {pairs}")
+        raise InputError(f"calibrate: expected at least one pair, but got {pairs}")
     settings = settings or Settings()
     depth = load_encoder(encoder, settings).layer(layer)
     spoken = [(image, sentence) for image, sentence in captions if sentence.strip()]
     images = np.unique([image for image, _ in spoken], return_inverse=True)[1] if spoken else np.zeros(0, np.int64)
     if not len(images) or images.max() == 0:
-        raise InputError("calibrate: captions of at least two images are needed, to pair captions of different images")
+        raise InputError("calibrate: captions of at least two images are needed to form pairs; give more captions")
     generator = np.random.default_rng(seed)
     left = generator.integers(len(spoken), size=pairs)
     right = generator.integers(len(spoken), size=pairs)
@@ -95,6 +95,6 @@ def calibrate(
 
 
 def shipped(encoder: str, layer: int) -> tuple[float | None, ...]:
-    """β and the baseline P, R, F1 that come with capmeter for an encoder's layer; None where there are none."""
+    """The shipped β and baseline P, R, F1 for an encoder's layer; None where there is none."""
     beta = tbr.BETAS.get((encoder, layer))
     return (beta, *bertscore.BASELINES.get((encoder, layer), (None, None, None)))

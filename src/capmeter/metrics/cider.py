@@ -4,7 +4,7 @@ For n-grams of order k (1 … n), candidate c and references s₁ … s_m, with 
 
     term frequency · idf,    idf(w) = ln N − ln max(1, documents that contain w),
 
-where a document is the set of references of one caption and N counts them:
+where a document is the set of references of one caption and N is the number of documents:
 
     CIDEr    10/m Σⱼ  meanₖ  g(c)·g(sⱼ) / (‖g(c)‖ ‖g(sⱼ)‖)                              Vedantam et al. 2015
     CIDEr-D  10/m Σⱼ  meanₖ  min(g(c), g(sⱼ))·g(sⱼ) / (‖g(c)‖ ‖g(sⱼ)‖) · exp(−Δ² / 2σ²)    the "CIDEr" of most tables
@@ -12,15 +12,13 @@ where a document is the set of references of one caption and N counts them:
 
 Δ is the difference in length, L = exp(−Δ² / |sⱼ|²), and R the geometric mean over the candidate's distinct words (for
 R alone: runs of letters and digits, so that "it's" is two) of 1 / (1 + |its count in c − its count in sⱼ|), or of
-1 / its count in c where sⱼ lacks the word. As in the released
-codes, CIDEr's words are not stemmed (the first paper stems them). Lengths are words; CIDEr-R's released scorer counts
-bigrams, which cannot compare with a reference of one word, and differs by one pair of 388 from its published accuracy.
-Range 0 to 10, up to rounding (as in the standard code, a caption equal to its references may have 10.000000000000002);
-0 when no n-gram is shared. An n-gram that every document contains weighs nothing.
+1 / its count in c if sⱼ lacks the word. Lengths are counted in words. Range 0 to 10, up to rounding (as in the standard
+code, a caption equal to its references may score 10.000000000000002); 0 if no n-gram is shared. An n-gram that occurs
+in every document has weight 0. Differences from the papers and the released code: docs/parity.md.
 
-idf comes from this run's references (`idf=run`), so that a score depends on the set it was computed in, and one caption
-alone always scores 0; or from a file: `idf="FILE"`, either a table saved with `DocumentFrequencies.save` or any caption
-file whose references are then the documents.
+idf is computed from this run's references (`idf=run`), so that a score depends on the set it was computed in, and a
+single caption always scores 0; or from a file: `idf="FILE"`, either a table saved with `DocumentFrequencies.save` or
+any caption file, whose references are then the documents.
 """
 
 from __future__ import annotations
@@ -43,31 +41,31 @@ from capmeter.text.tokens import Tokenizer, tokenizer_version
 
 @dataclass(frozen=True, kw_only=True)
 class Cider(MeanMetric):
-    """CIDEr as first published: plain cosine, no clipping, no penalty of length."""
+    """CIDEr as first published: plain cosine, without clipping or length penalty."""
 
     NAME: ClassVar[str] = "cider"
     SUMMARY: ClassVar[str] = "consensus of tf-idf weighted n-grams (the original, without clipping)"
 
     n: Annotated[int, "longest n-gram, 1 to 8"] = 4
-    idf: Annotated[str, "document frequencies: run (of its references), or a file of them or of references"] = "run"
+    idf: Annotated[str, "document frequencies: run (its references), or a file of frequencies or references"] = "run"
     tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 1 <= self.n <= 8:
-            raise InputError(f"{self.NAME}: n must be 1 to 8, not {self.n}")
+            raise InputError(f"{self.NAME}: expected n from 1 to 8, but got {self.n}")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The score, and its share from each order of n-grams."""
+        """The score, and the contribution of each n-gram order."""
         return ("score", *(f"{self.NAME}-{k}" for k in range(1, self.n + 1)))
 
     def corpus(self) -> Corpus | None:
-        """Document frequencies of this run's references, where no file gives them."""
+        """Document frequencies of this run's references, unless a file gives them."""
         return References(self.n, self.tokenizer) if self.idf == "run" else None
 
     def frequencies(self, state: DocumentFrequencies | None) -> DocumentFrequencies:
-        """The document frequencies that this metric weighs by."""
+        """The document frequencies that this metric uses."""
         return from_file(self.idf, self.n, self.tokenizer) if state is None else state
 
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
@@ -95,7 +93,7 @@ class Cider(MeanMetric):
         if frequencies.documents < 2:
             notes["idf is zero"] = list(part.ids)
             warnings.warn(
-                f"{self}: document frequencies come from {frequencies.documents} document, so every idf, and with it "
+                f"{self}: document frequencies come from {frequencies.documents} document, so every idf, and hence "
                 'every score, is 0; score more captions at once, or name a reference corpus: idf="captions.json"',
                 CapmeterWarning,
                 stacklevel=2,
@@ -103,30 +101,30 @@ class Cider(MeanMetric):
         return Measurement(np.column_stack([by_order.mean(axis=1), by_order]), notes)
 
     def product(self, candidate: Floats, reference: Floats) -> Floats:
-        """What a shared n-gram adds, from its weight in the candidate and in the reference."""
+        """The contribution of a shared n-gram, from its weights in the candidate and in the reference."""
         return candidate * reference
 
     def penalty(self, part: CaptionSet, matches: MatchTable) -> Floats:
-        """The factor for each pair of a candidate and one of its references."""
+        """The penalty factor for each pair of a candidate and one of its references."""
         return np.ones(len(part.references.values))
 
     def facts(self, context: Context) -> dict[str, str]:
-        """The tokenizer, and where idf comes from."""
+        """The tokenizer and the source of idf."""
         return {"tokenizer": tokenizer_version(self.tokenizer), "idf": self.frequencies(context.state).source}
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
-        """The longest n-grams found in references, each with the idf that it weighs."""
+        """The longest n-grams found in references, each with its idf as weight."""
         return ngram_evidence(part, self.n, self.tokenizer, self.frequencies(context.state))
 
 
 @dataclass(frozen=True, kw_only=True)
 class CiderD(Cider):
-    """CIDEr-D: clipped, with a Gaussian penalty of the difference in length. What most tables call CIDEr."""
+    """CIDEr-D: clipped, with a Gaussian length penalty. What most tables call CIDEr."""
 
     NAME: ClassVar[str] = "cider-d"
     SUMMARY: ClassVar[str] = "consensus of tf-idf weighted n-grams, clipped (what most tables call CIDEr)"
 
-    sigma: Annotated[float, "width of the Gaussian penalty of the difference in length, in words"] = 6.0
+    sigma: Annotated[float, "width of the Gaussian length penalty, in words"] = 6.0
 
     def product(self, candidate: Floats, reference: Floats) -> Floats:
         """The candidate's weight counts up to the reference's."""
@@ -141,13 +139,13 @@ class CiderD(Cider):
 
 @dataclass(frozen=True, kw_only=True)
 class CiderR(Cider):
-    """CIDEr-R: clipped, with penalties of repetition and of length relative to the reference's."""
+    """CIDEr-R: clipped, with penalties on repetition and on length relative to the reference."""
 
     NAME: ClassVar[str] = "cider-r"
-    SUMMARY: ClassVar[str] = "CIDEr-D with penalties that suit references of very different length"
+    SUMMARY: ClassVar[str] = "CIDEr-D with penalties suited to references of very different lengths"
 
-    repetition: Annotated[float, "weight of the penalty of repeated words"] = 0.8
-    length: Annotated[float, "weight of the penalty of relative length"] = 0.2
+    repetition: Annotated[float, "weight of the repetition penalty"] = 0.8
+    length: Annotated[float, "weight of the relative length penalty"] = 0.2
 
     def product(self, candidate: Floats, reference: Floats) -> Floats:
         """The candidate's weight counts up to the reference's."""
@@ -161,7 +159,7 @@ class CiderR(Cider):
         words: MatchTable = part.analyse(Matches(1, self.tokenizer, letters=True))
         grams, slots = words.grams, words.slots
         count = grams.counts[slots.values]
-        # ln R as if the reference had none of the words, then corrected for those that it has
+        # ln R as if the reference had none of the words, then corrected for those it has
         absent = -np.bincount(slots.rows, np.log(count), minlength=len(part))
         mine, theirs = count[words.slot], grams.counts[words.reference_entry]
         present = np.bincount(
@@ -174,6 +172,6 @@ class CiderR(Cider):
 
 
 def _lengths(part: CaptionSet, matches: MatchTable) -> tuple[Floats, Floats]:
-    """The words of each pair's candidate and of its reference; no words count as one, having as many bigrams."""
+    """The lengths of each pair's candidate and reference in words; a text without words counts as one word."""
     words = np.maximum(matches.grams.lengths, 1).astype(np.float64)
     return words[part.candidates][part.references.rows], words[part.references.values]

@@ -1,4 +1,4 @@
-"""Linear combinations of metrics: their mean, or a weighted sum, of raw or of standardised scores.
+"""Linear combinations of metrics: their mean, or a weighted sum, of raw or standardised scores.
 
     score = Σₖ wₖ sₖ                            weights w, one per member; without weights each is 1 / members
     score = Σₖ wₖ (sₖ − meanₖ) / deviationₖ     with `standardised`: sₖ of each caption as a z-score over the run
@@ -6,12 +6,12 @@
 Any number of members, each with its own parameters. Parts: each member's score (standardised: its z-score) under the
 member's name. Range: that of the members, weighted; z-scores have none.
 
-The corpus score. Raw: the same sum of the members' own corpus scores, so that `mean(bleu-4,cider-d)` has corpus BLEU
-in it and not the mean of captions' BLEU. Standardised: the mean of the captions' scores. Z-scores over a run have the
-mean 0, so that this is 0 for the very captions that the means and deviations come from: such a combination ranks the
-captions of one run (of one system or of several scored together), and does not compare runs. With another corpus to
-standardise over (`evaluate(…, corpus=…)`) it says how far the captions lie from that one. A member that is the same for
-all captions has no spread; its z-score is 0.
+The corpus score. Raw: the same sum of the members' own corpus scores, so that `mean(bleu-4,cider-d)` contains corpus
+BLEU, not the mean of caption-level BLEU. Standardised: the mean of the caption scores. Z-scores over a run have mean 0,
+so this is 0 for the very captions that the means and deviations come from: such a combination ranks the captions of one
+run (of one system or of several scored together), and does not compare runs. With another corpus to standardise over
+(`evaluate(…, corpus=…)`) it says how far the captions lie from that corpus. A member that gives all captions the same
+score has no spread; its z-score is 0.
 
 >>> from capmeter.metrics.registry import parse
 >>> scores = {parse("bleu-4"): {"score": np.array([0.5, 0.1])}, parse("rouge-l"): {"score": np.array([0.7, 0.1])}}
@@ -34,12 +34,12 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import CapmeterWarning, Context, Corpus, Floats, Metric
 from capmeter.metrics.composite import CompositeMetric, MemberScores
 
-_NO_SPREAD = 1e-12  # of a deviation relative to the mean: what rounding leaves where all scores are the same
+_NO_SPREAD = 1e-12  # deviation relative to the mean: rounding error if all scores are equal
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """How many scores there are, and of each of several metrics their mean and the sum of squared deviations."""
+    """The number of scores, and for each of several metrics their mean and sum of squared deviations."""
 
     count: int
     mean: Floats
@@ -59,14 +59,14 @@ class Moments:
 
     @property
     def deviation(self) -> Floats:
-        """The population standard deviation of each metric's scores; 0 where they are all the same."""
+        """The population standard deviation of each metric's scores; 0 if they are all equal."""
         deviation: Floats = np.sqrt(self.squares / self.count)
         return np.where(deviation > _NO_SPREAD * np.abs(self.mean), deviation, 0.0)
 
 
 @dataclass(frozen=True)
 class ScoreMoments(Corpus):
-    """Corpus: the moments of the captions' scores by each of these metrics."""
+    """Corpus: the moments of the caption scores of each of these metrics."""
 
     metrics: tuple[Metric, ...]
 
@@ -86,9 +86,9 @@ class Combination(CompositeMetric):
     NAME: ClassVar[str] = "combine"
     SUMMARY: ClassVar[str] = "weighted sum of other metrics, raw or standardised over the run"
 
-    members: Annotated[tuple[Metric, ...], "the metrics, each once"]
-    weights: Annotated[tuple[float, ...] | None, "one number per member; none: 1 / members each"] = None
-    standardised: Annotated[bool, "each member's scores of captions as z-scores over the run"] = False
+    members: Annotated[tuple[Metric, ...], "the metrics, without duplicates"]
+    weights: Annotated[tuple[float, ...] | None, "one weight per member; none: equal weights"] = None
+    standardised: Annotated[bool, "convert each member's caption scores to z-scores over the run"] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -96,7 +96,7 @@ class Combination(CompositeMetric):
             raise InputError(f"{self.name}: name the metrics to combine, such as mean(bleu-4,cider-d)")
         twice = [str(member) for k, member in enumerate(self.members) if member in self.members[:k]]
         if twice:
-            raise InputError(f"{self.name}: {twice[0]} is a member twice; name each once and give it a larger weight")
+            raise InputError(f"{self.name}: duplicate member {twice[0]}; name each once and give it a larger weight")
         if self.weights is not None and len(self.weights) != len(self.members):
             raise InputError(f"combine: {len(self.weights)} weights for {len(self.members)} members; give one each")
 
@@ -107,7 +107,7 @@ class Combination(CompositeMetric):
 
     @property
     def fixed(self) -> frozenset[str]:
-        """Without weights the name says that there are none."""
+        """The name `mean` implies that there are no weights."""
         return frozenset({"weights"}) if self.weights is None else frozenset()
 
     @property
@@ -142,8 +142,8 @@ class Combination(CompositeMetric):
         flat = [str(member) for member, spread in zip(self.members, deviation, strict=True) if spread == 0]
         if flat:
             warnings.warn(
-                f"{self}: {', '.join(flat)} gives all {moments.count} captions the same score, which is standardised "
-                "to 0; score more captions at once",
+                f"{self}: {', '.join(flat)} gives all {moments.count} captions the same score, so its z-score "
+                "is 0; score more captions at once",
                 CapmeterWarning,
                 stacklevel=2,
             )
@@ -151,7 +151,7 @@ class Combination(CompositeMetric):
         return [np.where(by > 0, gap / np.where(by > 0, by, 1), 0.0) for gap, by in zip(away, deviation, strict=True)]
 
     def facts(self, context: Context) -> dict[str, str]:
-        """What the members say; standardised, over how many captions."""
+        """The members' facts and, if standardised, the number of captions standardised over."""
         facts = super().facts(context)
         if isinstance(context.state, Moments):
             facts["standardised"] = f"run/{context.state.count} captions"

@@ -1,17 +1,17 @@
 """Metrics made of metrics: exact for each caption and for the corpus.
 
-A composite names its members (`requires`) and says how their scores become one (`combine`). The run measures each
-member once, whoever asks for it. What the members need, note, put into signatures and can explain is put together here.
+A composite names its members (`requires`) and defines how their scores are combined (`combine`). The run measures each
+member only once. The members' needs, notes, signature facts and explanations are merged here.
 
-The corpus score. By default a composite's row is its members' rows side by side; sums of rows are split again, each
-member makes its own corpus score of its sums, and `combine` is applied to these: `mean(bleu-4,cider-d)` is the mean of
-corpus BLEU and corpus CIDEr-D, under every resample too. A composite that says `is_mean` is combined caption by caption
-instead, and its corpus score is the mean of that (SMURF).
+The corpus score. By default a composite's row is the concatenation of its members' rows; sums of rows are split again,
+each member computes its own corpus score from its sums, and `combine` is applied to these: `mean(bleu-4,cider-d)` is
+the mean of corpus BLEU and corpus CIDEr-D, in every resample too. A composite with `is_mean` is combined caption by
+caption instead, and its corpus score is the mean of the results (SMURF).
 
 >>> from capmeter.metrics.registry import parse
 >>> both = parse("mean(rouge-l,bleu-1)")
 >>> rows = np.array([[1.0, 1.0, 1.0, 3.0, 3.0, 3.0, 3.0], [0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0]])
->>> both.finish(rows, np.ones(2))["score"].round(3).tolist()  # of each caption
+>>> both.finish(rows, np.ones(2))["score"].round(3).tolist()  # for each caption
 [1.0, 0.0]
 >>> round(float(both.finish(rows.sum(axis=0), np.float64(2))["score"]), 3)  # ROUGE-L's mean .5, BLEU of sums 3/4
 0.625
@@ -33,23 +33,23 @@ MemberScores = Mapping[Metric, Mapping[str, Floats]]
 
 
 class CompositeMetric(Metric):
-    """A metric made of other metrics. A subclass gives `requires` and `combine`.
+    """A metric made of other metrics. A subclass defines `requires` and `combine`.
 
-    `requires` names the members. `combine` gets each member's "score" and parts and gives the composite's: "score"
-    first, all arrays of one shape. It is called with the captions' scores, and at corpus level with the members' own
+    `requires` names the members. `combine` gets each member's "score" and parts and returns the composite's: "score"
+    first, all arrays of the same shape. It is called with the caption scores, and at corpus level with the members' own
     corpus scores, where `state` is None.
 
-    A subclass whose `is_mean` is true says that its corpus score is the mean of its captions' scores. It also gives
-    `combined`: the names of what `combine` gives. Only such a composite may have a corpus state of its own (`corpus`),
-    which `combine` is given: a sum of rows knows no state.
+    If a subclass's `is_mean` is true, its corpus score is the mean of its caption scores. It then also defines
+    `combined`: the names of what `combine` returns. Only such a composite may have a corpus state of its own
+    (`corpus`), which is passed to `combine`: a sum of rows has no state.
 
-    A member's notes become the composite's, its facts (tokenizer, idf, weights …) stand in the composite's signature,
-    and an explanation is the members' explanations. Nothing of this needs to be written.
+    A member's notes become the composite's, its facts (tokenizer, idf, weights …) appear in the composite's signature,
+    and an explanation consists of the members' explanations. None of this needs to be implemented.
     """
 
     @abstractmethod
     def requires(self) -> tuple[Metric, ...]:
-        """The members: the metrics that this one is made of, each once."""
+        """The members: the metrics that this one is made of, without duplicates."""
 
     @abstractmethod
     def combine(self, scores: MemberScores, state: Any = None) -> dict[str, Floats]:
@@ -62,18 +62,18 @@ class CompositeMetric(Metric):
 
     @property
     def combined(self) -> tuple[str, ...]:
-        """The names of what `combine` gives; asked of composites that are means."""
+        """The names of what `combine` returns; needed only if `is_mean` is true."""
         return ("score",)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The members' columns side by side, each after its member's name; of a mean, what `combine` gives."""
+        """The members' columns, each prefixed by the member's name; for a mean, what `combine` returns."""
         if self.is_mean:
             return self.combined
         return tuple(f"{member} {column}" for member in self.requires() for column in member.columns)
 
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
-        """The members' rows side by side (of a mean: what `combine` makes of each caption), and their notes."""
+        """The members' rows side by side (for a mean: `combine` of each caption), and their notes."""
         members = self.requires()
         if self.is_mean:
             found = self.combine({member: context.scores[member] for member in members}, context.state)
@@ -83,7 +83,7 @@ class CompositeMetric(Metric):
         return Measurement(values, merged_notes(context.measured[member].notes for member in members))
 
     def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
-        """What `combine` makes of the scores that each member makes of its own sums; of a mean, the mean."""
+        """`combine` of the scores that each member computes from its own sums; for a mean, the mean."""
         if self.is_mean:
             return column_means(self.columns, sums, counts)
         scores, start = {}, 0
@@ -94,7 +94,7 @@ class CompositeMetric(Metric):
         return self.combine(scores)
 
     def facts(self, context: Context) -> dict[str, str]:
-        """The members' facts; where members differ in one, their values in the members' order, joined by +."""
+        """The members' facts; where members differ, their values in the members' order, joined by +."""
         found: dict[str, dict[str, None]] = {}
         for member in self.requires():
             for name, value in member.facts(context.required[member]).items():
@@ -103,13 +103,13 @@ class CompositeMetric(Metric):
 
     @property
     def explains(self) -> bool:
-        """Whether a member can give evidence."""
+        """Whether any member can give evidence."""
         return any(member.explains for member in self.requires())
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """For each caption the composite's parts, and under each member's name the member's evidence.
 
-        Of a member that has no explanation, its score and parts.
+        For a member that cannot explain its scores, its score and parts.
         """
         rows = self.measure(part, context).values
         scores = self.finish(rows, np.ones(len(part)))
@@ -125,7 +125,7 @@ class CompositeMetric(Metric):
 def _bare(
     part: CaptionSet, row: int, scores: Mapping[str, Floats], members: dict[str, Evidence] | None = None
 ) -> Evidence:
-    """A caption's words as they are written, with these scores as facts."""
+    """A caption's words as written, with these scores as facts."""
     candidate = tuple(part.pool[int(part.candidates[row])].split())
     references = tuple(tuple(part.pool[int(k)].split()) for k in part.references[row])
     facts: dict[str, float | str] = {name: float(values[row]) for name, values in scores.items()}

@@ -1,4 +1,4 @@
-"""All references of a caption as one text: the baseline that combining references is measured against (Yi et al. 2020).
+"""All references of a caption as one text: the baseline for methods that combine references (Yi et al. 2020).
 
 `references=each` compares a candidate with each reference; `references=cat` with their concatenation.
 """
@@ -16,9 +16,9 @@ References = Annotated[Literal["each", "cat"], "compare with each reference, or 
 
 @dataclass(frozen=True)
 class Concatenated:
-    """Analysis: the same captions, tokenised, each with its references' tokens one after the other as its only one.
+    """Analysis: the same captions, tokenised, each with the concatenation of its references as its only reference.
 
-    Sentences of the result are tokens with one blank between: read them with the tokenizer `whitespace`.
+    Sentences of the result are tokens separated by single spaces: read them with the tokenizer `whitespace`.
     """
 
     tokenizer: str = "ptb"
@@ -39,7 +39,7 @@ class Concatenated:
 
 
 def as_compared(captions: CaptionSet, references: str, tokenizer: str) -> tuple[CaptionSet, str]:
-    """The captions as a metric with this `references` sees them, and the tokenizer to read them with."""
+    """The captions as seen by a metric with this `references` parameter, and the tokenizer to read them with."""
     if references == "each":
         return captions, tokenizer
     joined: CaptionSet = captions.analyse(Concatenated(tokenizer))

@@ -1,4 +1,4 @@
-"""In how many documents each n-gram stands: what CIDEr's idf comes from, collected, merged, saved and read back.
+"""Document frequencies of n-grams, the source of CIDEr's idf: collected, merged, saved and read back.
 
 A document is the set of references of one caption.
 """
@@ -29,7 +29,7 @@ FORMAT = "capmeter document frequencies 1"
 
 @dataclass(frozen=True, eq=False)
 class DocumentFrequencies:
-    """n-grams (sorted hashes) with the number of `documents` that contain each; `source` says where they are from."""
+    """n-grams (sorted hashes) with the number of documents that contain each; `source` describes their origin."""
 
     hashes: npt.NDArray[np.uint64]
     counts: npt.NDArray[np.int64]
@@ -41,7 +41,7 @@ class DocumentFrequencies:
     def __add__(self, other: DocumentFrequencies) -> DocumentFrequencies:
         if (self.n, self.tokenizer) != (other.n, other.tokenizer):
             raise InputError("document frequencies of different n-grams or tokenizers cannot be added")
-        # the smaller is filed into the larger, so that adding part after part costs little more than copying
+        # the smaller table is merged into the larger, so that adding part after part costs little more than copying
         many, few = (self, other) if len(self.hashes) >= len(other.hashes) else (other, self)
         place = np.searchsorted(many.hashes, few.hashes)
         known = place < len(many.hashes)
@@ -64,12 +64,12 @@ class DocumentFrequencies:
 
     @cached_property
     def source(self) -> str:
-        """What the signature says: this run or a named table, its number of documents, and a hash of its content."""
+        """The source as given in the signature: run or table name, number of documents, and a content hash."""
         digest = hashlib.sha256(self.hashes.astype("<u8").tobytes() + self.counts.astype("<i8").tobytes()).hexdigest()
         return f"{self.name}/{self.documents} documents/{digest[:8]}"
 
     def save(self, path: str | Path) -> None:
-        """Writes the table to a file that `idf="FILE"` reads (numpy's npz; it holds numbers and cannot run code)."""
+        """Writes the table to a file that `idf="FILE"` reads (numpy's npz; it contains only numbers, no code)."""
         head = {"format": FORMAT, "documents": self.documents, "n": self.n, "tokenizer": self.tokenizer}
         buffer = io.BytesIO()
         encoded = np.frombuffer(json.dumps(head).encode(), np.uint8)
@@ -78,7 +78,7 @@ class DocumentFrequencies:
 
     @classmethod
     def read(cls, path: str | Path) -> DocumentFrequencies:
-        """Reads a saved table; a damaged or foreign file is an `AssetError`."""
+        """Reads a saved table; an `AssetError` if the file is damaged or of another kind."""
         try:
             encoded, hashes, counts = read_npz(path, "head", "hashes", "counts")
             head = json.loads(bytes(encoded))
@@ -86,7 +86,7 @@ class DocumentFrequencies:
                 raise ValueError(f"expected the format {FORMAT!r}")
             hashes, counts = hashes.astype(np.uint64), counts.astype(np.int64)
             if hashes.ndim != 1 or hashes.shape != counts.shape or np.any(hashes[1:] <= hashes[:-1]):
-                raise ValueError("expected sorted hashes and as many counts")
+                raise ValueError("expected sorted hashes and equally many counts")
             documents, n, tokenizer = int(head["documents"]), int(head["n"]), str(head["tokenizer"])
             if documents < 0 or np.any(counts < 1) or np.any(counts > documents):
                 raise ValueError("expected counts from 1 to the number of documents")
@@ -125,14 +125,14 @@ def _read(path: str, n: int, tokenizer: str, stamp: tuple[int, int]) -> Document
     table = DocumentFrequencies.read(path)
     if (table.n, table.tokenizer) != (n, tokenizer_version(tokenizer)):
         raise InputError(
-            f"{path}: holds frequencies of n-grams up to {table.n} by tokenizer {table.tokenizer}; expected n={n} and "
-            f"{tokenizer_version(tokenizer)}: save it again with these"
+            f"{path}: contains frequencies of n-grams up to {table.n} with tokenizer {table.tokenizer}; expected n={n} "
+            f"and {tokenizer_version(tokenizer)}; save it again with these"
         )
     return table
 
 
 def from_file(path: str, n: int, tokenizer: str) -> DocumentFrequencies:
-    """The document frequencies that a file holds, or that the references in a caption file have."""
+    """The document frequencies in a saved table, or of the references in a caption file."""
     try:
         stat = Path(path).stat()
     except OSError as problem:

@@ -1,8 +1,8 @@
-"""The one place where metrics are run on captions: part by part, what depends on the corpus first, then every metric.
+"""The one place where metrics are run on captions: part by part, corpus states first, then every metric.
 
-An `Evaluation` is metrics, settings, and what is known of the corpus so far. It works on any part of the captions, here
-or in another process, and never on the whole: `collect(part)` gives what this part adds to what must be known,
-`knowing` is the evaluation that knows it, `measure(part)` gives the rows of every metric.
+An `Evaluation` holds metrics, settings, and the corpus states collected so far. It works on any part of the captions,
+here or in another process, never on the whole: `collect(part)` returns the part's contribution to the pending corpus
+states, `knowing` is the evaluation with these states, `measure(part)` returns the rows of every metric.
 
 >>> from capmeter.metrics.registry import parse
 >>> captions = load(["a dog runs", "two cats"], [["a dog is running"], ["two cats sleep"]])
@@ -13,8 +13,8 @@ or in another process, and never on the whole: `collect(part)` gives what this p
 >>> evaluation.measure(parts[1])[parse("rouge-l")].values.shape
 (1, 3)
 
-A source of captions is a `CaptionSet`, or anything that gives the same caption sets each time it is iterated (a stream
-of a file that does not fit memory). It is walked once, and once more where a metric needs to know the whole corpus.
+A source of captions is a `CaptionSet`, or anything that yields the same caption sets each time it is iterated (a stream
+of a file that does not fit into memory). It is read once, and once more if a metric depends on the whole corpus.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ UNSPLIT = "no blanks between words, which tokenizer=ptb does not split (tokenize
 
 @dataclass(frozen=True, eq=False)
 class States:
-    """What each corpus found in some captions; the sum is what it found in all of them."""
+    """The states of each corpus on some captions; sums of states are the states on all of them."""
 
     found: Mapping[Corpus, Any] = field(default_factory=dict)
 
@@ -60,7 +60,7 @@ class States:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Metrics about to be run: they, what they require, what is known of the corpus, and the settings of the run."""
+    """Metrics to be run, with the metrics they require, the known corpus states, and the settings of the run."""
 
     metrics: tuple[Metric, ...]
     settings: Settings = field(default_factory=Settings)
@@ -68,16 +68,16 @@ class Evaluation:
 
     @cached_property
     def order(self) -> tuple[Metric, ...]:
-        """The metrics and all that they require, each once, what is required first."""
+        """The metrics and everything they require, without duplicates, required metrics first."""
         return with_required(self.metrics)
 
     @cached_property
     def pending(self) -> tuple[Corpus, ...]:
-        """What can be collected next: corpora that are not known, and whose required metrics need none of these."""
+        """The corpora to collect next: not yet known, and with required metrics that depend on known corpora only."""
         found: dict[Corpus, None] = {}
 
         def visit(metric: Metric) -> bool:
-            """Whether everything is known that this metric needs."""
+            """Whether everything that this metric needs is known."""
             ready = [visit(each) for each in metric.requires()]  # a list: all are visited
             corpus = metric.corpus()
             if corpus is None or corpus in self.states:
@@ -92,7 +92,7 @@ class Evaluation:
         return tuple(found)
 
     def collect(self, part: CaptionSet) -> States:
-        """What this part says of everything that is `pending`; sums over all parts are what `knowing` takes."""
+        """This part's states of everything that is `pending`; pass their sum over all parts to `knowing`."""
         needed = with_required([metric for corpus in self.pending for metric in corpus.requires()])
         measured = self._measured(part, needed)
         return States(
@@ -100,29 +100,29 @@ class Evaluation:
         )
 
     def knowing(self, states: States) -> Evaluation:
-        """The evaluation that knows these states too."""
+        """The evaluation with these states added."""
         return replace(self, states={**self.states, **states.found})
 
     def measure(self, part: CaptionSet) -> dict[Metric, Measurement]:
-        """The rows and notes of each metric, and of all that they require; nothing may be pending any more."""
+        """The rows and notes of each metric and of everything required; nothing may be pending."""
         if self.pending:
             raise RuntimeError(f"{', '.join(map(str, self.pending))} must be collected before captions are measured")
         return self._measured(part, self.order)
 
     def explain(self, part: CaptionSet) -> dict[Metric, list[Evidence]]:
-        """Each metric's evidence for every caption of the part; an `InputError` where a metric has none to give."""
+        """Each metric's evidence for every caption of the part; an `InputError` if a metric has none."""
         needed = with_required([each for metric in self.metrics for each in metric.requires()])
         measured = self._measured(part, needed)
         return {metric: metric.explain(part, self.context(metric, measured)) for metric in self.metrics}
 
     def context(self, metric: Metric, measured: Mapping[Metric, Measurement] | None = None) -> Context:
-        """What this metric is given beside a part, of which the metrics it requires have `measured` this."""
+        """The context of this metric for a part, given what the required metrics `measured` on it."""
         corpus = metric.corpus()
         state = None if corpus is None else self.states[corpus]
         return self._context(state, metric.requires(), measured)
 
     def signature(self, metric: Metric) -> str:
-        """Everything that moves the number, as one line: name, parameters, facts, plug-ins' packages, version."""
+        """Everything that affects the score, in one line: name, parameters, facts, plug-ins' packages, version."""
         facts = {key: text.strip('"') for key, text in metric.texts().items()} | metric.facts(self.context(metric))
         packages = dict.fromkeys(METRICS.package(each) for each in with_required([metric]))
         if any(packages):
@@ -130,7 +130,7 @@ class Evaluation:
         return "|".join([metric.name, *(f"{key}:{value}" for key, value in facts.items()), f"capmeter:{__version__}"])
 
     def collected(self, source: Source, workers: int | Executor = 1) -> Evaluation:
-        """The evaluation that knows of this source all that its metrics need."""
+        """The evaluation with all corpus states that its metrics need, collected from this source."""
         executing, knowing = executor(workers), self
         knowing = replace(knowing, settings=executing.share(self.settings))
         while knowing.pending:
@@ -146,7 +146,7 @@ class Evaluation:
         return replace(knowing, settings=self.settings)
 
     def run(self, source: Source, workers: int | Executor = 1) -> Results:
-        """The scores on this source, of which everything that is needed was `collected`."""
+        """The scores on this source; everything needed must have been `collected`."""
         executing = executor(workers)
         shared = replace(self, settings=executing.share(self.settings))
         measure = partial(shared._measure_part, digests=not isinstance(source, CaptionSet))
@@ -193,7 +193,7 @@ class Evaluation:
         return len(part), self.collect(part)
 
     def _measure_part(self, part: CaptionSet, digests: bool) -> _Seen:
-        """The rows and notes of the metrics, without those of metrics that are only required, and the part's notes."""
+        """The rows and notes of the requested metrics (not of those only required), and the part's notes."""
         blank = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if not part.pool[at].strip()]
         own = part.references.values == part.candidates[part.references.rows]
         copies = [part.ids[k] for k in np.unique(part.references.rows[own]).tolist()]
@@ -210,7 +210,7 @@ class Evaluation:
         return _Seen(part.ids, part.image_ids, measured, loading, references)
 
     def _rows(self, source: Source, executing: Executor) -> int:
-        """How many captions make a part: what the metrics want, but no fewer than two parts for each worker."""
+        """The number of captions per part: as the metrics prefer, but with at least two parts per worker."""
         rows, length = min(metric.ROWS for metric in self.order), _length(source)
         if executing.workers == 1 or length is None:
             return rows
@@ -219,9 +219,7 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """What a run keeps of a part: what the metrics measured, notes on the captions themselves, and digests of their
-    references.
-    """
+    """What a run keeps from a part: the metrics' measurements, notes on the captions, and digests of the references."""
 
     ids: Sequence[str]
     image_ids: Sequence[str]
@@ -246,8 +244,8 @@ def score(
         metrics: names or metrics, in a list or one comma-separated text.
         candidates: instead of `captions`: a list of captions, or a dict id → caption.
         references: with `candidates`: a list of lists, or a dict id → list. With a path as `captions`: their file.
-        workers: processes that share the work (see `capmeter.metrics.workers`); worth it for long runs.
-        settings: device, precision, threads, cache: `capmeter.Settings(device="cuda")`; None: the environment's.
+        workers: number of processes (see `capmeter.metrics.workers`); worthwhile for long runs.
+        settings: device, precision, threads, cache: `capmeter.Settings(device="cuda")`; None: from the environment.
 
     Returns:
         `Results`, by metric name: `results["cider-d"].score`, `.items[id]`, `.parts`, `.notes`, `.signature`.
@@ -261,14 +259,12 @@ def score(
     """
     chosen = parse_list(metrics)
     if (captions is None) == (candidates is None):
-        raise InputError("expected captions, or candidates= with references=, and not both")
+        raise InputError("expected either captions, or candidates= with references=, but not both")
     if captions is None:
         source: Source = load(candidates, references)
     elif isinstance(captions, CaptionSet) or _is_stream(captions):
         if references is not None:
-            raise InputError(
-                "these captions hold their references already; leave references= out, or give it to load()"
-            )
+            raise InputError("these captions already have references; leave references= out, or pass it to load()")
         source = captions
     else:
         source = load(captions, references)
@@ -289,9 +285,9 @@ def evaluate(
 ) -> Results:
     """The scores of these metrics on this source.
 
-    What depends on the corpus (document frequencies …) is collected from `corpus`, where that is given, else from the
-    source itself: captions that repeat their references (in a study of what becomes of them) must not weigh double.
-    `workers` is the number of processes that share the parts, or an executor.
+    Corpus states (document frequencies …) are collected from `corpus` if given, else from the source itself: captions
+    that occur several times with the same references (in a study of perturbed captions) must not count double.
+    `workers` is the number of processes, or an executor.
     """
     evaluation = Evaluation(tuple(metrics), settings or Settings())
     if isinstance(source, CaptionSet | CaptionStream):
@@ -300,7 +296,7 @@ def evaluate(
 
 
 def with_required(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
-    """The metrics and all that they require, each once, what is required first."""
+    """The metrics and everything they require, without duplicates, required metrics first."""
     order: dict[Metric, None] = {}
 
     def visit(metric: Metric) -> None:
@@ -315,13 +311,13 @@ def with_required(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
 
 
 def _length(source: Source) -> int | None:
-    """The number of captions, where the source knows it."""
+    """The number of captions, if the source knows it."""
     return len(source) if isinstance(source, CaptionSet | CaptionStream) else None
 
 
 def _parts(source: Source, rows: int) -> Iterator[CaptionSet]:
     if iter(source) is source:
-        raise InputError("captions came as an iterator, which can be walked once only; give a list or a stream")
+        raise InputError("captions are an iterator, which can be read only once; give a list or a stream")
     for piece in [source] if isinstance(source, CaptionSet) else source:
         if not isinstance(piece, CaptionSet):
             raise InputError(f"expected caption sets, but got {type(piece).__name__}; read captions with capmeter.load")

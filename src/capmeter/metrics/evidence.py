@@ -1,6 +1,6 @@
-"""Why a caption got its score: what a metric found in common, and what it did not.
+"""Why a caption got its score: what a metric matched, and what it did not.
 
-Every metric that can explain itself gives one `Evidence` per caption; reports know only this.
+Every metric that can explain its scores gives one `Evidence` per caption; reports use nothing else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class Link:
     """Tokens of the candidate that the metric matched with tokens of one reference.
 
     `candidate` and `reference` are token ranges [start, end); `kind` says how they match (exact, stem, synonym,
-    paraphrase, ngram, concept, embedding); `weight` is what the match counts in the metric's own unit.
+    paraphrase, ngram, concept, embedding); `weight` is the match's contribution in the metric's own unit.
     """
 
     candidate: tuple[int, int]
@@ -27,7 +27,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Something said of tokens of one side alone: unmatched, cut, combined, removed, concept …
+    """An annotation of tokens on one side alone: unmatched, cut, combined, removed, concept …
 
     `side` is "candidate" or "reference"; `reference_index` is None for the candidate.
     """
@@ -42,9 +42,9 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One caption as the metric saw it: tokens of both sides, links, marks, single facts, scene graphs.
+    """One caption as the metric saw it: the tokens of both sides, links, marks, facts and scene graphs.
 
-    `members`: of a metric made of metrics, each one's own evidence, which may have other tokens.
+    `members`: for a composite metric, each member's own evidence, which may be tokenised differently.
     """
 
     candidate: tuple[str, ...]

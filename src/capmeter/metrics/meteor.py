@@ -1,22 +1,19 @@
 """METEOR 1.5 (Denkowski and Lavie 2014) as captioning uses it: `-l en -norm` on tokenised captions, without Java.
 
-Candidate and reference are aligned word by word: same word, same stem, shared WordNet synset, or a pair of METEOR's
-paraphrase table, covering as many words as possible in as few chunks (runs that are contiguous on both sides) as
-possible. With wᵢ the weight of module i, c and f the matched content and function words:
+Candidate and reference are aligned word by word: same word, same stem, shared WordNet synset, or a pair in METEOR's
+paraphrase table, covering as many words as possible in as few chunks (contiguous on both sides) as possible. With wᵢ
+the weight of module i, c and f the matched content and function words:
 
     P = Σ wᵢ (δ cᵢ + (1 − δ) fᵢ) / (δ content words + (1 − δ) function words)     of the candidate;  R of the reference
     F = 1 / ((1 − α) / P + α / R),        fragmentation = chunks / mean of the matched words of both sides
     METEOR = F (1 − γ fragmentation^β),   the largest over the references;  fragmentation is 0 for a perfect match
 
 English: α .85, β .2, γ .6, δ .75, weights 1, .6, .8, .6. Range 0 (nothing matched) to 1. The corpus score is the same
-formula on summed counts (each caption's best reference; a perfect caption's chunk is not counted), as the Java
-program's EVAL gives it; it is not the mean of the captions, which is the part "mean".
+formula on summed counts (each caption's best reference; a perfect caption's chunk is not counted), as computed by the
+Java program's EVAL; it is not the mean of the caption scores, which is the part "mean".
 
-Everything follows the released program where it departs from the paper: its beam search prefers exact matches and
-counts a one-word match of another kind as nothing, words are compared by a 32-bit hash, and the English list of
-function words serves every language. Per caption and corpus the numbers are equal to the program's to the last digit
-for English; the other languages have the program's tuned parameters and those of its modules for which there are
-resources (`path`). Stems differ from the program's for some Finnish words and for Danish words with doubled digits.
+Scores equal those of the released program to the last digit for English. Where the program departs from the paper, and
+what holds for other languages: docs/parity.md.
 
 >>> from capmeter.metrics.evaluation import score
 >>> results = score(candidates=["a dog runs"], references=[["a dog is running"]], metrics="meteor")  # doctest: +SKIP
@@ -39,7 +36,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
-from capmeter.text.meteor_aligner import KINDS, Matches, Unsearchable, align
+from capmeter.text.meteor_aligner import KINDS, Unsearchable, WordMatches, align
 from capmeter.text.meteor_java import java_statistics
 from capmeter.text.meteor_resources import LANGUAGES, MeteorLanguage, meteor_directory, meteor_language
 from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, perfect, scores, statistics
@@ -54,10 +51,10 @@ class Meteor(AdditiveMetric):
     """METEOR 1.5.
 
     Args:
-        language: a short name of the program's: en, cz, fr, es, de, ru (tuned), pt, da, … (not tuned), other.
-        tokenizer: `ptb`, or `whitespace` for captions that are tokenised already.
-        references: `each` scores each and takes the best; `cat` joins all references of a caption into one.
-        path: the directory of a METEOR 1.5 release; by default the resources of the package pycocoevalcap.
+        language: the program's short name: en, cz, fr, es, de, ru (tuned), pt, da, … (not tuned), other.
+        tokenizer: `ptb`, or `whitespace` for captions that are already tokenised.
+        references: `each` scores each and takes the best; `cat` concatenates all references of a caption.
+        path: the folder of a METEOR 1.5 release; by default the resources of the package pycocoevalcap.
         backend: `python`, or `java` for the original program.
     """
 
@@ -65,16 +62,16 @@ class Meteor(AdditiveMetric):
     SUMMARY: ClassVar[str] = "words aligned by form, stem, synonym and paraphrase, with a penalty for fragments"
     EXTRA: ClassVar[str | None] = "meteor"
 
-    language: Annotated[str, "short name: en, cz, fr, es, de, ru are tuned; others, or other, are not"] = "en"
+    language: Annotated[str, "short name: en, cz, fr, es, de, ru are tuned; others, and `other`, are not"] = "en"
     tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"
-    references: Annotated[Literal["each", "cat"], "score each and take the best, or join all into one"] = "each"
-    path: Annotated[str | None, "folder of a METEOR 1.5 release; else the package pycocoevalcap's"] = None
-    backend: Annotated[Literal["python", "java"], "this package's code, or the original program"] = "python"
+    references: Annotated[Literal["each", "cat"], "score each and take the best, or concatenate all"] = "each"
+    path: Annotated[str | None, "folder of a METEOR 1.5 release; default: the package pycocoevalcap"] = None
+    backend: Annotated[Literal["python", "java"], "capmeter's implementation, or the original program"] = "python"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.language not in LANGUAGES:
-            raise InputError(f"meteor: language={self.language} is not {', '.join(LANGUAGES)}")
+            raise InputError(f"meteor: expected language to be one of {', '.join(LANGUAGES)}, but got {self.language}")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -91,7 +88,7 @@ class Meteor(AdditiveMetric):
         return Measurement(np.column_stack([counts, counted, score]), wordless(part, tokens.ids.lengths))
 
     def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
-        """METEOR from counts, and what it is made of; "mean" is the mean of the captions' scores."""
+        """METEOR and its components from counts; "mean" is the mean of the caption scores."""
         known = self._known()
         summed = sums[..., : len(COLUMNS)].copy()
         summed[..., CHUNKS] = sums[..., -2]
@@ -120,7 +117,7 @@ class Meteor(AdditiveMetric):
         }
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
-        """The alignment with the reference that gave the score; what it left unmatched is marked."""
+        """The alignment with the best reference; unmatched words are marked."""
         return part.analyse(_Alignments.of(self)).evidence(part, self._known())
 
     def _known(self) -> MeteorLanguage:
@@ -132,7 +129,7 @@ class Meteor(AdditiveMetric):
 
 
 def _lines(part: CaptionSet, tokens: TokenTable, references: str) -> tuple[list[str], list[list[str]]]:
-    """Each candidate and its references as lines of tokens, as the program's pipe is given them."""
+    """Each candidate and its references as lines of tokens, in the program's input format."""
     pool = [" ".join(tokens.row(k)) for k in range(len(part.pool))]
     lines = [[pool[k] for k in part.references[row].tolist()] for row in range(len(part))]
     return [pool[k] for k in part.candidates.tolist()], [
@@ -181,9 +178,9 @@ class _Alignments:
 
 @dataclass(frozen=True, eq=False)
 class _Aligned:
-    """Alignments: of caption k the references are `theirs[first[k]:]`, the best `theirs[best[k]]`.
+    """Alignments: caption k has the references `theirs[first[k]:]`, the best of which is `theirs[best[k]]`.
 
-    `pair` says which of the distinct pairs of `matches` and `counts` each candidate with each reference is.
+    `pair` maps each candidate with each reference to one of the distinct pairs of `matches` and `counts`.
     """
 
     sentences: MeteorSentences
@@ -192,17 +189,17 @@ class _Aligned:
     first: Ints
     best: Ints
     pair: Ints
-    matches: Matches
+    matches: WordMatches
     counts: Floats
 
     @property
     def best_counts(self) -> Floats:
-        """The counts of each caption with its best reference (the first of equally good ones)."""
+        """The counts of each caption with its best reference (the first if there are ties)."""
         counts: Floats = self.counts[self.pair[self.best]]
         return counts
 
     def evidence(self, part: CaptionSet, known: MeteorLanguage) -> list[Evidence]:
-        """What the best alignment of each caption matched."""
+        """The matches of each caption's best alignment."""
         found = scores(self.best_counts, known.settings.parameters, known.weights)
         last = np.append(self.first[1:], len(self.theirs))
         tokens = self.sentences.tokens
@@ -217,7 +214,7 @@ class _Aligned:
                 *_unmatched("reference", index, len(references[index]), [link.reference for link in links]),
             )
             facts: dict[str, float | str] = {
-                "best reference": float(index + 1),  # counted from 1, as they are shown
+                "best reference": float(index + 1),  # counted from 1, as displayed
                 "precision": float(found.precision[row]),
                 "recall": float(found.recall[row]),
                 "fragmentation": float(found.fragmentation[row]),

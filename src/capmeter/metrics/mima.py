@@ -1,33 +1,29 @@
-"""MIMA and SPURTS: how typical a caption's grammar is, and how distinct its words are, read off attention maps.
+"""MIMA and SPURTS: the typicality of a caption's grammar and the distinctness of its words, from attention maps.
 
 An attention map, divided by its sum, is a joint distribution of a query position X and a key position Y. The
-information that flows through a head is the redundancy of the two, their normalised mutual information (Eq. 6):
+information flow through a head is their redundancy, a normalised mutual information (Eq. 6):
 
     I = 2 (H(X) + H(Y) − H(X, Y)) / (H(X) + H(Y))
 
-and the typicality of a text is, over the layers and heads of a pretrained encoder (Eq. 7):
+The typicality of a text, over the layers and heads of a pretrained encoder, is (Eq. 7):
 
     f_MIMA = 1 − median_layer(max_head I)
 
-* `mima` is f_MIMA of the caption: high for grammar that the encoder knows well. The paper's encoder is DistilBERT.
+* `mima` is f_MIMA of the caption: high for grammar that is typical to the encoder. The paper's encoder is DistilBERT.
 * `spurts` is 1 − f_MIMA of the caption's content words (Eq. 8), its style. The paper's encoder is DistilRoBERTa.
 
-Both lie between 0 and 1, need no references and give 0 for an empty caption; the corpus score is the mean. `encoder`
-is any encoder with attention maps: `minilm` (comes with the `neural` extra), a hub id or a folder. Scores of different
-encoders cannot be compared.
+Both range from 0 to 1, need no references and are 0 for an empty caption; the corpus score is the mean. `encoder` is
+any encoder with attention maps: `minilm` (included in the `neural` extra), a hub id or a folder. Scores of different
+encoders are not comparable. Captions too long for the encoder are truncated and noted.
 
-Each row of a map sums to 1, so that X is uniform over the t positions, H(X) = log2 t and H(X, Y) = log2 t + the mean
-entropy of the rows. This is what is computed, layer by layer; maps are dropped with their batch.
+Each row of a map sums to 1, so X is uniform over the t positions, H(X) = log2 t and H(X, Y) = log2 t + the mean
+entropy of the rows. This is computed layer by layer; maps are dropped with their batch.
 
-Followed where the paper leaves it open is the released code (github.com/JoshuaFeinglass/SMURF): logarithms to base 2;
-begin and end tokens are part of the map; the median of an even number of layers is the mean of the middle two; Eq. 6
-as printed lacks brackets. "Without stop words" means for SPURTS that a stop word's piece is *replaced by the padding
-token*, which is hidden as a key but keeps its place and its row, while punctuation is really dropped. Captions are
-lower-cased and lose their full stops first. A caption longer than the encoder reads is cut, and noted.
+Details that the paper leaves open follow the released code: docs/parity.md.
 
 >>> import numpy as np
 >>> same, own = np.full((1, 1, 1, 4, 4), 0.25), np.eye(4)[None, None, None]
->>> information_flow(same).item(), information_flow(own).item()  # every query looks everywhere; each at its own key
+>>> information_flow(same).item(), information_flow(own).item()  # every query attends to all keys; each to its own
 (0.0, 1.0)
 
 J. Feinglass and Y. Yang. SMURF: SeMantic and linguistic UndeRstanding Fusion for Caption Evaluation via Typicality
@@ -57,12 +53,12 @@ from capmeter.text.stopwords import STOP_WORDS
 
 
 def information_flow(maps: npt.NDArray[Any]) -> Floats:
-    """The redundancy of every head of [captions, layers, heads, t, t] maps whose rows sum to 1: float64[c, l, h]."""
+    """The redundancy of every head, for maps [captions, layers, heads, t, t] whose rows sum to 1: float64[c, l, h]."""
     flow = np.empty(maps.shape[:3])
     positions = maps.shape[-1]
     for layer in range(maps.shape[1]):
         joint = maps[:, layer]
-        rows = _entropy(joint.reshape(*joint.shape[:2], -1)) / positions  # the mean over rows of their entropy
+        rows = _entropy(joint.reshape(*joint.shape[:2], -1)) / positions  # the mean entropy of the rows
         keys = _entropy(joint.mean(axis=-2, dtype=np.float64))
         flow[:, layer] = 2 * (keys - rows) / (keys + np.log2(positions))
     return flow
@@ -77,9 +73,9 @@ def _entropy(masses: npt.NDArray[Any]) -> Floats:
 
 
 def redundancy(sentences: Sequence[str], encoder: Encoder, *, content_only: bool) -> tuple[Floats, npt.NDArray[Any]]:
-    """median_layer(max_head I) of every sentence, float64[n], and which of them were cut, bool[n].
+    """median_layer(max_head I) of every sentence, float64[n], and which of them were truncated, bool[n].
 
-    `content_only` hides stop words and drops punctuation, as SPURTS does.
+    `content_only` masks stop words and drops punctuation, as SPURTS does.
     """
     pieces, masks = _sequences(sentences, encoder, content_only=content_only)
     values = np.zeros(len(sentences))
@@ -96,7 +92,10 @@ def _sequences(
     stop, punctuation = _vocabulary(encoder.tokenizer)
     room, pad = encoder.max_length - 2, encoder.tokenizer.pad_id
     if content_only and pad < 0:
-        raise AssetError(f"encoder {encoder.files.name!r}: its tokenizer has no padding to take the stop words' places")
+        raise AssetError(
+            f"encoder {encoder.files.name!r}: its tokenizer has no padding token to replace stop words; "
+            "choose another encoder"
+        )
     rows: list[list[int]] = []
     cut: list[bool] = []
     for start in range(0, len(sentences), 8192):
@@ -122,7 +121,7 @@ def _vocabulary(tokenizer: Tokenizer) -> tuple[list[bool], list[bool]]:
     return stop, punctuation
 
 
-Encoding = Annotated[str, "alias, hub id or folder of the encoder whose attention is read"]
+Encoding = Annotated[str, "alias, hub id or folder of the encoder whose attention maps are used"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +149,7 @@ class _Typicality(MeanMetric):
         return Measurement(scores[:, None], {"cut": too_long} if too_long else {})
 
     def facts(self, context: Context) -> dict[str, str]:
-        """The encoder's weights, and how it ran."""
+        """The encoder's weights, precision and libraries."""
         return {
             "weights": find_encoder(self.encoder).sha256[:12],
             "software": software(self.encoder),
@@ -160,7 +159,7 @@ class _Typicality(MeanMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class Mima(_Typicality):
-    """Typicality of the caption as a text of its language: f_MIMA."""
+    """Typicality of the caption as English text: f_MIMA."""
 
     NAME: ClassVar[str] = "mima"
     SUMMARY: ClassVar[str] = "how typical the caption's grammar is to an encoder; needs no references"

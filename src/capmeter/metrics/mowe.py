@@ -2,16 +2,16 @@
 
     v(C) = 1/n Σ_{w ∈ C} V_w          WEmbSim = pool over references of |v(C) · v(R)| / |v(C)| |v(R)|     (Eq. 8.1-8.3)
 
-over the words of a caption that are no stop words (NLTK's list) and have a vector.
+over the words of a caption that are not stop words (NLTK's list) and have a vector.
 
 WEmbSim pools by the mean (the paper's choice), `max` or `min`; range 0 to 1, since Eq. 8.2 takes the absolute value. A
 caption without any word that has a vector scores 0. There is no released code.
 
-MOWE, a feature of LCEval, is the largest plain cosine over references, as LCEval's code has it: range -1 to 1, and -1
-where the candidate or every reference has no word with a vector. Before looking words up that code deletes `. , " '`.
+MOWE, a feature of LCEval, is the largest cosine over references, as in LCEval's code: range -1 to 1, and -1 if the
+candidate or every reference has no word with a vector. Before looking words up, that code deletes `. , " '`.
 
-In both, 1 means that the mean vectors agree, as with a candidate that is a reference. `vectors` is `minilm` (distilled
-from the embedded encoder; the paper's best were fastText's) or a file of GloVe, word2vec or fastText.
+In both, 1 means that the mean vectors agree, as for a candidate that equals a reference. `vectors` is `minilm`
+(distilled from the default encoder; fastText's were best in the paper) or a GloVe, word2vec or fastText file.
 
 >>> import capmeter
 >>> chosen = ["wembsim(pooling=max)", "mowe"]
@@ -42,7 +42,7 @@ DELETED = ".,\"'"
 
 @dataclass(frozen=True, kw_only=True)
 class MeanVectors(MeanMetric):
-    """What the two share: vectors of content words and the signature."""
+    """The common base: vectors of content words, and the signature."""
 
     EXTRA: ClassVar[str | None] = "neural"
     ROWS: ClassVar[int] = 2048
@@ -62,12 +62,12 @@ class MeanVectors(MeanMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class WEmbSim(MeanVectors):
-    """Absolute cosine of mean word vectors. vectors: `minilm` or a file. pooling over references: mean, max or min."""
+    """Absolute cosine of mean word vectors. vectors: `minilm` or a file. pooling: over references."""
 
     NAME: ClassVar[str] = "wembsim"
     SUMMARY: ClassVar[str] = "cosine of mean word vectors, mean over references"
 
-    pooling: Annotated[Literal["mean", "max", "min"], "over several references"] = "mean"
+    pooling: Annotated[Literal["mean", "max", "min"], "how scores over several references are pooled"] = "mean"
 
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""
@@ -84,7 +84,7 @@ class WEmbSim(MeanVectors):
 
 @dataclass(frozen=True, kw_only=True)
 class Mowe(MeanVectors):
-    """Largest cosine of mean word vectors over references. vectors: `minilm` or a file."""
+    """Maximum cosine of mean word vectors over references. vectors: `minilm` or a file."""
 
     NAME: ClassVar[str] = "mowe"
     SUMMARY: ClassVar[str] = "cosine of mean word vectors, best reference (LCEval's feature)"

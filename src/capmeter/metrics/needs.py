@@ -1,4 +1,4 @@
-"""What metrics must be given, and what the captions lack of it, said before anything runs."""
+"""Checks before a run that the captions have what the metrics need."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from capmeter.metrics.base import Metric
 _SAID = {
     "references": (
         "have no reference",
-        'compare with references; give them, drop these captions (on_missing="skip"), or choose metrics that need none',
+        'need references; give them, drop these captions (on_missing="skip"), or choose metrics that need none',
     ),
     "image": (
         "name no picture",
-        "look at pictures; name each caption's picture in the field image, or choose metrics that need none",
+        "need images; name each caption's picture in the field image, or choose metrics that need none",
     ),
-    "regions": ("have no regions of their picture", "look at regions; choose metrics that need none"),
+    "regions": ("have no regions of their picture", "need regions; choose metrics that need none"),
 }
 
 
 def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric]) -> None:
     """Raises an `InputError` that names the metrics and the first captions that lack what these need.
 
-    Of a stream the whole file is looked through first, and images are named instead of captions.
+    For a stream the whole file is checked first, and images are named instead of captions.
     """
     for need, (lack, why) in _SAID.items():
         needing = [str(metric) for metric in metrics if need in metric.needs]
@@ -41,7 +41,7 @@ def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric])
 
 
 def _lacking(captions: CaptionSet | CaptionStream, need: str) -> tuple[int, Sequence[str]]:
-    """How many captions lack this, and the ids of the first; no format of captions carries regions."""
+    """How many captions lack this, and the ids of the first; no caption format has regions."""
     if isinstance(captions, CaptionStream) and need != "regions":
         missing = captions.lacking(need)
         return missing.count, missing.first

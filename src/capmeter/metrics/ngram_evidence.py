@@ -1,4 +1,4 @@
-"""What n-gram metrics show of one caption: the longest n-grams shared with each reference."""
+"""Evidence of n-gram metrics for a caption: the longest n-grams shared with each reference."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Place = tuple[int, int, int]  # start in the candidate, which reference, start i
 def ngram_evidence(
     part: CaptionSet, n: int, tokenizer: str, frequencies: DocumentFrequencies | None = None
 ) -> list[Evidence]:
-    """For each caption: its n-grams (longest first, not inside a longer one) that stand in each reference.
+    """For each caption: its n-grams (longest first, not inside a longer one) that occur in each reference.
 
-    A link weighs the n-gram's idf where there are document frequencies, else 1.
+    A link's weight is the n-gram's idf if there are document frequencies, else 1.
     """
     words: TokenTable = part.pool.analyse(Words(tokenizer))
     candidates = [words.row(int(i)) for i in part.candidates]
@@ -49,7 +49,7 @@ def _shared(candidate: Gram, reference: Gram, index: int, n: int) -> Iterable[tu
 
 
 def _weights(grams: set[Gram], n: int, frequencies: DocumentFrequencies | None) -> dict[Gram, float]:
-    """Each n-gram's idf, through the same hashes as the metrics use."""
+    """Each n-gram's idf, looked up by the same hashes as in the metrics."""
     if frequencies is None or not grams:
         return dict.fromkeys(grams, 1.0)
     pool = SentencePool([" ".join(gram) for gram in grams])

@@ -4,9 +4,9 @@
     ROUGE-L = (1 + β²) P R / (R + β² P),    β = 1.2;  0 where P or R is 0
 
 LCS is the length of the longest common subsequence of tokens. The largest P and the largest R may come from
-different references. Range 0 to 1; 1 for a candidate equal to a reference. As in the standard code an empty text
+different references. Range 0 to 1; 1 for a candidate equal to a reference. As in the standard code, an empty text
 counts as one empty token, so an empty candidate scores 0 unless a reference is empty too. `references=cat` compares
-with all references joined into one text instead.
+with the concatenation of all references instead.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from capmeter.metrics.concatenation import References, as_compared
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.text.tokens import Tokenizer, Tokens, TokenTable, tokenizer_version
 
-_CHARACTERS = 0x10F000  # that Unicode has for us
+_CHARACTERS = 0x10F000  # available Unicode code points
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class RougeL(MeanMetric):
     """ROUGE-L with recall weighted β² times as much as precision."""
 
     NAME: ClassVar[str] = "rouge-l"
-    SUMMARY: ClassVar[str] = "longest common subsequence, F-measure leaning to recall"
+    SUMMARY: ClassVar[str] = "longest common subsequence, recall-weighted F-measure"
 
     beta: Annotated[float, "weight of recall relative to precision, squared in the formula"] = 1.2
     tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"
@@ -43,11 +43,11 @@ class RougeL(MeanMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.beta > 0:
-            raise InputError(f"rouge-l: beta must be above 0, not {self.beta}")
+            raise InputError(f"rouge-l: expected beta above 0, but got {self.beta}")
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The score, and the precision and recall it is made of."""
+        """The score, and its precision and recall."""
         return ("score", "precision", "recall")
 
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
@@ -78,7 +78,7 @@ class RougeL(MeanMetric):
         return {"tokenizer": tokenizer_version(self.tokenizer)}
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
-        """The tokens of one longest common subsequence with the reference that shares most."""
+        """The tokens of a longest common subsequence with the reference that shares most."""
         part, tokenizer = as_compared(part, self.references, self.tokenizer)
         tokens: TokenTable = part.pool.analyse(Tokens(tokenizer))
         texts = _as_characters(tokens)
@@ -103,9 +103,9 @@ class RougeL(MeanMetric):
 
 
 def _as_characters(tokens: TokenTable) -> list[str]:
-    """Each sentence as a text of one character per token, so that a string library can compare token sequences.
+    """Each sentence as a string with one character per token, so that a string library can compare token sequences.
 
-    A sentence without tokens becomes one character: the empty token's.
+    A sentence without tokens becomes one character, for the empty token.
     """
     used, code = np.arange(len(tokens.vocabulary)), tokens.ids.values.astype(np.int64)
     if len(used) > _CHARACTERS:
@@ -114,7 +114,7 @@ def _as_characters(tokens: TokenTable) -> list[str]:
         raise InputError(f"more than {_CHARACTERS} distinct words in one part of the captions; score fewer at once")
     nothing = [k for k, word in enumerate(used.tolist()) if not tokens.vocabulary.words[word]]
     letters = np.concatenate([code, nothing[:1] or [len(used)]])
-    letters += (letters >= 0xD800) * 0x800  # code points that are no characters
+    letters += (letters >= 0xD800) * 0x800  # skip surrogates
     text = letters.astype("<u4").tobytes().decode("utf-32-le")
     bounds = tokens.ids.offsets.tolist()
     return [text[a:b] or text[-1] for a, b in pairwise(bounds)]

@@ -1,10 +1,10 @@
-"""Sentence-vector cosine (Reimers and Gurevych 2019): a strong plain baseline.
+"""Cosine similarity of sentence vectors (Reimers and Gurevych 2019): a simple, strong baseline.
 
     score = pool over references of cos(v(candidate), v(reference)),    v = mean of the last layer's hidden states
 
 begin and end tokens included, as sentence-transformers models are trained. `pooling`: `max` (default) or `mean` over
 references, or `centroid`, the cosine with the mean of the references' unit vectors. Range -1 to 1, up to rounding
-(1e-6: vectors are float32); 1 for a candidate that is a reference (with `centroid`, of its only one). An empty
+(1e-6: vectors are float32); 1 for a candidate that equals a reference (with `centroid`, its only one). An empty
 candidate scores 0.
 
 >>> import capmeter
@@ -33,7 +33,7 @@ from capmeter.metrics.word_pieces import encoder_facts, truncation_note
 class Sbert(MeanMetric):
     """Cosine of sentence vectors.
 
-    encoder: alias, hub id or folder, best a sentence-transformers model. pooling: `max`, `mean` or `centroid`.
+    encoder: alias, hub id or folder, preferably of a sentence-transformers model. pooling: `max`, `mean` or `centroid`.
     """
 
     NAME: ClassVar[str] = "sbert"
@@ -41,8 +41,8 @@ class Sbert(MeanMetric):
     EXTRA: ClassVar[str | None] = "neural"
     ROWS: ClassVar[int] = 2048
 
-    encoder: Annotated[str, "alias, hub id or folder, best of a sentence-transformers model"] = "minilm"
-    pooling: Annotated[Literal["max", "mean", "centroid"], "over several references"] = "max"
+    encoder: Annotated[str, "alias, hub id or folder, preferably of a sentence-transformers model"] = "minilm"
+    pooling: Annotated[Literal["max", "mean", "centroid"], "how scores over several references are pooled"] = "max"
 
     @property
     def columns(self) -> tuple[str, ...]:

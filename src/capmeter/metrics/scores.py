@@ -1,4 +1,4 @@
-"""What comes out: scores of one metric (`Scores`) and of all metrics of a run (`Results`)."""
+"""The results of a run: the scores of one metric (`Scores`) and of all metrics (`Results`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from capmeter.stats.bootstrap import Clusters, draw_blocks, percentile
 
 
 class Items(Mapping[str, float]):
-    """One number per caption, keyed by id in the order of the input; `array` has them all."""
+    """One number per caption, keyed by id in input order; `array` has all of them."""
 
     def __init__(self, ids: Ids, array: Floats) -> None:
         self.ids, self.array = ids, array
@@ -46,7 +46,7 @@ class Items(Mapping[str, float]):
 
 @dataclass(frozen=True, eq=False)
 class Ids:
-    """The captions that were scored: their ids, and the image that each belongs to."""
+    """The scored captions: their ids, and the image of each."""
 
     names: Sequence[str]
     images: Sequence[str]
@@ -58,7 +58,7 @@ class Ids:
 
     @cached_property
     def clusters(self) -> Clusters:
-        """Which captions belong together: those of one image are drawn together."""
+        """The captions grouped by image: they are resampled together."""
         return Clusters(self.images)
 
 
@@ -66,9 +66,9 @@ class Ids:
 class Scores:
     """One metric's scores.
 
-    `score`: of the whole set; `items`: of each caption; `parts` and `part_items`: what the score is made of (precision,
-    lower orders …), of the set and of each caption; `notes`: reason → ids of captions that were empty, cut …;
-    `signature`: everything that moves the number; `values`: the rows that `metric.finish` makes scores of.
+    `score`: of the whole set; `items`: of each caption; `parts` and `part_items`: the score's components (precision,
+    lower orders …), of the set and of each caption; `notes`: reason → ids of captions that were empty, truncated …;
+    `signature`: everything that affects the score; `values`: the rows that `metric.finish` turns into scores.
     """
 
     name: str
@@ -83,7 +83,7 @@ class Scores:
 
     @classmethod
     def of(cls, metric: Metric, ids: Ids, values: Floats, notes: dict[str, list[str]], signature: str) -> Scores:
-        """The scores that these rows make."""
+        """The scores computed from these rows."""
         each = metric.finish(values, np.ones(len(values)))
         whole = metric.finish(values.sum(axis=0), np.float64(len(values)))
         checked_scores(metric, each, whole, ids.names)
@@ -101,25 +101,25 @@ class Scores:
         )
 
     def drawn(self, weights: npt.NDArray[Any], clusters: Clusters) -> Floats:
-        """The corpus score under each draw, when cluster c's captions count `weights[draw, c]` times: [draws]."""
+        """The corpus score of each resample d, where cluster c's captions count `weights[d, c]` times: [draws]."""
         sums, counts = self.by_cluster(clusters)
         return self.finish(weights @ sums, weights @ counts)
 
     def by_cluster(self, clusters: Clusters) -> tuple[Floats, Floats]:
-        """The captions' rows summed inside each cluster, [clusters, k], and how many captions each has, [clusters]."""
+        """The captions' rows summed within each cluster, [clusters, k], and the number of captions, [clusters]."""
         if self.metric is None or self.values is None:
-            raise InputError(f"{self.name}: read from a file that holds no rows to draw from; score the captions again")
+            raise InputError(f"{self.name}: read from a file without rows to resample; score the captions again")
         return clusters.sums(self.values), clusters.sums(np.ones(len(self.values)))
 
     def finish(self, sums: Floats, counts: Floats) -> Floats:
-        """The corpus score of summed rows [..., k] of so many captions [...]."""
+        """The corpus score from summed rows [..., k] and numbers of captions [...]."""
         if self.metric is None:
-            raise InputError(f"{self.name}: read from a file that does not say how to sum captions; score them again")
+            raise InputError(f"{self.name}: read from a file without the rows of captions; score the captions again")
         return self.metric.finish(sums, counts)["score"]
 
 
 class Results(Mapping[str, Scores]):
-    """The scores of a run, by metric name. `results["cider-d(n=4)"]` finds `cider-d`: names are read as values."""
+    """The scores of a run, by metric name. `results["cider-d(n=4)"]` finds `cider-d`: names are compared as values."""
 
     def __init__(
         self,
@@ -134,13 +134,13 @@ class Results(Mapping[str, Scores]):
         self._scores = {each.name: each for each in scores}
         self.ids = ids
         self.notes = notes or {}
-        self.captions = captions  # what was scored, unless it was streamed
-        self.command = command  # the command line that made these results
+        self.captions = captions  # the scored captions, unless they were streamed
+        self.command = command  # the command line that produced these results
         self._references = references
 
     @cached_property
     def references(self) -> dict[str, int] | None:
-        """A digest of each image's references, which a streamed run keeps too; None where they are not known."""
+        """A digest of each image's references, which a streamed run keeps too; None if unknown."""
         digests = self._references
         if digests is None and self.captions is not None:
             digests = reference_digests.of_images(reference_digests.of_captions(self.captions), self.ids.images)
@@ -165,10 +165,10 @@ class Results(Mapping[str, Scores]):
         return f"Results({len(self.ids.names)} captions; {scores})"
 
     def intervals(self, *, level: float = 0.95, draws: int = 1000, seed: int = 0) -> dict[str, tuple[float, float]]:
-        """For each metric the interval that holds its corpus score with this confidence.
+        """For each metric the confidence interval of its corpus score.
 
-        Images are drawn with replacement, with all their captions (a cluster bootstrap, percentile interval); all
-        metrics see the same draws.
+        Images are resampled with replacement, with all their captions (a cluster bootstrap, percentile interval); all
+        metrics see the same resamples.
         """
         clusters = self.ids.clusters
         drawn: dict[str, list[Floats]] = {name: [] for name in self._scores}
@@ -179,7 +179,7 @@ class Results(Mapping[str, Scores]):
         return {name: percentile(np.concatenate(values), level) for name, values in drawn.items()}
 
     def to_columns(self, system: str | None = None) -> dict[str, Any]:
-        """One row per caption, as columns that any data frame takes: `pandas.DataFrame(results.to_columns())`."""
+        """One row per caption, as columns for any data frame: `pandas.DataFrame(results.to_columns())`."""
         names = {} if system is None else {"system": [system] * len(self.ids.names)}
         scores = {name: each.items.array for name, each in self._scores.items()}
         return {"id": list(self.ids.names), "image_id": list(self.ids.images), **names, **scores}
@@ -217,7 +217,7 @@ class Results(Mapping[str, Scores]):
 
     @classmethod
     def from_dict(cls, saved: Mapping[str, Any], where: str = "results") -> Results:
-        """The results that `to_dict` gave; a wrong shape is an `InputError`."""
+        """The results from what `to_dict` returned; a wrong shape is an `InputError`."""
         try:
             images = {id: str(image) for id, image in saved.get("images", {}).items()}
             scores = []
@@ -260,7 +260,7 @@ class Results(Mapping[str, Scores]):
                 "`capmeter score --output` writes"
             ) from problem
         if ids is None:
-            raise InputError(f"{where}: the results file holds no metric")
+            raise InputError(f"{where}: the results file has no metrics; score the captions again")
         command = saved.get("command")
         return cls(scores, ids, saved.get("notes"), captions=captions, command=command, references=references)
 
@@ -269,12 +269,12 @@ class Results(Mapping[str, Scores]):
         """Reads what `save` wrote."""
         systems = read_all(path)
         if len(systems) != 1:
-            raise InputError(f"{path}: holds {len(systems)} systems, {', '.join(systems)}; read them with read_all")
+            raise InputError(f"{path}: contains {len(systems)} systems, {', '.join(systems)}; read them with read_all")
         return next(iter(systems.values()))
 
 
 def save_all(systems: Mapping[str, Results], path: str | Path) -> None:
-    """Writes one system's results as `Results.save` does, with its name, or several under `systems`."""
+    """Writes one or several systems' results by name; one system in the same layout as `Results.save`."""
     saved: dict[str, Any]
     if len(systems) == 1:
         ((name, results),) = systems.items()
@@ -300,18 +300,18 @@ def read_all(path: str | Path) -> dict[str, Results]:
 
 
 def _hexadecimal(digests: Mapping[str, int]) -> dict[str, str]:
-    return {image: f"{digest:016x}" for image, digest in digests.items()}  # JSON's numbers hold 53 bits
+    return {image: f"{digest:016x}" for image, digest in digests.items()}  # JSON numbers are exact only to 53 bits
 
 
 def _saved_rows(scores: Scores) -> dict[str, Any]:
-    """The rows that a corpus score is made of, where scores and parts of single captions are not these rows."""
+    """The rows that the corpus score is computed from, unless they equal the caption scores and parts."""
     if scores.metric is None or scores.values is None or scores.metric.is_mean:
         return {}
     return {"rows": dict(zip(scores.items.ids.names, scores.values.tolist(), strict=True))}
 
 
 def _read_rows(name: str, saved: Mapping[str, Any], items: Sequence[Items]) -> tuple[Metric | None, Floats | None]:
-    """The metric and its rows, so that intervals can be drawn; nothing where this installation lacks the metric."""
+    """The metric and its rows, for confidence intervals; None if the metric is not installed."""
     try:
         metric = parse(name)
     except CapmeterError:
@@ -325,7 +325,7 @@ def _read_rows(name: str, saved: Mapping[str, Any], items: Sequence[Items]) -> t
 
 
 def _read_numbers(saved: Mapping[str, Any], ids: Sequence[str]) -> Floats:
-    """The numbers saved under these ids, in their order; a `ValueError` where one is missing or is not finite."""
+    """The numbers saved under these ids, in order; a `ValueError` if one is missing or not finite."""
     numbers: Floats = np.array([saved[id] for id in ids], np.float64)
     for id, number in zip(ids, numbers, strict=True):
         if not np.isfinite(number).all():

@@ -1,22 +1,19 @@
 """SMURF: semantics (SPARCS), style (SPURTS) and grammar (MIMA) in one score, on the scale of human captions.
 
-With each component in standard deviations from the mean of human captions (a prime) and T = −1.96 (Eq. 12):
+With each component standardised by the mean and deviation of human captions (′) and T = −1.96 (Eq. 12):
 
     G = min(MIMA' − T, 0)          the grammatical outlier penalty
     D = max(SPURTS' − T, 0)        the style reward
     SMURF = SPARCS' + G            if SPARCS' < T
             SPARCS' + D + G        otherwise: style only counts for a caption that says the right thing
 
-Unbounded; 0 to 4 is what people write, higher is better, an empty caption is far below 0. The corpus score is the
-mean. Parts: G, D and the standardised components. `encoder` is that of MIMA and SPURTS, or MIMA's and SPURTS' joined
-by `+` (the paper's: `distilbert+distilroberta`; offline: `minilm`). `standard` names the constants (a shipped one or a
-file of `capmeter standardize`; None: the one shipped for the encoder). Constants of another encoder are refused.
+Unbounded; human captions score 0 to 4, higher is better, and an empty caption is far below 0. The corpus score is the
+mean. Parts: G, D and the standardised components. `encoder` is the encoder of MIMA and SPURTS, or both joined by `+`
+(the paper's: `distilbert+distilroberta`; offline: `minilm`). `standard` names the normalisation constants (shipped, or
+a file written by `capmeter standardize`; None: those shipped for the encoder). Constants for another encoder are
+rejected. `as_released=True` gives the scores of the authors' code, which averages terms: docs/parity.md.
 
-The released code (github.com/JoshuaFeinglass/SMURF) takes the mean of the terms where the paper adds them:
-(SPARCS' + G)/2 below T and (SPARCS' + D + G)/3 from T on. `as_released=True` does so, and gives the scores that the
-authors published; ranks differ only across the threshold.
-
->>> standard = read_standard("paper")
+>>> standard = read_constants("paper")
 >>> components = [np.array([0.4, 0.05]), np.array([0.5, 0.5]), np.array([0.4, 0.6])]  # SPARCS, MIMA, SPURTS
 >>> fuse(*components, standard)[:, 0].round(3).tolist()
 [1.908, -2.042]
@@ -37,15 +34,17 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Floats, Metric
 from capmeter.metrics.composite import CompositeMetric, MemberScores
 from capmeter.metrics.mima import Mima, Spurts
+from capmeter.metrics.normalisation import NormalisationConstants, constants_for, read_constants, require_encoders
 from capmeter.metrics.sparcs import Sparcs
-from capmeter.metrics.standards import Standard, read_standard, require_encoders, standard_for
 
 THRESHOLD = -1.96  # the left end of the 95% interval of human captions
 PARTS = ("score", "G", "D", "sparcs", "mima", "spurts")
 
 
-def fuse(sparcs: Floats, mima: Floats, spurts: Floats, standard: Standard, *, as_released: bool = False) -> Floats:
-    """SMURF from the components' raw scores: float64[..., 6], its score, G, D and the standardised components."""
+def fuse(
+    sparcs: Floats, mima: Floats, spurts: Floats, standard: NormalisationConstants, *, as_released: bool = False
+) -> Floats:
+    """SMURF from the components' raw scores: float64[..., 6]: the score, G, D and the standardised components."""
     semantics, grammar, style = standard.sparcs.apply(sparcs), standard.mima.apply(mima), standard.spurts.apply(spurts)
     penalty = np.minimum(grammar - THRESHOLD, 0)
     reward = np.maximum(style - THRESHOLD, 0)
@@ -58,14 +57,14 @@ def fuse(sparcs: Floats, mima: Floats, spurts: Floats, standard: Standard, *, as
 
 @dataclass(frozen=True, kw_only=True)
 class Smurf(CompositeMetric):
-    """Semantics, style and grammar fused on the scale of human captions."""
+    """Semantics, style and grammar combined on the scale of human captions."""
 
     NAME: ClassVar[str] = "smurf"
     SUMMARY: ClassVar[str] = "semantics, style and grammar on the scale of human captions"
     EXTRA: ClassVar[str | None] = "neural"
 
     encoder: Annotated[str, "MIMA's and SPURTS' encoder, joined by +, or one for both"] = "distilbert+distilroberta"
-    standard: Annotated[str | None, "constants: paper, minilm, or a file of capmeter standardize"] = None
+    standard: Annotated[str | None, "normalisation constants: paper, minilm, or a file of capmeter standardize"] = None
     as_released: Annotated[bool, "the released code's numbers"] = False
 
     def __post_init__(self) -> None:
@@ -79,11 +78,11 @@ class Smurf(CompositeMetric):
         return first.strip(), second.strip() if plus else first.strip()
 
     @cached_property
-    def constants(self) -> Standard:
-        """The constants that this metric standardises by; an `InputError` where they belong to another encoder."""
+    def constants(self) -> NormalisationConstants:
+        """The normalisation constants; an `InputError` if they belong to another encoder."""
         if self.standard is None:
-            return standard_for(*self._encoders)
-        found = read_standard(self.standard)
+            return constants_for(*self._encoders)
+        found = read_constants(self.standard)
         require_encoders(found, *self._encoders)
         return found
 
@@ -99,7 +98,7 @@ class Smurf(CompositeMetric):
 
     def requires(self) -> tuple[Metric, ...]:
         """SPARCS, MIMA and SPURTS, with this metric's encoders."""
-        _ = self.constants  # refuse before anything is encoded
+        _ = self.constants  # rejects mismatched constants before anything is encoded
         first, second = self._encoders
         return Sparcs(), Mima(encoder=first), Spurts(encoder=second)
 
@@ -110,5 +109,5 @@ class Smurf(CompositeMetric):
         return {column: fused[..., k] for k, column in enumerate(self.columns)}
 
     def facts(self, context: Context) -> dict[str, str]:
-        """The constants and what the components say: how concepts are made, the encoders' weights."""
+        """The constants and the components' facts: how concepts are extracted, the encoders' weights."""
         return {"constants": self.constants.label, **super().facts(context)}

@@ -1,4 +1,4 @@
-"""SPARCS: how much of what people saw in the image a caption names, weighted by how many of them named it.
+"""SPARCS: how much of what people named in the image a caption names, weighted by how many of them named it.
 
 A concept is the stem of a content word. With S the concepts of an image's m references, C those of the candidate and
 df(c) the number of references that name c (Eqs. 9 to 11 of the paper):
@@ -7,12 +7,11 @@ df(c) the number of references that name c (Eqs. 9 to 11 of the paper):
     R = Σ_{c ∈ C} df(c)    /  Σ_{s ∈ S} df(s)
     SPARCS = 2PR / (P + R)
 
-df(c)/m is the concept's *typicality*. A concept that no reference names costs as much as one that all of them name
-earns. C is a set: naming a thing twice counts once. Between 0 (nothing in common, or no content word at all) and 1
-(the candidate names exactly what the references name). The corpus score is the mean. Parts: precision, recall.
+df(c)/m is the concept's *typicality*. A concept that no reference names costs as much as a concept that all of them
+name earns. C is a set: repetitions count once. Range 0 (nothing in common, or no content words) to 1 (the candidate
+names exactly what the references name). The corpus score is the mean. Parts: precision, recall.
 
-Paper and released code (github.com/JoshuaFeinglass/SMURF) agree here; the concepts are taken as the code takes them
-(`capmeter.text.concepts`), and the 20,000 scores that the authors published are met to the last digits.
+Parity with the released code: docs/parity.md.
 
 >>> from capmeter.captions.model import Caption, CaptionSet
 >>> captions = CaptionSet.from_captions([Caption("1", "1", "a dog on grass", ("Dogs run.", "A dog sleeps!"))])
@@ -53,7 +52,7 @@ class Sparcs(MeanMetric):
         sets, own = part.reference_sets, part.reference_set.astype(np.int64)
         named = table.concepts.take(sets.values)
 
-        # Concepts of the k-th list of references are the keys k * size + concept; df is how often one occurs in it.
+        # Concepts of the k-th reference list have the keys k * size + concept; df is how often each occurs in it.
         named_keys, df = np.unique(sets.rows[named.rows] * size + named.values, return_counts=True)
         typicality = df / sets.lengths[named_keys // size]
         said_keys = own[said.rows] * size + said.values
@@ -70,7 +69,7 @@ class Sparcs(MeanMetric):
         return Measurement(np.stack([score, precision, recall], axis=1), wordless(part, table.concepts.lengths))
 
     def facts(self, context: Context) -> dict[str, str]:
-        """How concepts are made of text."""
+        """How concepts are extracted from text."""
         return dict(CONCEPTS_BY)
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:

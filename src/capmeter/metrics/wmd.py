@@ -1,16 +1,16 @@
-"""Word Mover's Distance (Kusner et al. 2015) as a similarity: what it costs to turn one caption's words into another's.
+"""Word Mover's Distance (Kusner et al. 2015) as a similarity: the cost of turning one caption's words into another's.
 
     d(C, R) = min Σ_{i,j} T_ij |v_i - v_j|     over flows T ≥ 0 with Σ_j T_ij = c_i, Σ_i T_ij = r_j
     score   = exp(-min over references of d)
 
-c and r are the captions' normalised word counts, v unit word vectors; words are those that are no stop words (NLTK's
-list) and have a vector, as in the code of LCEval, whose feature this is. Range 0 to 1; 1 if the candidate has the same
-content words as a reference, 0 where it or all references have none.
+c and r are the captions' normalised word counts, v unit word vectors; words are those that are not stop words (NLTK's
+list) and have a vector, as in the code of LCEval, of which this is a feature. Range 0 to 1; 1 if the candidate has the
+same content words as a reference, 0 if it or all references have none.
 
-The distance is exact. Words that both captions have stay where they are (distances obey the triangle inequality, so
-some best flow leaves them). What remains moves m words of weight 1/m to n of weight 1/n: with each word split into
-equal parts it is an assignment of lcm(m, n) parts, solved exactly by scipy's shortest augmenting paths; where that is
-large (captions of dozens of words) the linear program itself is solved, by HiGHS.
+The distance is exact. Words that both captions share do not move (distances obey the triangle inequality, so some
+optimal flow leaves them in place). The rest moves m words of weight 1/m to n of weight 1/n: with each word split into
+equal parts this is an assignment of lcm(m, n) parts, solved exactly by scipy's shortest augmenting paths; where that is
+large (captions of dozens of words) the linear program itself is solved by HiGHS.
 
 >>> import capmeter
 >>> results = capmeter.score(
@@ -71,9 +71,9 @@ def _bag(words: NDArray[Any]) -> dict[int, int]:
 
 
 def movers_distance(one: Mapping[int, int], other: Mapping[int, int], vectors: NDArray[np.float64]) -> float:
-    """Exact distance between two bags (row of `vectors` → count), both weighing 1 in all; not empty."""
+    """Exact distance between two non-empty bags (row of `vectors` → count), each of total weight 1."""
     m, n = sum(one.values()), sum(other.values())
-    whole = math.lcm(m, n)  # each word of one weighs whole/m parts, each of the other whole/n
+    whole = math.lcm(m, n)  # each word of one has whole/m parts, each of the other whole/n
     supply = {word: count * (whole // m) for word, count in one.items()}
     demand = {word: count * (whole // n) for word, count in other.items()}
     for word in one.keys() & other.keys():
@@ -90,9 +90,9 @@ def movers_distance(one: Mapping[int, int], other: Mapping[int, int], vectors: N
 
 
 def transport(cost: NDArray[np.float64], supply: list[int], demand: list[int]) -> float:
-    """The least cost of moving whole supplies (rows) to demands (columns) of the same sum; exact."""
+    """The minimum cost of moving integer supplies (rows) to demands (columns) of equal sum; exact."""
     common = math.gcd(*supply, *demand)
-    if len(supply) == 1 or len(demand) == 1:  # one side has no choice
+    if len(supply) == 1 or len(demand) == 1:  # only one flow is possible
         return float((np.array(supply)[:, None] * np.array(demand) * cost).sum() / max(sum(supply), 1))
     if sum(supply) // common <= _LARGEST_ASSIGNMENT:
         from scipy.optimize import linear_sum_assignment

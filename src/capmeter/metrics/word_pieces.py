@@ -1,4 +1,4 @@
-"""What the metrics on contextual word pieces share: padded blocks, piece frequencies, notes of cut captions."""
+"""Shared by the metrics on contextual word pieces: padded blocks, piece frequencies, notes of truncated captions."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from capmeter.metrics.base import Context, Corpus, Floats
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
 
-_BLOCK_FLOATS = 1 << 23  # of the references' vectors of one block: 32 MB
+_BLOCK_FLOATS = 1 << 23  # references' vectors per block: 32 MB
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Word pieces of n rows, each row one sentence or several one after the other, padded to the longest row.
+    """Word pieces of n rows, each row one sentence or several concatenated, padded to the longest row.
 
     states: float32[n, t, width], unit vectors, 0 in the padding. ids: int32[n, t].
-    owner: int64[n, t], which of its row's sentences a piece is from; -1 in the padding.
-    word: bool[n, t], true for all but padding, begin and end tokens.
+    owner: int64[n, t], the index of a piece's sentence in its row; -1 in the padding.
+    word: bool[n, t], true except for padding, begin and end tokens.
     """
 
     states: NDArray[np.float32]
@@ -54,18 +54,18 @@ class Pieces:
 
     @property
     def real(self) -> NDArray[np.bool_]:
-        """bool[n, t], true for all but padding."""
+        """bool[n, t], true except for padding."""
         return self.owner >= 0
 
     def owned(self, sentences: int) -> NDArray[np.bool_]:
-        """bool[n, sentences, t]: which pieces (words or not) sentence b of a row has."""
+        """bool[n, sentences, t]: which pieces (words or not) belong to each sentence of a row."""
         return np.asarray(self.owner[:, None, :] == np.arange(sentences)[None, :, None])
 
 
 def blocks(
     part: CaptionSet, table: StateTable, references: Ragged
 ) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces]]:
-    """Rows of the part in blocks of bounded memory, rows of like size together: (rows, candidates, references)."""
+    """Rows of the part in blocks of bounded memory, grouped by size: (rows, candidates, references)."""
     lengths = table.pieces.lengths
     total = np.zeros(len(part), np.int64)
     np.add.at(total, references.rows, lengths[references.values])
@@ -90,7 +90,7 @@ def hidden_states(part: CaptionSet, encoder: str, layer: int, settings: Settings
 
 @dataclass(frozen=True, eq=False)
 class PieceFrequencies:
-    """In how many of some sentences (repeats counted) each word piece stands. counts: int64[vocabulary]."""
+    """The number of sentences (duplicates included) that contain each word piece. counts: int64[vocabulary]."""
 
     counts: NDArray[np.int64]
     documents: int
@@ -103,14 +103,14 @@ class PieceFrequencies:
         return np.log((self.documents + 1) / (self.counts + 1.0))
 
     def plain(self) -> Floats:
-        """-lg(df / N) of every piece (Yi et al.); 0 for a piece that no document has."""
+        """-lg(df / N) of every piece (Yi et al.); 0 for a piece that occurs in no document."""
         frequency = np.where(self.counts > 0, self.counts, self.documents)
         return np.abs(np.log10(frequency / max(self.documents, 1)))
 
 
 @dataclass(frozen=True)
 class PieceDocuments(Corpus):
-    """Corpus: the frequencies of word pieces in all references, and in all candidates too if asked."""
+    """Corpus: the frequencies of word pieces in all references, and optionally in all candidates too."""
 
     encoder: str
     candidates: bool = False
@@ -130,12 +130,12 @@ class PieceDocuments(Corpus):
 
 @cache
 def vocabulary_size(encoder: str, settings: Settings) -> int:
-    """How many word pieces the encoder's tokenizer knows."""
+    """The size of the encoder's vocabulary."""
     return len(load_encoder(encoder, settings).tokenizer)
 
 
 def truncation_note(part: CaptionSet, encoder: str, settings: Settings) -> dict[str, list[str]]:
-    """A note of the captions of which some sentence was longer than the encoder reads."""
+    """A note of the captions with a sentence that was truncated because it is too long for the encoder."""
     pieces: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
     if not pieces.truncated.any():
         return {}
@@ -145,6 +145,6 @@ def truncation_note(part: CaptionSet, encoder: str, settings: Settings) -> dict[
 
 
 def encoder_facts(encoder: str, layer: int, settings: Settings) -> dict[str, str]:
-    """What of the encoder moves a number, for a signature."""
+    """Everything about the encoder that affects scores, for signatures."""
     facts = {"weights": find_encoder(encoder).sha256[:12], "layer": str(layer), "software": software(encoder)}
     return facts | {"precision": settings.precision}

@@ -1,8 +1,9 @@
 """Captions as words with vectors, for the metrics on static word vectors: WEmbSim, MOWE, WMD.
 
-`minilm` names vectors distilled from the embedded encoder: every word piece of its vocabulary is encoded alone once,
-the mean vector of all pieces is taken off (what all words share says nothing), and a word's vector is the unit mean of
-its pieces'. The table is kept in the cache folder. Any other name is a file (see capmeter.text.vectors).
+`minilm` names vectors distilled from the default encoder: every word piece of its vocabulary is encoded on its own, the
+mean vector of all pieces is subtracted (it carries no information), and a word's vector is the mean of its pieces'
+vectors, normalised to unit length. The table is kept in the cache folder. Any other name is a file (see
+capmeter.text.vectors).
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 @dataclass(frozen=True, eq=False)
 class DistilledVectors:
-    """Word vectors from an encoder: the unit mean of a word's pieces' static vectors."""
+    """Word vectors from an encoder: the normalised mean of the static vectors of a word's pieces."""
 
     encoder: str
     label: str
@@ -45,11 +46,11 @@ class DistilledVectors:
         return int(self.table.shape[1])
 
     def find(self, words: Sequence[str]) -> tuple[NDArray[np.bool_], NDArray[np.float32]]:
-        """A word is known if the encoder can spell it; float32[words, width], 0 for those that are not."""
+        """Which words the tokenizer can represent, and float32[words, width] with 0 for the others."""
         encoder = load_encoder(self.encoder, self.settings)
         pieces = encoder.pieces(words)
         unknown = np.zeros(len(words), np.bool_)
-        inner = pieces.lengths - 2  # begin and end tokens are no part of the word
+        inner = pieces.lengths - 2  # begin and end tokens are not part of the word
         vectors = np.zeros((len(words), self.width), np.float32)
         for k in np.flatnonzero(inner > 0).tolist():
             ids = pieces[k][1:-1]
@@ -62,7 +63,7 @@ class DistilledVectors:
 
 
 def find_vectors(name: str, settings: Settings) -> WordVectors:
-    """The word vectors of this name: `minilm`, distilled once from the embedded encoder, or a file."""
+    """The word vectors of this name: `minilm`, distilled once from the default encoder, or a file."""
     return _distilled(DISTILLED, settings) if name == DISTILLED else open_vectors(name)
 
 
@@ -74,13 +75,13 @@ def _distilled(name: str, settings: Settings) -> DistilledVectors:
     if saved is not None and saved[0].keys() == {"table"}:
         return DistilledVectors(name, f"distilled {files.label}", saved[0]["table"], settings)
     table = distil(name, settings)
-    with suppress(OSError):  # a cache that cannot be written is done without
+    with suppress(OSError):  # works without a writable cache
         write_arrays(kept, {"table": table})
     return DistilledVectors(name, f"distilled {files.label}", table, settings)
 
 
 def distil(name: str, settings: Settings) -> NDArray[np.float32]:
-    """float32[vocabulary, width]: the vector of each word piece alone, less the mean of all; in float32 always."""
+    """float32[vocabulary, width]: the vector of each word piece on its own, minus the mean; always in float32."""
     encoder = load_encoder(name, replace(settings, precision="float32"))
     size = len(encoder.tokenizer)
     alone = PieceTable.of([[encoder.begin_id, piece, encoder.end_id] for piece in range(size)])
@@ -98,7 +99,7 @@ def distil(name: str, settings: Settings) -> NDArray[np.float32]:
 class WordTable:
     """The content words of each sentence that have a vector.
 
-    words: row i are those of sentence i, as rows of `vectors` (float64[vocabulary, width]) and of `vocabulary`.
+    words: row i has the words of sentence i, as indices into `vectors` (float64[vocabulary, width]) and `vocabulary`.
     """
 
     words: Ragged
@@ -107,14 +108,14 @@ class WordTable:
 
     @cached_property
     def unit(self) -> NDArray[np.float64]:
-        """The vectors at unit length."""
+        """The vectors normalised to unit length."""
         length = np.linalg.norm(self.vectors, axis=1, keepdims=True)
         unit: NDArray[np.float64] = self.vectors / np.maximum(length, _TINY)
         return unit
 
     @cached_property
     def means(self) -> NDArray[np.float64]:
-        """float64[sentences, width]: the mean of each sentence's vectors; 0 where it has none."""
+        """float64[sentences, width]: the mean of each sentence's vectors; 0 if it has none."""
         total = np.zeros((len(self.words), self.vectors.shape[1]))
         filled = np.flatnonzero(self.words.lengths)
         if len(filled):
@@ -128,7 +129,7 @@ class WordTable:
 class ContentWords:
     """Analysis: PTB tokens without NLTK's stop words and without words that have no vector.
 
-    `deleted` are characters taken out of every token first (LCEval's code deletes `. , " '` for MOWE).
+    `deleted`: characters removed from every token first (LCEval's code deletes `. , " '` for MOWE).
     """
 
     vectors: str
@@ -165,7 +166,7 @@ def without_vectors(part: CaptionSet, table: WordTable) -> dict[str, list[str]]:
 def cosines(part: CaptionSet, table: WordTable) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Cosine of the mean vectors of each reference and its candidate (flat, as `part.references.values`).
 
-    The second array is false where either has no vector.
+    The second array is false where either of them has no vector.
     """
     means = table.means / np.maximum(np.linalg.norm(table.means, axis=1, keepdims=True), _TINY)
     candidates = part.candidates[part.references.rows]

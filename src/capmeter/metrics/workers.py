@@ -1,7 +1,7 @@
-"""Where the parts of a run are worked on: here, or on several processes with the same results in the same order.
+"""Executors for the parts of a run: in this process, or in several with the same results in the same order.
 
-The processes are started anew (`spawn`), so a script that asks for workers needs Python's usual
-`if __name__ == "__main__":` around its main part.
+Processes are started with `spawn`, so a script that uses workers needs Python's usual `if __name__ == "__main__":`
+around its main code.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ MOST = 256
 
 
 class Executor(Protocol):
-    """Something that works on the parts of a run; `workers` is how many parts are worked on at a time."""
+    """Processes the parts of a run; `workers` is the number of parts processed concurrently."""
 
     @property
     def workers(self) -> int:
-        """How many parts are worked on at a time."""
+        """The number of parts processed concurrently."""
         ...
 
     def share(self, settings: Settings) -> Settings:
-        """The settings that each worker runs with."""
+        """The settings for each worker."""
         ...
 
     def map(self, work: Callable[[CaptionSet], Result], parts: Iterator[CaptionSet]) -> Iterator[Result]:
-        """`work(part)` of each part, in their order, with no more parts in memory than needed."""
+        """`work(part)` for each part, in order, with no more parts in memory than needed."""
         ...
 
 
@@ -47,7 +47,7 @@ class Here:
     workers = 1
 
     def share(self, settings: Settings) -> Settings:
-        """The settings as they are."""
+        """The settings, unchanged."""
         return settings
 
     def map(self, work: Callable[[CaptionSet], Result], parts: Iterator[CaptionSet]) -> Iterator[Result]:
@@ -56,18 +56,18 @@ class Here:
 
 
 class Processes:
-    """Several processes; `work` goes to each of them once, the parts as they are free."""
+    """Several processes; each receives `work` once, and parts as it becomes free."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
     def share(self, settings: Settings) -> Settings:
-        """The settings with this machine's cores divided among the processes, unless a number of threads was given."""
+        """The settings with this machine's cores divided among the processes, unless a thread count was given."""
         threads = settings.threads or max(1, (os.cpu_count() or 1) // self.workers)
         return replace(settings, threads=threads)
 
     def map(self, work: Callable[[CaptionSet], Result], parts: Iterator[CaptionSet]) -> Iterator[Result]:
-        """`work(part)` of each part; what a worker warns of or raises is warned of or raised here."""
+        """`work(part)` for each part; a worker's warnings and errors are raised here again."""
         waiting: deque[Future[tuple[Result, Warned]]] = deque()
         with ProcessPoolExecutor(self.workers, get_context("spawn"), _install, (work,)) as processes:
             for part in parts:
@@ -79,7 +79,7 @@ class Processes:
 
 
 def executor(workers: int | Executor) -> Executor:
-    """The executor itself, or one of so many processes (1: this one)."""
+    """The executor itself, or one with this many processes (1: this process)."""
     if not isinstance(workers, int):
         return workers
     if not 1 <= workers <= MOST:
@@ -94,7 +94,7 @@ def _result(future: Future[tuple[Result, Warned]]) -> Result:
     return result
 
 
-_work: Callable[[CaptionSet], Any] | None = None  # of a worker process, which has one task in its life
+_work: Callable[[CaptionSet], Any] | None = None  # the task of a worker process, which has only one
 
 
 def _install(work: Callable[[CaptionSet], Any]) -> None:

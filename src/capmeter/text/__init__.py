@@ -1,3 +1,3 @@
-"""What is known of one sentence without a model: tokens, n-grams, stems, synonyms, word vectors."""
+"""Analyses of a single sentence: tokens, n-grams, stems, synonyms, word vectors."""
 
 from capmeter.text import ptb as ptb

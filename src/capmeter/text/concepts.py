@@ -1,27 +1,22 @@
-"""The concepts that a caption names: its content words, each reduced to a stem.
+"""The concepts that a caption names: the stems of its content words.
 
 >>> concepts("Two dogs are riding on a motorcycle.")
 ['two', 'dog', 'ride', 'motorcycl']
 
-As in the code that Feinglass and Yang released with SMURF (2021), a caption is lower-cased and loses every full stop;
-it is split as NLTK's `word_tokenize` does; stop words fall out, and so does every token with an ASCII punctuation
-mark in it (`two-wheeled`, `'s`, `n't`); the rest are stemmed by Porter's algorithm in NLTK's mode.
-
-NLTK changed its splitting at opening single quotes, dashes and a few others after 3.5. Here NLTK 3.5 is followed,
-whatever is installed (NLTK is not needed): with it the released scores of SPARCS are met to the last digit. Its
-splitting into sentences beforehand (punkt, a model to be downloaded) is left out: without full stops it can only cut
-after `?` and `!`, which are tokens of their own in any case, so that it matters for a sentence that starts with `''`
-alone.
+As in the code that Feinglass and Yang released with SMURF (2021), a caption is lower-cased and all full stops are
+removed; it is tokenised like NLTK's `word_tokenize`; stop words are removed, and so is every token that contains an
+ASCII punctuation mark (`two-wheeled`, `'s`, `n't`); the rest are stemmed by Porter's algorithm in NLTK's mode. NLTK
+itself is not needed. Differences: docs/parity.md.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,23 +25,15 @@ from capmeter.captions.model import Life
 from capmeter.ragged import Ragged
 from capmeter.text.porter import stem
 from capmeter.text.stopwords import STOP_WORDS
+from capmeter.text.tokens import Sentences
 
-
-class Pool(Protocol):
-    """Distinct sentences (capmeter.captions.model.SentencePool)."""
-
-    @property
-    def sentences(self) -> Sequence[str]:
-        """The sentences."""
-
-
-# what a signature must say of concepts
+# how concepts are extracted, for signatures
 CONCEPTS_BY = {"tokenizer": "treebank-nltk3.5", "stemmer": "porter-nltk", "stopwords": "nltk-179"}
 
 _PUNCTUATION = frozenset(string.punctuation)
 
 # The rules of the Penn Treebank's tokenizer script in NLTK 3.5's form and order, for lower-case text without full
-# stops. Each separates what it finds from its surroundings.
+# stops. Each separates its match from the surrounding text.
 _SEPARATIONS = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
@@ -91,7 +78,7 @@ _PLAIN = re.compile(r"[a-z0-9\s]*", re.ASCII)
 
 
 def plain(sentence: str) -> str:
-    """The sentence lower-cased, without full stops and trailing white space, as SMURF's code takes it.
+    """The sentence lower-cased, without full stops and trailing white space, as in SMURF's code.
 
     >>> plain("A dog runs . ")
     'a dog runs'
@@ -105,7 +92,7 @@ def word_tokens(text: str) -> list[str]:
     >>> word_tokens("a man's dog isn't here, gonna run!")
     ['a', 'man', "'s", 'dog', 'is', "n't", 'here', ',', 'gon', 'na', 'run', '!']
     """
-    if _PLAIN.fullmatch(text):  # letters, digits and spaces: only joined words are split
+    if _PLAIN.fullmatch(text):  # letters, digits and spaces: only contractions such as "gonna" are split
         return [part for word in text.split() for part in _JOINED.get(word, (word,))]
     for pattern, replacement in _SEPARATIONS:
         text = pattern.sub(replacement, text)
@@ -125,14 +112,14 @@ def concept(token: str) -> str | None:
 
 
 def concepts(sentence: str) -> list[str]:
-    """The concepts of a sentence in their order, one as often as it is named."""
+    """The concepts of a sentence in order, with repetitions."""
     named = (concept(token) for token in word_tokens(plain(sentence)))
     return [found for found in named if found is not None]
 
 
 @dataclass(frozen=True, eq=False)
 class ConceptTable:
-    """For each sentence the distinct concepts in it, as ascending indices into `vocabulary`."""
+    """For each sentence its distinct concepts, as ascending indices into `vocabulary`."""
 
     vocabulary: tuple[str, ...]
     concepts: Ragged
@@ -151,7 +138,7 @@ class Concepts:
 
     life: ClassVar[Life] = "run"
 
-    def run(self, pool: Pool) -> ConceptTable:
+    def run(self, pool: Sentences) -> ConceptTable:
         """The concepts of every sentence of the pool."""
         vocabulary: dict[str, int] = {}
         rows = [self._indices(concepts(sentence), vocabulary) for sentence in pool.sentences]

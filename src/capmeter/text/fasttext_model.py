@@ -49,7 +49,7 @@ class FastTextModel:
 
 
 def ngram_hashes(word: bytes, shortest: int, longest: int) -> list[int]:
-    """Hashes of the character n-grams of `<word>`; single boundary marks are none."""
+    """Hashes of the character n-grams of `<word>`, excluding single boundary marks."""
     text = f"<{word.decode('utf-8', 'surrogateescape')}>"
     found = []
     for start in range(len(text)):
@@ -63,7 +63,7 @@ def ngram_hashes(word: bytes, shortest: int, longest: int) -> list[int]:
 
 
 def fnv(text: bytes) -> int:
-    """fastText's 32-bit FNV-1a, which takes bytes as signed."""
+    """fastText's 32-bit FNV-1a, which treats bytes as signed."""
     value = 2166136261
     for byte in text:
         signed = byte if byte < 128 else byte | 0xFFFFFF00
@@ -77,9 +77,9 @@ def read_fasttext(path: Path, content: mmap.mmap) -> FastTextModel:
         _, version = struct.unpack_from("<2i", content, 0)
         arguments = struct.unpack_from("<12i", content, 8)
         if version not in (11, 12):
-            raise AssetError(f"word vectors: {path} is fastText format {version}; known are 11 and 12")
+            raise AssetError(f"word vectors: {path} has fastText format {version}; expected 11 or 12")
         width, model, buckets, shortest, longest = arguments[0], arguments[7], *arguments[8:11]
-        if version == 11 and model == 3:  # old supervised models have no n-grams of characters
+        if version == 11 and model == 3:  # old supervised models have no character n-grams
             longest = 0
         place = 8 + 12 * 4 + 8
         entries, _, _ = struct.unpack_from("<3i", content, place)
@@ -89,18 +89,20 @@ def read_fasttext(path: Path, content: mmap.mmap) -> FastTextModel:
         for _ in range(entries):
             end = content.find(b"\0", place)
             if end < 0:
-                raise AssetError(f"word vectors: {path} is cut off in its dictionary")
+                raise AssetError(f"word vectors: {path} is truncated in its dictionary; download it again")
             if content[end + 9] == 0:
                 vocabulary.append(content[place:end])
             place = end + 10
         place += 8 * max(pruned, 0)
         if content[place]:
-            raise AssetError(f"word vectors: {path} is a quantised fastText model; take the full .bin or the .vec file")
+            raise AssetError(f"word vectors: {path} is a quantised fastText model; use the full .bin or the .vec file")
         rows, columns = struct.unpack_from("<2q", content, place + 1)
         if columns != width or len(content) < place + 17 + 4 * rows * columns:
-            raise AssetError(f"word vectors: {path} is cut off or damaged in its matrix of {rows} × {columns}")
+            raise AssetError(
+                f"word vectors: {path} is truncated or damaged in its matrix of {rows} × {columns}; download it again"
+            )
     except (struct.error, IndexError) as error:
-        raise AssetError(f"word vectors: {path} is cut off or damaged ({error})") from error
-    # np.memmap rather than a view of `content`, which its owner may close
+        raise AssetError(f"word vectors: {path} is truncated or damaged ({error}); download it again") from error
+    # np.memmap rather than a view of `content`, which the caller may close
     matrix = np.memmap(path, "<f4", "r", place + 17, (rows, columns))
     return FastTextModel(vocabulary, width, buckets, shortest, longest, matrix)

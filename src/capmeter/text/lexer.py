@@ -1,13 +1,13 @@
-"""A longest-match lexer: many patterns side by side, the longest match wins, the earlier pattern wins a tie.
+"""A longest-match lexer: of many patterns the longest match wins; the earlier pattern wins a tie.
 
-Python's ``re`` takes the first alternative that fits, not the longest, so a tokenizer that is defined by longest match
-needs an automaton of its own. The patterns are compiled into one non-deterministic automaton; its deterministic states
-are built when a text first visits them, and kept. Reading costs one table look-up per character and stays linear for
-hostile input: a long look-ahead that found nothing leaves marks behind, at which the next one stops.
+Python's ``re`` takes the first alternative that matches, not the longest, so a tokenizer that is defined by longest
+match needs its own automaton. The patterns are compiled into one non-deterministic automaton; its deterministic states
+are built lazily and kept. Reading costs one table look-up per character and stays linear for hostile input: a long
+look-ahead without a match leaves marks, at which later look-aheads stop.
 
 Pattern language: ``|``, ``( )``, ``*``, ``+``, ``?``, ``{m}``, ``{m,n}``, ``[a-z]``, ``[^a-z]`` (``[^]`` is any
 character) and ``{name}`` for a named fragment or a named character set. Backslash escapes ``\\n \\r \\t \\f \\v
-\\uXXXX \\xXX`` and any sign. Letters match both cases, except inside square brackets.
+\\uXXXX \\xXX`` and any symbol. Letters match both cases, except inside square brackets.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Node = tuple[Any, ...]  # ("set", Ranges) | ("cat", nodes) | ("alt", nodes) | ("
 
 LAST_UNIT = 0xFFFF
 OTHER_CASES = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}  # dotted and dotless i, Kelvin, long s
-PATIENCE = 64  # characters read past the last match before marks are looked for
+PATIENCE = 64  # characters read past the last match before marks are checked
 MARK_EVERY = 16
 
 
 def ranges(text: str) -> Ranges:
-    """Read ``"41-5A AA"``: hexadecimal code points and ranges of them."""
+    """Parses ``"41-5A AA"``: hexadecimal code points and ranges."""
     pairs = (item.partition("-") for item in text.split())
     return merged((int(low, 16), int(high or low, 16)) for low, _, high in pairs)
 
 
 def merged(pieces: Iterable[tuple[int, int]]) -> Ranges:
-    """The union of ranges, sorted, neighbours joined."""
+    """The union of ranges, sorted, adjacent ranges joined."""
     union: list[tuple[int, int]] = []
     for low, high in sorted(pieces):
         if union and low <= union[-1][1] + 1:
@@ -53,7 +53,7 @@ def complement(pieces: Ranges) -> Ranges:
 
 @dataclass(frozen=True)
 class Rule:
-    """A pattern, what its match means, and the text that must follow it without being part of it."""
+    """A pattern, the meaning of a match, and the look-ahead that must follow it."""
 
     meaning: str
     pattern: str
@@ -61,14 +61,14 @@ class Rule:
 
 
 class Match(NamedTuple):
-    """Where the winning match ends, and which rule won (-1: none fits)."""
+    """The end of the winning match, and the rule that won (-1: no match)."""
 
     end: int
     rule: int
 
 
 class _State(dict[str, "_State | None"]):
-    """One deterministic state: character class -> next state, None where no rule can go on; found on first use."""
+    """One deterministic state: character class -> next state, None where no rule continues; built on first use."""
 
     __slots__ = ("automaton", "moves", "rule")
 
@@ -87,11 +87,11 @@ class _State(dict[str, "_State | None"]):
         return self is other
 
 
-Marks = set[tuple[int, _State]]  # at this place, in this state, nothing more can be matched
+Marks = set[tuple[int, _State]]  # at this position, in this state, nothing more can be matched
 
 
 class Alphabet(dict[int, str]):
-    """Code unit -> one character that names the class of all code units no pattern tells apart.
+    """Code unit -> one character that names the class of all code units that no pattern distinguishes.
 
     Made for :meth:`str.translate`.
     """
@@ -214,7 +214,7 @@ class _Parser:
 
 
 class _Automaton:
-    """Patterns side by side: states with empty moves and moves on a character set; deterministic states on demand."""
+    """All patterns: states with empty moves and moves on a character set; deterministic states on demand."""
 
     def __init__(self, nodes: Sequence[Node], alphabet: Alphabet) -> None:
         self.alphabet = alphabet
@@ -294,7 +294,7 @@ class _Automaton:
         return self._state(frozenset().union(*map(self._reach, targets))) if targets else None
 
     def ends(self, kinds: str, start: int, stop: int) -> list[int]:
-        """Every place in ``start…stop`` where a match that begins at ``start`` may end, ascending."""
+        """Every position in ``start…stop`` where a match that begins at ``start`` may end, in ascending order."""
         found = []
         state: _State | None = self.start
         for at in range(start, stop + 1):
@@ -320,11 +320,11 @@ class Lexer:
         ]
 
     def kinds(self, text: str) -> str:
-        """The text with every character replaced by the name of its class: what :meth:`match` reads."""
+        """The text with every character replaced by the name of its class, as :meth:`match` expects."""
         return text.translate(self._alphabet)
 
     def marks(self) -> Marks:
-        """What readings of one text tell each other: new for every text."""
+        """A new set of marks, shared by all matches in one text."""
         return set()
 
     def match(self, kinds: str, start: int, marks: Marks) -> Match:
@@ -346,7 +346,7 @@ class Lexer:
         return Match(end, rule)
 
     def _patient(self, kinds: str, reached: int, state: _State | None, end: int, rule: int, marks: Marks) -> Match:
-        """Go on reading after :data:`PATIENCE` characters, minding the marks of earlier readings that led nowhere."""
+        """Continues after :data:`PATIENCE` characters, stopping at the marks of earlier readings without a match."""
         passed: list[tuple[int, _State]] = []
         for at in range(reached, len(kinds)):
             assert state is not None

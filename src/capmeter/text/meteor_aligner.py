@@ -1,8 +1,8 @@
 """METEOR 1.5's word alignment of many sentence pairs at once: all matches, those that are settled, then the search.
 
-A pair's *hypothesis* is the candidate (the program's line 1), its *reference* line 2. A match is a stretch of words on
-each side and the module that found it: the same word, the same stem, a shared synset, or a pair of the paraphrase
-table. Matches of all modules are kept side by side, in the program's order, which decides ties in its beam search.
+A pair's *hypothesis* is the candidate (the program's line 1), its *reference* line 2. A match is a span of words on
+each side and the module that found it: the same word, the same stem, a shared synset, or a pair in the paraphrase
+table. Matches of all modules are kept together, in the program's order, which breaks ties in its beam search.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ from capmeter.text.meteor_words import MeteorSentences, PairTable
 
 Ints = npt.NDArray[np.integer[Any]]
 KINDS = ("exact", "stem", "synonym", "paraphrase")
-# A batch holds at most so many pairs, and so many pairs of words.
+# Maximum numbers of pairs, and of pairs of words, in a batch.
 _PAIRS, _CELLS = 2048, 500_000
-# A pair of texts with more pairs of words, or more to search, is no caption and its reference: it would take minutes.
+# A pair of texts with more pairs of words, or a larger search, cannot be a caption and its reference: it takes minutes.
 _MOST_CELLS, _MOST_WORK = 4_000_000, 100_000_000
 
 
 class Unsearchable(InputError):
-    """Two texts are too long, or repeat themselves too often, to be aligned; `hypothesis` is the sentence's number."""
+    """Two texts are too long or too repetitive to be aligned; `hypothesis` is the sentence's index."""
 
     def __init__(self, hypothesis: int, words: int, reference_words: int) -> None:
         self.hypothesis = hypothesis
         super().__init__(
             f"a text of {words:,} words and a reference of {reference_words:,} are too long, or repeat too many words, "
-            "for METEOR's search; shorten them, or leave them out"
+            "for METEOR's search; shorten them or leave them out"
         )
 
 
 @dataclass(frozen=True, eq=False)
-class Matches:
-    """Matches of pairs of sentences: match k belongs to pair `pair[k]`, `kind[k]` is its place in `KINDS`."""
+class WordMatches:
+    """Matches of pairs of sentences: match k belongs to pair `pair[k]`, `kind[k]` is its index in `KINDS`."""
 
     pair: Ints
     kind: Ints
@@ -48,31 +48,33 @@ class Matches:
     hypothesis_start: Ints
     hypothesis_length: Ints
 
-    def take(self, which: npt.NDArray[Any]) -> Matches:
+    def take(self, which: npt.NDArray[Any]) -> WordMatches:
         """Some of the matches."""
-        return Matches(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
+        return WordMatches(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
 
     @classmethod
-    def joined(cls, parts: list[Matches]) -> Matches:
-        """The matches of all parts, one part after the other."""
+    def joined(cls, parts: list[WordMatches]) -> WordMatches:
+        """The matches of all parts, concatenated."""
         names = cls.__dataclass_fields__
         return cls(
             *(np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)]) for name in names)
         )
 
 
-def align(sentences: MeteorSentences, hypotheses: Ints, references: Ints, *, beam: int = 40) -> Matches:
-    """The alignment of each pair (indices of sentences), by pair and then by place in the reference."""
-    chosen: list[Matches] = []
+def align(sentences: MeteorSentences, hypotheses: Ints, references: Ints, *, beam: int = 40) -> WordMatches:
+    """The alignment of each pair (indices of sentences), ordered by pair and then by position in the reference."""
+    chosen: list[WordMatches] = []
     for rows in _batches(sentences, hypotheses, references):
         best = _align_batch(sentences, hypotheses[rows], references[rows], beam)
-        chosen.append(Matches(rows[best.pair], *(getattr(best, name) for name in list(best.__dataclass_fields__)[1:])))
-    matches = Matches.joined(chosen)
+        chosen.append(
+            WordMatches(rows[best.pair], *(getattr(best, name) for name in list(best.__dataclass_fields__)[1:]))
+        )
+    matches = WordMatches.joined(chosen)
     return matches.take(np.lexsort((matches.start, matches.pair)))
 
 
 def _batches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> Iterator[Ints]:
-    """The pairs in groups of like length, none with too many words."""
+    """The pairs in groups of similar length, none with too many words."""
     lengths = np.diff(sentences.offsets)
     here, there = lengths[hypotheses], lengths[references]
     order = np.argsort(here + there, kind="stable")
@@ -85,7 +87,7 @@ def _batches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> 
         first = last
 
 
-def _align_batch(sentences: MeteorSentences, hypotheses: Ints, references: Ints, beam: int) -> Matches:
+def _align_batch(sentences: MeteorSentences, hypotheses: Ints, references: Ints, beam: int) -> WordMatches:
     lengths = np.diff(sentences.offsets)
     here, there = lengths[hypotheses], lengths[references]
     _refuse(here * there > _MOST_CELLS, hypotheses, here, there)
@@ -93,7 +95,7 @@ def _align_batch(sentences: MeteorSentences, hypotheses: Ints, references: Ints,
     settled = _settled(matches, here, there)
     competing = np.bincount(matches.pair[~settled], minlength=len(hypotheses))
     _refuse(competing * ((here + there) // 64 + 1) > _MOST_WORK // beam, hypotheses, here, there)
-    # Where every match is settled there is nothing to search.
+    # If every match is settled there is nothing to search.
     open_pairs = np.unique(matches.pair[~settled])
     searched = np.zeros(len(hypotheses), bool)
     searched[open_pairs] = True
@@ -117,8 +119,8 @@ def _refuse(hopeless: npt.NDArray[np.bool_], hypotheses: Ints, here: Ints, there
         raise Unsearchable(int(hypotheses[pair]), int(here[pair]), int(there[pair]))
 
 
-def _all_matches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> Matches:
-    """Every match of each pair, by pair, place in the reference, and then in the program's order."""
+def _all_matches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> WordMatches:
+    """Every match of each pair, ordered by pair, position in the reference, and then as in the program."""
     offsets, words = sentences.offsets, sentences.words
     pair, here, there = _cross(
         offsets[references], np.diff(offsets)[references], offsets[hypotheses], np.diff(offsets)[hypotheses]
@@ -137,25 +139,26 @@ def _all_matches(sentences: MeteorSentences, hypotheses: Ints, references: Ints)
     if sentences.synonyms is not None:
         asked = np.flatnonzero(differs)
         found.append((2, asked[sentences.synonyms.find(word[asked], other[asked])[0]]))
-    parts: list[tuple[Matches, Ints, Ints]] = []
+    parts: list[tuple[WordMatches, Ints, Ints]] = []
     for kind, cells in found:
         one = np.ones(len(cells), np.int64)
-        single = Matches(pair[cells], kind * one, start[cells], one, other_start[cells], one)
+        single = WordMatches(pair[cells], kind * one, start[cells], one, other_start[cells], one)
         parts.append((single, 0 * one, other_start[cells]))
     if sentences.paraphrases is not None:
         parts += _paraphrased(sentences, sentences.paraphrases, hypotheses, references, equal)
-    matches = Matches.joined([part for part, _, _ in parts])
+    matches = WordMatches.joined([part for part, _, _ in parts])
     back, order = (np.concatenate([part[column] for part in parts]) for column in (1, 2))
     return matches.take(np.lexsort((order, back, matches.kind, matches.start, matches.pair)))
 
 
 def _paraphrased(
     sentences: MeteorSentences, table: PairTable, hypotheses: Ints, references: Ints, equal: npt.NDArray[np.bool_]
-) -> Iterator[tuple[Matches, Ints, Ints]]:
-    """The paraphrase module's matches, which way each was found, and its place among those found that way.
+) -> Iterator[tuple[WordMatches, Ints, Ints]]:
+    """The paraphrase module's matches, the direction in which each was found, and its order within that direction.
 
-    A table's left side is looked for in the reference, then in the hypothesis. The first way lists a word's matches by
-    (length, rank in the table, place in the hypothesis), the second by (place and length in the hypothesis, rank).
+    A table's left side is looked up in the reference, then in the hypothesis. The first direction orders a word's
+    matches by (length, rank in the table, position in the hypothesis), the second by (position and length in the
+    hypothesis, rank).
     """
     offsets = sentences.phrase_offsets
     here, there = np.where(equal, 0, np.diff(offsets)[references]), np.diff(offsets)[hypotheses]
@@ -167,11 +170,11 @@ def _paraphrased(
         far, far_length = sentences.phrase_start[other[cells]], sentences.phrase_length[other[cells]]
         place = (far << 32 | far_length << 28 | rank) if back else (length << 60 | rank << 28 | far)
         kind = np.full(len(cells), 3)
-        yield Matches(pair[cells], kind, start, length, far, far_length), np.full(len(cells), back), place
+        yield WordMatches(pair[cells], kind, start, length, far, far_length), np.full(len(cells), back), place
 
 
 def _cross(first: Ints, count: Ints, other_first: Ints, other_count: Ints) -> tuple[Ints, Ints, Ints]:
-    """Of each pair of spans, every number of the one with every number of the other: (pair, one, other)."""
+    """For each pair of ranges, the Cartesian product of their numbers: (pair, one, other)."""
     rows = spans(first, count)
     row_pair = np.repeat(np.arange(len(first)), count)
     width = other_count[row_pair]
@@ -179,8 +182,8 @@ def _cross(first: Ints, count: Ints, other_first: Ints, other_count: Ints) -> tu
     return pair, one, spans(other_first[row_pair], width)
 
 
-def _settled(matches: Matches, here: Ints, there: Ints) -> npt.NDArray[np.bool_]:
-    """Which matches compete with no other: alone in covering each of their words, on both sides."""
+def _settled(matches: WordMatches, here: Ints, there: Ints) -> npt.NDArray[np.bool_]:
+    """Which matches compete with no other: each of their words, on both sides, is covered by no other match."""
     reference = np.cumsum(there)[matches.pair] - there[matches.pair] + matches.start
     hypothesis = np.cumsum(here)[matches.pair] - here[matches.pair] + matches.hypothesis_start
     alone = np.ones(len(matches.pair), bool)

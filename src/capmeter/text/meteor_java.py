@@ -1,4 +1,4 @@
-"""METEOR's own Java program, for who wants to check: one process per call, a time limit, nothing left running."""
+"""METEOR's original Java program, for verification: one process per call, with a time limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.errors import AssetError, MissingBackend
-from capmeter.text.meteor_normalize import WESTERN
+from capmeter.text.meteor_normaliser import WESTERN
 from capmeter.text.meteor_resources import JAR, MeteorLanguage
 from capmeter.text.meteor_statistics import COLUMNS
 
@@ -27,14 +27,14 @@ def java_statistics(
 ) -> npt.NDArray[np.float64]:
     """The statistics of each candidate with the best of its references, as the program prints them.
 
-    Lines are tokenised captions; `language` is the short name and what METEOR knows of it. The program is given
-    `seconds` (by default two minutes and a twentieth of a second per pair) and is ended then.
+    Lines are tokenised captions; `language` is the short name and METEOR's resources for it. The program is stopped
+    after `seconds` (by default two minutes plus a twentieth of a second per pair).
     """
     java = shutil.which("java")
     if java is None:
         raise MissingBackend(
-            "meteor(backend=java) needs a Java runtime, and there is no `java` on the path; install one, "
-            "or use meteor without a backend: it gives the same numbers and needs no Java"
+            "meteor(backend=java) needs a Java runtime, but there is no `java` on the path; install one, "
+            "or leave backend out: meteor gives the same numbers without Java"
         )
     short, known = language
     normalise = "-norm" if known.settings.name in WESTERN else "-lower"
@@ -56,17 +56,17 @@ def java_statistics(
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise AssetError(f"METEOR's Java program did not end within {limit:.0f} s and was stopped") from error
+        raise AssetError(f"METEOR's Java program did not finish within {limit:.0f} s and was stopped") from error
     rows = [line.split() for line in done.stdout.decode("utf-8", "replace").splitlines()]
     if done.returncode or len(rows) != len(lines) or any(len(row) != len(COLUMNS) for row in rows):
         said = done.stderr.decode("utf-8", "replace").strip().splitlines()
         raise AssetError(
-            f"METEOR's Java program ended with code {done.returncode} after {len(rows)} of {len(lines)} captions; "
-            f"it said: {' | '.join(said[-3:]) or 'nothing'}"
+            f"METEOR's Java program exited with code {done.returncode} after {len(rows)} of {len(lines)} captions; "
+            f"its output: {' | '.join(said[-3:]) or 'none'}"
         )
     return np.array(rows, np.float64).reshape(len(rows), len(COLUMNS))
 
 
 def _line(sentence: str) -> str:
-    """A sentence as the program's pipe can carry it: on one line, without its separator."""
+    """A sentence in the program's input format: on one line, without the separator."""
     return " ".join(sentence.replace("|||", "").split("\n")).replace("\r", " ")

@@ -1,8 +1,8 @@
-"""METEOR 1.5's word lists and tables, read from the pip package pycocoevalcap or a release directory. No Java runs.
+"""METEOR 1.5's word lists and tables, read from the pip package pycocoevalcap or a release folder, without Java.
 
-Both hold `meteor-1.5.jar`, which is a plain zip, and a folder `data` with gzipped paraphrase tables. The package has
-the English table alone; for the other languages a release directory may have more, and without a table the
-paraphrase module is left out (as the program does with `-m "exact stem"`).
+Both contain `meteor-1.5.jar`, which is a plain zip file, and a folder `data` with gzipped paraphrase tables. The
+package has only the English table; a release may have tables for other languages. Without a table the paraphrase module
+is disabled (as in the program with `-m "exact stem"`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from capmeter.arrays import ZIP_ERRORS
 from capmeter.assets import ASSETS
 from capmeter.errors import AssetError, InputError, MissingBackend
-from capmeter.text.meteor_normalize import WESTERN, MeteorNormalizer, Normalize, lowered
+from capmeter.text.meteor_normaliser import WESTERN, MeteorNormaliser, Normalize, lowered
 from capmeter.text.paraphrases import Paraphrases, index_path, load_paraphrases, read_index
 from capmeter.text.snowball import Stem, stemmer
 from capmeter.text.wordnet import Synonyms
@@ -28,7 +28,7 @@ _UNTUNED = ((0.75, 1.4, 0.7, 0.5), (1.0, 0.5), ("exact", "stem"))
 
 
 @dataclass(frozen=True)
-class Settings:
+class LanguageSettings:
     """A language's name in the program's files, its tuned parameters, module weights and modules (task `rank`)."""
 
     name: str
@@ -37,9 +37,11 @@ class Settings:
     modules: tuple[str, ...]
 
 
-def _tuned(name: str, parameters: tuple[float, float, float, float], weights: tuple[float, ...]) -> Settings:
+def _tuned(name: str, parameters: tuple[float, float, float, float], weights: tuple[float, ...]) -> LanguageSettings:
     modules = {2: ("exact", "paraphrase"), 3: ("exact", "stem", "paraphrase")}
-    return Settings(name, parameters, weights, modules.get(len(weights), ("exact", "stem", "synonym", "paraphrase")))
+    return LanguageSettings(
+        name, parameters, weights, modules.get(len(weights), ("exact", "stem", "synonym", "paraphrase"))
+    )
 
 
 LANGUAGES = {
@@ -49,26 +51,26 @@ LANGUAGES = {
     "es": _tuned("spanish", (0.65, 1.3, 0.5, 0.8), (1.0, 0.8, 0.6)),
     "de": _tuned("german", (0.95, 1.0, 0.55, 0.55), (1.0, 0.8, 0.2)),
     "ru": _tuned("russian", (0.75, 1.4, 0.7, 0.5), (1.0, 0.5, 0.5)),
-    "ar-bw-red": Settings("arabic-buckwalter-reduced", *_UNTUNED),
-    "pt": Settings("portuguese", *_UNTUNED),
-    "da": Settings("danish", *_UNTUNED),
-    "ro": Settings("romanian", *_UNTUNED),
-    "hu": Settings("hungarian", *_UNTUNED),
-    "tr": Settings("turkish", *_UNTUNED),
-    "fi": Settings("finnish", *_UNTUNED),
-    "nl": Settings("dutch", *_UNTUNED),
-    "it": Settings("italian", *_UNTUNED),
-    "no": Settings("norwegian", *_UNTUNED),
-    "se": Settings("swedish", *_UNTUNED),
-    "other": Settings("other", (0.75, 1.4, 0.7, 0.5), (1.0,), ("exact",)),
+    "ar-bw-red": LanguageSettings("arabic-buckwalter-reduced", *_UNTUNED),
+    "pt": LanguageSettings("portuguese", *_UNTUNED),
+    "da": LanguageSettings("danish", *_UNTUNED),
+    "ro": LanguageSettings("romanian", *_UNTUNED),
+    "hu": LanguageSettings("hungarian", *_UNTUNED),
+    "tr": LanguageSettings("turkish", *_UNTUNED),
+    "fi": LanguageSettings("finnish", *_UNTUNED),
+    "nl": LanguageSettings("dutch", *_UNTUNED),
+    "it": LanguageSettings("italian", *_UNTUNED),
+    "no": LanguageSettings("norwegian", *_UNTUNED),
+    "se": LanguageSettings("swedish", *_UNTUNED),
+    "other": LanguageSettings("other", (0.75, 1.4, 0.7, 0.5), (1.0,), ("exact",)),
 }
 
 
 @dataclass(frozen=True, eq=False)
 class MeteorLanguage:
-    """All that METEOR knows of one language; what it does not have is None."""
+    """METEOR's resources for one language; those it lacks are None."""
 
-    settings: Settings
+    settings: LanguageSettings
     modules: tuple[str, ...]
     normalize: Normalize
     function_words: frozenset[str]
@@ -84,7 +86,7 @@ class MeteorLanguage:
 
 
 def meteor_directory(path: str | None = None) -> Path:
-    """The directory with the jar: `path`, else the one the environment names, else the pip package's."""
+    """The folder with the jar: `path`, else the one named by the environment, else the pip package's."""
     directory = Path(path) if path else METEOR.find()
     if directory is None:
         raise MissingBackend(
@@ -94,16 +96,16 @@ def meteor_directory(path: str | None = None) -> Path:
     if not (directory / JAR).is_file():
         raise AssetError(
             f"{directory}, named by {'the parameter path' if path else f'the variable {ENVIRONMENT}'}, has no {JAR}; "
-            "name the directory of a METEOR 1.5 release, or leave the name out and install the resources with: "
+            "name the folder of a METEOR 1.5 release, or leave the name out and install the resources with: "
             f"{COMMAND}"
         )
     return directory
 
 
 def meteor_language(language: str = "en", path: str | None = None) -> MeteorLanguage:
-    """What METEOR knows of a language, by its short name, loaded once."""
+    """METEOR's resources for a language, by its short name, loaded once."""
     if language not in LANGUAGES:
-        raise InputError(f"METEOR has no language {language!r}; it has {', '.join(LANGUAGES)}")
+        raise InputError(f"METEOR does not support the language {language!r}; expected one of {', '.join(LANGUAGES)}")
     return _load(language, meteor_directory(path))
 
 
@@ -124,10 +126,10 @@ def _load(language: str, directory: Path) -> MeteorLanguage:
             return MeteorLanguage(
                 settings=settings,
                 modules=modules,
-                normalize=MeteorNormalizer(name, _prefixes(text(f"nonbreaking/{name}.prefixes")))
+                normalize=MeteorNormaliser(name, _prefixes(text(f"nonbreaking/{name}.prefixes")))
                 if name in WESTERN
                 else lowered,
-                # The program reads the English list whatever the language is, and so do we.
+                # The program reads the English list for every language, and so do we.
                 function_words=frozenset(text("function/english.words").splitlines()),
                 stem=_stem(name, jar) if "stem" in modules else None,
                 synonyms=Synonyms(text(f"synonym/{name}.synsets"), text(f"synonym/{name}.exceptions"))
@@ -138,7 +140,7 @@ def _load(language: str, directory: Path) -> MeteorLanguage:
             )
     except ZIP_ERRORS as error:
         raise AssetError(
-            f"{directory / JAR} is not METEOR 1.5's jar, or is damaged ({error}); install it again"
+            f"{directory / JAR} is not METEOR 1.5's jar or is damaged ({error}); install it again"
         ) from error
 
 
@@ -160,7 +162,7 @@ def _table(language: str, directory: Path) -> Path | None:
 
 
 def table_version(table: Path) -> str:
-    """The checksum and length of a table's text, as its gzip file's last eight bytes give them, and the file's size."""
+    """The checksum and length of a table's text, from the last eight bytes of its gzip file, and the file's size."""
     with table.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - 8, 0))
@@ -185,7 +187,7 @@ def _stem(name: str, jar: zipfile.ZipFile) -> Stem:
 
 
 def meteor_resources_state() -> tuple[bool, str]:
-    """Whether METEOR is ready, and a sentence that says where its resources and its index are."""
+    """Whether METEOR is ready, and a sentence that says where its resources and index are."""
     try:
         directory = meteor_directory()
         stemmer("english")
@@ -196,7 +198,7 @@ def meteor_resources_state() -> tuple[bool, str]:
         return False, f"{directory} has no English paraphrase table (data/paraphrase-en.gz); install it with: {COMMAND}"
     path = index_path(table, table_version(table))
     if not path.exists():
-        return True, f"resources in {directory}; the paraphrase index will be built at the first use, in {path.parent}"
+        return True, f"resources in {directory}; the paraphrase index will be built on first use, in {path.parent}"
     if read_index(path) is None:
-        return True, f"resources in {directory}; the paraphrase index {path} is damaged and will be built anew"
+        return True, f"resources in {directory}; the paraphrase index {path} is damaged and will be rebuilt"
     return True, f"resources in {directory}; paraphrase index {path} ({path.stat().st_size / 1e6:.0f} MB)"

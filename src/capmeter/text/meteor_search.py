@@ -1,14 +1,13 @@
-"""METEOR 1.5's beam search for the best alignment, of many sentence pairs side by side.
+"""METEOR 1.5's beam search for the best alignment, for many sentence pairs at once.
 
-The program walks over a reference's words. At each word it sorts a pair's unfinished alignments ("paths"), keeps the
-best `beam`, and goes on from each: with every match that begins here and whose words are free, and without one. Paths
-are sorted by matched words (more first), chunks (fewer first) and distance (less first), ties in the order in which
-they arose. All paths of all pairs are rows of one table here, and one step serves them all.
+The program walks over a reference's words. At each word it sorts a pair's partial alignments ("paths"), keeps the best
+`beam`, and extends each: with every match that begins here and whose words are free, and without a match. Paths are
+sorted by matched words (more first), chunks (fewer first) and distance (less first), with ties in order of creation.
+Here all paths of all pairs are rows of one table, and one step extends them all.
 
-What the program's arithmetic makes of this, and is reproduced: matched words are weighted 1 (exact) or 0.5 (other) and
-truncated to whole numbers at each match, so that a stem, a synonym or a paraphrase of one word counts nothing; and the
-distance of a match is added to the path that it was taken from and not to its own, so that it counts for the matches
-tried after it.
+Two quirks of the program are reproduced: matched words are weighted 1 (exact) or 0.5 (other) and truncated to integers
+at each match, so that a one-word stem, synonym or paraphrase match counts nothing; and the distance of a match is added
+to the path that it extends rather than to the new path, so that it counts for the matches tried after it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _NONE = -1
 
 
 def spans(first: Ints, count: Ints) -> Ints:
-    """The numbers first[0], first[0] + 1, … (count[0] of them), first[1], …"""
+    """Concatenated ranges: first[0], first[0] + 1, … (count[0] numbers), first[1], …"""
     shift = first - (np.cumsum(count) - count)
     numbers: Ints = np.arange(int(count.sum())) + np.repeat(shift, count)
     return numbers
@@ -33,10 +32,10 @@ def spans(first: Ints, count: Ints) -> Ints:
 
 @dataclass(eq=False)
 class _Paths:
-    """One row per path: the words already used on both sides as bits, and what the order of paths looks at.
+    """One row per path: the words already used on both sides as bits, and the sort keys of paths.
 
-    `next` is the first reference word not yet passed, `end` the hypothesis position after the last match (-1: the word
-    before was not matched).
+    `next` is the first reference word not yet passed, `end` the hypothesis position after the last match (-1: the
+    previous word was not matched).
     """
 
     pair: Ints
@@ -72,10 +71,10 @@ def search(
     lengths: tuple[Ints, Ints],
     beam: int,
 ) -> Ints:
-    """Which matches make the best alignment of each pair.
+    """Which matches form the best alignment of each pair.
 
-    Matches are given by pair (numbered from 0) and start, `place` being their (start, length) in the reference and in
-    the hypothesis; `settled` ones are taken in any case. `lengths` are the pairs' numbers of words (hypothesis,
+    Matches are ordered by pair (numbered from 0) and start; `place` is their (start, length) in the reference and in
+    the hypothesis; `settled` matches are always taken. `lengths` are the pairs' numbers of words (hypothesis,
     reference).
     """
     start, length, far, far_length = place
@@ -94,7 +93,7 @@ def search(
     np.bitwise_or.at(used, pair[settled], masks[settled])
     paths = _Paths(np.arange(pairs), none, none, none, none, none + _NONE, used)
     trail: list[tuple[Ints, Ints]] = []
-    # One position more than the longest reference has: there the last chunk is closed, as a skipped word closes one.
+    # One position beyond the longest reference: there the last chunk is closed, as by a skipped word.
     for word in range(width + 1):
         rows = paths.best(beam)
         paths = paths.take(rows)
@@ -128,7 +127,7 @@ def search(
             np.where(took, far_end[sure], np.where(skip, _NONE, paths.end)),
             paths.used,
         )
-        # A path's children come before the path itself, which goes on without a match.
+        # A path's extensions come before the path itself, which continues without a match.
         order = np.empty(len(parent) + len(rows), np.int64)
         order[np.arange(len(parent)) + parent] = np.arange(len(parent))
         order[before + children + np.arange(len(rows))] = np.arange(len(parent), len(order))
@@ -141,13 +140,13 @@ def search(
 
 
 def _breaks(end: Ints, far: Ints) -> npt.NDArray[np.bool_]:
-    """Whether a match does not go on where the match of the word before ended."""
+    """Whether a match does not continue where the previous word's match ended."""
     broken: npt.NDArray[np.bool_] = (end != _NONE) & (end != far)
     return broken
 
 
 def _followed(row: Ints, trail: list[tuple[Ints, Ints]]) -> Ints:
-    """The matches on the ways that ended in these rows."""
+    """The matches on the paths that ended in these rows."""
     chosen = []
     for origin, match in reversed(trail):
         chosen.append(match[row])

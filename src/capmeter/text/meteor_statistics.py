@@ -1,4 +1,4 @@
-"""METEOR 1.5's sufficient statistics of an alignment, and the score that it makes of them.
+"""METEOR 1.5's sufficient statistics of an alignment, and the score computed from them.
 
 The 23 numbers are those that the reference program prints, in its order: the lengths of hypothesis and reference,
 their function words, then for each of four modules the matched content words (hypothesis, reference) and function
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.text.meteor_aligner import KINDS, Matches
+from capmeter.text.meteor_aligner import KINDS, WordMatches
 from capmeter.text.meteor_words import MeteorSentences
 
 Ints = npt.NDArray[np.integer[Any]]
@@ -35,16 +35,16 @@ _power = np.frompyfunc(math.pow, 2, 1)
 
 
 def statistics(
-    sentences: MeteorSentences, hypotheses: Ints, references: Ints, matches: Matches, modules: tuple[str, ...]
+    sentences: MeteorSentences, hypotheses: Ints, references: Ints, matches: WordMatches, modules: tuple[str, ...]
 ) -> Floats:
-    """The statistics of each pair, from the alignment of all of them (ordered by pair and place in the reference)."""
+    """The statistics of each pair, from the alignments of all pairs (ordered by pair and position in the reference)."""
     counts = np.zeros((len(hypotheses), len(COLUMNS)))
     function = sentences.function_sum
     for column, chosen in enumerate((hypotheses, references)):
         first, last = sentences.offsets[chosen], sentences.offsets[chosen + 1]
         counts[:, column] = last - first
         counts[:, 2 + column] = function[last] - function[first]
-    # The program numbers the modules that a language has from one on.
+    # The program numbers a language's modules from one.
     place = np.array([modules.index(kind) if kind in modules else 0 for kind in KINDS])[matches.kind]
     sides = (
         (hypotheses, matches.hypothesis_start, matches.hypothesis_length),
@@ -79,7 +79,7 @@ def perfect(counts: Floats) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, eq=False)
 class MeteorScores:
-    """The score and what it is made of; all of one shape. Where nothing can be divided, 0."""
+    """The score and its components, all of one shape; 0 where a denominator is 0."""
 
     score: Floats
     precision: Floats
@@ -90,7 +90,7 @@ class MeteorScores:
 
 
 def scores(counts: Floats, parameters: tuple[float, float, float, float], weights: tuple[float, ...]) -> MeteorScores:
-    """The scores of statistics (shape [..., 23]), in the reference program's order of operations, digit by digit."""
+    """The scores from statistics (shape [..., 23]), in the reference program's order of operations."""
     alpha, beta, gamma, delta = parameters
     matched, length = [], []
     for side in (0, 1):
@@ -106,7 +106,7 @@ def scores(counts: Floats, parameters: tuple[float, float, float, float], weight
         mean = 1.0 / ((1.0 - alpha) / precision + alpha / recall)
         fragmentation = counts[..., CHUNKS] / ((counts[..., CHUNKS + 1] + counts[..., CHUNKS + 2]) / 2.0)
     fragmentation = np.where(perfect(counts), 0.0, fragmentation)
-    # Python's power and Java's agree to the last digit; numpy's need not.
+    # Python's power agrees with Java's to the last digit; numpy's may not.
     penalty = gamma * np.asarray(_power(fragmentation, beta), np.float64)
     score = np.maximum(np.nan_to_num(mean * (1.0 - penalty)), 0.0)
     parts = (np.nan_to_num(part) for part in (precision, recall, mean, fragmentation, penalty))

@@ -1,7 +1,7 @@
-"""What METEOR's aligner must know of sentences: their words as numbers, and which words and phrases may match.
+"""Sentences prepared for METEOR's aligner: their words as numbers, and which words and phrases may match.
 
-Word identity is the reference program's: it compares the 32-bit hash codes of words and of stems, so that two words
-with one hash ("variants" and "gelato") are one word to it, and to us.
+Word identity follows the reference program, which compares 32-bit hash codes of words and stems: two words with the
+same hash ("variants" and "gelato") count as the same word.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Ints = npt.NDArray[np.integer[Any]]
 
 
 class PairTable:
-    """A set of ordered pairs of numbers below 2**31 (each with a value, pairs may repeat), asked for many at once."""
+    """A multiset of ordered pairs of numbers below 2**31, each with a value, for batched look-ups."""
 
     def __init__(self, left: Ints, right: Ints, values: Ints) -> None:
         keys = left.astype(np.int64) << 32 | right.astype(np.int64)
         order = np.argsort(keys, kind="stable")
         self._keys, self._values = keys[order], values[order]
         self._shift = np.uint64(64 - max(12, (8 * len(keys)).bit_length()))
-        # Nearly all questions are answered "no" by one look at this table of hashes.
+        # This hash table rejects nearly all queries at once.
         self._seen = np.zeros(1 << int(64 - self._shift), bool)
         self._seen[self._hash(self._keys)] = True
 
@@ -39,7 +39,7 @@ class PairTable:
         return hashes
 
     def find(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
-        """Which of these pairs are in the table (one place for each time they are), and their values."""
+        """Which of these pairs are in the table (one index per occurrence), and their values."""
         keys = left.astype(np.int64) << 32 | right.astype(np.int64)
         asked = np.flatnonzero(self._seen[self._hash(keys)])
         first = np.searchsorted(self._keys, keys[asked])
@@ -52,8 +52,8 @@ class MeteorSentences:
     """Sentences as the aligner sees them. Sentence i has the words `words[offsets[i] : offsets[i + 1]]`.
 
     `exact` and `stem` (None: the language has no stemmer) number the words so that equal numbers match; `function_sum`
-    counts the function words before each position. The phrases of sentence i that may paraphrase another phrase here
-    are those from `phrase_offsets[i]` on: their first word within the sentence, their length and number (node).
+    counts the function words before each position. The phrases of sentence i that may be a paraphrase of another phrase
+    begin at `phrase_offsets[i]`: their first word within the sentence, their length and their number (node).
     """
 
     tokens: Sequence[Sequence[str]]
@@ -71,7 +71,7 @@ class MeteorSentences:
 
 
 def meteor_sentences(tokens: Sequence[Sequence[str]], language: MeteorLanguage) -> MeteorSentences:
-    """Number the words of these sentences (normalised tokens) and find what may match among them."""
+    """Numbers the words of these sentences (normalised tokens) and finds what may match among them."""
     numbers: dict[str, int] = {}
     words = np.array([numbers.setdefault(word, len(numbers)) for sentence in tokens for word in sentence], np.int64)
     lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
@@ -98,7 +98,7 @@ def meteor_sentences(tokens: Sequence[Sequence[str]], language: MeteorLanguage) 
 
 
 def java_hash(word: str) -> int:
-    """The hash code that Java gives a string.
+    """Java's hash code of a string.
 
     >>> java_hash("variants") == java_hash("gelato")
     True
@@ -137,7 +137,7 @@ def _synonyms(vocabulary: list[str], language: MeteorLanguage) -> PairTable | No
 def _phrases(
     vocabulary: list[str], words: Ints, offsets: Ints, language: MeteorLanguage
 ) -> tuple[Ints, Ints, Ints, PairTable | None]:
-    """The phrases of the sentences that paraphrase another phrase of the sentences, and which ones do."""
+    """The phrases of the sentences that are paraphrases of each other, and their pairs."""
     nothing = np.zeros(0, np.int64)
     index = language.paraphrases
     if index is None:

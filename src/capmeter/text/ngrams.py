@@ -1,7 +1,7 @@
-"""Counts of the n-grams of every sentence of a pool, and how candidates and references share them.
+"""Counts of the n-grams of every sentence of a pool, and the n-grams that candidates share with references.
 
-An n-gram is known by a 64-bit hash of its words that is the same in every run, so that tables of different parts of a
-corpus can be merged and saved. (Among 20 million distinct n-grams the chance of any collision is 1 in 100,000.)
+An n-gram is identified by a 64-bit hash of its words that is the same in every run, so that tables of different parts
+of a corpus can be merged and saved. (Among 20 million distinct n-grams the chance of any collision is 1 in 100,000.)
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Every bit of the input moves every bit of the output (the finaliser of splitmix64)."""
+    """Mixes every bit of the input into every bit of the output (the finaliser of splitmix64)."""
     for shift, factor in ((np.uint64(30), _MIX[0]), (np.uint64(27), _MIX[1])):
         values = (values ^ (values >> shift)) * factor
     mixed: npt.NDArray[np.uint64] = values ^ (values >> np.uint64(31))
@@ -35,9 +35,9 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 class NGramTable:
     """The n-grams of each sentence with their counts.
 
-    `entries`: row i are the distinct n-grams of sentence i, as numbers over this table; `counts`: how often each
-    stands there (shape of `entries.values`); `order` (1 … n) and `hashes` of each numbered n-gram; `lengths`: words
-    of each sentence.
+    `entries`: row i has the distinct n-grams of sentence i, numbered over this table; `counts`: how often each occurs
+    there (shape of `entries.values`); `order` (1 … n) and `hashes` of each numbered n-gram; `lengths`: the number of
+    words of each sentence.
     """
 
     entries: Ragged
@@ -48,11 +48,11 @@ class NGramTable:
 
     @property
     def size(self) -> int:
-        """How many distinct n-grams the table has."""
+        """The number of distinct n-grams in the table."""
         return len(self.hashes)
 
     def documents(self, groups: Ragged, times: Integers) -> tuple[npt.NDArray[np.uint64], Integers]:
-        """Document frequencies: in how many groups of sentences each n-gram stands (sorted hashes, counts).
+        """Document frequencies: the number of groups of sentences that contain each n-gram (sorted hashes, counts).
 
         `times` says how often each group counts.
         """
@@ -105,7 +105,7 @@ class NGrams:
         )
 
 
-class Paired(Protocol):
+class CaptionIndices(Protocol):
     """Candidates and references as indices into a pool."""
 
     @property
@@ -126,9 +126,9 @@ class Paired(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class MatchTable:
-    """Which n-grams each candidate shares with each of its references.
+    """The n-grams that each candidate shares with each of its references.
 
-    `slots`: row i are the entries (positions in the n-gram table) of caption i's candidate. Every match is a slot
+    `slots`: row i has the entries (positions in the n-gram table) of caption i's candidate. Every match has a slot
     (position in `slots.values`), a pair (position in `references.values`) and that reference's entry.
     """
 
@@ -147,7 +147,7 @@ class Matches:
     tokenizer: str = "ptb"
     letters: bool = False
 
-    def run(self, captions: Paired) -> MatchTable:
+    def run(self, captions: CaptionIndices) -> MatchTable:
         """The match table of these captions."""
         grams: NGramTable = captions.pool.analyse(NGrams(self.n, self.tokenizer, self.letters))
         positions = Ragged(np.arange(len(grams.entries.values)), grams.entries.offsets)

@@ -1,12 +1,12 @@
-"""METEOR's paraphrase table as a small index in the user's cache: built once, memory-mapped after that.
+"""METEOR's paraphrase table as a small index in the user's cache: built once, then memory-mapped.
 
-A METEOR paraphrase table is a gzip of line triples (probability, phrase, its paraphrase); the probability is not used.
-The English one holds 5.3 million pairs of 2.6 million phrases and is 272 MB long. The index numbers every phrase by its
+A METEOR paraphrase table is a gzip file of line triples (probability, phrase, paraphrase); the probability is not used.
+The English table has 5.3 million pairs of 2.6 million phrases and takes 272 MB. The index numbers every phrase by its
 node in a trie of words, so that the phrases of a sentence are found by walking the trie from each of its words, and
 keeps for each left-hand phrase its paraphrases in the table's order (METEOR's aligner depends on that order).
 
-The index is one file. It is written beside its final name and moved there; builders that meet wait for one another;
-its name holds the version of the table, and it is checksummed as a whole: a damaged one is built again.
+The index is one file, renamed into place on success; concurrent builders wait for each other. Its name contains the
+version of the table, and it is checksummed as a whole: a damaged index is rebuilt.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Paraphrases:
 
     @cached_property
     def words(self) -> dict[str, int]:
-        """Every word of the table's phrases, and its number."""
+        """Every word in the table's phrases, and its number."""
         lines = self.text.decode("utf-8").split("\n")
         return dict(zip(lines, range(len(lines)), strict=True))
 
     def phrases(self, words: Ints, offsets: Ints) -> tuple[Ints, Ints, Ints]:
-        """All beginnings of phrases in sentences: where (a position in `words`), of how many words, and the node.
+        """All prefixes of phrases in sentences: their position in `words`, their length in words, and the node.
 
-        `words` are word numbers (-1 for a word that the table does not hold), sentence i being
+        `words` are word numbers (-1 for a word that is not in the table); sentence i is
         `words[offsets[i] : offsets[i + 1]]`.
         """
         room = np.repeat(offsets[1:], np.diff(offsets)) - np.arange(len(words))
@@ -80,7 +80,7 @@ class Paraphrases:
         return np.concatenate([s for s, _ in found]), lengths, np.concatenate([n for _, n in found])
 
     def rights(self, nodes: Ints) -> tuple[Ints, Ints, Ints]:
-        """All pairs whose left side is one of these nodes: its place in `nodes`, the right node, the pair's rank."""
+        """All pairs whose left side is one of these nodes: its index in `nodes`, the right node, the pair's rank."""
         where = np.minimum(np.searchsorted(self.lefts, nodes), max(len(self.lefts) - 1, 0))
         left = np.flatnonzero(self.lefts[where] == nodes) if len(self.lefts) else np.zeros(0, np.int64)
         begin, end = self.offsets[where[left]], self.offsets[where[left] + 1]
@@ -94,12 +94,12 @@ class Paraphrases:
 
 
 def index_path(table: Path, version: str, cache: Path | None = None) -> Path:
-    """Where the index of this table, of this version, lies or would lie."""
+    """The path of the index for this version of this table."""
     return (cache or cache_folder()) / f"{table.name.removesuffix('.gz')}-{version}-{_FORMAT}.index"
 
 
 def load_paraphrases(table: Path, version: str, cache: Path | None = None) -> Paraphrases:
-    """The index of a paraphrase table, built if there is none yet or the one that is there is damaged."""
+    """The index of a paraphrase table, built if absent or damaged."""
     path = index_path(table, version, cache)
     index = read_index(path)
     if index is None:
@@ -113,7 +113,7 @@ def load_paraphrases(table: Path, version: str, cache: Path | None = None) -> Pa
         except OSError as error:
             raise AssetError(
                 f"the paraphrase index could not be written to {path.parent} ({error.strerror or error}); "
-                "name a folder that can be written in the environment variable CAPMETER_CACHE"
+                "set the environment variable CAPMETER_CACHE to a writable folder"
             ) from error
     if index is None:
         raise AssetError(f"the paraphrase index {path} cannot be read back; is the disk full or failing?")
@@ -126,14 +126,14 @@ def build_index(table: Path) -> Paraphrases:
     lefts, rights, news = [], [], []
     last: bytes | None = None
     for left, right in _pairs(table):
-        # A left-hand phrase stands before each of its paraphrases; it is kept once.
+        # A left-hand phrase precedes each of its paraphrases; it is kept once.
         new = np.fromiter(map(ne, left, chain((last,), left)), bool, len(left))
         last = left[-1]
         news.append(new)
         lefts.append(_numbered(list(compress(left, new.tolist())), numbers))
         rights.append(_numbered(right, numbers))
     if not news:
-        raise AssetError(f"{table} holds no paraphrases; expected lines of probability, phrase, paraphrase in turn")
+        raise AssetError(f"{table} has no paraphrases; expected lines of probability, phrase, paraphrase in turn")
     words, sizes = (np.concatenate(parts) for parts in zip(*lefts, *rights, strict=True))
     levels, nodes = _trie(words, sizes, len(numbers))
     new = np.concatenate(news)
@@ -142,7 +142,7 @@ def build_index(table: Path) -> Paraphrases:
 
 
 def _numbered(phrases: list[bytes], numbers: dict[bytes, int]) -> tuple[Ints, Ints]:
-    """The words of these phrases as numbers, one phrase after the other, and how many words each phrase has."""
+    """The words of these phrases as numbers, concatenated, and the number of words of each phrase."""
     text = b"\n".join(phrases)
     words = text.split()
     for word in sorted(set(words) - numbers.keys()):
@@ -154,7 +154,7 @@ def _numbered(phrases: list[bytes], numbers: dict[bytes, int]) -> tuple[Ints, In
     else:
         sizes = np.array([len(phrase.split()) for phrase in phrases], np.int64)
     if not sizes.all():
-        raise AssetError("a paraphrase table holds an empty phrase: it is damaged, or no METEOR 1.5 table")
+        raise AssetError("a paraphrase table has an empty phrase: it is damaged, or not a METEOR 1.5 table")
     return np.fromiter(map(numbers.__getitem__, words), np.int32, len(words)), sizes.astype(np.int8)
 
 
@@ -166,7 +166,7 @@ def _index(text: bytes, levels: tuple[Ints, ...], left: Ints, right: Ints) -> Pa
 
 
 def _pairs(table: Path) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """The left and right sides of a table, some hundred thousand at a time."""
+    """The left and right sides of a table, a few hundred thousand at a time."""
     size = table.stat().st_size
     with (
         table.open("rb") as raw,
@@ -191,7 +191,7 @@ def _pairs(table: Path) -> Iterator[tuple[list[bytes], list[bytes]]]:
 
 
 def _trie(words: Ints, sizes: Ints, known: int) -> tuple[tuple[Ints, ...], Ints]:
-    """The levels of the trie of these phrases (their words one after the other), and each phrase's node."""
+    """The levels of the trie of these phrases (their words concatenated), and each phrase's node."""
     starts = np.cumsum(sizes, dtype=np.int64) - sizes
     node = words[starts].astype(np.int64)
     first, levels = known, []
@@ -224,7 +224,7 @@ def _write_index(index: Paraphrases, path: Path) -> None:
 
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
-    """Holds a lock file; another process that wants it waits. The system frees it when its holder ends, however."""
+    """Holds a lock file, for which other processes wait. The system releases it when its holder exits or crashes."""
     with path.open("ab") as file:
         _lock(file)
         yield

@@ -1,11 +1,11 @@
-"""Porter's stemmer, with the departures that NLTK makes by default: `stem("dogs") == "dog"`.
+"""Porter's stemmer, with NLTK's default extensions: `stem("dogs") == "dog"`.
 
-The algorithm is M. F. Porter's "An algorithm for suffix stripping" (Program 14(3), 1980). NLTK's default mode, which
-research code mostly runs, differs: words of one or two letters stay, a few irregular words are listed, `-ies` and
-`-ied` of four-letter words give `-ie` (other `-ied` gives `-i`), `y` becomes `i` only after a consonant that is not
+The algorithm is M. F. Porter's "An algorithm for suffix stripping" (Program 14(3), 1980). NLTK's default mode, used by
+most research code, differs: words of one or two letters are unchanged, a few irregular words are listed, `-ies` and
+`-ied` of four-letter words give `-ie` (otherwise `-ied` gives `-i`), `y` becomes `i` only after a consonant that is not
 the first letter, a stem of vowel and consonant counts as ending in cvc, `-bli` gives `-ble`, `-alli` is stripped
-before the rest of step 2, and `-fulli`, `-logi` are stripped. No maintained stemmer but NLTK's own has these, and
-importing NLTK takes seconds, so they are here.
+before the rest of step 2, and `-fulli`, `-logi` are stripped. Only NLTK's own stemmer has these extensions, and
+importing NLTK takes seconds, so they are implemented here.
 
 >>> [stem(word) for word in ("riding", "motorcycles", "flies", "skies", "ties", "happily", "generalization")]
 ['ride', 'motorcycl', 'fli', 'sky', 'tie', 'happili', 'gener']
@@ -35,7 +35,7 @@ _IRREGULAR = {
     "succeed": "succeed",
 }
 
-# Of every step the first suffix that fits decides, whether or not its condition holds.
+# In every step the first matching suffix decides, whether or not its condition holds.
 _STEP_2 = (
     ("ational", "ate"),
     ("tional", "tion"),
@@ -101,7 +101,7 @@ def _shape(word: str) -> str:
 
 
 def _measure(stem: str) -> int:
-    """Porter's m: how often a consonant follows a vowel."""
+    """Porter's m: the number of vowel-consonant sequences."""
     return _shape(stem).count("vc")
 
 
@@ -133,7 +133,7 @@ def _plural(word: str) -> str:
 
 
 def _past_and_gerund(word: str) -> str:
-    """Step 1b: agreed, plastered, motoring; what is left gets its e back or loses a doubled consonant."""
+    """Step 1b: agreed, plastered, motoring; then a final e is restored or a double consonant reduced."""
     if word.endswith("ied"):
         return word[:-1] if len(word) == 4 else word[:-2]
     if word.endswith("eed"):

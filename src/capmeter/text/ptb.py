@@ -1,22 +1,15 @@
-"""Penn Treebank tokens of captions, as the standard captioning code has counted them since 2015, without Java.
+"""Penn Treebank tokens of captions, as in the standard captioning code since 2015, without Java.
 
 The standard is the tokenizer of Stanford CoreNLP 3.4.1 with ``-preserveLines -lowerCase``, followed by the removal of
-the tokens in :data:`PUNCTUATION`. Its ways are kept: ``don't`` is ``do n't``, ``cannot`` is ``can not``, ``€`` is
-``$``, ``½`` is ``1/2``, emoji vanish, U+0085 is ``...``, and brackets stay (``-lrb-``: the list of what to remove
-says ``-LRB-``, but by then all is lower case).
+the tokens in :data:`PUNCTUATION`. Its behaviour is kept: ``don't`` is ``do n't``, ``cannot`` is ``can not``, ``€`` is
+``$``, ``½`` is ``1/2``, emoji are dropped, U+0085 is ``...``, and brackets stay (``-lrb-``: the removal list has
+``-LRB-``, but by then everything is lower case).
 
-Each caption is read on its own, as if a new line and a lower-case line followed. So these accidents of the standard
-code do not happen here:
-
-* At the end of a file ``you're`` becomes ``you ` re`` there, and smileys fall apart: its rules look one character on.
-* A carriage return, vertical tab, form feed, U+2028 or U+2029 in a caption ends the line there, and every later caption
-  of the batch is scored as its neighbour. Here they part tokens like a space: one caption stays one caption.
-* There a single letter with a full stop at the end (``plan B.``) loses the full stop if the next caption begins with a
-  word like ``A`` or ``The``: it is ``b.`` here. Other abbreviations gain a full stop then, which is removed later.
-* There an unclosed ``<a b="`` swallows the captions that follow, if a quotation mark comes.
+Each caption is read on its own, as if followed by a line break and a lower-case line. Where this differs from the
+standard code, whose result depends on the captions that follow: docs/parity.md.
 
 A token never contains a space, but may contain U+00A0: ``1 1/2``, ``555 1234`` and ``<a b="c">`` are one token each.
-The standard BLEU and CIDEr part it there (``str.split()``), the standard ROUGE-L does not (``split(" ")``).
+The standard BLEU and CIDEr split it there (``str.split()``), the standard ROUGE-L does not (``split(" ")``).
 
 >>> tokenize("A dog, two cats and the dog's ball; they don't mind.")
 ['a', 'dog', 'two', 'cats', 'and', 'the', 'dog', "'s", 'ball', 'they', 'do', "n't", 'mind']
@@ -37,9 +30,9 @@ VERSION = "ptb-3.4.1-caption"
 
 PUNCTUATION = frozenset("'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ;".split())  # noqa: SIM905
 
-# Words, commas, and a full stop at the end: a caption the rules can read one way only, save for _TAKEN_APART.
+# Words, commas, and a final full stop: a caption that the rules can read in only one way, except for _TAKEN_APART.
 _SIMPLE = re.compile(r"[A-Za-z ,]*(?:(?:(?<=[A-Za-z]{2})|(?<= ))\. *)?")
-# A stretch without signs that could look beyond the space and the letter after it: its tokens are always the same.
+# A span without symbols whose rules look beyond the following space and letter: its tokens are always the same.
 _CHUNK = re.compile(r" *([A-Za-z0-9'-]{1,40})(?= +[A-Za-z])")  # bounded, so that no text is read twice in full
 _TAKEN_APART = frozenset(
     ["cannot", "gonna", "gotta", "lemme", "gimme", "wanna", "cannot.", "gonna.", "gotta.", "lemme.", "gimme.", "wanna."]
@@ -64,7 +57,7 @@ _PARENTHESES = str.maketrans({"(": "-LRB-", ")": "-RRB-"})
 
 
 def tokenize(caption: str) -> list[str]:
-    """The tokens of a caption that are scored: lower case, punctuation removed."""
+    """The scored tokens of a caption: lower case, without punctuation."""
     if _SIMPLE.fullmatch(caption) is not None:
         words = caption.lower().replace(",", " ").split()
         if _TAKEN_APART.isdisjoint(words):
@@ -86,16 +79,16 @@ def _scored(ending: str) -> tuple[str, ...]:
 
 
 def split(caption: str) -> list[str]:
-    """All tokens of a caption, lower case, punctuation included."""
+    """All tokens of a caption, in lower case, including punctuation."""
     return [_lower(token) for token in split_as_written(caption)]
 
 
 def split_as_written(caption: str) -> list[str]:
-    """All tokens of a caption, their case kept, punctuation included: what a parser reads."""
+    """All tokens of a caption with case and punctuation kept, as a parser needs them."""
     text = caption.replace("\n", " ")
     if _ASTRAL.search(text) is None:
         return list(_read(text))
-    paired = _ASTRAL.sub(_surrogates, text)  # the rules count UTF-16 units
+    paired = _ASTRAL.sub(_surrogates, text)  # the rules count UTF-16 code units
     return [_joined(token) for token in _read(paired)]
 
 
@@ -128,7 +121,7 @@ def _surrogates(character: re.Match[str]) -> str:
 
 
 def _lower(token: str) -> str:
-    """Lower case as Java has it: a hyphen does not end a Greek word."""
+    """Lower case as in Java: a hyphen does not end a Greek word."""
     if "\u03a3" in token:
         return token.replace("-", "\u2027").lower().replace("\u2027", "-")
     return token.lower()
@@ -139,7 +132,7 @@ def _joined(token: str) -> str:
 
 
 class _Meaning(NamedTuple):
-    """What becomes of a stretch of text. ``cut`` characters at its end are left to the next token."""
+    """How a match is turned into a token. ``cut`` characters at its end are left to the next token."""
 
     render: Callable[[str], str] | None = str
     cut: int = 0
@@ -147,7 +140,7 @@ class _Meaning(NamedTuple):
 
 
 def _softened(stretch: str) -> str:
-    """Soft hyphens only mark where a line may break."""
+    """Removes soft hyphens, which only mark possible line breaks."""
     return stretch.replace("\u00ad", "") or "-"
 
 

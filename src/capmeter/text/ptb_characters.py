@@ -1,4 +1,4 @@
-"""The characters the Penn Treebank tokenizer 3.4.1 knows: Unicode 6.0, whatever Unicode this Python speaks."""
+"""The character classes of the Penn Treebank tokenizer 3.4.1: Unicode 6.0, whatever Unicode version Python uses."""
 
 from __future__ import annotations
 

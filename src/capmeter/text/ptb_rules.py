@@ -1,8 +1,8 @@
-"""What the Penn Treebank tokenizer of Stanford CoreNLP 3.4.1 takes for one token: shapes of text, the longest wins.
+"""The token patterns of the Penn Treebank tokenizer of Stanford CoreNLP 3.4.1; the longest match wins.
 
-Written from the behaviour of the tokenizer that captioning has used since 2015; the two accept the same stretches with
-the same meanings. The order of :data:`RULES` decides between two shapes that fit the same stretch. What becomes of a
-stretch by its rule's meaning stands in ``capmeter.text.ptb``. Letters match both cases except inside square brackets.
+Written from the behaviour of the tokenizer that captioning has used since 2015; both accept the same spans with the
+same meanings. The order of :data:`RULES` decides between two patterns that match the same span. How a match is turned
+into a token is defined in ``capmeter.text.ptb``. Letters match both cases except inside square brackets.
 """
 
 from __future__ import annotations

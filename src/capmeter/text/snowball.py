@@ -1,9 +1,8 @@
-"""Snowball stemmers as METEOR's Java program has them: those of the algorithms' second version (before 3.0).
+"""Snowball stemmers as in METEOR's Java program: version 2 of the algorithms (before 3.0).
 
-The newer version of the English algorithm stems "organic" or "university" differently, so that the packages are held
-below 3. The C library is taken where it is installed, else the same algorithms in Python. Where the Java program is
-older still (German, Russian, Hungarian), the difference is undone here. Finnish keeps one: the program never applies
-the rules whose condition is itself a rule, so that "kohteiden" stays "kohteid" there and becomes "koht" here.
+The newer version of the English algorithm stems "organic" or "university" differently, so the packages are pinned below
+3. The C library is used if installed, else the same algorithms in Python. Where the Java program is older still
+(German, Russian, Hungarian), the difference is undone here. One difference remains in Finnish: docs/parity.md.
 
 >>> stem = stemmer("english")
 >>> stem("running"), stem("university")
@@ -17,7 +16,7 @@ from collections.abc import Callable
 from capmeter.errors import MissingBackend
 
 Stem = Callable[[str], str]
-# What the older programs do not know as a letter is hidden from the newer ones behind a character that neither knows.
+# Letters unknown to the older stemmers are hidden from the newer ones behind a character that is unknown to both.
 _HIDDEN = {
     "russian": str.maketrans("ё", "\ue000"),
     "hungarian": str.maketrans("őűõû", "\ue000\ue001őű"),
@@ -35,7 +34,7 @@ def stemmer(language: str) -> Stem:
         hide, show = _HIDDEN[language], _SHOWN[language]
         return lambda word: stem(word.translate(hide)).translate(show)
     if language == "german":
-        # The older algorithm leaves -niss where the newer one makes it -nis.
+        # The older algorithm keeps -niss where the newer one reduces it to -nis.
         return lambda word: stem(word) + ("s" if word.endswith(("nisse", "nissen", "nisses")) else "")
     return stem
 
@@ -60,6 +59,6 @@ def _snowball(language: str) -> Stem:
     except ImportError:
         pass
     raise MissingBackend(
-        "METEOR's stemmer is neither PyStemmer 2 nor snowballstemmer 2 here (version 3 stems differently); "
+        "METEOR needs PyStemmer 2 or snowballstemmer 2 (version 3 stems differently), but neither is installed; "
         "install it with: pip install 'capmeter[meteor]'"
     )

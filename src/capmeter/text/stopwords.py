@@ -1,4 +1,4 @@
-"""English words that carry no content: the list of NLTK's corpus (179 words), which research code draws on."""
+"""English stop words: NLTK's list (179 words), which most research code uses."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tokens of every sentence of a pool, as integers over one vocabulary.
 
-Two views exist because the standard code has two: ROUGE-L splits a tokenised caption at blanks (`Tokens`); BLEU and
-CIDEr split it at any white space (`Words`), which differs where a token holds a no-break space (`1 1/2`).
+There are two views because the standard code has two: ROUGE-L splits a tokenised caption at spaces (`Tokens`); BLEU and
+CIDEr split it at any white space (`Words`), which differs where a token contains a no-break space (`1 1/2`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Tokenizer = Literal["ptb", "whitespace", "char", "zh", "ja", "ko"]
 
 
 class Sentences(Protocol):
-    """What an analysis of single sentences needs of a pool: the sentences, and what other analyses found."""
+    """What an analysis of single sentences needs from a pool: the sentences and the results of other analyses."""
 
     @property
     def sentences(self) -> Sequence[str]:
@@ -37,7 +37,7 @@ class Sentences(Protocol):
         ...
 
     def analyse(self, analysis: Any) -> Any:
-        """Another analysis's table."""
+        """The table of another analysis."""
         ...
 
 
@@ -63,7 +63,7 @@ def _digest(word: str) -> bytes:
 
 @dataclass(frozen=True, eq=False)
 class TokenTable:
-    """Each sentence's tokens: row i of `ids` are the words of sentence i as indices into the vocabulary."""
+    """Each sentence's tokens: row i of `ids` has the words of sentence i as indices into the vocabulary."""
 
     ids: Ragged
     vocabulary: Vocabulary
@@ -87,7 +87,7 @@ class TokenTable:
 
 
 def tokenizer_version(tokenizer: str) -> str:
-    """The name and version that a signature gives for this tokenizer; an unknown one is an `InputError`."""
+    """The tokenizer's name and version for signatures; an unknown tokenizer is an `InputError`."""
     if tokenizer not in TOKENIZERS:
         raise InputError(f"unknown tokenizer {tokenizer!r}; expected one of {', '.join(sorted(TOKENIZERS))}")
     if tokenizer in PACKAGES:
@@ -122,9 +122,9 @@ class Tokens:
 
 @dataclass(frozen=True)
 class Words:
-    """Analysis: the same tokens split again at any white space, empty ones dropped (Python's `str.split`).
+    """Analysis: the same tokens split again at any white space, without empty ones (Python's `str.split`).
 
-    With `letters`, only runs of letters, digits and underscores count (`\\w+`): `t-shirt` is two words, `&` none.
+    With `letters`, words are runs of letters, digits and underscores (`\\w+`): `t-shirt` is two words, `&` none.
     """
 
     tokenizer: str = "ptb"

@@ -1,14 +1,14 @@
 """Word vectors from files: GloVe text, word2vec text and binary, fastText text and binary.
 
-A file is read whole once, to learn where each word's vector stands; the index is kept in the cache folder under the
-file's path, size and date. After that the file is memory-mapped and only the asked-for words' vectors are read, so a
-3.6 GB file costs a run some megabytes. The kind of file is told by its content:
+A file is read in full once, to index the position of each word's vector; the index is kept in the cache folder under
+the file's path, size and date. After that the file is memory-mapped and only the vectors of requested words are read,
+so that a 3.6 GB file costs a run only a few megabytes. The format is detected from the content:
 
-* text: an optional first line "words width", then a word and its numbers per line, one blank between. A word may hold
-  blanks (GloVe 840B has some): the last `width` fields are the numbers. Of a word that stands twice the first counts.
-* word2vec binary: the same first line, then word, blank, `width` float32 (little-endian), perhaps a line end.
+* text: an optional first line "words width", then a word and its numbers per line, separated by spaces. A word may
+  contain spaces (some in GloVe 840B do): the last `width` fields are the numbers. The first of duplicate words counts.
+* word2vec binary: the same first line, then word, space, `width` float32 (little-endian), optionally a line break.
 * fastText binary (.bin of versions 11 and 12, not quantised): a word's vector is the mean of its own row and those of
-  its character n-grams, as fastText gives it.
+  its character n-grams, as in fastText.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class WordVectors(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class _Index:
-    """Where each word's vector is. hashes: uint64, sorted; places: int64, byte offset (fastText: row) of each."""
+    """The position of each word's vector. hashes: uint64, sorted; places: int64, byte offset (fastText: row)."""
 
     kind: str
     width: int
@@ -93,8 +93,8 @@ class FileVectors:
                     raise AssetError(f"word vectors: {self.path}, word {word!r}: {error}; expected numbers") from error
                 if not np.isfinite(vectors[k]).all():
                     raise AssetError(
-                        f"word vectors: {self.path}, word {word!r}: its vector holds numbers that are not finite; the "
-                        f"file is damaged or its training went astray"
+                        f"word vectors: {self.path}, word {word!r}: its vector has numbers that are not finite; the "
+                        f"file is damaged or its training diverged"
                     )
         return known, vectors
 
@@ -115,7 +115,7 @@ def _open(path: Path, stamp: tuple[int, int]) -> FileVectors:
 
 
 def open_vectors(name: str) -> FileVectors:
-    """The vectors of a file, indexed at the first call and opened once per process."""
+    """The vectors in a file, indexed on first use and opened once per process."""
     path = Path(name).expanduser()
     try:
         stat = path.stat()
@@ -140,7 +140,7 @@ def _load_index(path: Path) -> _Index:
         arrays, facts = saved
         return _Index(facts["kind"], facts["width"], facts["sha256"], arrays["hashes"], arrays["places"])
     index = _make_index(path)
-    with suppress(OSError):  # a cache that cannot be written is done without
+    with suppress(OSError):  # works without a writable cache
         write_arrays(
             kept,
             {"hashes": index.hashes, "places": index.places},
@@ -151,7 +151,7 @@ def _load_index(path: Path) -> _Index:
 
 def _make_index(path: Path) -> _Index:
     if path.stat().st_size == 0:
-        raise AssetError(f"word vectors: {path} is empty")
+        raise AssetError(f"word vectors: {path} is empty; download it again")
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content[:2] == b"\x1f\x8b":
             raise AssetError(f"word vectors: {path} is gzipped; unzip it first, so that it can be memory-mapped")
@@ -170,7 +170,7 @@ def _make_index(path: Path) -> _Index:
 
 
 def _entries(path: Path, content: mmap.mmap) -> tuple[str, int, Iterator[tuple[bytes, int]]]:
-    """The kind of a word2vec or GloVe file, its width, and its words with their places."""
+    """The format of a word2vec or GloVe file, its width, and its words with their positions."""
     end = content.find(b"\n")
     first = content[: end if end >= 0 else len(content)].split()
     if len(first) == 2 and first[0].isdigit() and first[1].isdigit() and end >= 0:
@@ -189,7 +189,7 @@ def _entries(path: Path, content: mmap.mmap) -> tuple[str, int, Iterator[tuple[b
 
 
 def _numbers(fields: list[bytes]) -> int:
-    """How many fields there are, if all are numbers; else 0."""
+    """The number of fields if all are numbers, else 0."""
     try:
         for field in fields:
             float(field)
@@ -222,8 +222,8 @@ def _binary_entries(path: Path, content: mmap.mmap, start: int, count: int, widt
         stop = blank + 1 + 4 * width
         if blank < 0 or stop > len(content):
             raise AssetError(
-                f"word vectors: {path}, word {number} of {count}: expected a word, a blank and {width} float32, but "
-                f"the file ends or goes astray at byte {start}; it is cut off or damaged"
+                f"word vectors: {path}, word {number} of {count}: expected a word, a space and {width} float32, but "
+                f"the file ends or has other data at byte {start}; it is truncated or damaged"
             )
         yield content[start:blank], start
         start = stop

@@ -1,7 +1,7 @@
-"""Synonyms as METEOR 1.5 has them: two words that share a WordNet synset, each also by its base form.
+"""Synonyms as in METEOR 1.5: words that share a WordNet synset, directly or by their base forms.
 
-The synset list has pairs of lines: a word (lower case, `_` for a space), then the numbers of its synsets, all parts of
-speech together. The list of exceptions has pairs of lines: a base form, then its irregular forms.
+The synset list has pairs of lines: a word (lower case, `_` for a space), then the numbers of its synsets for all parts
+of speech. The list of exceptions has pairs of lines: a base form, then its irregular forms.
 
 >>> words = Synonyms("car\\n1\\nautomobile\\n1 2\\ngoose\\n3\\n", "goose\\ngeese\\n")
 >>> sorted(words.synsets("automobiles")), sorted(words.synsets("geese"))
@@ -44,7 +44,7 @@ class Synonyms:
         return frozenset(int(number) for known in (word, *bases) for number in self._synsets.get(known, "").split())
 
     def _base(self, word: str) -> str:
-        """The first form that WordNet's suffix rules make of a word and that it knows."""
+        """The first form derived by WordNet's suffix rules that is in WordNet."""
         if word.endswith("ss") or len(word) <= 2:
             return word
         for suffix, ending in _SUFFIXES:

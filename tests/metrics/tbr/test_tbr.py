@@ -23,7 +23,7 @@ from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.registry import parse
 from capmeter.metrics.tbr.tbr import Tbr, stop_pieces
 from capmeter.settings import Settings
-from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
+from capmeter.text.tbr_stop_words import TBR_STOP_WORDS
 
 BEACH = (
     "two dogs run along the wet beach",
@@ -65,7 +65,7 @@ def words(sentence: str) -> list[tuple[tuple[int, ...], str, np.ndarray]]:
 def plain_tbr(candidate: str, references: list[str], idf: dict[str, float] | None, beta: float, metric: Tbr) -> float:
     """Equations 1 to 6 for one caption, word by word."""
     said = words(candidate)
-    kept_said = [w for w in said if w[1] not in UNIMPORTANT_WORDS]
+    kept_said = [w for w in said if w[1] not in TBR_STOP_WORDS]
     sentences = [words(reference) for reference in references]
     sentences.sort(key=lambda sentence: sentence[0][0] if sentence else (101, 102))
 
@@ -96,7 +96,7 @@ def plain_tbr(candidate: str, references: list[str], idf: dict[str, float] | Non
             comb = sum(value for _, value in matched) / len(matched)
         score = comb
         if metric.remove:
-            content = [word for word in combined if word[1] not in UNIMPORTANT_WORDS]
+            content = [word for word in combined if word[1] not in TBR_STOP_WORDS]
             removed = sum(pick(word, kept_said, cut) for word in content) / len(content) if content else 1.0
             score = comb * removed
         scores.append(score)
@@ -208,8 +208,8 @@ def test_one_number_has_one_name() -> None:
     ("parameters", "message"),
     [
         ({"references": "first"}, "references=first is not combine, cat, mean or max"),
-        ({"beta": 1.5}, "beta is a cosine"),
-        ({"as_released": True, "remove": False}, "as_released=true is one fixed formula"),
+        ({"beta": 1.5}, "expected beta to be a cosine"),
+        ({"as_released": True, "remove": False}, "as_released=true is a fixed formula"),
     ],
 )
 def test_wrong_parameters(parameters: dict[str, Any], message: str) -> None:
@@ -223,8 +223,8 @@ def test_a_layer_without_beta_asks_for_calibration() -> None:
 
 
 def test_stop_words_are_found_by_piece() -> None:
-    assert len(UNIMPORTANT_WORDS) == 1186
-    assert "." in UNIMPORTANT_WORDS and "," not in UNIMPORTANT_WORDS and "Q" in UNIMPORTANT_WORDS
+    assert len(TBR_STOP_WORDS) == 1186
+    assert "." in TBR_STOP_WORDS and "," not in TBR_STOP_WORDS and "Q" in TBR_STOP_WORDS
     encoder = load_encoder("minilm")
     stop = stop_pieces("minilm", any_case=True, settings=Settings())
     vocabulary = encoder.tokenizer.vocabulary()
@@ -250,5 +250,5 @@ def test_evidence_tells_what_was_combined_cut_and_removed() -> None:
     cut = {(mark.reference_index, mark.start) for mark in evidence.marks if mark.kind == "cut"}
     combined = {(mark.reference_index, mark.start) for mark in evidence.marks if mark.kind in ("base", "combined")}
     assert linked | cut == combined and not linked & cut
-    with pytest.raises(InputError, match="ask plain tbr"):
+    with pytest.raises(InputError, match="cannot explain its scores"):
         Tbr(as_released=True).explain(of, Context())

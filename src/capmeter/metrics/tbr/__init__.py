@@ -1,1 +1,1 @@
-"""TBR (Yi et al. 2020): references combined before they are compared, over contextual vectors or plain words."""
+"""TBR (Yi et al. 2020): references are combined before comparison, with contextual vectors or plain words."""

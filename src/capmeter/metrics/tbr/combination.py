@@ -1,7 +1,7 @@
-"""TBR's arithmetic on padded word pieces: which pieces make up the combined reference, and what it scores.
+"""TBR's arithmetic on padded word pieces: the pieces of the combined reference, and its score.
 
-Shapes: n rows (captions), B references of a row at most, t pieces of all of a row's references one after the other,
-c pieces of its candidate. The base caption is each reference in turn: axis B of a combination is its base.
+Shapes: n rows (captions), at most B references per row, t pieces of all of a row's references concatenated, c pieces of
+its candidate. The base caption is each reference in turn: axis B of a combination is its base.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
-    """What a candidate has to say about its references' pieces, and what each piece weighs.
+class PieceComparison:
+    """The candidate's matches for its references' pieces, and the weight of each piece.
 
     match: float32[n, t], Eq. 2's greedy pick, max over the candidate's words of the cosine, at least 0.
     match_kept: the same over the candidate's words that are not stop words. weight: float64[n, t] (idf).
-    kept: bool[n, t], false for stop words. any_kept: bool[n], whether the candidate has a word that is kept.
+    kept: bool[n, t], false for stop words. any_kept: bool[n], whether any word of the candidate is kept.
     """
 
     match: NDArray[np.float32]
@@ -32,11 +32,11 @@ class Comparison:
     kept: Flags
 
 
-def compare(candidates: Pieces, references: Pieces, weights: Floats, stop: Flags) -> Comparison:
+def compare(candidates: Pieces, references: Pieces, weights: Floats, stop: Flags) -> PieceComparison:
     """Compares candidates with all their references' pieces; `weights` and `stop` are by word-piece id."""
     similar = candidates.states @ references.states.transpose(0, 2, 1)  # [n, c, t]
     kept = candidates.word & ~stop[candidates.ids]
-    return Comparison(
+    return PieceComparison(
         match=np.where(candidates.word[:, :, None], similar, 0).max(axis=1, initial=0),
         match_kept=np.where(kept[:, :, None], similar, 0).max(axis=1, initial=0),
         weight=weights[references.ids],
@@ -45,21 +45,21 @@ def compare(candidates: Pieces, references: Pieces, weights: Floats, stop: Flags
 
 
 def own_words(references: Pieces) -> Flags:
-    """bool[n, B, t]: the words of each reference."""
+    """bool[n, B, t]: which pieces are words of each reference."""
     number = int(references.owner.max(initial=0)) + 1
     return references.owned(number) & references.word[:, None, :]
 
 
 def matching(references: Pieces, beta: float) -> Flags:
-    """bool[n, t, t]: which words of the references match which (cosine above beta)."""
+    """bool[n, t, t]: which words of the references match each other (cosine above beta)."""
     similar = references.states @ references.states.transpose(0, 2, 1)
     return np.asarray((similar > beta) & references.word[:, :, None] & references.word[:, None, :])
 
 
 def combine(own: Flags, match: Flags) -> Flags:
-    """bool[n, base, t], Section 3.3: every base with the pieces of each other reference that nothing in it matches yet.
+    """bool[n, base, t], Section 3.3: every base with those pieces of the other references that it does not yet match.
 
-    The references join in their order, each compared with the base and all that has joined before it.
+    The references are added in order, each compared with the base and everything added before.
     """
     joined: Flags = own.copy()
     pairs = match.astype(np.float32)
@@ -72,7 +72,7 @@ def combine(own: Flags, match: Flags) -> Flags:
 def combine_released(own: Flags, match: Flags) -> Flags:
     """bool[n, base, t], the pieces the released code appends to each base.
 
-    It drops a piece of reference l that is matched by the base or by any reference before l, in the combination or not.
+    It drops a piece of reference l that matches the base or any reference before l, whether in the combination or not.
     """
     by = own.astype(np.float32) @ match.astype(np.float32) > 0  # [n, reference that matches, t]
     added = np.zeros_like(own)
@@ -86,10 +86,10 @@ def combine_released(own: Flags, match: Flags) -> Flags:
     return added
 
 
-def recall(members: Flags, compared: Comparison, beta: float) -> Floats:
+def recall(members: Flags, compared: PieceComparison, beta: float) -> Floats:
     """Eq. 3 of each combination: idf-weighted mean of the matches above beta; [n, combinations].
 
-    Where only pieces of weight 0 match, their plain mean; 0 where nothing matches.
+    If only pieces of weight 0 match, their unweighted mean; 0 if nothing matches.
     """
     matched = (members & (compared.match > beta)[:, None, :]).astype(np.float64)
     weight = compared.weight[:, None, :]
@@ -100,10 +100,10 @@ def recall(members: Flags, compared: Comparison, beta: float) -> Floats:
     return found
 
 
-def recall_without_stop_words(members: Flags, compared: Comparison, beta: float) -> Floats:
-    """Eq. 5 of each combination: matches above beta over all its pieces that are no stop words; [n, combinations].
+def recall_without_stop_words(members: Flags, compared: PieceComparison, beta: float) -> Floats:
+    """Eq. 5 of each combination: matches above beta over all its pieces that are not stop words; [n, combinations].
 
-    1 where it has none: then there is nothing to compare and Eq. 6 is left with its first factor.
+    1 if there are none: then there is nothing to compare, and Eq. 6 reduces to its first factor.
     """
     kept = (members & compared.kept[:, None, :]).astype(np.float64)
     match = np.where(compared.match_kept > beta, compared.match_kept, 0).astype(np.float64)
@@ -113,13 +113,13 @@ def recall_without_stop_words(members: Flags, compared: Comparison, beta: float)
 
 
 def released_recalls(
-    references: Pieces, own: Flags, added: Flags, compared: Comparison, beta: float
+    references: Pieces, own: Flags, added: Flags, compared: PieceComparison, beta: float
 ) -> tuple[Floats, Floats]:
     """R_comb and R_rm of each base as the released code computes them; both [n, base].
 
-    It appends the vector before the wanted one, keeps the base's end token as a word and drops the last row. So the
-    k-th appended word's weight and stop-word status meet the vector before the (k-1)-th, the first one's the base's
-    end token's. R_rm counts only pieces whose match exceeds beta.
+    It appends the vector preceding the intended one, keeps the base's end token as a word and drops the last row. So
+    the weight and stop-word status of the k-th appended word are combined with the vector preceding the (k-1)-th, those
+    of the first with the base's end token. R_rm counts only pieces whose match exceeds beta.
     """
     n, number, size = own.shape
     place = np.arange(size)

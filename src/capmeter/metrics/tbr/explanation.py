@@ -1,4 +1,4 @@
-"""Why TBR gave a caption its score: what was combined, matched, cut and removed."""
+"""Evidence for TBR's scores: which words were combined, matched, cut and removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from capmeter.settings import Settings
 
 
 class _Combining(Protocol):
-    """What is asked of TBR: its parameters, the order in which references join, and what each combination recalls."""
+    """The required interface of TBR: its parameters, the order of references, and the recall of each combination."""
 
     @property
     def encoder(self) -> str: ...
@@ -31,7 +31,7 @@ class _Combining(Protocol):
     def threshold(self, settings: Settings) -> float: ...
     def ordered(self, part: CaptionSet, settings: Settings) -> Ragged: ...
     def recalls(
-        self, references: Pieces, compared: combination.Comparison, beta: float
+        self, references: Pieces, compared: combination.PieceComparison, beta: float
     ) -> tuple[Floats, Floats, Flags]: ...
     def members(self, references: Pieces, own: Flags, beta: float) -> Flags: ...
 
@@ -39,9 +39,9 @@ class _Combining(Protocol):
 def explain_combination(
     metric: _Combining, part: CaptionSet, table: StateTable, weights: Floats, stop: Flags, settings: Settings
 ) -> list[Evidence]:
-    """One evidence per caption. Marks on references: `base` and `combined` (taken over from another reference) say
-    what the combined reference consists of, `cut` what of it nothing in the candidate matches above β, `removed` its
-    stop words. On the candidate: `removed`, and `unmatched` for what no piece of the combined reference chose.
+    """One evidence per caption. Marks on references: `base` and `combined` (added from another reference) make up the
+    combined reference; `cut` marks its words without a match above β in the candidate, `removed` its stop words. On the
+    candidate: `removed`, and `unmatched` for words that no piece of the combined reference matched.
     """
     ordered = metric.ordered(part, settings)
     return [
@@ -72,7 +72,7 @@ def _explain_row(
     members = metric.members(references, combination.own_words(references), beta)[0, base]
     cut = beta if metric.cut else 0.0
 
-    # where each reference stood in the input, since the pieces are in the order in which references join
+    # the input position of each reference, since pieces are in the order in which references are added
     listed = part.references[row].tolist()
     number, free = [], list(range(len(listed)))
     for each in ordered:

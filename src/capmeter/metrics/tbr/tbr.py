@@ -5,27 +5,23 @@
     R_rm    = Σ_{r ∈ Comb'} S(r, c') / |Comb'|,    ' = without stop words                      (Eq. 5: remove)
     score   = R_comb · R_rm                                                                    (Eq. 6)
 
-Comb is a base reference with those word pieces of the others that nothing in it matches: what the references tell of
-the picture together, each thing once. idf(w) = -lg(df / N) over the N references of the run. Range 0 to 1, up to
-rounding (1e-6: vectors are float32); 1 for a candidate that matches the whole of its only reference; an empty candidate
+Comb is a base reference plus those word pieces of the others that match nothing in it: everything that the references
+say about the image, without duplicates. idf(w) = -lg(df / N) over the N references of the run. Range 0 to 1, up to
+rounding (1e-6: vectors are float32); 1 for a candidate that matches all of its only reference; an empty candidate
 scores 0.
 
-The base. The paper takes a random reference. Here every reference is the base once and the score is the mean: the
-paper's score, expected over the base. No reference is favoured and nothing is drawn. The others join in the order of
-their word-piece ids, which does not depend on the order in which a file lists them.
+The base. The paper picks a random reference. Here every reference is the base once and the score is the mean, the
+expectation of the paper's score over the base. The other references are added in the order of their word-piece ids,
+which does not depend on the order in the file.
 
-The steps can be switched, which gives the paper's ablation four names: T `tbr(combine=false,remove=false)`, TB
+The steps can be disabled, which gives the paper's four ablations: T `tbr(combine=false,remove=false)`, TB
 `tbr(remove=false)`, TBR `tbr`, T+cat+R `tbr(references=cat)`. `references`: `combine`; `cat`, all pieces of all
-references; `mean` or `max`, each reference alone and the mean or largest score. `combine=False` is `references=max`,
-the pooling of BERTScore. `cut=False` sets β to 0 in Eq. 2, as the paper reads plain greedy matching.
+references; `mean` or `max`, each reference alone and the mean or maximum score. `combine=False` is `references=max`,
+the pooling of BERTScore. `cut=False` sets β to 0 in Eq. 2, the paper's plain greedy matching.
 β: `bert` .4 (layer 8), `roberta` .83 (layer 17), the paper's; `minilm` and others: `capmeter calibrate`.
 
-`as_released=True` gives the released code's numbers (ck0123/improved-bertscore-for-image-captioning-evaluation on
-GitHub). It departs from the paper in these points: idf is ln((N + 1) / (df + 1)) over references and candidates; an
-appended piece's vector is the one before it; the base's end token counts as a word and the last appended row is lost,
-so that appended rows meet the weight and stop-word status of the next; a piece is dropped as a duplicate if any earlier
-reference matches it, in the combination or not; R_rm divides by the matched pieces only; β is .4 whatever the encoder.
-Both drop stop words by word piece, from the released list of 1,186 entries (the default in lower case too).
+`as_released=True` reproduces the released code, which departs from the paper in six points: docs/parity.md. Stop words
+are removed by word piece, from the released list of 1,186 entries (by default in lower case too).
 
 >>> import capmeter
 >>> results = capmeter.score(
@@ -51,7 +47,7 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Corpus, Floats, MeanMetric, Measurement
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.tbr import combination
-from capmeter.metrics.tbr.combination import Comparison, Flags
+from capmeter.metrics.tbr.combination import Flags, PieceComparison
 from capmeter.metrics.tbr.explanation import explain_combination
 from capmeter.metrics.word_pieces import (
     PieceDocuments,
@@ -65,7 +61,7 @@ from capmeter.metrics.word_pieces import (
 )
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
-from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
+from capmeter.text.tbr_stop_words import TBR_STOP_WORDS
 
 LAYERS = {"bert": 8, "roberta": 17}
 BETAS = {("bert", 8): 0.4, ("roberta", 17): 0.83, ("minilm", 6): 0.19}
@@ -76,8 +72,8 @@ RELEASED_LAYER, RELEASED_BETA = 8, 0.4
 class Tbr(MeanMetric):
     """Recall of the combined reference; parts: r-comb (Eq. 4) and r-rm (Eq. 5).
 
-    encoder: alias, hub id or folder. layer, beta: None is the encoder's own. idf: weigh R_comb by rarity. cut, combine,
-    remove: the three steps. references: how several are used. as_released: the released code's numbers.
+    encoder: alias, hub id or folder. layer, beta: None means the encoder's default. idf: weight R_comb by rarity. cut,
+    combine, remove: the three steps. references: how several are used. as_released: reproduce the released code.
     """
 
     NAME: ClassVar[str] = "tbr"
@@ -86,10 +82,10 @@ class Tbr(MeanMetric):
     ROWS: ClassVar[int] = 2048
 
     encoder: Annotated[str, "alias, hub id or folder of the encoder"] = "minilm"
-    layer: Annotated[int | None, "which hidden layer; none is the encoder's own"] = None
-    beta: Annotated[float | None, "cosines up to this count as 0; none is the encoder's own"] = None
-    idf: Annotated[bool, "weigh R_comb by rarity in the run's references"] = True
-    cut: Annotated[bool, "step 1: leave out weak matches (beta)"] = True
+    layer: Annotated[int | None, "hidden layer; none: the encoder's default layer"] = None
+    beta: Annotated[float | None, "cosines up to this count as 0; none: the encoder's default"] = None
+    idf: Annotated[bool, "weight R_comb by rarity in the run's references"] = True
+    cut: Annotated[bool, "step 1: ignore weak matches (beta)"] = True
     combine: Annotated[bool, "step 2: combine the references; false is references=max"] = True
     remove: Annotated[bool, "step 3: multiply by the recall without stop words"] = True
     references: Annotated[Literal["combine", "cat", "mean", "max"], "how several references are used"] = "combine"
@@ -98,13 +94,13 @@ class Tbr(MeanMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.beta is not None and not 0 <= self.beta < 1:
-            raise InputError(f"tbr: beta is a cosine from 0 to below 1, not {self.beta}")
-        # `combine=False` and `references=max` say the same: one identity for one number.
+            raise InputError(f"tbr: expected beta to be a cosine from 0 to below 1, but got {self.beta}")
+        # `combine=False` and `references=max` mean the same: one identity for one number.
         if not self.combine and self.references == "combine":
             object.__setattr__(self, "references", "max")
         object.__setattr__(self, "combine", self.references == "combine")
         if self.as_released and not (self.idf and self.cut and self.combine and self.remove):
-            raise InputError("tbr: as_released=true is one fixed formula; only encoder, layer and beta go with it")
+            raise InputError("tbr: as_released=true is a fixed formula; combine it only with encoder, layer and beta")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -112,7 +108,7 @@ class Tbr(MeanMetric):
         return "score", "r-comb", "r-rm"
 
     def corpus(self) -> Corpus | None:
-        """Frequencies of word pieces: in the references, as released in the candidates too."""
+        """Frequencies of word pieces in the references; as released, in the candidates too."""
         return PieceDocuments(self.encoder, candidates=self.as_released) if self.idf else None
 
     def depth(self, settings: Settings) -> int:
@@ -121,7 +117,7 @@ class Tbr(MeanMetric):
         return load_encoder(self.encoder, settings).layer(self.layer, usual)
 
     def threshold(self, settings: Settings) -> float:
-        """β: what was given, else the encoder's own at this layer."""
+        """β: the given value, else the encoder's default at this layer."""
         if self.beta is not None:
             return self.beta
         if self.as_released:
@@ -131,7 +127,7 @@ class Tbr(MeanMetric):
         if found is None:
             raise InputError(
                 f"tbr: no beta is known for encoder {self.encoder!r} at layer {depth}; find it with `capmeter "
-                f"calibrate CAPTIONS --encoder {self.encoder} --layer {depth}` and give tbr(beta=…)"
+                f"calibrate CAPTIONS --encoder {self.encoder} --layer {depth}` and use tbr(beta=…)"
             )
         return found
 
@@ -152,8 +148,8 @@ class Tbr(MeanMetric):
                 values[rows] = (scores * present[..., None]).sum(axis=1) / present.sum(axis=1)[:, None]
         return Measurement(values, truncation_note(part, self.encoder, settings))
 
-    def recalls(self, references: Pieces, compared: Comparison, beta: float) -> tuple[Floats, Floats, Flags]:
-        """R_comb and R_rm of each base (or single reference) of each row, and which of them there are."""
+    def recalls(self, references: Pieces, compared: PieceComparison, beta: float) -> tuple[Floats, Floats, Flags]:
+        """R_comb and R_rm of each base (or single reference) of each row, and which of them exist."""
         own = combination.own_words(references)
         present: Flags = np.asarray(references.owned(own.shape[1]).any(axis=-1))
         if self.as_released:
@@ -167,7 +163,7 @@ class Tbr(MeanMetric):
         return comb, removed, present
 
     def members(self, references: Pieces, own: Flags, beta: float) -> Flags:
-        """bool[n, base, t]: the pieces of the reference each base stands for."""
+        """bool[n, base, t]: the pieces of the combined reference of each base."""
         if self.references == "combine":
             return combination.combine(own, combination.matching(references, beta))
         if self.references == "cat":
@@ -175,7 +171,7 @@ class Tbr(MeanMetric):
         return own
 
     def ordered(self, part: CaptionSet, settings: Settings) -> Ragged:
-        """The references in the order in which they join: by word-piece ids, as released as listed."""
+        """The references in the order in which they are added: by word-piece ids; as released, in file order."""
         if self.as_released:
             return part.references
         pieces: PieceTable = part.pool.analyse(WordPieces(self.encoder, settings))
@@ -203,7 +199,7 @@ class Tbr(MeanMetric):
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The combined reference on its best base: greedy matches, and pieces combined, cut or removed."""
         if self.as_released:
-            raise InputError("tbr(as_released=true) mixes up words and vectors; ask plain tbr for an explanation")
+            raise InputError("tbr(as_released=true) cannot explain its scores, since it mixes up vectors; use tbr")
         settings = context.settings
         table = hidden_states(part, self.encoder, self.depth(settings), settings)
         weights, stop = self._weights(context), stop_pieces(self.encoder, True, settings)
@@ -212,11 +208,9 @@ class Tbr(MeanMetric):
 
 @cache
 def stop_pieces(encoder: str, any_case: bool, settings: Settings) -> Flags:
-    """bool[vocabulary]: which word pieces are stop words. A piece inside a word ("##s") is none."""
+    """bool[vocabulary]: which word pieces are stop words; a piece inside a word ("##s") is not."""
     loaded = load_encoder(encoder, settings)
     pieces = loaded.tokens(range(vocabulary_size(encoder, settings)))
     words = [loaded.word_of(piece) for piece in pieces]
     lowered = [word.lower() for word in words] if any_case else words
-    return np.array(
-        [low in UNIMPORTANT_WORDS or word in UNIMPORTANT_WORDS for low, word in zip(lowered, words, strict=True)]
-    )
+    return np.array([low in TBR_STOP_WORDS or word in TBR_STOP_WORDS for low, word in zip(lowered, words, strict=True)])

@@ -2,15 +2,13 @@
 
     score = |{w ∈ Comb' : w ∈ candidate}| / |Comb'|
 
-Comb' are the distinct words of all references, each once whatever the base, without stop words. A strong and cheap
-baseline: it measures how much of what people saw the candidate says, and punishes nothing that it adds. Range 0 to 1;
-1 if every content word of the references is in the candidate. Where the references have stop words alone the score is
-0.
+Comb' is the set of distinct words of all references without stop words; it does not depend on the base. A strong and
+cheap baseline: it measures how much of what people mention the candidate says, and does not penalise additional words.
+Range 0 to 1; 1 if every content word of the references is in the candidate; 0 if the references have only stop words.
 
-`tokenizer`: the paper does not say; the default is that of the other metrics (lower case, no punctuation).
-`as_released=True` gives the released code's numbers: words between white space, in the case they are written in, so
-that `Dog` is not `dog` and a comma is a word, while a full stop is a stop word (Kendall τb .471 on Flickr8k-Expert, as
-in the paper; lower case would give .486). Stop words are those of the released list, in the default in lower case.
+`tokenizer`: the paper does not specify it; the default is that of the other metrics (lower case, no punctuation).
+`as_released=True` reproduces the released code, which splits at white space and keeps case: docs/parity.md. Stop words
+are those of the released list (by default in lower case).
 
 >>> import capmeter
 >>> results = capmeter.score(
@@ -33,8 +31,8 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, MeanMetric, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
+from capmeter.text.tbr_stop_words import TBR_STOP_WORDS
 from capmeter.text.tokens import Tokenizer, TokenTable, Words, tokenizer_version
-from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +48,7 @@ class TbrUnigram(MeanMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.as_released and self.tokenizer != "ptb":
-            raise InputError("tbr-unigram: as_released=true splits at white space; leave tokenizer out")
+            raise InputError("tbr-unigram: as_released=true always splits at white space; leave tokenizer out")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -70,7 +68,7 @@ class TbrUnigram(MeanMetric):
         sets, own = part.reference_sets, part.reference_set
         spread = ids.take(sets.values)
         row = np.repeat(sets.rows, spread.lengths)
-        wanted = np.unique((row * words + spread.values)[content[spread.values]])  # list of references and word
+        wanted = np.unique((row * words + spread.values)[content[spread.values]])  # reference list and word
         total = np.bincount(wanted // max(words, 1), minlength=len(sets))[own]
         said = ids.take(part.candidates)
         said_words = np.unique(said.rows * words + said.values)  # caption and word, each once
@@ -80,14 +78,14 @@ class TbrUnigram(MeanMetric):
         return Measurement((found / np.maximum(total, 1))[:, None], wordless(part, ids.lengths))
 
     def _is_stop(self, word: str) -> bool:
-        return word in UNIMPORTANT_WORDS or (not self.as_released and word.lower() in UNIMPORTANT_WORDS)
+        return word in TBR_STOP_WORDS or (not self.as_released and word.lower() in TBR_STOP_WORDS)
 
     def facts(self, context: Context) -> dict[str, str]:
         """The tokenizer."""
         return {"tokenizer": tokenizer_version(self._splitting)}
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
-        """Each content word of the references, once: found in the candidate or not; and the stop words removed."""
+        """Each distinct content word of the references, found in the candidate or not, and the stop words removed."""
         table: TokenTable = part.pool.analyse(Words(self._splitting))
         scores = self.measure(part, context).values[:, 0].tolist()
         evidence = []

@@ -1,13 +1,13 @@
-"""The long English stop-word list that TBR removes before its second comparison (Yi et al. 2020).
+"""TBR's stop words: the long English list that TBR removes before its second comparison (Yi et al. 2020).
 
-The 1,186 distinct entries of the list that came with the paper's code (whose file has 1,528 lines, with repeats). It
-is wider than usual: numerals, short verbs (`take`, `run`), `side`, `top`, `home`, the full stop, single letters in both
-cases and all kinds of letter pairs are in it; the comma is not. Look-ups are case-sensitive, as in that code.
+The 1,186 distinct entries of the list in the paper's code (whose file has 1,528 lines, with duplicates). It is broader
+than usual: it includes numerals, short verbs (`take`, `run`), `side`, `top`, `home`, the full stop, single letters in
+both cases and many letter pairs, but not the comma. Look-ups are case-sensitive, as in that code.
 """
 
 from __future__ import annotations
 
-UNIMPORTANT_WORDS = frozenset(
+TBR_STOP_WORDS = frozenset(
     """
     'll 've . 0o 0s 3a 3b 3d 6b 6o A B C D E F G H I J K L M N O P Q R S T U V W X Y Z a a's a1 a2 a3 a4 ab able
     about above abst ac accordance according accordingly across act actually ad added adj ae af affected

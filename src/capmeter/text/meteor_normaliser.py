@@ -1,9 +1,9 @@
-"""METEOR 1.5's tokeniser (its option `-norm`): punctuation apart, abbreviations' dots kept, hyphens opened, lower case.
+"""METEOR 1.5's normaliser (its option `-norm`): punctuation and hyphens apart, abbreviations' dots kept, lower case.
 
-For English, Czech, French, Spanish, German and Russian the reference program has a normaliser (one, with three ways
-with apostrophes); for the other languages it only lower-cases (`-lower`).
+For English, Czech, French, Spanish, German and Russian the reference program has a normaliser (the same, with three
+ways to treat apostrophes); for the other languages it only lower-cases (`-lower`).
 
->>> MeteorNormalizer("english", {"dr": 1, "Dr": 1})("Dr. Smith's half-open U.S. jar, 1,000 miles...")
+>>> MeteorNormaliser("english", {"dr": 1, "Dr": 1})("Dr. Smith's half-open U.S. jar, 1,000 miles...")
 ['dr.', 'smith', "'s", 'half', 'open', 'us', 'jar', ',', '1,000', 'miles', '...']
 """
 
@@ -20,7 +20,7 @@ _ALPHA = (
     "\u0400-\u04ff\u0500-\u0527\ua640-\ua66e\ua67e-\ua697\u1d00-\u1d7f"
 )
 _ALNUM = "0-9" + _ALPHA
-# The program's regular expressions know ASCII white space and digits only.
+# The program's regular expressions recognise only ASCII white space and digits.
 _OTHER = re.compile(rf"([^{_ALNUM} \t\n\x0b\f\r.'`,\-\u2018\u2019])")
 _DOTS = re.compile(r"\.(\.+)")
 _DOTS_END = re.compile(r"DOTMULTI\.([^.])")
@@ -52,17 +52,17 @@ _PLAIN_APOSTROPHE: _Rules = ((re.compile("'"), " ' "),)
 
 
 def words_of(line: str) -> list[str]:
-    """The words of a line, split at ASCII white space alone, as the reference program splits."""
+    """The words of a line, split only at ASCII white space, like the reference program."""
     return _WORDS.findall(line)
 
 
 def lowered(sentence: str) -> list[str]:
-    """What the program makes of a sentence with `-lower`: its words in lower case."""
+    """The words of a sentence in lower case, as with the program's option `-lower`."""
     return words_of(sentence.strip(_CONTROLS).lower())
 
 
 @dataclass(frozen=True)
-class MeteorNormalizer:
+class MeteorNormaliser:
     """The normaliser of one language; `prefixes` are its abbreviations (1: keep the dot, 2: before numbers only)."""
 
     language: str
@@ -84,7 +84,7 @@ class MeteorNormalizer:
         return lowered(_SPACES.sub(" ", line))
 
     def _split_dots(self, words: list[str]) -> str:
-        """The words again, a sentence's last dot split off, an abbreviation's kept, an acronym's dots removed."""
+        """The words with a sentence's final dot split off, an abbreviation's dot kept, an acronym's dots removed."""
         out: list[str] = []
         for word, after in zip(words, [*words[1:], ""], strict=False):
             stem = word[:-1]
@@ -105,7 +105,7 @@ class MeteorNormalizer:
 
 
 def _protect_dots(line: str) -> str:
-    """Runs of dots as DOTMULTI words, so that no rule takes them for the end of a sentence."""
+    """Replaces runs of dots by DOTMULTI words, so that no rule takes them for the end of a sentence."""
     line = _DOTS.sub(r" DOTMULTI\1", line)
     while "DOTMULTI." in line:
         line = _DOTS_END.sub(r"DOTDOTMULTI \1", line).replace("DOTMULTI.", "DOTDOTMULTI")

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.text.meteor_normalize import MeteorNormalizer, lowered, words_of
+from capmeter.text.meteor_normaliser import MeteorNormaliser, lowered, words_of
 from capmeter.text.meteor_resources import JAR, meteor_directory, meteor_language
 
 PREFIXES = {"Dr": 1, "No": 2}
-ENGLISH = MeteorNormalizer("english", PREFIXES)
+ENGLISH = MeteorNormaliser("english", PREFIXES)
 # What the program makes of these; its prefix list is longer, but these sentences use no other abbreviation.
 CASES = {
     "Dr. Smith's half-open U.S. jar, 1,000 miles...": "dr. smith 's half open us jar , 1,000 miles ...",
@@ -34,8 +34,8 @@ def test_english(sentence: str, expected: str) -> None:
 
 def test_french_apostrophes_stay_with_the_article() -> None:
     sentence = "l'homme aujourd'hui n'est pas"
-    assert MeteorNormalizer("french", {})(sentence) == ["l'", "homme", "aujourd'", "hui", "n'", "est", "pas"]
-    assert MeteorNormalizer("german", {})(sentence) == [
+    assert MeteorNormaliser("french", {})(sentence) == ["l'", "homme", "aujourd'", "hui", "n'", "est", "pas"]
+    assert MeteorNormaliser("german", {})(sentence) == [
         "l",
         "'",
         "homme",

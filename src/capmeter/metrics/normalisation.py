@@ -1,14 +1,15 @@
-"""Standards: the mean and spread that SPARCS, MIMA and SPURTS have on captions that people wrote.
+"""Normalisation constants: the mean and deviation of SPARCS, MIMA and SPURTS on human captions.
 
-SMURF expresses each of its components in standard deviations from human captions. The constants for that belong to
-the encoders that MIMA and SPURTS ran with, and to the captions they were estimated on; a `Standard` is all of it.
+SMURF expresses each of its components in standard deviations from the mean of human captions. The constants depend on
+the encoders of MIMA and SPURTS, and on the captions from which they were estimated; `NormalisationConstants` holds all
+of it.
 
-Shipped are `paper` (the constants of the code that Feinglass and Yang released, for DistilBERT and DistilRoBERTa) and
-`minilm`; `capmeter standardize` estimates others from any human captions and saves them as a file of the same form.
+Shipped are `paper` (the constants of the code released by Feinglass and Yang, for DistilBERT and DistilRoBERTa) and
+`minilm`; `capmeter standardize` estimates others from any human captions and saves them in a file of the same format.
 
->>> read_standard("paper").sparcs
+>>> read_constants("paper").sparcs
 Scale(mean=0.400853, deviation=0.171832)
->>> read_standard("minilm").encoders
+>>> read_constants("minilm").encoders
 ('minilm', 'minilm')
 """
 
@@ -46,8 +47,8 @@ class Scale:
 
 
 @dataclass(frozen=True)
-class Standard:
-    """The scales of SMURF's components, the encoders they hold for, and where they come from."""
+class NormalisationConstants:
+    """The scales of SMURF's components, the encoders they are valid for, and their source."""
 
     source: str
     captions: int
@@ -64,7 +65,7 @@ class Standard:
 
     @property
     def label(self) -> str:
-        """The constants as a signature has them."""
+        """The constants as given in signatures."""
         scales = (("sparcs", self.sparcs), ("mima", self.mima), ("spurts", self.spurts))
         return " ".join(f"{name} {scale.mean:.6g}/{scale.deviation:.6g}" for name, scale in scales)
 
@@ -74,48 +75,48 @@ class Standard:
         return asked == (_same(self.mima_encoder), _same(self.spurts_encoder))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the standard as JSON."""
+        """Writes the constants as JSON."""
         write_atomic(path, json.dumps({"format": _FORMAT, **asdict(self)}, indent=2, ensure_ascii=False) + "\n")
 
 
-def read_standard(name: str) -> Standard:
-    """The standard of this name, or in this file; an `InputError` says what is wrong with another."""
+def read_constants(name: str) -> NormalisationConstants:
+    """The constants with this name or in this file; an `InputError` if there are none."""
     if name in SHIPPED:
         place = resources.files("capmeter.metrics") / "data" / f"standard-{name}.json"
         return _parsed(place.read_text("utf-8"), name)
     if not Path(name).is_file():
         raise InputError(
-            f"{name!r} is neither a standard that is shipped ({', '.join(SHIPPED)}) nor a file; "
-            "make one from human captions with:  capmeter standardize HUMAN --encoder NAME --output FILE.json"
+            f"{name!r} names neither shipped normalisation constants ({', '.join(SHIPPED)}) nor a file; "
+            "estimate them from human captions with:  capmeter standardize HUMAN --encoder NAME --output FILE.json"
         )
     return _parsed(read_text(name), name)
 
 
-def standard_for(mima_encoder: str, spurts_encoder: str) -> Standard:
-    """The shipped standard of these encoders; an `InputError` says how to make one where there is none."""
+def constants_for(mima_encoder: str, spurts_encoder: str) -> NormalisationConstants:
+    """The shipped constants for these encoders; if there are none, an `InputError` says how to estimate them."""
     for name in SHIPPED:
-        found = read_standard(name)
+        found = read_constants(name)
         if found.holds_for(mima_encoder, spurts_encoder):
             return found
     raise InputError(
-        f"no standardisation constants are shipped for {_said(mima_encoder, spurts_encoder)}; {_advice(mima_encoder)}"
+        f"no normalisation constants are shipped for {_said(mima_encoder, spurts_encoder)}; {_advice(mima_encoder)}"
     )
 
 
-def require_encoders(standard: Standard, mima_encoder: str, spurts_encoder: str) -> None:
-    """An `InputError` that names the way out where a standard was made for other encoders."""
+def require_encoders(standard: NormalisationConstants, mima_encoder: str, spurts_encoder: str) -> None:
+    """An `InputError` with advice if the constants were estimated with other encoders."""
     if not standard.holds_for(mima_encoder, spurts_encoder):
         raise InputError(
-            f"the standardisation constants were estimated with {_said(*standard.encoders)}, but the scores are of "
-            f"{_said(mima_encoder, spurts_encoder)}, which have another mean and spread; leave the standard out to "
+            f"the normalisation constants were estimated with {_said(*standard.encoders)}, but the scores are from "
+            f"{_said(mima_encoder, spurts_encoder)}, with a different mean and spread; leave `standard` out to "
             f"use the constants shipped for an encoder, or estimate them: {_advice(mima_encoder)}"
         )
 
 
 def _advice(encoder: str) -> str:
     return (
-        f"run  capmeter standardize HUMAN --encoder {encoder} --output FILE.json  on captions that people wrote, "
-        f"then name  smurf(encoder={encoder},standard=FILE.json)"
+        f"run  capmeter standardize HUMAN --encoder {encoder} --output FILE.json  on human captions, "
+        f"then use  smurf(encoder={encoder},standard=FILE.json)"
     )
 
 
@@ -126,22 +127,22 @@ def _said(mima_encoder: str, spurts_encoder: str) -> str:
 
 
 def _same(encoder: str) -> str:
-    """One name for an encoder that has several."""
+    """The canonical name of an encoder."""
     return HUB_IDS.get(encoder, encoder).rpartition("/")[2] if encoder not in ("", "/") else encoder
 
 
-def _parsed(text: str, name: str) -> Standard:
+def _parsed(text: str, name: str) -> NormalisationConstants:
     try:
         content: Any = json.loads(text)
     except ValueError as error:
         raise InputError(f"{name}: not JSON ({error}); expected a file that capmeter standardize wrote") from None
     if not isinstance(content, dict) or content.get("format") != _FORMAT:
-        raise InputError(f"{name}: not a standard; expected a file that capmeter standardize wrote")
+        raise InputError(f"{name}: not normalisation constants; expected a file that capmeter standardize wrote")
     missing = [key for key in _FIELDS if key not in content]
     if missing:
         raise InputError(f"{name}: {', '.join(missing)} is missing; write the file again with capmeter standardize")
     scales = {key: _scale(content[key], key, name) for key in ("sparcs", "mima", "spurts")}
-    return Standard(
+    return NormalisationConstants(
         str(content["source"]),
         int(content["captions"]),
         str(content["mima_encoder"]),
