@@ -60,7 +60,7 @@ def plain_tbr(rows: list[Row]) -> list[float]:
     from transformers import AutoModel, AutoTokenizer
 
     from capmeter.encoders import find_encoder
-    from capmeter.text.unimportant_words import UNIMPORTANT_WORDS
+    from capmeter.text.tbr_stop_words import TBR_STOP_WORDS
 
     folder = str(find_encoder("minilm").folder)
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
@@ -101,9 +101,9 @@ def plain_tbr(rows: list[Row]) -> list[float]:
                 match = best(state, said_states[1:-1])
                 if match > BETA:
                     weighted, weight = weighted + idf[word] * match, weight + idf[word]
-                if word not in UNIMPORTANT_WORDS:
+                if word not in TBR_STOP_WORDS:
                     content = [
-                        s for s, piece in zip(said_states[1:-1], said, strict=True) if piece not in UNIMPORTANT_WORDS
+                        s for s, piece in zip(said_states[1:-1], said, strict=True) if piece not in TBR_STOP_WORDS
                     ]
                     match = best(state, content)
                     if match > BETA:

@@ -89,7 +89,7 @@ def test_another_checkpoints_weights_are_told(tmp_path: Path) -> None:
     MADE.save(tmp_path / "a")
     replace(MADE, weights={"x": np.ones(3)}).save(tmp_path / "b")
     (tmp_path / "a" / "weights.safetensors").write_bytes((tmp_path / "b" / "weights.safetensors").read_bytes())
-    with pytest.raises(AssetError, match="damaged, or of another checkpoint"):
+    with pytest.raises(AssetError, match="damaged, or belongs to another checkpoint"):
         Checkpoint.read(tmp_path / "a")
 
 

@@ -154,8 +154,8 @@ BROKEN = {
     "number": ("math:pi", "expected a Metric class"),
     "idle": ("odd_metrics:Idle", "the class Idle has no columns and no measure"),
     "other": ("odd_metrics:Same", "its NAME is 'same'; class and entry point must agree"),
-    "careless": ("odd_metrics:Careless", "Careless.n is no field; decorate the class"),
-    "unlucky": ("odd_metrics:Unlucky", "a metric cannot be made of Unlucky: division by zero"),
+    "careless": ("odd_metrics:Careless", "Careless.n is not a field; decorate the class"),
+    "unlucky": ("odd_metrics:Unlucky", "cannot create a metric from Unlucky: division by zero"),
     "cider-d": ("odd_metrics:Same", "the name is capmeter's own"),
     "twice": ("odd_metrics:Same", "is provided twice"),
 }

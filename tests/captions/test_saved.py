@@ -63,5 +63,5 @@ def test_a_file_without_rows_gives_scores_but_no_intervals() -> None:
     del saved["metrics"]["bleu-1"]["rows"]
     results = Results.from_dict(saved)
     assert results["bleu-1"].items["0"] == pytest.approx(0.5)
-    with pytest.raises(InputError, match="no rows to draw from"):
+    with pytest.raises(InputError, match="without rows to resample"):
         results.intervals()

@@ -218,7 +218,7 @@ def test_doctor_tells_the_state_of_meteors_tables(run, tmp_path: Path, monkeypat
     monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
     told = json.loads(run("doctor", "-f", "json").out)["meteor's tables"]
     assert told["state"] == "ready"
-    assert "will be built at the first use" in told["detail"]
+    assert "will be built on first use" in told["detail"]
 
 
 def test_doctor_lists_encoders_and_checkpoints(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

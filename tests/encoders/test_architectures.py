@@ -206,7 +206,7 @@ def test_incomplete_weights_are_not_made_up(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"num_attention_heads": 3}, "no multiple of its 3 heads"),
+        ({"num_attention_heads": 3}, "not a multiple of its 3 heads"),
         ({"hidden_size": 32}, "16 wide, but config.json says 32"),
         ({"num_hidden_layers": None}, "cannot load"),
     ],

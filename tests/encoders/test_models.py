@@ -81,7 +81,7 @@ def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(AssetError, match=r"without config\.json"):
         find_encoder(str(tmp_path))
     (tmp_path / "config.json").write_text("{}")
-    with pytest.raises(AssetError, match="holds no weights"):
+    with pytest.raises(AssetError, match="has no weights"):
         find_encoder(str(tmp_path))
 
 
@@ -96,7 +96,7 @@ def test_a_pickle_among_the_weights_runs_no_code(tmp_path: Path) -> None:
             return Path.touch, (planted,)
 
     torch.save({"embeddings.word_embeddings.weight": Hostile()}, folder / "pytorch_model.bin")
-    with pytest.raises(AssetError, match="holds more than numbers, which is never loaded"):
+    with pytest.raises(AssetError, match="contains more than numbers, which is never loaded"):
         load_encoder(str(folder), Settings(device="cpu"))
     assert not planted.exists()
     assert find_encoder(str(folder)).sha256 == hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()

@@ -106,7 +106,7 @@ def test_too_many_pixels_are_refused_before_they_are_decoded(tmp_path: Path, wid
 
 def test_floating_point_grey_is_refused(tmp_path: Path) -> None:
     place = drawn(tmp_path / "a.tiff", colour=0.5, mode="F")
-    with pytest.raises(InputError, match="'seven': its grey values are not of 8 or 16 bits"):
+    with pytest.raises(InputError, match="'seven': its grey values have neither 8 nor 16 bits"):
         read_picture(place)
 
 
@@ -116,7 +116,7 @@ def test_cut_off(tmp_path: Path, kind: str) -> None:
     content = io.BytesIO()
     Image.fromarray(noise).save(content, kind)
     (tmp_path / "a").write_bytes(content.getvalue()[: len(content.getvalue()) // 2])
-    with pytest.raises(InputError, match=r"picture .* of image 'seven': (damaged or cut off|not a picture)"):
+    with pytest.raises(InputError, match=r"picture .* of image 'seven': (damaged or truncated|not a picture)"):
         read_picture(Place(str(tmp_path / "a"), "seven"))
 
 
@@ -141,11 +141,11 @@ def test_what_is_no_regular_file(tmp_path: Path, read: Any, monkeypatch: pytest.
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket")
         for name in ("fifo", "socket", "/dev/zero"):
-            with pytest.raises(InputError, match="'seven': a pipe, a socket or a device"):
+            with pytest.raises(InputError, match="'seven': this is a pipe, a socket or a device"):
                 read(Place(name, "seven"))
     for name, message in (
-        (str(tmp_path), "a folder"),
-        ("none.jpg", "there is no such file"),
+        (str(tmp_path), "this is a folder"),
+        ("none.jpg", "file not found"),
         ("a\0b", "a NUL character"),
         ("https://example.org/a.jpg", "nothing is downloaded"),
         ("x" * 5000, "cannot be read"),
@@ -222,7 +222,7 @@ def test_the_same_content_is_decoded_once(tmp_path: Path) -> None:
 
 def test_a_missing_picture_is_named_by_its_image(tmp_path: Path) -> None:
     captions = CaptionSet.from_captions(ROWS, images_root=str(tmp_path))
-    with pytest.raises(InputError, match=r"picture '.*a\.png' of image 'a': there is no such file; .*images_root"):
+    with pytest.raises(InputError, match=r"picture '.*a\.png' of image 'a': file not found; .*images_root"):
         list(pictures(captions.pictures))
 
 

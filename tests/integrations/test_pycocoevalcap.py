@@ -137,7 +137,7 @@ def test_evaluation_of_coco_objects(capsys: pytest.CaptureFixture[str], small_me
 def test_without_its_tables_meteor_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pycocoevalcap, "meteor_resources_state", lambda: (False, "no tables; install them with: pip"))
     evaluation = COCOEvalCap(Coco({7: ["a dog"]}), Coco({7: ["a dog"]}))
-    with pytest.warns(CapmeterWarning, match="METEOR is left out: no tables; install them with: pip"):
+    with pytest.warns(CapmeterWarning, match="METEOR is skipped: no tables; install them with: pip"):
         evaluation.evaluate()
     assert "METEOR" not in evaluation.eval
 
@@ -156,7 +156,7 @@ def test_evaluation_of_some_images(small_meteor: None) -> None:
 
 
 BAD = [
-    ({1: ["a"]}, {2: ["a"]}, "in gts alone: 1; in res alone: 2"),
+    ({1: ["a"]}, {2: ["a"]}, "only in gts: 1; only in res: 2"),
     ({1: ["a"]}, {1: ["a", "b"]}, "exactly one caption, got 2"),
     ({1: ["a"]}, {1: "a"}, r"res\[1\]: expected a list"),
     ({1: "a dog"}, {1: ["a"]}, r"gts\[1\]: expected a list"),

@@ -15,10 +15,10 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.meta.held_out import held_out, held_out_of_all
 from capmeter.meta.systems import Components, analyse, area, clip, components, ellipse, sample
+from capmeter.metrics.normalisation import NormalisationConstants, Scale, read_constants
 from capmeter.metrics.scores import Results
-from capmeter.metrics.standards import Scale, Standard, read_standard
 
-UNIT = Standard("made up", 10, "minilm", "minilm", Scale(0, 1), Scale(0, 1), Scale(0, 1))
+UNIT = NormalisationConstants("made up", 10, "minilm", "minilm", Scale(0, 1), Scale(0, 1), Scale(0, 1))
 SQUARE = np.array([[0.0, 0], [1, 0], [1, 1], [0, 1]])
 NAMES = ("human", "m2", "x", "google")
 
@@ -44,7 +44,7 @@ def shipped(shared: Path) -> dict[str, Components]:
 def test_equals_the_released_analysis(shared: Path) -> None:
     with gzip.open(shared / "oracles" / "smurf_system_analysis.json.gz", "rt", encoding="utf-8") as stream:
         official = json.load(stream)
-    found = analyse(shipped(shared), "human", read_standard("paper"))
+    found = analyse(shipped(shared), "human", read_constants("paper"))
     assert [round(each.penalty, 3) for each in found.values()] == [-44.925, -7.467, -7.561, -4.465]
     assert [round(each.overlap, 4) for each in found.values()] == [1, 0.4902, 0.7917, 0.7110]
     for each, ellipse_of in zip(found.values(), official["ellipses"], strict=True):
@@ -104,7 +104,7 @@ def test_what_cannot_be_analysed_says_why() -> None:
     with pytest.raises(InputError, match="machine: all captions have the same"):
         analyse({"people": good, "machine": made([1, 1, 1], [0, 1, 2])}, "people", UNIT)
     with pytest.raises(InputError, match="estimated with the encoders distilbert"):
-        analyse({"people": good}, "people", read_standard("paper"))
+        analyse({"people": good}, "people", read_constants("paper"))
     with pytest.raises(InputError, match="no image in common"):
         both = {"a": good, "b": made([0, 1, 2], [0, 1, 0], prefix="j")}
         sample(analyse(both, "a", UNIT), 2, seed=0)

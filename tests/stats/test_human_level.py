@@ -47,7 +47,7 @@ def test_the_order_of_raters_does_not_matter_but_for_columns() -> None:
     assert sorted_in_rows(tidy.tolist()) and not sorted_in_rows(ratings.tolist())
     assert not sorted_in_rows([(0, 1), (1, 1), (0, 0)])  # of two levels every listing is sorted one way or the other
     assert not sorted_in_rows([(1, 2, 3), (1, 2)])
-    with pytest.raises(InputError, match="as many ratings of every caption"):
+    with pytest.raises(InputError, match="the same number of ratings"):
         columns_tau_b([(1,), (2,)])
 
 

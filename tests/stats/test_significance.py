@@ -65,7 +65,7 @@ def test_the_first_is_best_and_ranks_go_up_as_values_go_down(numbers: list[float
 
 
 def test_every_pair_needs_its_p() -> None:
-    with pytest.raises(InputError, match=r"got none for .*'a', 'c'.*"):
+    with pytest.raises(InputError, match=r"it is missing for .*'a', 'c'.*"):
         Ranking.of({"a": 1, "b": 2, "c": 3}, {("a", "b"): 0.1, ("c", "b"): 0.1})
     assert Ranking.of({"alone": 1.0}, {}).ranks() == {"alone": 1}
 

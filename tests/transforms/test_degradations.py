@@ -89,7 +89,7 @@ def test_captions_that_cannot_change_stay() -> None:
 @pytest.mark.parametrize("strength", [-0.1, 1.1, float("nan")])
 @pytest.mark.parametrize("name", names())
 def test_a_strength_outside_of_0_and_1_is_refused(name: str, strength: float) -> None:
-    with pytest.raises(InputError, match="expected a number from 0"):
+    with pytest.raises(InputError, match="expected a strength from 0"):
         parse(name).fitted(_set())(0, strength)
 
 
@@ -131,7 +131,10 @@ class TestOtherCaption:
     @pytest.mark.parametrize(
         ("arrays", "message"),
         [
-            ({"image_ids": ["i0", "i1"], "features": np.ones((2, 3))}, "4 images have no features; the first: i2, i3"),
+            (
+                {"image_ids": ["i0", "i1"], "features": np.ones((2, 3))},
+                r"4 images have no features; add them \(the first: i2, i3\)",
+            ),
             ({"image_ids": ["i0"], "features": np.ones((2, 3))}, "1 ids and features of shape"),
             ({"ids": ["i0"]}, "expected an .npz file with `image_ids`"),
         ],
@@ -188,8 +191,8 @@ class TestNames:
         [
             ("permutate", "did you mean permutation"),
             ("zzz", "known are: other-caption"),
-            ("", "no degradation was named"),
-            ("wp,permutation", "named twice"),
+            ("", "no degradation was given"),
+            ("wp,permutation", "duplicate degradation permutation"),
             ("removal(share=1)", "removal has no parameter 'share'; its parameters are: none"),
             ("rc(similarity=)", "cannot read 'similarity=' in the brackets of rc"),
             ("rc(similarity=tf-idf", "brackets or quotation marks that do not match"),
@@ -202,5 +205,5 @@ class TestNames:
 
 @pytest.mark.parametrize("name", ["replacement", "substitution"])
 def test_references_without_words_cannot_replace(name: str) -> None:
-    with pytest.raises(InputError, match="no words to replace others by"):
+    with pytest.raises(InputError, match="no words to use as replacements"):
         parse(name).fitted(CaptionSet.from_captions([Caption("1", "1", "a dog", ("",))]))

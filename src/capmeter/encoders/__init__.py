@@ -1,7 +1,7 @@
 """Neural encoders behind one small interface.
 
 `load_encoder(name, settings)` returns an `Encoder`: `pieces`, `batches`, `encode_ids`, `hidden_states`. `Settings` say
-where and how it runs. `WordPieces`, `HiddenStates` and `SentenceVectors` are the analyses that a sentence pool memoises.
+where and how it runs. `WordPieces`, `HiddenStates` and `SentenceVectors` are analyses that a sentence pool memoises.
 """
 
 from __future__ import annotations

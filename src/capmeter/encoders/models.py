@@ -94,5 +94,6 @@ def _folder(name: str) -> Path:
         advice = f"{asset.get}   (or: {advice})"
     raise AssetError(
         f"encoder {name!r} is neither a folder nor in the local Hugging Face cache, and nothing is downloaded "
-        f"automatically. Fetch it once with:  {advice}   — or name one of {', '.join(ENCODERS)}, another hub id, or a folder"
+        f"automatically. Fetch it once with:  {advice}   — or name one of {', '.join(ENCODERS)}, another hub id, "
+        "or a folder"
     )

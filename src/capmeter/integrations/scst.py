@@ -122,7 +122,7 @@ class Reward:
         return " ".join(map(str, ids))
 
     def _line_of_text(self, text: Any, where: str) -> str:
-        """Text as a line of words (unchanged for a metric that is not word-based), truncated after the first end token."""
+        """Text as a line of words (unchanged if the metric is not word-based), truncated after the first end."""
         if not isinstance(text, str):
             raise InputError(f"{where}: expected a caption as text like the others, got {text!r:.80}")
         if isinstance(self.eos, str) and self.eos in (words := text.split()):

@@ -1,4 +1,4 @@
-"""Estimates the standard of human captions that SMURF needs for an encoder: mean and spread of its components.
+"""Estimates SMURF's normalisation constants for an encoder: mean and deviation of its components on human captions.
 
 As the authors did, each caption is a human one, scored against the *other* captions of its image (`held_out`).
 """
@@ -9,15 +9,15 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.mima import Mima, Spurts
+from capmeter.metrics.normalisation import NormalisationConstants, Scale
 from capmeter.metrics.sparcs import Sparcs
-from capmeter.metrics.standards import Scale, Standard
 from capmeter.settings import Settings
 
 
 def standardize(
     captions: CaptionSet, mima_encoder: str, spurts_encoder: str, *, source: str, settings: Settings | None = None
-) -> Standard:
-    """The standard that these human captions set for these encoders; `source` says where the captions come from."""
+) -> NormalisationConstants:
+    """The normalisation constants of these human captions and encoders; `source` describes the captions."""
     among = sum(caption.candidate in caption.references for caption in captions)
     if among * 2 > len(captions):
         raise InputError(
@@ -36,10 +36,10 @@ def standardize(
             )
         scales.append(scale)
     sparcs, mima, spurts = scales
-    return Standard(source, len(captions), mima_encoder, spurts_encoder, sparcs, mima, spurts)
+    return NormalisationConstants(source, len(captions), mima_encoder, spurts_encoder, sparcs, mima, spurts)
 
 
-def spread(standard: Standard) -> dict[str, tuple[float, float]]:
+def spread(standard: NormalisationConstants) -> dict[str, tuple[float, float]]:
     """The constants as rows of a table: component → mean, deviation."""
     return {
         "sparcs": (standard.sparcs.mean, standard.sparcs.deviation),

@@ -30,11 +30,11 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Floats
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.mima import Mima, Spurts
+from capmeter.metrics.normalisation import NormalisationConstants, require_encoders
 from capmeter.metrics.registry import parse
 from capmeter.metrics.scores import Results
 from capmeter.metrics.smurf import fuse
 from capmeter.metrics.sparcs import Sparcs
-from capmeter.metrics.standards import Standard, require_encoders
 from capmeter.settings import Settings
 
 DEVIATIONS = 1.15
@@ -133,7 +133,7 @@ def require_people(systems: Mapping[str, Any], human: str) -> None:
         raise InputError(f"there is no system called {human!r} to compare with; there are {', '.join(systems)}")
 
 
-def analyse(systems: Mapping[str, Components], human: str, standard: Standard) -> dict[str, System]:
+def analyse(systems: Mapping[str, Components], human: str, standard: NormalisationConstants) -> dict[str, System]:
     """Every system summed up on the scale of this standard, against the system of this name that people are."""
     require_people(systems, human)
     found: dict[str, System] = {}

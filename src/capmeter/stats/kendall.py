@@ -49,12 +49,12 @@ def tau_b(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
 
 
 def tau_c(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
-    """Stuart's τ: (C - D) scaled so that ±1 can be reached even if one variable has few levels (scipy's variant "c")."""
+    """Stuart's τ: (C - D) scaled so that ±1 can be reached if one variable has few levels (scipy's variant "c")."""
     return TauC(x, y)(weights)
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairCounts:
     """Counts of the kinds of pairs of (weighted) points; every field is an int64 array over the resamples."""
 
     points: Array
@@ -111,7 +111,7 @@ class Tau:
     def __len__(self) -> int:
         return len(self._order)
 
-    def pairs(self, weights: Numbers | None = None) -> Pairs:
+    def pairs(self, weights: Numbers | None = None) -> PairCounts:
         """The counts, int64 arrays of shape [draws] (one resample with weights 1 if `weights` is None)."""
         table = draws_of(weights, len(self))[:, self._order]
         points = table.sum(axis=1)
@@ -126,7 +126,7 @@ class Tau:
         concordant = total - discordant - tied_fine - tied_coarse + tied_both
         levels = np.minimum((fine > 0).sum(axis=1), (coarse > 0).sum(axis=1))
         tied_x, tied_y = (tied_coarse, tied_fine) if self._swapped else (tied_fine, tied_coarse)
-        return Pairs(points, total, concordant, discordant, tied_x, tied_y, tied_both, levels)
+        return PairCounts(points, total, concordant, discordant, tied_x, tied_y, tied_both, levels)
 
     def __call__(self, weights: Numbers | None = None) -> Any:
         """The value: a float for weights None or [n], float64[draws] for [draws, n]; undefined (nothing varies):
@@ -143,7 +143,7 @@ class Tau:
             return float(numerator[0] / denominator[0])
         return np.divide(numerator, denominator, out=np.zeros(len(numerator)), where=defined)
 
-    def fraction(self, pairs: Pairs) -> tuple[Array, Array]:
+    def fraction(self, pairs: PairCounts) -> tuple[Array, Array]:
         """Numerator and denominator of the variant, for each resample."""
         raise TypeError("Tau only counts pairs; use TauA, TauB or TauC")
 
@@ -153,7 +153,7 @@ class TauA(Tau):
 
     symbol = "tau-a"
 
-    def fraction(self, pairs: Pairs) -> tuple[Array, Array]:
+    def fraction(self, pairs: PairCounts) -> tuple[Array, Array]:
         """C - D, and all pairs."""
         return (pairs.concordant - pairs.discordant).astype(float), pairs.total.astype(float)
 
@@ -163,7 +163,7 @@ class TauB(Tau):
 
     symbol = "tau-b"
 
-    def fraction(self, pairs: Pairs) -> tuple[Array, Array]:
+    def fraction(self, pairs: PairCounts) -> tuple[Array, Array]:
         """C - D, and the geometric mean of the pairs untied in x and the pairs untied in y."""
         untied = np.sqrt((pairs.total - pairs.tied_x).astype(float) * (pairs.total - pairs.tied_y).astype(float))
         return (pairs.concordant - pairs.discordant).astype(float), untied
@@ -174,7 +174,7 @@ class TauC(Tau):
 
     symbol = "tau-c"
 
-    def fraction(self, pairs: Pairs) -> tuple[Array, Array]:
+    def fraction(self, pairs: PairCounts) -> tuple[Array, Array]:
         """2 (C - D), and n² (m - 1) / m."""
         levels = np.maximum(pairs.levels, 1).astype(float)
         reachable = pairs.points.astype(float) ** 2 * (levels - 1) / levels

@@ -37,7 +37,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.named import Named
 from capmeter.transforms import perturbations
-from capmeter.transforms.perturbations import Vocabulary, Words, is_content
+from capmeter.transforms.perturbations import ReplacementWords, SentenceWords, is_content
 from capmeter.transforms.similarity import Neighbours, Scorer, Similarity
 
 
@@ -74,12 +74,12 @@ class WordDegradation(Degradation):
     def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
         change = self._change(captions)
-        split: dict[int, Words] = {}
+        split: dict[int, SentenceWords] = {}
 
         def degrade(row: int, strength: float) -> str:
             _check(strength)
             if row not in split:
-                split[row] = Words.of(captions.pool[int(captions.candidates[row])])
+                split[row] = SentenceWords.of(captions.pool[int(captions.candidates[row])])
             words = split[row]
             if strength == 0 or not words.core:
                 return captions.pool[int(captions.candidates[row])]
@@ -88,7 +88,7 @@ class WordDegradation(Degradation):
 
         return degrade
 
-    def _touchable(self, words: Words) -> int:
+    def _touchable(self, words: SentenceWords) -> int:
         return len(words.core)
 
     @abstractmethod
@@ -133,7 +133,7 @@ class Substitution(WordDegradation):
     NAME = "substitution"
     SUMMARY = "content words are replaced by wrong ones that fit the sentence"
 
-    def _touchable(self, words: Words) -> int:
+    def _touchable(self, words: SentenceWords) -> int:
         return sum(map(is_content, words.core))
 
     def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
@@ -194,9 +194,9 @@ class OtherCaption(Degradation):
         return degrade
 
 
-def _vocabulary(captions: CaptionSet) -> Vocabulary:
+def _vocabulary(captions: CaptionSet) -> ReplacementWords:
     used = np.unique(captions.references.values).tolist()
-    vocabulary = Vocabulary.of(captions.pool[index] for index in used)
+    vocabulary = ReplacementWords.of(captions.pool[index] for index in used)
     if len(vocabulary.words) < 2:
         raise InputError("the references have no words to use as replacements; give captions with references")
     return vocabulary

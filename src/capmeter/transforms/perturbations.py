@@ -5,7 +5,7 @@ changed is drawn before `touched` is used: with the same generator state, the wo
 `touched` is larger.
 
 >>> import numpy as np
->>> words = Words.of("Two dogs run on the grass.")
+>>> words = SentenceWords.of("Two dogs run on the grass.")
 >>> words.core, words.end
 (('Two', 'dogs', 'run', 'on', 'the', 'grass'), '.')
 >>> words.sentence(permuted(words.core, 2, np.random.default_rng(0)))
@@ -29,14 +29,14 @@ _MARKS = ".,;:!?…\"'`()[]{}«»“”‘’"
 
 
 @dataclass(frozen=True)
-class Words:
+class SentenceWords:
     """A sentence as words, with its final punctuation kept apart so that it stays at the end."""
 
     core: tuple[str, ...]
     end: str
 
     @classmethod
-    def of(cls, sentence: str) -> Words:
+    def of(cls, sentence: str) -> SentenceWords:
         """The words between spaces; punctuation that ends the sentence is kept apart."""
         text = " ".join(sentence.split())
         core = text.rstrip(".!?… ")
@@ -48,7 +48,7 @@ class Words:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class ReplacementWords:
     """The distinct words of some sentences, and for `substituted` the content words that follow each word."""
 
     words: tuple[str, ...]
@@ -56,7 +56,7 @@ class Vocabulary:
     after: dict[str, tuple[str, ...]] = field(repr=False)
 
     @classmethod
-    def of(cls, sentences: Iterable[str]) -> Vocabulary:
+    def of(cls, sentences: Iterable[str]) -> ReplacementWords:
         """The words of these sentences in lower case, independent of the order of the sentences."""
         words: set[str] = set()
         content: list[str] = []
@@ -102,7 +102,9 @@ def permuted(words: Sequence[str], touched: int, random: np.random.Generator) ->
     return list(words)
 
 
-def replaced(words: Sequence[str], touched: int, random: np.random.Generator, vocabulary: Vocabulary) -> list[str]:
+def replaced(
+    words: Sequence[str], touched: int, random: np.random.Generator, vocabulary: ReplacementWords
+) -> list[str]:
     """`touched` words are replaced by other words, drawn uniformly from the vocabulary."""
     order = random.permutation(len(words)).tolist()
     drawn = random.random((len(words), _TRIES)).tolist()
@@ -113,7 +115,9 @@ def replaced(words: Sequence[str], touched: int, random: np.random.Generator, vo
     return result
 
 
-def substituted(words: Sequence[str], touched: int, random: np.random.Generator, vocabulary: Vocabulary) -> list[str]:
+def substituted(
+    words: Sequence[str], touched: int, random: np.random.Generator, vocabulary: ReplacementWords
+) -> list[str]:
     """`touched` content words are replaced by other content words, so that the sentence stays fluent but is wrong.
 
     The new word is drawn from those that follow the same word in the vocabulary's sentences, in proportion to their

@@ -125,7 +125,7 @@ def _features(path: str, images: list[str]) -> Floats:
     missing = [image for image in images if image not in place]
     if missing:
         raise InputError(
-            f"{path}: {len(missing)} images have no features (the first: {', '.join(missing[:5])}); add them to the file"
+            f"{path}: {len(missing)} images have no features; add them (the first: {', '.join(missing[:5])})"
         )
     return features[[place[image] for image in images]]
 
