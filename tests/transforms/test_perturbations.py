@@ -1,4 +1,4 @@
-"""Sentences made wrong: what is touched, how much, and that more strength touches the same words and more."""
+"""Perturbed sentences: what is touched, how much, and that more strength touches the same words and more."""
 
 from __future__ import annotations
 
