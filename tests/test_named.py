@@ -164,6 +164,7 @@ def test_no_text_is_more_than_wrong(inside: str, symbols: str) -> None:
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [
+        ("combine(members=none)", "combine(members=none)"),
         ("combine(overlap-4,consensus)", "combine(overlap-4,consensus)"),
         (
             "combine( overlap-4 , C_D( sigma = 5 ), weights=0.3+0.7, standardised=TRUE )",
@@ -205,10 +206,10 @@ def test_other_ways_to_write_a_value(text: str, canonical: str) -> None:
         ("everything(tex=5)", "everything has no parameter 'tex'; did you mean text?"),
         ("everything(text=)", "expected parameter=value"),
         ("everything(consensus)", "cannot read 'consensus' in the brackets of everything; expected parameter=value"),
-        ("everything(text=a,text=b)", "'text' twice"),
+        ("everything(text=a,text=b)", "duplicate parameter 'text'"),
         ("overlap-4(n=4)", "overlap-4 has no parameter 'n'; its parameters are: none"),
-        ("combine", "combine needs members; give it in brackets"),
-        ("combine(overlap-4,members=consensus)", "'members' twice"),
+        ("combine", "combine requires members; give it in brackets"),
+        ("combine(overlap-4,members=consensus)", "duplicate parameter 'members'"),
         ("combine(overlap-4,consensos)", "unknown measure 'consensos'; did you mean consensus"),
         ("combine(overlap-4,consensus(sigm=5))", "consensus has no parameter 'sigm'"),
         ("scaled(consensus,overlap-4)", "takes no unnamed value 'overlap-4'"),
@@ -286,5 +287,5 @@ def test_a_class_that_is_no_dataclass_is_refused() -> None:
         NAME = "careless"
         n: int = 3
 
-    with pytest.raises(InputError, match=r"Careless\.n is no field; decorate the class with @dataclass"):
+    with pytest.raises(InputError, match=r"Careless\.n is not a field; decorate the class with @dataclass"):
         parameters_of(Careless)

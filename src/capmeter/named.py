@@ -84,7 +84,9 @@ class Named:
         members: list[str] = []
         for key in _positional(type(self)):
             value = getattr(self, key)
-            members.extend(map(str, value if isinstance(value, tuple) else (value,)))
+            members.extend(
+                map(str, value if isinstance(value, tuple) else (value,)) if value != () else [f"{key}=none"]
+            )
         keywords = [f"{key}={texts[key]}" for key in self.shown() if not known[key].positional]
         inner = ",".join(members + keywords)
         return f"{self.name}({inner})" if inner else self.name

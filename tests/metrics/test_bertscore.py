@@ -179,7 +179,7 @@ def test_scores_depend_on_neither_order_nor_batches(order: list[int], tokens: in
     expected = measure(BertScore(idf=True), captions())
     recent = load_encoder("minilm")._recent
     recent.limit = 0
-    recent.put([])  # so that all is encoded anew
+    recent.put("", {})  # so that all is encoded anew
     rows = [(ROWS[k][0], ROWS[k][1][::-1] if flip else ROWS[k][1]) for k in order]
     got = measure(BertScore(idf=True), captions(rows), Settings(tokens=tokens))
     np.testing.assert_allclose(got, expected[order], atol=1e-5)

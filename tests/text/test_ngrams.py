@@ -38,7 +38,7 @@ def test_counts_are_those_of_a_counter(rows) -> None:
 def test_document_frequencies_are_those_of_a_counter(rows) -> None:
     captions = caption_set(rows)
     table = captions.pool.analyse(NGrams(2, "whitespace"))
-    hashes, counts = table.documents(captions.references)
+    hashes, counts = table.documents(captions.references, np.ones(len(captions), np.int64))
     expected = Counter(gram for _, many in rows for gram in {g for one in many for g in grams(one, 2)})
     assert sorted(counts) == sorted(expected.values())
     assert (np.diff(hashes.astype(object)) > 0).all()
@@ -67,5 +67,5 @@ def test_a_part_numbers_ngrams_anew_and_hashes_them_alike() -> None:
 
 def test_no_sentence_at_all() -> None:
     table = SentencePool([""]).analyse(NGrams(4, "whitespace"))
-    hashes, counts = table.documents(Ragged.from_rows([[0]], np.int32))
+    hashes, counts = table.documents(Ragged.from_rows([[0]], np.int32), np.ones(1, np.int64))
     assert (table.size, len(hashes), len(counts)) == (0, 0, 0)

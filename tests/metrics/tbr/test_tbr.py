@@ -179,7 +179,7 @@ def test_scores_depend_on_neither_order_nor_batches(order: list[int], tokens: in
     rows = [(ROWS[k][0], ROWS[k][1][turn:] + ROWS[k][1][:turn]) for k in order]
     recent = load_encoder("minilm")._recent
     recent.limit = 0
-    recent.put([])  # so that all is encoded anew
+    recent.put("", {})  # so that all is encoded anew
     np.testing.assert_allclose(measure(metric, captions(rows), Settings(tokens=tokens)), expected[order], atol=1e-5)
 
 
