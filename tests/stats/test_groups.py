@@ -26,5 +26,5 @@ def test_a_group_that_is_not_drawn_is_left_out() -> None:
 
 
 def test_nothing_varies() -> None:
-    with pytest.raises(InputError, match="in none of 2 groups"):
+    with pytest.raises(InputError, match="in none of the 2 groups"):
         MeanOfGroups(TauB, [1, 1, 2, 2], [1, 2, 3, 4], ["a", "a", "b", "b"])

@@ -81,7 +81,7 @@ def test_symmetry_reversal_and_monotone_change() -> None:
     [
         ([1, 2, 3], [1, 2], "equal length"),
         ([1], [1], "at least two points"),
-        ([1, 2, float("nan")], [1, 2, 3], "first at 2"),
+        ([1, 2, float("nan")], [1, 2, 3], "first at index 2"),
         ([1, 1, 1], [1, 2, 3], "constant"),
         ([[1, 2]], [[1, 2]], "shapes"),
     ],

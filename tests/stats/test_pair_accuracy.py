@@ -21,7 +21,7 @@ def test_tie_policies() -> None:
     assert many() == PairAccuracy(np.zeros(20_000), np.ones(20_000), ties="random", seed=3)()
     with pytest.raises(InputError, match="half, strict, random, first"):
         PairAccuracy(gaps, better, ties=">=")
-    with pytest.raises(InputError, match="people are tied"):
+    with pytest.raises(InputError, match="pairs that people tie"):
         PairAccuracy([1.0], [0])
 
 
