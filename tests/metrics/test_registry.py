@@ -40,10 +40,10 @@ def test_any_value_survives_the_text_form(sigma: float, idf: str) -> None:
         ("cider-d(sigm=5)", "no parameter 'sigm'; did you mean sigma"),
         ("cider-d(sigma=wide)", "sigma=wide is not a number (its default is 6.0)"),
         ("cider-d(sigma)", "expected parameter=value"),
-        ("cider-d(sigma=5,sigma=6)", "'sigma' twice"),
+        ("cider-d(sigma=5,sigma=6)", "duplicate parameter 'sigma'"),
         ("cider-d(n=0)", "expected n from 1 to 8"),
         ("(n=1)", "is not a metric"),
-        ("bleu-4(tokenizer=moses)", "tokenizer=moses is not ptb or whitespace"),
+        ("bleu-4(tokenizer=moses)", "tokenizer=moses is not ptb, whitespace"),
     ],
 )
 def test_mistakes_get_a_sentence(text: str, message: str) -> None:

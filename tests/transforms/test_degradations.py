@@ -133,7 +133,7 @@ class TestOtherCaption:
         [
             (
                 {"image_ids": ["i0", "i1"], "features": np.ones((2, 3))},
-                r"4 images have no features; add them \(the first: i2, i3\)",
+                r"4 images have no features; add them \(the first: i2, i3, i4, i5\)",
             ),
             ({"image_ids": ["i0"], "features": np.ones((2, 3))}, "1 ids and features of shape"),
             ({"ids": ["i0"]}, "expected an .npz file with `image_ids`"),
