@@ -36,8 +36,8 @@ def main(runs: int) -> None:
         by_image = alone = 0
         for run in range(runs):
             points = statistic(*sample(np.random.default_rng(run)).T)
-            found = interval(points, IMAGE, draws=400, seed=run)
-            wrong = interval(points, np.arange(len(IMAGE)), draws=400, seed=run)
+            found = interval(points, IMAGE, resamples=400, seed=run)
+            wrong = interval(points, np.arange(len(IMAGE)), resamples=400, seed=run)
             by_image += found.low <= truth <= found.high
             alone += wrong.low <= truth <= wrong.high
         print(f"{name:8} 95 % intervals hold the truth: by image {by_image / runs:.1%}, by judgment {alone / runs:.1%}")
@@ -47,7 +47,7 @@ def main(runs: int) -> None:
         random = np.random.default_rng(run)
         shared = np.repeat(random.normal(size=IMAGES), PER_IMAGE)
         first, second = (shared + np.repeat(random.normal(size=IMAGES), PER_IMAGE) for _ in range(2))
-        permuted.append(paired_permutation(first, second, IMAGE, draws=999, seed=run).p)
+        permuted.append(paired_permutation(first, second, IMAGE, permutations=999, seed=run).p)
         human = random.normal(size=60)
         a, b = (human + random.normal(size=60) for _ in range(2))
         williamsed.append(williams(pearson(human, a), pearson(human, b), pearson(a, b), 60).p)

@@ -107,7 +107,7 @@ def test_example_is_judged_by_people(installed: Path, tmp_path: Path) -> None:
     ]
     data = tmp_path / "rated.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = told(installed, "meta", "-b", "rated", "-d", data, "-m", "chrf(n=3),rouge-l", "--draws", 20)
+    report = told(installed, "meta", "-b", "rated", "-d", data, "-m", "chrf(n=3),rouge-l", "--resamples", 20)
     found = {each["metric"]: each for each in report["results"]}
     scores = [max(chrf(row["candidate"], text, 3) for text in row["references"]) for row in rows]
     expected = 100 * kendalltau(scores, [row["human"][0] for row in rows]).statistic
@@ -117,7 +117,7 @@ def test_example_is_judged_by_people(installed: Path, tmp_path: Path) -> None:
 
 
 def test_example_notices_degradations(installed: Path, files: tuple[Path, Path]) -> None:
-    strengths = ("--strengths", "0,1", "--draws", 20)
+    strengths = ("--strengths", "0,1", "--resamples", 20)
     data = told(installed, "robustness", files[1], "-m", "chrf", "--degradations", "removal,wp", *strengths)
     assert [curve["metric"] for curve in data["curves"]] == ["chrf", "chrf"]
     removal, permutation = data["curves"]
@@ -229,7 +229,7 @@ def test_broken_packages_are_rows_and_harm_nobody(broken: Path, files: tuple[Pat
 
 
 def test_a_foreign_transform_is_one_of_the_degradations(broken: Path, files: tuple[Path, Path]) -> None:
-    asked = ("--degradations", "shout(marks=2),removal", "--strengths", "0,1", "--draws", 20)
+    asked = ("--degradations", "shout(marks=2),removal", "--strengths", "0,1", "--resamples", 20)
     data = told(broken, "robustness", files[1], "-m", "bleu-1", *asked)
     examples = data["examples"]["shout(marks=2)"]
     assert examples[1] == examples[0].upper() + "!!"

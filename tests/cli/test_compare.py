@@ -19,7 +19,7 @@ SYSTEMS = {
     "fair": dict.fromkeys(REFERENCES, "the dog runs"),
     "same": {id: texts[1] for id, texts in REFERENCES.items()},
 }
-FAST = ["-m", "bleu-1,rouge-l", "--draws", "50"]
+FAST = ["-m", "bleu-1,rouge-l", "--resamples", "50"]
 
 
 def _run(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -84,7 +84,7 @@ def test_json_csv_latex_and_the_file_agree(folder: Path) -> None:
     for row in rows:
         (found,) = printed["metrics"][row["metric"]]["differences"]
         assert float(row["difference"]) == found["difference"]
-        assert float(row["p"]) == found["p"] == 0.125  # all 2⁴ exchanges: two are as far from 0
+        assert float(row["p"]) == found["p"] == 0.125  # all 2⁴ permutations: two are as far from 0
         assert saved["metrics"][row["metric"]]["ranking"] == printed["metrics"][row["metric"]]["ranking"]
         assert f"{found['difference']:+.4f}" in latex
     assert len(printed["metrics"]["bleu-1"]["differences"][0]["differing"]) == 1  # one is better in all, a half of two

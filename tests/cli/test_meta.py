@@ -31,7 +31,7 @@ def call(*arguments: object) -> subprocess.CompletedProcess[str]:
 
 
 def test_table_with_its_protocol_in_one_line(rated: Path) -> None:
-    done = call("-b", "rated", "-d", rated, "-m", "rouge-l,bleu-1", "--draws", 50, "--differences")
+    done = call("-b", "rated", "-d", rated, "-m", "rouge-l,bleu-1", "--resamples", 50, "--differences")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "rated: 32 judgments of 8 images" in lines[0]
@@ -43,7 +43,7 @@ def test_table_with_its_protocol_in_one_line(rated: Path) -> None:
 def test_json_and_scores_of_a_file(rated: Path, tmp_path: Path) -> None:
     mine = {f"{image}#{k}": -k for image in range(8) for k in range(4)}
     (tmp_path / "mine.json").write_text(json.dumps(mine))
-    done = call("-b", "rated", "-d", rated, "-s", tmp_path / "mine.json", "--draws", 50, "--format", "json")
+    done = call("-b", "rated", "-d", rated, "-s", tmp_path / "mine.json", "--resamples", 50, "--format", "json")
     assert done.returncode == 0, done.stderr
     data = json.loads(done.stdout)
     assert data["results"][0] | {"metric": "mine", "n": 32, "rank": 1} == data["results"][0]
@@ -51,14 +51,14 @@ def test_json_and_scores_of_a_file(rated: Path, tmp_path: Path) -> None:
 
 
 def test_several_benchmarks(rated: Path) -> None:
-    done = call("-b", "rated", "-d", rated, "-b", "rated", "-d", rated, "-m", "bleu-1", "--draws", 20, "-f", "json")
+    done = call("-b", "rated", "-d", rated, "-b", "rated", "-d", rated, "-m", "bleu-1", "--resamples", 20, "-f", "json")
     assert [each["benchmark"] for each in json.loads(done.stdout)["benchmarks"]] == ["rated", "rated"]
 
 
 def test_latex_and_csv(rated: Path) -> None:
-    latex = call("-b", "rated", "-d", rated, "-m", "bleu-1", "--draws", 20, "-f", "latex").stdout
+    latex = call("-b", "rated", "-d", rated, "-m", "bleu-1", "--resamples", 20, "-f", "latex").stdout
     assert latex.startswith(r"\begin{tabular}") and "\n% protocol: averaged(" in latex
-    done = call("-b", "rated", "-d", rated, "-m", "bleu-1", "--draws", 20, "-f", "csv")
+    done = call("-b", "rated", "-d", rated, "-m", "bleu-1", "--resamples", 20, "-f", "csv")
     assert done.stdout.splitlines()[0] == "rank,metric,tau-b,95% interval" and "protocol: averaged(" in done.stderr
 
 
@@ -69,7 +69,7 @@ def test_export_scored_elsewhere_comes_back(rated: Path, tmp_path: Path) -> None
     scores = tmp_path / "length.csv"
     scores.write_text("id,length\n" + "".join(f"{row['id']},{len(row['candidate'])}\n" for row in rows))
     items = tmp_path / "items.jsonl"
-    done = call("-b", "rated", "-d", rated, "-s", scores, "--draws", 20, "--per-caption", items)
+    done = call("-b", "rated", "-d", rated, "-s", scores, "--resamples", 20, "--per-caption", items)
     assert done.returncode == 0, done.stderr
     kept = [json.loads(line) for line in items.read_text().splitlines()]
     assert kept[0] == {"id": "0#0", "human": [5.0], "length": float(len(TEXTS[0]))}
@@ -104,7 +104,7 @@ def test_curve_combinations_and_plots(rated: Path, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     plots = tmp_path / "p.png"
     done = call(
-        *("-b", "rated", "-d", rated, "-m", "bleu-1,rouge-l", "--draws", 20, "--references-curve", 2, "--combine"),
+        *("-b", "rated", "-d", rated, "-m", "bleu-1,rouge-l", "--resamples", 20, "--references-curve", 2, "--combine"),
         *("--repeats", 2, "--plot", plots, "-f", "json"),
     )
     assert done.returncode == 0, done.stderr

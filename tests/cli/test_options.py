@@ -14,7 +14,7 @@ import pytest
 from capmeter.cli import options
 from capmeter.cli.main import COMMANDS
 
-SHARED = {"device": "Device", "precision": "Precision", "metrics": "Metrics", "plot": "Plots", "draws": "Draws"}
+SHARED = {"device": "Device", "precision": "Precision", "metrics": "Metrics", "plot": "Plots", "resamples": "Resamples"}
 SHARED |= {"seed": "Seed", "level": "Level", "references_format": "ReferencesFormat", "split": "Split"}
 SYSTEMS = ["examples/strong.json", "examples/weak.json", "--references", "examples/references.json"]
 

@@ -15,7 +15,7 @@ import pytest
 REFERENCES = {
     f"{k}": [f"a {w} dog runs", f"the dog is {w}", f"one {w} dog"] for k, w in enumerate(["red", "blue", "tan"])
 }
-FAST = ["--strengths", "0,0.5,1", "--draws", "50", "-m", "bleu-1,rouge-l"]
+FAST = ["--strengths", "0,0.5,1", "--resamples", "50", "-m", "bleu-1,rouge-l"]
 
 
 def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

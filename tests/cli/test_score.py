@@ -287,7 +287,7 @@ def test_a_wrong_option_is_told_before_the_work(run, monkeypatch: pytest.MonkeyP
 
 
 def test_a_score_below_the_minimum_fails_a_check(run) -> None:
-    given = ("score", "good.json", "bad.json", "-r", "references.json", "-m", "bleu-1,rouge-l", "--draws", "20")
+    given = ("score", "good.json", "bad.json", "-r", "references.json", "-m", "bleu-1,rouge-l", "--resamples", "20")
     low = run(*given, "--minimum", "bleu-1=0.7", "--minimum", "rouge-l=0.3")
     assert low.code == 4
     (line,) = [line for line in low.err.splitlines() if "failed" in line]
@@ -314,6 +314,6 @@ def test_systems_of_other_references_are_not_marked(run, folder: Path) -> None:
             for k, text in enumerate(texts)
         ]
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    ran = run("score", "sa.jsonl", "sb.jsonl", "-m", "bleu-1,rouge-l", "--draws", "50")
+    ran = run("score", "sa.jsonl", "sb.jsonl", "-m", "bleu-1,rouge-l", "--resamples", "50")
     assert ran.code == 0 and "*" not in ran.out
     assert "sa and sb were scored against different references, so their differences were not tested" in ran.out

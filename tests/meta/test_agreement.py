@@ -35,7 +35,7 @@ def scores(rated: Points, noise: float, seed: int = 1) -> np.ndarray:
 
 def test_value_is_scipys(rated: Points) -> None:
     values = scores(rated, 1.0)
-    report = judge(rated, {"m": values}, draws=50)
+    report = judge(rated, {"m": values}, resamples=50)
     assert report["m"].value == pytest.approx(100 * kendalltau(rated.human, values).statistic)
     assert report["m"].low < report["m"].value < report["m"].high and report["m"].n == 240
 
@@ -44,7 +44,7 @@ def test_ranks_and_paired_differences(rated: Points) -> None:
     report = judge(
         rated,
         {"noisy": scores(rated, 3.0), "good": scores(rated, 0.2), "twin": scores(rated, 0.2) + 1, "bad": -rated.human},
-        draws=300,
+        resamples=300,
     )
     assert [each.metric for each in report.results] == ["good", "twin", "noisy", "bad"]
     assert [each.rank for each in report.results] == [1, 1, 2, 3]
@@ -58,14 +58,14 @@ def test_ranks_and_paired_differences(rated: Points) -> None:
 
 
 def test_constant_scores_have_no_value_but_a_note(rated: Points) -> None:
-    report = judge(rated, {"flat": np.ones(len(rated.human)), "good": scores(rated, 0.1)}, draws=20)
+    report = judge(rated, {"flat": np.ones(len(rated.human)), "good": scores(rated, 0.1)}, resamples=20)
     assert report["flat"].value is None and "same score" in str(report["flat"].note)
     assert report["good"].rank == 1 and report["flat"].rank is None
 
 
 def test_one_judgment_has_no_value_but_a_note() -> None:
     judged = points("mine", [Rated("0", "i", "a dog", ("a dog runs",), (1,))], Protocol(name="p"))
-    (found,) = judge(judged, {"m": np.ones(1)}, draws=20).results
+    (found,) = judge(judged, {"m": np.ones(1)}, resamples=20).results
     assert found.value is None and found.note == "has the score of one caption alone; a correlation needs two"
 
 
@@ -82,14 +82,14 @@ def test_systems_differ_by_williams_test() -> None:
     rows = [System(f"s{k}", value) for k, value in enumerate(human)]
     judged = systems("mine", rows, Protocol(name="p", statistic="pearson"))
     first, second = human + np.asarray([0.1, 0, -0.1, 0, 0.1, 0, 0, -0.1]), human[[3, 1, 2, 0, 5, 4, 7, 6]]
-    report = judge(judged, {"a": first, "b": second}, draws=200)
+    report = judge(judged, {"a": first, "b": second}, resamples=200)
     r = np.corrcoef([human, first, second])
     assert report.difference("a", "b").p == pytest.approx(williams(r[0, 1], r[0, 2], r[1, 2], 8).p)
     assert report["a"].p == association(human, first).p
 
 
 def test_json(rated: Points) -> None:
-    data = judge(rated, {"m": scores(rated, 1), "flat": np.zeros(240)}, draws=20).to_json()
+    data = judge(rated, {"m": scores(rated, 1), "flat": np.zeros(240)}, resamples=20).to_json()
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert {"metric", "value", "low", "high", "n"} <= set(data["results"][0])
     assert data["protocol"].startswith("p(judgments=human,") and data["scale"] == 100
@@ -104,7 +104,7 @@ def test_pairs_by_category() -> None:
     judged = pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category", ties="strict"))
     values = np.zeros(60)
     values[judged.first] = np.where(np.arange(30) < 10, judged.better, 0)  # right on HC, tied on MM
-    report = judge(judged, {"m": values}, draws=50)
+    report = judge(judged, {"m": values}, resamples=50)
     assert report["m"].groups == {"HC": 100.0, "MM": 0.0} and report["m"].value == 50.0 and report["m"].tied == 20
     with pytest.raises(ProtocolError, match="has pairs, which tau-b cannot judge"):
         judge(pairs("mine", rows, Protocol(name="p", statistic="tau-b")), {"m": values})
@@ -114,7 +114,9 @@ def test_accuracy_needs_pairs(rated: Points) -> None:
     rows = [Rated(str(k), str(k), "x", (), (k,)) for k in range(5)]
     with pytest.raises(ProtocolError, match="accuracy-eq can"):
         judge(points("mine", rows, Protocol(name="p", statistic="accuracy")), {"m": np.arange(5.0)})
-    report = judge(points("mine", rows, Protocol(name="p", statistic="accuracy-eq")), {"m": np.arange(5.0)}, draws=20)
+    report = judge(
+        points("mine", rows, Protocol(name="p", statistic="accuracy-eq")), {"m": np.arange(5.0)}, resamples=20
+    )
     assert report["m"].value == 100.0 and "on 10 pairs, and ties what differs by at most 0" in str(report["m"].note)
 
 
@@ -133,7 +135,7 @@ def test_run_on_a_native_file(tmp_path) -> None:
     data = write(tmp_path / "rated.jsonl", rows)
     ids = [f"{image}#{k}" for image in range(6) for k in range(4)]
     mine = {id: -float(id[-1]) for id in ids}
-    report = run("rouge-l,bleu-1", benchmark="rated", data=data, scores={"mine": mine}, draws=50)
+    report = run("rouge-l,bleu-1", benchmark="rated", data=data, scores={"mine": mine}, resamples=50)
     assert report["mine"].value == pytest.approx(100.0)
     assert report["rouge-l"].value > 90 and "tokenizer" in str(report["rouge-l"].signature)
     assert report["mine"].signature is None
@@ -154,7 +156,7 @@ def test_scores_by_reference_are_averaged(tmp_path) -> None:
     data = write(tmp_path / "r.jsonl", rows)
     scores = {f"{k}/{j}": k + 10.0 * j for k in range(5) for j in range(2)}
     protocol = "averaged(references=mean-of-single)"
-    report = run("rouge-l", benchmark="rated", data=data, protocol=protocol, scores={"mine": scores}, draws=20)
+    report = run("rouge-l", benchmark="rated", data=data, protocol=protocol, scores={"mine": scores}, resamples=20)
     assert report.items["mine"].tolist() == [5.0, 6.0, 7.0, 8.0, 9.0] and report["mine"].value == pytest.approx(100)
     with pytest.raises(InputError, match="no score for 10 ids"):
         run(benchmark="rated", data=data, protocol=protocol, scores={"mine": {str(k): 1.0 for k in range(5)}})
@@ -183,7 +185,7 @@ def test_umic_takes_the_largest_of_single_references_for_bertscore_alone(tmp_pat
         for j, reference in enumerate(row["references"])
     }
     umic = "averaged(references=mean-of-single, maximum_for=bertscore)"
-    report = run(f"{bert},rouge-l", benchmark="rated", data=data, protocol=umic, draws=10)
+    report = run(f"{bert},rouge-l", benchmark="rated", data=data, protocol=umic, resamples=10)
     assert "references=mean-of-single,maximum_for=bertscore," in str(report.protocol)
     for k in range(4):
         one = [single[k, j] for j in range(3)]

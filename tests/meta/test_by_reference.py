@@ -81,7 +81,7 @@ def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
     assert code == 0 and "an animal plays outside" in out and "spread" in out and "two cats" not in out
     code, out = run("explain", "rows.jsonl", "-m", "rouge-l", "--id", "0", "--by-reference", "-f", "json")
     assert json.loads(out)["by_reference"][0]["values"][0] == 1.0
-    code, _ = run("score", "rows.jsonl", "-m", "rouge-l,bleu-1", "--draws", "10", "--by-reference", "r.jsonl")
+    code, _ = run("score", "rows.jsonl", "-m", "rouge-l,bleu-1", "--resamples", "10", "--by-reference", "r.jsonl")
     assert code == 0
     written = [json.loads(line) for line in (tmp_path / "r.jsonl").read_text().splitlines()]
     assert len(written) == 12 and {row["system"] for row in written} == {"rows"}

@@ -49,7 +49,7 @@ def three() -> dict[str, CaptionSet]:
 
 
 def test_the_difference_is_that_of_the_corpus_scores(three: dict[str, CaptionSet]) -> None:
-    found = compare(three, ["bleu-4", "cider-d"], draws=200, permutations=500)
+    found = compare(three, ["bleu-4", "cider-d"], resamples=200, permutations=500)
     for name, verdict in found.items():
         scores = {system: evaluate(captions, [parse(name)])[name] for system, captions in three.items()}
         for each in verdict.differences:
@@ -62,11 +62,11 @@ def test_the_difference_is_that_of_the_corpus_scores(three: dict[str, CaptionSet
     assert abs(bleu.score - bleu.items.array.mean()) > 1e-3
 
 
-def test_p_by_hand_over_all_exchanges_of_bleu() -> None:
+def test_p_by_hand_over_all_permutations_of_bleu() -> None:
     random = np.random.default_rng(3)
     references = _references(6, random)
     one, two = (_system(references, noise, random) for noise in (0.3, 0.6))
-    found = compare({"a": _set(one, references), "b": _set(two, references)}, ["bleu-2"], draws=20)
+    found = compare({"a": _set(one, references), "b": _set(two, references)}, ["bleu-2"], resamples=20)
     observed = found["bleu-2"].differences[0].difference
 
     def bleu(candidates: list[str]) -> float:
@@ -81,10 +81,10 @@ def test_p_by_hand_over_all_exchanges_of_bleu() -> None:
 
 
 def test_captions_of_one_image_change_places_together() -> None:
-    # two images with three captions each: only 4 exchanges, and p cannot be below 1/2
+    # two images with three captions each: only 4 permutations, and p cannot be below 1/2
     references = [("a dog runs",)] * 6
     good, poor = _set(["a dog runs"] * 6, references, 3), _set(["a cat"] * 6, references, 3)
-    assert compare({"a": good, "b": poor}, ["rouge-l"], draws=20)["rouge-l"].differences[0].p == 0.5
+    assert compare({"a": good, "b": poor}, ["rouge-l"], resamples=20)["rouge-l"].differences[0].p == 0.5
 
 
 @pytest.mark.parametrize("test", ["permutation", "bootstrap"])
@@ -96,7 +96,9 @@ def test_p_is_uniform_where_systems_do_not_differ(test: str) -> None:
         references = _references(30, random)
         systems = {name: _set(_system(references, 0.5, random), references) for name in "ab"}
         found.append(
-            compare(systems, ["bleu-1"], test=test, draws=200, permutations=200, seed=seed)["bleu-1"].differences[0].p
+            compare(systems, ["bleu-1"], test=test, resamples=200, permutations=200, seed=seed)["bleu-1"]
+            .differences[0]
+            .p
         )
     p = np.array(found)
     assert 0.01 <= (p <= 0.05).mean() <= 0.11
@@ -110,27 +112,27 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
         random = np.random.default_rng(1000 + seed)
         references = _references(40, random)
         systems = {name: _set(_system(references, 0.5, random), references) for name in "ab"}
-        (each,) = compare(systems, ["rouge-l"], test="bootstrap", draws=300, seed=seed)["rouge-l"].differences
+        (each,) = compare(systems, ["rouge-l"], test="bootstrap", resamples=300, seed=seed)["rouge-l"].differences
         held += each.low <= 0 <= each.high
     assert 0.89 <= held / 150 <= 0.99
 
 
 def test_order_and_ids_of_a_system_do_not_matter(three: dict[str, CaptionSet]) -> None:
-    straight = compare(three, ["cider-d"], draws=50, permutations=100)
+    straight = compare(three, ["cider-d"], resamples=50, permutations=100)
     turned = {name: one if name == "poor" else one.select(np.arange(80)[::-1]) for name, one in three.items()}
-    assert compare(turned, ["cider-d"], draws=50, permutations=100).to_dict() == straight.to_dict()
+    assert compare(turned, ["cider-d"], resamples=50, permutations=100).to_dict() == straight.to_dict()
     renamed = {
         name: CaptionSet.from_captions(
             Caption(f"{name}-{each.id}", each.image_id, each.candidate, each.references) for each in one
         )
         for name, one in turned.items()
     }
-    again = compare(renamed, ["cider-d"], draws=50, permutations=100)["cider-d"]
+    again = compare(renamed, ["cider-d"], resamples=50, permutations=100)["cider-d"]
     assert again.differences == straight["cider-d"].differences
 
 
 def test_the_ranking_starts_a_rank_at_a_significant_step(three: dict[str, CaptionSet]) -> None:
-    found = compare(three, ["rouge-l"], draws=200, permutations=2000)["rouge-l"]
+    found = compare(three, ["rouge-l"], resamples=200, permutations=2000)["rouge-l"]
     assert [each.rank for each in found.ranking] == [1, 1, 2]
     assert found.ranking[2].system == "poor"
     assert all(each.p_holm >= each.p for each in found.differences)
@@ -139,17 +141,17 @@ def test_the_ranking_starts_a_rank_at_a_significant_step(three: dict[str, Captio
 
 
 def test_holm_is_over_the_pairs_of_a_metric(three: dict[str, CaptionSet]) -> None:
-    found = compare(three, ["rouge-l", "bleu-1"], draws=50, permutations=1000)
+    found = compare(three, ["rouge-l", "bleu-1"], resamples=50, permutations=1000)
     for verdict in found.values():
         p = sorted(each.p for each in verdict.differences)
         assert min(each.p_holm for each in verdict.differences) == pytest.approx(3 * p[0])
     two = {name: three[name] for name in ("poor", "good")}
-    (only,) = compare(two, ["rouge-l"], draws=50, permutations=1000)["rouge-l"].differences
+    (only,) = compare(two, ["rouge-l"], resamples=50, permutations=1000)["rouge-l"].differences
     assert only.p_holm == only.p
 
 
 def test_a_pair_can_be_asked_for_either_way_round(three: dict[str, CaptionSet]) -> None:
-    found = compare(three, ["rouge-l"], draws=50, permutations=100)["rouge-l"]
+    found = compare(three, ["rouge-l"], resamples=50, permutations=100)["rouge-l"]
     one, other = found.between("poor", "good"), found.between("good", "poor")
     assert (other.difference, other.low, other.high) == (-one.difference, -one.high, -one.low)
     assert (other.wins, other.losses, other.p) == (one.losses, one.wins, one.p)
@@ -160,7 +162,7 @@ def test_a_pair_can_be_asked_for_either_way_round(three: dict[str, CaptionSet]) 
 
 
 def test_the_captions_that_differ_most(three: dict[str, CaptionSet]) -> None:
-    found = compare(three, ["rouge-l"], draws=50, permutations=100)
+    found = compare(three, ["rouge-l"], resamples=50, permutations=100)
     shown = found.most_different("rouge-l", "good", "poor", 6)
     items = {name: found.results[name]["rouge-l"].items for name in ("good", "poor")}
     gap = {id: items["good"][id] - items["poor"][id] for id in items["good"]}
@@ -174,7 +176,7 @@ def test_the_captions_that_differ_most(three: dict[str, CaptionSet]) -> None:
 
 
 def test_equal_systems_differ_in_nothing(three: dict[str, CaptionSet]) -> None:
-    found = compare({"a": three["good"], "b": three["good"]}, ["bleu-4", "cider-d"], draws=50, permutations=100)
+    found = compare({"a": three["good"], "b": three["good"]}, ["bleu-4", "cider-d"], resamples=50, permutations=100)
     for verdict in found.values():
         (each,) = verdict.differences
         assert (each.difference, each.low, each.high, each.p) == (0, 0, 0, 1)
@@ -186,7 +188,7 @@ def test_equal_systems_differ_in_nothing(three: dict[str, CaptionSet]) -> None:
 def test_a_seed_gives_the_same_and_the_file_holds_what_the_value_holds(
     three: dict[str, CaptionSet], tmp_path: Path
 ) -> None:
-    first, again, other = (compare(three, ["bleu-4"], draws=50, permutations=300, seed=seed) for seed in (1, 1, 2))
+    first, again, other = (compare(three, ["bleu-4"], resamples=50, permutations=300, seed=seed) for seed in (1, 1, 2))
     assert first.to_dict() == again.to_dict()
     assert first.to_dict() != other.to_dict()
     first.save(tmp_path / "c.json", differing=2)
@@ -204,7 +206,7 @@ def test_files_and_lists_are_read_with_references_given_once(tmp_path: Path) -> 
         {"a": tmp_path / "a.json", "b": {"1": "a cow", "2": "two cats", "3": "ball"}},
         "rouge-l",
         references=references,
-        draws=20,
+        resamples=20,
     )
     (each,) = found["rouge-l"].differences
     assert (each.wins, each.ties, each.losses) == (2, 1, 0)
@@ -214,13 +216,13 @@ def test_files_and_lists_are_read_with_references_given_once(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("test", ["permutation", "bootstrap"])
 def test_many_systems_can_still_be_told_apart(test: str) -> None:
-    """28 pairs: with 100 draws no p could be below .01, and none below .05 after the correction."""
+    """28 pairs: with 100 resamples no p could be below .01, and none below .05 after the correction."""
     random = np.random.default_rng(0)
     references = _references(40, random)
     systems = {f"s{k}": _set(_system(references, k / 8, random), references) for k in range(8)}
-    found = compare(systems, ["rouge-l"], test=test, draws=100, permutations=100)
+    found = compare(systems, ["rouge-l"], test=test, resamples=100, permutations=100)
     assert found["rouge-l"].between("s0", "s7").p_holm < 0.05
-    assert (found.permutations, found.draws) == ((2800, 100) if test == "permutation" else (100, 2800))
+    assert (found.permutations, found.resamples) == ((2800, 100) if test == "permutation" else (100, 2800))
 
 
 class TestRefusals:
@@ -255,12 +257,12 @@ class TestRefusals:
 
 
 def test_a_test_is_a_named_value(three: dict[str, CaptionSet]) -> None:
-    by_number = compare(three, ["rouge-l"], draws=50, permutations=300)
-    by_name = compare(three, ["rouge-l"], draws=50, test="permutation(permutations=300)")
+    by_number = compare(three, ["rouge-l"], resamples=50, permutations=300)
+    by_name = compare(three, ["rouge-l"], resamples=50, test="permutation(permutations=300)")
     assert by_name.to_dict() == by_number.to_dict()
     assert (by_name.permutations, by_name.to_dict()["test"]) == (300, "permutation(permutations=300)")
-    assert str(compare(three, ["rouge-l"], draws=50, test=Permutation()).test) == "permutation"
-    assert str(compare(three, ["rouge-l"], draws=50, test="bootstrap").test) == "bootstrap"
+    assert str(compare(three, ["rouge-l"], resamples=50, test=Permutation()).test) == "permutation"
+    assert str(compare(three, ["rouge-l"], resamples=50, test="bootstrap").test) == "bootstrap"
     with pytest.raises(InputError, match="has no parameter 'permutation'; did you mean permutations"):
         compare(three, ["rouge-l"], test="permutation(permutation=300)")
     with pytest.raises(InputError, match="permutations=0 is not a number from 1"):

@@ -20,7 +20,7 @@ def report() -> Report:
     rows = [Rated(str(k), str(k // 2), "x", (), (int(rating),)) for k, rating in enumerate(human)]
     judged = points("mine", rows, Protocol(name="p", statistic="tau-b"))
     left, right = human + 2 * random.normal(size=150), 1000 * (human + 2.2 * random.normal(size=150))
-    return judge(judged, {"left": left, "right": right, "copy": left * 3, "flat": np.ones(150)}, draws=200)
+    return judge(judged, {"left": left, "right": right, "copy": left * 3, "flat": np.ones(150)}, resamples=200)
 
 
 def test_rank_correlations(report: Report) -> None:
@@ -42,6 +42,6 @@ def test_two_that_err_differently_are_better_together(report: Report) -> None:
 
 
 def test_one_metric_cannot_be_combined(report: Report) -> None:
-    alone = judge(report.judgments, {"left": report.items["left"], "flat": np.ones(150)}, draws=20)
+    alone = judge(report.judgments, {"left": report.items["left"], "flat": np.ones(150)}, resamples=20)
     with pytest.raises(InputError, match="two metrics that vary, but there is left"):
         combined(alone)

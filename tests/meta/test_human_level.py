@@ -17,7 +17,7 @@ from capmeter.report.agreement import agreement_notes, agreement_table
 
 def test_experts_of_flickr8k(shared: Path) -> None:
     data = shared / "data/flickr8k_expert.jsonl.gz"
-    found = human_level(benchmark("flickr8k-expert").load(data), draws=300)
+    found = human_level(benchmark("flickr8k-expert").load(data), resamples=300)
     assert found is not None and found.n == 16992
     assert found.value == pytest.approx(55.4, abs=0.05)
     assert 3 < found.high - found.low < 5.5 and found.low < found.value < found.high
@@ -28,27 +28,27 @@ def test_experts_of_flickr8k(shared: Path) -> None:
 
 
 def test_the_crowd_of_flickr8k(shared: Path) -> None:
-    found = human_level(benchmark("flickr8k-cf").load(shared / "data/flickr8k_cf.jsonl.gz"), draws=20)
+    found = human_level(benchmark("flickr8k-cf").load(shared / "data/flickr8k_cf.jsonl.gz"), resamples=20)
     assert found is not None and found.n == 144_860
     assert found.value == pytest.approx(53.4, abs=0.05) and len(found.notes) == 1
 
 
 def test_votes_of_pascal50s(shared: Path) -> None:
     data = shared / "data/samples/pascal50s.jsonl.gz"
-    found = human_level(benchmark("pascal50s").load(data, sample=True), draws=50)
+    found = human_level(benchmark("pascal50s").load(data, sample=True), resamples=50)
     assert found is not None and found.what == "the majority of the direct votes against the label"
     assert found.groups == pytest.approx(
         {"HC": 56.0, "HI": 100.0, "HM": 96.0, "MM": 88.0}
     ) and found.value == pytest.approx(85)
     assert found.notes == ("pairs on which all votes agree: 5 of 50 HC, 35 of 50 HI, 30 of 50 HM, 17 of 50 MM",)
-    direct = human_level(benchmark("pascal50s").load(data, "pascal-direct", sample=True), draws=50)
+    direct = human_level(benchmark("pascal50s").load(data, "pascal-direct", sample=True), resamples=50)
     assert direct is not None and direct.what == "one vote against the majority of the others"
     assert found.groups["HC"] < direct.groups["HC"] < 75 < 90 < direct.groups["HI"]
 
 
 def test_table_notes_and_json_show_it(shared: Path) -> None:
     data = shared / "data/samples/whereimage_humaneval.jsonl.gz"
-    report = run("rouge-l", benchmark="whereimage", data=data, sample=True, draws=50)
+    report = run("rouge-l", benchmark="whereimage", data=data, sample=True, resamples=50)
     assert report.human is not None and report.human.value > report["rouge-l"].value + 20
     last = agreement_table(report).rows[-1]
     assert last[:3] == ["-", "people", f"{report.human.value:.1f}"] and last[3].startswith("[")
@@ -64,9 +64,9 @@ def test_the_protocol_decides_the_coefficient_and_groups() -> None:
         for k in range(200)
     ]
     # r of one rating and the mean of two more: 1 / sqrt(2 · 1.5)
-    plain = human_level(points("mine", rows, Protocol(name="p", statistic="pearson")), draws=200)
+    plain = human_level(points("mine", rows, Protocol(name="p", statistic="pearson")), resamples=200)
     assert plain is not None and plain.low < 100 / np.sqrt(3) < plain.high
-    parted = human_level(points("mine", rows, Protocol(name="p", statistic="pearson", by="part")), draws=50)
+    parted = human_level(points("mine", rows, Protocol(name="p", statistic="pearson", by="part")), resamples=50)
     assert parted is not None and parted.value == pytest.approx(np.mean(list(parted.groups.values())))
     assert set(parted.groups) == {"a", "b"}
 

@@ -32,7 +32,7 @@ FILES = {"wmt16": "wmt16_da_segment_to_english"}
 @pytest.mark.parametrize(("name", "protocol", "within", "values"), TABLES, ids=[f"{row[0]}-{row[1]}" for row in TABLES])
 def test_recomputed(shared: Path, name: str, protocol: str, within: float, values: tuple[float, ...]) -> None:
     file = FILES.get(name, name.replace("-", "_"))
-    report = run(METRICS, benchmark=name, data=shared / "data" / f"{file}.jsonl.gz", protocol=protocol, draws=10)
+    report = run(METRICS, benchmark=name, data=shared / "data" / f"{file}.jsonl.gz", protocol=protocol, resamples=10)
     for metric, value in zip(METRICS.split(","), values, strict=True):
         assert report[metric].value == pytest.approx(value, abs=within), metric
         assert published(name, protocol, metric).value == value
@@ -53,7 +53,7 @@ def test_meteor_recomputed(shared: Path, name: str, protocol: str, within: float
     if availability("meteor") is not None:
         pytest.skip(f"needs METEOR's resources: {availability('meteor')}")
     file = FILES.get(name, name.replace("-", "_"))
-    report = run("meteor", benchmark=name, data=shared / "data" / f"{file}.jsonl.gz", protocol=protocol, draws=10)
+    report = run("meteor", benchmark=name, data=shared / "data" / f"{file}.jsonl.gz", protocol=protocol, resamples=10)
     assert report["meteor"].value == pytest.approx(value, abs=within)
     assert published(name, protocol, "meteor").value == value
 
@@ -68,7 +68,7 @@ def test_interval_and_paired_difference_on_expert(shared: Path) -> None:
 
 
 def test_challenge_of_2015(shared: Path) -> None:
-    report = run(benchmark="coco2015", data=shared / "data/coco2015_challenge_system_level.jsonl.gz", draws=100)
+    report = run(benchmark="coco2015", data=shared / "data/coco2015_challenge_system_level.jsonl.gz", resamples=100)
     assert report["spice@c40"].value == pytest.approx(86, abs=0.5) and report["spice@c40"].n == 11
     assert report["meteor@c40"].value == pytest.approx(47, abs=0.5)
     assert report["cider-d@c40"].value == pytest.approx(38, abs=0.5)
@@ -77,7 +77,9 @@ def test_challenge_of_2015(shared: Path) -> None:
 
 def test_a_changed_protocol_has_no_published_value(shared: Path) -> None:
     data = shared / "data/flickr8k_expert.jsonl.gz"
-    report = run("bleu-1", benchmark="flickr8k-expert", data=data, protocol="clipscore2021(statistic=tau-b)", draws=10)
+    report = run(
+        "bleu-1", benchmark="flickr8k-expert", data=data, protocol="clipscore2021(statistic=tau-b)", resamples=10
+    )
     assert report["bleu-1"].published is None
     assert report["bleu-1"].value == pytest.approx(32.18, abs=0.1)
 
@@ -109,7 +111,7 @@ def test_tables_and_plots_keep_other_encoders_apart(shared: Path) -> None:
     data = shared / "data/flickr8k_expert.jsonl.gz"
     ids = named_benchmark("flickr8k-expert").load(data).ids
     scores = {"bertscore": {id: k % 7 for k, id in enumerate(ids)}, "polos": {id: k % 5 for k, id in enumerate(ids)}}
-    report = run(benchmark="flickr8k-expert", data=data, scores=scores, draws=10)
+    report = run(benchmark="flickr8k-expert", data=data, scores=scores, resamples=10)
     shown = {row[1]: row[-1] for row in agreement_table(report).rows}
     assert shown["bertscore"] == "other encoder: 39.2 (roberta, Hessel et al. 2021)"
     assert shown["polos"] == "56.4 (Wada et al. 2024)"
@@ -165,11 +167,11 @@ def test_every_table_belongs_to_a_protocol_that_there_is() -> None:
 
 def test_corrections_are_judged_on_thirteen_systems(shared: Path) -> None:
     data = shared / "data/conll14_gec_system_level.jsonl.gz"
-    report = run(benchmark="conll14", data=data, draws=10)
+    report = run(benchmark="conll14", data=data, resamples=10)
     assert report["m2"].n == 13 and report["m2"].value == pytest.approx(69.2, abs=0.05)
-    pearson = run(benchmark="conll14", data=data, protocol="napoles2016-pearson", draws=10)
+    pearson = run(benchmark="conll14", data=data, protocol="napoles2016-pearson", resamples=10)
     assert pearson["m2"].value == pytest.approx(62.5, abs=0.05)
-    assert run(benchmark="conll14", data=data, protocol="without-input", draws=10)["m2"].n == 12
+    assert run(benchmark="conll14", data=data, protocol="without-input", resamples=10)["m2"].n == 12
     # published ρ that need whole sums of squared rank differences
     for rho, whole in ((0.852, 54), (0.648, 128)):
         assert round(1 - 6 * whole / (13**3 - 13), 3) == rho
@@ -178,6 +180,6 @@ def test_corrections_are_judged_on_thirteen_systems(shared: Path) -> None:
 
 def test_composite_of_smurf_comes_within_a_point(shared: Path) -> None:
     data = shared / "data/composite.jsonl.gz"
-    report = run("bleu-1,bleu-2,rouge-l,cider-d", benchmark="composite", data=data, protocol="smurf2021", draws=2)
+    report = run("bleu-1,bleu-2,rouge-l,cider-d", benchmark="composite", data=data, protocol="smurf2021", resamples=2)
     for each in report.results:
         assert each.value == pytest.approx(each.published.value, abs=1.0), each.metric

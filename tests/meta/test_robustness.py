@@ -73,7 +73,7 @@ def _four_words() -> CaptionSet:
 
 def test_a_curve_and_its_area_by_hand() -> None:
     # four words; removal leaves 4, 2 (γ = .5) and 1 (γ = 1): relative 1, .5, .25; trapezia .375 + .1875
-    found = robustness(_four_words(), [Words()], ["removal"], strengths=[0, 0.5, 1], draws=50)
+    found = robustness(_four_words(), [Words()], ["removal"], strengths=[0, 0.5, 1], resamples=50)
     (curve,) = found
     assert curve.scores.tolist() == [4, 2, 1]
     assert curve.normalised.values.tolist() == [1, 0.5, 0.25]
@@ -85,18 +85,18 @@ def test_a_curve_and_its_area_by_hand() -> None:
 
 
 def test_an_uneven_grid_and_one_that_does_not_reach_1() -> None:
-    (curve,) = robustness(_four_words(), [Words()], ["repetition"], strengths=[0.25, 1.0], draws=20)
+    (curve,) = robustness(_four_words(), [Words()], ["repetition"], strengths=[0.25, 1.0], resamples=20)
     assert curve.strengths.tolist() == [0, 0.25, 1]
     assert curve.normalised.values.tolist() == [1, 1.25, 2]
     assert curve.area.value == pytest.approx(0.25 * 1.125 + 0.75 * 1.625)
     assert curve.preferred.values.tolist() == [0, 0, 0]  # a longer caption scores more here
-    (half,) = robustness(_four_words(), [Words()], ["repetition"], strengths=[0.5], draws=20)
+    (half,) = robustness(_four_words(), [Words()], ["repetition"], strengths=[0.5], resamples=20)
     assert half.area.value == pytest.approx((1 + 1.5) / 2)
 
 
 def test_corpus_scores_are_the_metrics_own_not_means_of_captions() -> None:
     rows = [Caption("a", "a", "x", ("x y z",)), Caption("b", "b", "p q x y r", ("p q", "r"))]
-    (curve,) = robustness(CaptionSet.from_captions(rows), [Ratio()], ["repetition"], strengths=[1], draws=20)
+    (curve,) = robustness(CaptionSet.from_captions(rows), [Ratio()], ["repetition"], strengths=[1], resamples=20)
     assert curve.scores[0] == pytest.approx(4 / 6)  # the mean of captions would be (1 + 3/5) / 2
 
 
@@ -104,7 +104,7 @@ def test_corpus_scores_are_the_metrics_own_not_means_of_captions() -> None:
 def test_every_point_is_what_scoring_its_captions_gives(name: str) -> None:
     metric = parse(name)
     captions = leave_one_out(REFERENCES, seed=4)
-    found = robustness(captions, [metric], ["replacement", "rc"], strengths=[0.4, 1], draws=20, seed=4)
+    found = robustness(captions, [metric], ["replacement", "rc"], strengths=[0.4, 1], resamples=20, seed=4)
     from capmeter.transforms.registry import parse as degradation
 
     assert found[0].scores[0] == pytest.approx(evaluate(captions, [metric])[metric].score, rel=1e-12)
@@ -122,7 +122,9 @@ def test_every_point_is_what_scoring_its_captions_gives(name: str) -> None:
 def test_bands_are_the_bootstrap_of_the_ratio_by_image() -> None:
     random = np.random.default_rng(0)
     rows = [Caption(f"{k}", f"{k // 2}", " ".join(["w"] * random.integers(2, 12)), ("w",)) for k in range(60)]
-    (curve,) = robustness(CaptionSet.from_captions(rows), [Words()], ["removal"], strengths=[0.5], draws=4000, seed=5)
+    (curve,) = robustness(
+        CaptionSet.from_captions(rows), [Words()], ["removal"], strengths=[0.5], resamples=4000, seed=5
+    )
     before = np.array([len(each.candidate.split()) for each in rows], float)
     after = before - np.maximum(1, np.floor(before * 0.5 + 0.5))
     pairs = np.stack([before, after]).reshape(2, 30, 2).sum(axis=2)
@@ -136,7 +138,7 @@ def test_bands_are_the_bootstrap_of_the_ratio_by_image() -> None:
 
 
 def test_a_metric_that_does_not_see_order_is_flat_under_permutation_and_another_is_not() -> None:
-    found = robustness(REFERENCES, ["bleu-1", "bleu-2"], ["wp"], strengths=[0, 0.5, 1], draws=20)
+    found = robustness(REFERENCES, ["bleu-1", "bleu-2"], ["wp"], strengths=[0, 0.5, 1], resamples=20)
     assert found.curve("bleu-1", "T_WP").normalised.values == pytest.approx([1, 1, 1])
     assert found.curve("bleu-2", "permutation").normalised.values[2] < 0.8
     assert (found.metrics, found.degradations) == (["bleu-1", "bleu-2"], ["permutation"])
@@ -146,7 +148,7 @@ def test_a_metric_that_does_not_see_order_is_flat_under_permutation_and_another_
 
 def test_the_same_seed_gives_the_same_study_and_another_another() -> None:
     first, again, other = (
-        robustness(REFERENCES, ["bleu-2"], ["wp", "rw", "rc"], strengths=[0.5], draws=50, seed=seed).to_dict()
+        robustness(REFERENCES, ["bleu-2"], ["wp", "rw", "rc"], strengths=[0.5], resamples=50, seed=seed).to_dict()
         for seed in (1, 1, 2)
     )
     assert first == again
@@ -156,7 +158,8 @@ def test_the_same_seed_gives_the_same_study_and_another_another() -> None:
 def test_the_order_of_the_images_moves_no_score() -> None:
     turned = dict(reversed(REFERENCES.items()))
     one, two = (
-        robustness(each, ["cider-d"], ["wp", "rw", "rc"], strengths=[0.5], draws=20) for each in (REFERENCES, turned)
+        robustness(each, ["cider-d"], ["wp", "rw", "rc"], strengths=[0.5], resamples=20)
+        for each in (REFERENCES, turned)
     )
     for a, b in zip(one, two, strict=True):
         assert a.scores == pytest.approx(b.scores, rel=1e-12)
@@ -199,7 +202,7 @@ class TestLeaveOneOut:
 
 def test_captions_of_a_set_are_degraded_as_they_are() -> None:
     captions = _four_words()
-    found = robustness(captions, [Words()], ["removal"], strengths=[1], draws=20, images=2)
+    found = robustness(captions, [Words()], ["removal"], strengths=[1], resamples=20, images=2)
     assert len(found.captions) == 4
     assert found.captions.ids[0] in captions.ids
     assert found.examples["removal"][0] == found.captions[found.captions.ids[0]].candidate
@@ -208,7 +211,7 @@ def test_captions_of_a_set_are_degraded_as_they_are() -> None:
 def test_a_file_of_references_and_the_saved_study(tmp_path: Path) -> None:
     file = tmp_path / "refs.json"
     file.write_text(json.dumps(REFERENCES))
-    found = robustness(file, "bleu-1,rouge-l", "removal", strengths=[0.5, 1], draws=20)
+    found = robustness(file, "bleu-1,rouge-l", "removal", strengths=[0.5, 1], resamples=20)
     found.save(tmp_path / "study.json")
     saved = json.loads((tmp_path / "study.json").read_text())
     assert saved == found.to_dict()
@@ -228,7 +231,7 @@ def test_wrong_strengths_are_refused(strengths: list[float], message: str) -> No
 
 def test_an_untouched_score_of_0_cannot_be_the_measure() -> None:
     with pytest.raises(InputError, match=r"words\(less=9\.0\) gives the untouched captions -5"):
-        robustness(_four_words(), [Words(less=9.0)], ["removal"], draws=20)
+        robustness(_four_words(), [Words(less=9.0)], ["removal"], resamples=20)
 
 
 def test_real_captions_behave_as_published(shared: Path) -> None:
@@ -238,7 +241,7 @@ def test_real_captions_behave_as_published(shared: Path) -> None:
         ["bleu-4", "rouge-l", "cider-d"],
         strengths=[0, 0.25, 0.5, 0.75, 1],
         images=200,
-        draws=100,
+        resamples=100,
     )
     area = {(curve.degradation, curve.metric): curve.area.value for curve in found}
     for way in found.degradations:

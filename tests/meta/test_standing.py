@@ -38,7 +38,7 @@ BAD = [f"two cats see {k}" for k in range(40)]
 
 
 def test_chance_and_difference_are_told_apart() -> None:
-    found = standings({"good": scored(GOOD), "same": scored(SAME), "bad": scored(BAD)}, draws=300)
+    found = standings({"good": scored(GOOD), "same": scored(SAME), "bad": scored(BAD)}, resamples=300)
     for standing in found.values():
         assert standing.best == {"good", "same"}
         assert standing.beats == {"good": {"bad"}, "same": {"bad"}, "bad": set()}
@@ -48,7 +48,7 @@ def test_it_says_what_the_comparison_says() -> None:
     some = [worse if k % 5 == 0 else good for k, (good, worse) in enumerate(zip(GOOD, BAD, strict=True))]
     systems = {"good": GOOD, "same": SAME, "some": some, "bad": BAD}
     compared = compare({name: scored(candidates).captions for name, candidates in systems.items()}, METRICS)
-    found = standings({name: scored(candidates) for name, candidates in systems.items()}, draws=100)
+    found = standings({name: scored(candidates) for name, candidates in systems.items()}, resamples=100)
     for metric, standing in found.items():
         for each in compared[metric].differences:
             above, below = (each.first, each.second) if each.difference > 0 else (each.second, each.first)
@@ -58,8 +58,8 @@ def test_it_says_what_the_comparison_says() -> None:
 
 def test_order_of_the_captions_changes_no_comparison() -> None:
     order = np.random.default_rng(1).permutation(40).tolist()
-    plain = standings({"good": scored(GOOD), "bad": scored(BAD)}, draws=200)
-    mixed = standings({"good": scored(GOOD), "bad": scored(BAD, order)}, draws=200)
+    plain = standings({"good": scored(GOOD), "bad": scored(BAD)}, resamples=200)
+    mixed = standings({"good": scored(GOOD), "bad": scored(BAD, order)}, resamples=200)
     for metric in plain:
         assert mixed[metric].intervals["bad"] == pytest.approx(plain[metric].intervals["bad"], abs=1e-12)
         assert mixed[metric].beats == plain[metric].beats
@@ -67,38 +67,38 @@ def test_order_of_the_captions_changes_no_comparison() -> None:
 
 def test_the_same_captions_in_another_order_are_no_better() -> None:
     order = np.random.default_rng(2).permutation(40).tolist()
-    found = standings({"one": scored(GOOD), "two": scored(GOOD, order)}, draws=200)
+    found = standings({"one": scored(GOOD), "two": scored(GOOD, order)}, resamples=200)
     assert all(standing.best == {"one", "two"} for standing in found.values())
 
 
 def test_other_images_are_not_compared_but_have_intervals() -> None:
-    found = standings({"good": scored(GOOD), "bad": scored(BAD, prefix="x")}, draws=200)["rouge-l"]
+    found = standings({"good": scored(GOOD), "bad": scored(BAD, prefix="x")}, resamples=200)["rouge-l"]
     assert found.best == frozenset() and found.beats == {"good": set(), "bad": set()}
     assert set(found.intervals) == {"good", "bad"}
 
 
 def test_intervals_are_those_of_results() -> None:
     results = scored(GOOD)
-    found = standings({"good": results}, draws=300, seed=3)
-    assert {name: each.intervals["good"] for name, each in found.items()} == results.intervals(draws=300, seed=3)
+    found = standings({"good": results}, resamples=300, seed=3)
+    assert {name: each.intervals["good"] for name, each in found.items()} == results.intervals(resamples=300, seed=3)
 
 
 def test_saved_results_give_the_same_standing(tmp_path: object) -> None:
     before = {"good": scored(GOOD), "bad": scored(BAD)}
     after = {name: Results.from_dict(results.to_dict()) for name, results in before.items()}
-    assert standings(after, draws=100) == standings(before, draws=100)
+    assert standings(after, resamples=100) == standings(before, resamples=100)
 
 
 def test_many_systems_do_not_hide_a_plain_difference() -> None:
     systems = {"good": scored(GOOD), **{f"bad {k}": scored(BAD) for k in range(9)}}
-    assert standings(systems, draws=100)["rouge-l"].best == {"good"}
+    assert standings(systems, resamples=100)["rouge-l"].best == {"good"}
 
 
 def test_systems_of_other_references_are_not_tested() -> None:
     """The same texts, one system with every reference and one with the last alone: their scores say nothing."""
     systems = {"sa": scored(GOOD), "sb": scored(GOOD, references=slice(1, None))}
     assert systems["sa"]["rouge-l"].score > systems["sb"]["rouge-l"].score + 0.1
-    for standing in standings(systems, draws=50).values():
+    for standing in standings(systems, resamples=50).values():
         assert standing.best == frozenset() and not any(standing.beats.values())
         assert set(standing.intervals) == {"sa", "sb"}
     assert untested(systems).startswith("sa and sb were scored against different references, so")
@@ -125,7 +125,7 @@ def test_streamed_systems_of_other_references_are_not_tested(tmp_path: Path, wor
     for known in (systems, saved):
         assert untested({"all": known["all"], "turned": known["turned"]}) == ""
         assert "all and some were scored against different references" in untested(known)
-        for standing in standings(known, draws=50).values():
+        for standing in standings(known, resamples=50).values():
             assert standing.best == frozenset() and not any(standing.beats.values())
     whole = {"all": scored(GOOD), "some": systems["some"]}  # one at hand, one streamed
     assert "different references" in untested(whole)
@@ -148,7 +148,7 @@ def test_the_level_decides_what_is_significant() -> None:
     captions = {name: results.captions for name, results in systems.items()}
     (tested,) = compare(captions, "rouge-l")["rouge-l"].differences
     assert 0.05 < tested.p < 0.3
-    at = {level: standings(systems, draws=50, level=level)["rouge-l"] for level in (0.95, 0.7)}
+    at = {level: standings(systems, resamples=50, level=level)["rouge-l"] for level in (0.95, 0.7)}
     assert at[0.95].best == {"good", "some"} and at[0.7].best == {"good"}
 
 
@@ -156,4 +156,4 @@ def test_the_best_are_known_without_intervals() -> None:
     systems = {"good": scored(GOOD), "bad": scored(BAD)}
     plain = standings(systems, intervals=False)["rouge-l"]
     assert plain.best == {"good"} and plain.intervals == {}
-    assert plain.beats == standings(systems, draws=50)["rouge-l"].beats
+    assert plain.beats == standings(systems, resamples=50)["rouge-l"].beats

@@ -101,7 +101,7 @@ def test_grammar_by_hand() -> None:
         "bad": captions("bad", ["cats", "cats"]),
         "unjudged": captions("unjudged", ["cats", "cats"]),
     }
-    found = grammar(systems, {"good": 3, "middling": 1, "bad": 0, "absent": 9}, [parse("sparcs")], draws=20)
+    found = grammar(systems, {"good": 3, "middling": 1, "bad": 0, "absent": 9}, [parse("sparcs")], resamples=20)
     (agreement,) = found.agreements
     assert agreement.scores == {"good": 1, "middling": 0.5, "bad": 0}
     assert agreement.spearman.value == 1
@@ -142,7 +142,7 @@ def test_critical_failures_by_hand() -> None:
         "bad": captions("bad", ["a man on a car and on a", "a man"], reference),
     }
     human = {"best": 0.9, "good": 0.5, "bad": 0.1}
-    found = critical_failures(systems, human, parse_list("rouge-l"), parse("sparcs"), draws=50)
+    found = critical_failures(systems, human, parse_list("rouge-l"), parse("sparcs"), resamples=50)
     (row,) = found.failures
     expected = {
         name: correlations(_scores(systems, name), np.array(list(human.values()))) for name in ("sparcs", "rouge-l")
@@ -166,7 +166,7 @@ def _scores(systems: dict[str, CaptionSet], metric: str) -> np.ndarray:
 
 def test_a_metric_that_orders_nothing_counts_as_zero() -> None:
     systems = {name: captions(name, ["cats", text]) for name, text in (("a", "a dog"), ("b", "cats"), ("c", "runs"))}
-    found = critical_failures(systems, {"a": 3, "b": 1, "c": 2}, parse_list("rouge-l"), parse("sparcs"), draws=10)
+    found = critical_failures(systems, {"a": 3, "b": 1, "c": 2}, parse_list("rouge-l"), parse("sparcs"), resamples=10)
     assert found.failures[0].undecided == 1
     assert found.failures[0].disparities[0] == 0
 
@@ -190,7 +190,7 @@ def test_gravest_cases_become_a_sheet_and_its_labels_a_tally(tmp_path: Path) -> 
         for name, texts in said.items()
     }
     human = {"good": 0.9, "fair": 0.6, "poor": 0.1}
-    found = critical_failures(systems, human, parse_list("rouge-l,bleu-1"), parse("sparcs"), draws=20, gravest=9)
+    found = critical_failures(systems, human, parse_list("rouge-l,bleu-1"), parse("sparcs"), resamples=20, gravest=9)
     inverted = FailureStudy(found.reference, found.human, found.images, [])
     with pytest.raises(InputError, match="no critical failure to label"):
         write_sheet(inverted, tmp_path / "none.csv")
@@ -209,7 +209,7 @@ def test_gravest_cases_become_a_sheet_and_its_labels_a_tally(tmp_path: Path) -> 
         writer = csv.DictWriter(file, list(rows[0]), delimiter=";")
         writer.writeheader()
         writer.writerows(rows)
-    rouge, bleu = tally(read_sheet(tmp_path / "back.csv"), draws=50)
+    rouge, bleu = tally(read_sheet(tmp_path / "back.csv"), resamples=50)
     assert {cause: round(share.value, 3) for cause, share in rouge.shares.items()} == {
         "c1": 0.667,
         "c2": 0,
@@ -257,7 +257,7 @@ def test_ties_end_to_end() -> None:
         )
 
     experts, crowd = judged([(4, 4), (3, 2), (1, 1), (1, 2), None]), judged([(1,), (1,), (0,), (0, 1), (1,)])
-    found = tie_free(experts, crowd, parse_list("sparcs"), draws=20)
+    found = tie_free(experts, crowd, parse_list("sparcs"), resamples=20)
     assert (found.captions, found.all_pairs, found.pairs, found.ordered_pairs) == (4, 6, 5, 6)
     assert [row.name for row in found.rows] == ["inter-human", "sparcs"]
     assert found.rows[0].tie_free.value == 1
@@ -284,7 +284,7 @@ def test_ties_take_document_frequencies_from_the_whole_set() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("capmeter.meta.studies.ties.evaluate", spied)
-        tie_free(every, crowd, parse_list("cider-d"), draws=10)
+        tie_free(every, crowd, parse_list("cider-d"), resamples=10)
     assert seen == [(4, every)]
 
 
@@ -310,7 +310,7 @@ def _figures(folder: Path, name: str) -> None:
     assert "<svg" in (folder / f"{name}.svg").read_text(encoding="utf-8")
 
 
-DRAWN = ("--plot", "x.png", "--plot", "x.svg", "--draws", "20")
+DRAWN = ("--plot", "x.png", "--plot", "x.svg", "--resamples", "20")
 
 
 def test_the_grammar_command(run, tmp_path: Path) -> None:
@@ -377,7 +377,7 @@ def test_a_draw_in_which_all_systems_are_alike_counts_as_zero() -> None:
         name: CaptionSet.from_captions(Caption(str(k), str(k), text, ("x y",)) for k, text in enumerate(texts))
         for name, texts in said.items()
     }
-    (found,) = grammar(systems, {"a": 3, "b": 2, "c": 1}, parse_list("rouge-l"), draws=50).agreements
+    (found,) = grammar(systems, {"a": 3, "b": 2, "c": 1}, parse_list("rouge-l"), resamples=50).agreements
     assert found.spearman.value == pytest.approx(0.75**0.5)
     assert found.spearman.low == 0.0 and found.spearman.high == pytest.approx(0.75**0.5)
 

@@ -45,7 +45,7 @@ def test_a_raw_combination_is_the_sum_of_its_members_for_captions_corpus_and_res
     assert results[both].parts == {"bleu-4": results[BLEU].score, "cider-d": results[CIDER].score}
     weights = np.random.default_rng(1).integers(0, 3, (20, len(DOGS))) + np.eye(len(DOGS))[[0] * 20]
     clusters = results.ids.clusters
-    drawn = [results[each].drawn(weights, clusters) for each in (both, BLEU, CIDER)]
+    drawn = [results[each].resampled(weights, clusters) for each in (both, BLEU, CIDER)]
     np.testing.assert_allclose(drawn[0], 0.3 * drawn[1] + 0.7 * drawn[2], rtol=0, atol=1e-14)
 
 

@@ -77,13 +77,13 @@ def test_intervals_hold_the_score_and_are_the_same_for_a_seed(results: Results) 
 
 
 def test_the_interval_of_an_additive_metric_is_of_the_corpus_score(results: Results) -> None:
-    """BLEU's draws are functions of drawn sums, not means of captions' scores."""
+    """BLEU's resamples are functions of drawn sums, not means of captions' scores."""
     scores = results["bleu-2"]
     clusters = results.ids.clusters
     once = np.ones((1, len(clusters)))
-    assert scores.drawn(once, clusters)[0] == pytest.approx(scores.score, abs=1e-15)
+    assert scores.resampled(once, clusters)[0] == pytest.approx(scores.score, abs=1e-15)
     first = np.array([[2.0, 0, 0, 0]])
-    assert scores.drawn(first, clusters)[0] == pytest.approx(scores.items["i0"], abs=1e-9)
+    assert scores.resampled(first, clusters)[0] == pytest.approx(scores.items["i0"], abs=1e-9)
 
 
 def test_captions_of_one_image_are_drawn_together() -> None:
@@ -102,7 +102,7 @@ def test_captions_of_one_image_are_drawn_together() -> None:
 
 def test_results_from_a_file_have_the_same_intervals(results: Results, tmp_path: Path) -> None:
     results.save(tmp_path / "s.json")
-    assert Results.read(tmp_path / "s.json").intervals(draws=50) == results.intervals(draws=50)
+    assert Results.read(tmp_path / "s.json").intervals(resamples=50) == results.intervals(resamples=50)
 
 
 @pytest.mark.parametrize("value", [None, float("nan"), float("inf"), 10**400, "x"])
@@ -129,7 +129,7 @@ def test_saved_values_belong_to_their_ids_in_any_order(results: Results) -> None
         assert {p: dict(v) for p, v in read[name].part_items.items()} == {
             p: dict(v) for p, v in scores.part_items.items()
         }
-    assert read.intervals(draws=50) == results.intervals(draws=50)
+    assert read.intervals(resamples=50) == results.intervals(resamples=50)
 
 
 def test_a_results_file_nested_too_deeply(tmp_path: Path) -> None:

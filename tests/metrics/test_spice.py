@@ -103,7 +103,7 @@ def test_parts_together_are_the_whole_and_rows_survive_a_file(known, tmp_path):
     results.save(tmp_path / "results.json")
     again = type(results).read(tmp_path / "results.json")
     assert again["spice"].parts == results["spice"].parts
-    assert again.intervals(draws=20) == results.intervals(draws=20)
+    assert again.intervals(resamples=20) == results.intervals(resamples=20)
 
 
 def test_an_unknown_parser_is_refused():

@@ -31,7 +31,7 @@ def rated() -> Report:
     judged = points("mine", rows, Protocol(name="p", statistic="tau-c"))
     base = np.arange(60) % 4
     scores = {"good": base + 0.3 * random.normal(size=60), "weak": base + 4.0 * random.normal(size=60)}
-    return judge(judged, {**scores, "flat": np.zeros(60)}, draws=100)
+    return judge(judged, {**scores, "flat": np.zeros(60)}, resamples=100)
 
 
 def paired() -> Report:
@@ -39,12 +39,12 @@ def paired() -> Report:
     judged = pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category"))
     values = np.random.default_rng(0).normal(size=40)
     values[:4] = 0
-    return judge(judged, {"m": values}, draws=50)
+    return judge(judged, {"m": values}, resamples=50)
 
 
 def ranked() -> Report:
     judged = systems("mine", [System(f"s{k}", k / 9) for k in range(6)], Protocol(name="p", statistic="pearson"))
-    return judge(judged, {"m": np.asarray([1.0, 2, 2.5, 4, 3, 6]), "n": np.asarray([3.0, 1, 2, 6, 5, 4])}, draws=50)
+    return judge(judged, {"m": np.asarray([1.0, 2, 2.5, 4, 3, 6]), "n": np.asarray([3.0, 1, 2, 6, 5, 4])}, resamples=50)
 
 
 def test_table_of_ratings() -> None:

@@ -27,7 +27,7 @@ def data_of(page: Path):  # type: ignore[no-untyped-def]
 
 def test_the_page_holds_every_caption_score_and_reference(tmp_path: Path) -> None:
     given = systems()
-    written = write_page(given, tmp_path / "page.html", draws=50)
+    written = write_page(given, tmp_path / "page.html", resamples=50)
     head, columns = data_of(written.path)
     assert (written.captions, written.size) == (180, written.path.stat().st_size)
     assert [metric["name"] for metric in head["metrics"]] == list(given["exact"])
@@ -47,14 +47,14 @@ def test_the_page_holds_every_caption_score_and_reference(tmp_path: Path) -> Non
 
 def test_equal_results_give_equal_pages(tmp_path: Path) -> None:
     for name in ("one", "two"):
-        write_page(systems(12), tmp_path / name, draws=50)
+        write_page(systems(12), tmp_path / name, resamples=50)
     assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
 
 
 def test_nothing_of_a_caption_or_name_stands_raw_in_the_file(tmp_path: Path) -> None:
     results = scored(HOSTILE, metrics="bleu-1,rouge-l", prefix="</script><b>")
     results.command = "capmeter score '<script>alert(1)</script>'"
-    page = write_page({"</title><script>x</script>\ud83d": results}, tmp_path / "page.html", draws=50).path
+    page = write_page({"</title><script>x</script>\ud83d": results}, tmp_path / "page.html", resamples=50).path
     text = page.read_text(encoding="utf-8")
     opening = re.findall(r"<script[^>]*>", text, re.IGNORECASE)
     data = '<script type="application/octet-stream" id="capmeter-data">'
@@ -70,7 +70,7 @@ def test_nothing_of_a_caption_or_name_stands_raw_in_the_file(tmp_path: Path) -> 
 def test_every_script_has_the_hash_that_the_policy_names(tmp_path: Path) -> None:
     import base64
 
-    text = write_page(systems(12), tmp_path / "page.html", draws=50).path.read_text(encoding="utf-8")
+    text = write_page(systems(12), tmp_path / "page.html", resamples=50).path.read_text(encoding="utf-8")
     scripts = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
     named = re.findall(r"&#39;sha256-([^&]*)&#39;", text)
     assert [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts] == named
@@ -78,7 +78,7 @@ def test_every_script_has_the_hash_that_the_policy_names(tmp_path: Path) -> None
 
 
 def test_the_page_brings_no_foreign_code_and_stays_small(tmp_path: Path) -> None:
-    written = write_page(systems(12), tmp_path / "page.html", draws=50)
+    written = write_page(systems(12), tmp_path / "page.html", resamples=50)
     assert written.size < 110_000
     text = written.path.read_text(encoding="utf-8")
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//|@import|url\(""", text)
@@ -86,11 +86,11 @@ def test_the_page_brings_no_foreign_code_and_stays_small(tmp_path: Path) -> None
 
 def test_explanations_give_way_to_the_size(tmp_path: Path) -> None:
     given = systems(400)
-    small = write_page(given, tmp_path / "small.html", draws=50, megabytes=0.136, explained=1200)
-    large = write_page(given, tmp_path / "large.html", draws=50, explained=1200)
+    small = write_page(given, tmp_path / "small.html", resamples=50, megabytes=0.136, explained=1200)
+    large = write_page(given, tmp_path / "large.html", resamples=50, explained=1200)
     assert small.size <= 136_000
     assert 0 < small.explained < large.explained == 1200
-    none = write_page(given, tmp_path / "none.html", draws=50, explained=0)
+    none = write_page(given, tmp_path / "none.html", resamples=50, explained=0)
     assert none.explained == 0 and data_of(none.path)[0]["evidence"]["found"] == []
 
 
@@ -105,13 +105,13 @@ def test_the_extremes_come_first() -> None:
 
 def test_systems_scored_by_different_metrics_have_gaps(tmp_path: Path) -> None:
     given = {"a": scored(candidates(12, 0), metrics="bleu-1"), "b": scored(candidates(12, 1), metrics="rouge-l")}
-    head, columns = data_of(write_page(given, tmp_path / "page.html", draws=50).path)
+    head, columns = data_of(write_page(given, tmp_path / "page.html", resamples=50).path)
     assert [metric["name"] for metric in head["metrics"]] == ["bleu-1", "rouge-l"]
     assert set(columns["score0"][12:]) == {-(2**31)} and -(2**31) not in columns["score0"][:12]
 
 
 def test_empty_captions_are_listed_under_their_note(tmp_path: Path) -> None:
-    head, columns = data_of(write_page({"a": scored(HOSTILE)}, tmp_path / "page.html", draws=50).path)
+    head, columns = data_of(write_page({"a": scored(HOSTILE)}, tmp_path / "page.html", resamples=50).path)
     notes = {note["reason"]: columns[f"note{k}"] for k, note in enumerate(head["notes"])}
     assert notes["empty candidate"] == [12, 13]
 
@@ -119,7 +119,7 @@ def test_empty_captions_are_listed_under_their_note(tmp_path: Path) -> None:
 def test_human_judgements_are_a_column(tmp_path: Path) -> None:
     rows = [Caption(str(k), str(k), "a dog", ("a dog runs",), human=(1.0, k) if k else None) for k in range(3)]
     results = evaluate(CaptionSet.from_captions(rows), parse_list("bleu-1"))
-    head, columns = data_of(write_page({"a": results}, tmp_path / "page.html", draws=50).path)
+    head, columns = data_of(write_page({"a": results}, tmp_path / "page.html", resamples=50).path)
     assert head["metrics"][1]["name"] == "human judgement" and head["metrics"][1]["human"]
     assert [value / 10 ** head["metrics"][1]["decimals"] for value in columns["score1"][1:]] == [1.0, 1.5]
 
@@ -132,31 +132,31 @@ def test_pictures_are_linked_embedded_or_left_out(tmp_path: Path) -> None:
     (tmp_path / "pages").mkdir()
     page = tmp_path / "pages" / "page.html"
     root = tmp_path / "pictures"
-    write_page(given, page, draws=50, images="link", images_root=root)
+    write_page(given, page, resamples=50, images="link", images_root=root)
     assert data_of(page)[0]["pictures"] == ["../pictures/a%20%231.png"] * 3
     assert "img-src data: file:" in page.read_text(encoding="utf-8")
-    write_page(given, page, draws=50, images="embed", images_root=root)
+    write_page(given, page, resamples=50, images="embed", images_root=root)
     assert all(each.startswith("data:image/jpeg;base64,") for each in data_of(page)[0]["pictures"])
     assert "img-src data:;" in page.read_text(encoding="utf-8")
-    write_page(given, page, draws=50, images="none")
+    write_page(given, page, resamples=50, images="none")
     assert data_of(page)[0]["pictures"] == [None] * 3
     with pytest.raises(InputError, match=r"none of the 3 pictures could be read.*--images-root"):
-        write_page(given, page, draws=50, images="embed", images_root=tmp_path)
+        write_page(given, page, resamples=50, images="embed", images_root=tmp_path)
 
 
 def test_pictures_that_are_not_there_are_said_and_not_linked(tmp_path: Path) -> None:
     given = {"a": scored(candidates(3, 0), image="nowhere.png")}
-    page = write_page(given, tmp_path / "page.html", draws=50, images_root=tmp_path).path
+    page = write_page(given, tmp_path / "page.html", resamples=50, images_root=tmp_path).path
     assert data_of(page)[0]["pictures"] == [None] * 3
     text = page.read_text(encoding="utf-8")
     assert "3 of 3 pictures were not found" in text and "img-src data:;" in text
-    write_page({"a": scored(candidates(2, 0), image="https://example.org/a.jpg")}, page, draws=50)
+    write_page({"a": scored(candidates(2, 0), image="https://example.org/a.jpg")}, page, resamples=50)
     assert data_of(page)[0]["pictures"] == ["https://example.org/a.jpg"] * 2
 
 
 @pytest.mark.parametrize("place", ["a\0b", "x" * 5000, "javascript:alert(1)", "data:text/html,x", "JavaScript:x"])
 def test_pictures_are_no_way_in_for_scripts(tmp_path: Path, place: str) -> None:
-    page = write_page({"a": scored(candidates(2, 0), image=place)}, tmp_path / "page.html", draws=50).path
+    page = write_page({"a": scored(candidates(2, 0), image=place)}, tmp_path / "page.html", resamples=50).path
     assert data_of(page)[0]["pictures"] == [None, None]
 
 
@@ -173,7 +173,7 @@ def test_one_reference_is_singular(tmp_path: Path) -> None:
             for k, many in enumerate(counts)
         ]
         results = evaluate(CaptionSet.from_captions(rows), parse_list("bleu-1"))
-        return text_of(write_page({"a": results}, tmp_path / "page.html", draws=10).path)
+        return text_of(write_page({"a": results}, tmp_path / "page.html", resamples=10).path)
 
     assert "2 captions of 2 images, 1 reference each." in said(1, 1)
     assert "2 captions of 2 images, 2 references each." in said(2, 2)
@@ -181,13 +181,13 @@ def test_one_reference_is_singular(tmp_path: Path) -> None:
 
 
 def test_disagreement_claims_no_more_than_is_known(tmp_path: Path) -> None:
-    text = text_of(write_page(systems(6), tmp_path / "page.html", draws=10).path)
+    text = text_of(write_page(systems(6), tmp_path / "page.html", resamples=10).path)
     assert "Where two metrics disagree, at least one misses something" in text and "is wrong" not in text
 
 
 def test_notes_stand_beside_the_scores_that_they_concern(tmp_path: Path) -> None:
     given = {"copies": scored(candidates(12, 0)), "empty": scored(["a cow"] * 11 + [""])}
-    page = write_page(given, tmp_path / "page.html", draws=10).path
+    page = write_page(given, tmp_path / "page.html", resamples=10).path
     rows = re.findall(r"<tr>(.*?)</tr>", page.read_text(encoding="utf-8").split("<tbody>")[1], re.DOTALL)
     own = "candidate is one of its own references"
     for row, (mark, what) in zip(
@@ -202,20 +202,22 @@ def test_notes_stand_beside_the_scores_that_they_concern(tmp_path: Path) -> None
 
 def test_cut_off_captions_are_counted_with_examples(tmp_path: Path) -> None:
     cut = ["a room with a bed and a", "two dogs on the", *candidates(10, 0)]
-    page = write_page({"cut": scored(cut), "whole": scored(candidates(12, 1))}, tmp_path / "page.html", draws=10).path
+    page = write_page(
+        {"cut": scored(cut), "whole": scored(candidates(12, 1))}, tmp_path / "page.html", resamples=10
+    ).path
     text = text_of(page)
     assert "cut 2 of 12 (16.7%) … room with a bed and a; two dogs on the" in text
     assert "whole" not in text.partition("How they end")[2].partition("How this was made")[0]
     head, columns = data_of(page)
     notes = {note["reason"]: columns[f"note{k}"] for k, note in enumerate(head["notes"])}
     assert notes["ends in a function word"] == [0, 1]
-    whole = write_page({"whole": scored(candidates(12, 1))}, tmp_path / "page.html", draws=10).path
+    whole = write_page({"whole": scored(candidates(12, 1))}, tmp_path / "page.html", resamples=10).path
     assert "function word" not in text_of(whole)
 
 
 def test_long_captions_are_listed_but_not_explained(tmp_path: Path) -> None:
     given = {"a": scored(["a dog " * 400, *candidates(5, 0)])}
-    written = write_page(given, tmp_path / "page.html", draws=10)
+    written = write_page(given, tmp_path / "page.html", resamples=10)
     assert (written.captions, written.explained) == (6, 5)
     assert {row for _, row, *_ in data_of(written.path)[0]["evidence"]["found"]} == {1, 2, 3, 4, 5}
     assert "1 caption is not explained: the text or a reference has over 2,000 characters." in text_of(written.path)
@@ -225,7 +227,7 @@ def test_a_number_that_no_column_holds_is_refused(tmp_path: Path) -> None:
     rows = [Caption("1", "1", "a dog", ("a dog",), human=(1e12,))]
     results = evaluate(CaptionSet.from_captions(rows), parse_list("bleu-1"))
     with pytest.raises(InputError, match=r"a: human judgement has the number 1e\+12, expected none above"):
-        write_page({"a": results}, tmp_path / "page.html", draws=10)
+        write_page({"a": results}, tmp_path / "page.html", resamples=10)
 
 
 def test_results_without_captions_are_refused(tmp_path: Path) -> None:

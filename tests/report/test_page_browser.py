@@ -57,7 +57,7 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Any]:
     contexts = []
 
     def call(given: dict[str, Results], *, width: int = 1280, scheme: str = "light", **options: Any) -> Opened:
-        path = write_page(given, tmp_path / "page.html", draws=50, **options).path
+        path = write_page(given, tmp_path / "page.html", resamples=50, **options).path
         context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
         contexts.append(context)
         return Opened(context.new_page(), path)

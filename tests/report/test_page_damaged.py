@@ -81,7 +81,7 @@ def outcomes(folder: Path, number: int, seed: int) -> Counter[str]:
         source.write_text(text, encoding="utf-8")
         page.unlink(missing_ok=True)
         try:
-            write_page(read_all(source), page, draws=10, explained=2, images=random_.choice(["link", "none"]))
+            write_page(read_all(source), page, resamples=10, explained=2, images=random_.choice(["link", "none"]))
         except CapmeterError as problem:
             assert str(problem) and not page.exists()
             seen["sentence"] += 1

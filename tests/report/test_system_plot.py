@@ -46,7 +46,7 @@ def test_without_the_scores_there_is_no_plot() -> None:
 
 
 def test_the_page_has_the_section_only_with_the_plot(tmp_path: Path) -> None:
-    drawn = write_page({"a": fused((0, 0), 1)}, tmp_path / "a.html", draws=50, human="a").path.read_text("utf-8")
+    drawn = write_page({"a": fused((0, 0), 1)}, tmp_path / "a.html", resamples=50, human="a").path.read_text("utf-8")
     assert 'id="systems"' in drawn and "H∩M / M" in drawn
-    plain = write_page({"a": scored(candidates(5, 0))}, tmp_path / "b.html", draws=50).path.read_text("utf-8")
+    plain = write_page({"a": scored(candidates(5, 0))}, tmp_path / "b.html", resamples=50).path.read_text("utf-8")
     assert 'id="systems"' not in plain

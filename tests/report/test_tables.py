@@ -53,12 +53,12 @@ def test_a_terminal_shows_bold_and_a_pipe_a_star() -> None:
 
 def test_the_best_are_bold_whichever_way_the_table_lies() -> None:
     systems = {"good": scored(candidates(40, 0)), "bad": scored(candidates(40, 2))}
-    standing = standings(systems, draws=200)
+    standing = standings(systems, resamples=200)
     long = score_table(systems, standing, digits=2)
     assert long.columns == ["metric", "good", "bad"] and long.bold == {(row, 1) for row in range(4)}
     assert long.rows[2][1].startswith("1.00 [1.00, 1.00]")
     more = {**systems, "c": systems["bad"], "d": systems["bad"]}
-    wide = score_table(more, standings(more, draws=200))
+    wide = score_table(more, standings(more, resamples=200))
     assert wide.columns[0] == "system" and wide.bold == {(0, column) for column in range(1, 5)}
     assert not score_table(systems).bold and not score_table(systems).note
 
@@ -67,7 +67,7 @@ def test_latex_is_ready_for_a_paper() -> None:
     """The field's names, bold without intervals too, scores times 100, and one orientation either way."""
     systems = {"good": scored(candidates(40, 0)), "bad_one": scored(candidates(40, 2)), "c": scored(candidates(40, 2))}
     systems |= {"d": systems["c"]}
-    plain, bounded = (standings(systems, draws=50, intervals=given) for given in (False, True))
+    plain, bounded = (standings(systems, resamples=50, intervals=given) for given in (False, True))
     text = rendered(score_table(systems, plain, 1, 100), {}, "latex")
     assert "system & BLEU-1 & BLEU-4 & ROUGE-L & CIDEr-D \\\\" in text
     assert "good & \\textbf{100.0} & \\textbf{100.0} & \\textbf{100.0} & \\textbf{" in text
@@ -78,7 +78,7 @@ def test_latex_is_ready_for_a_paper() -> None:
     assert wide.rows[0][4].startswith(f"{100 * score:.1f} [{100 * low:.1f}, ")
     assert (wide.columns, wide.bold) == (score_table(systems, plain, 1, 100).columns, {(0, m) for m in range(1, 5)})
     few = {name: systems[name] for name in ("good", "c")}
-    for standing in (standings(few, draws=50), standings(few, intervals=False), None):
+    for standing in (standings(few, resamples=50), standings(few, intervals=False), None):
         table = score_table(few, standing)
         assert table.columns == ["metric", "good", "c"]
         assert "CIDEr-D & " in rendered(table, {}, "latex") and "cider-d" in rendered(table, {}, "markdown")
@@ -87,13 +87,13 @@ def test_latex_is_ready_for_a_paper() -> None:
 def test_a_table_says_why_nothing_is_bold() -> None:
     one = scored(candidates(20, 0), prefix="x")
     systems = {"a": one, "b": scored(candidates(20, 0))}
-    table = score_table(systems, standings(systems, draws=50), untested=untested(systems))
+    table = score_table(systems, standings(systems, resamples=50), untested=untested(systems))
     assert not table.bold and table.note.endswith("different images, so their differences were not tested")
 
 
 def test_machines_are_told_who_is_best() -> None:
     systems = {"good": scored(candidates(40, 0)), "bad": scored(candidates(40, 2), metrics="rouge-l")}
-    standing = standings(systems, draws=200)
+    standing = standings(systems, resamples=200)
     data = as_json(systems, standing)["systems"]
     assert data["good"]["metrics"]["rouge-l"]["best"] and data["good"]["metrics"]["rouge-l"]["above"] == ["bad"]
     assert "best" not in data["good"]["metrics"]["bleu-1"]  # only one system was scored by it
@@ -115,7 +115,7 @@ def test_unknown_formats_are_refused() -> None:
 
 def test_numbers_are_never_broken_on_a_narrow_terminal() -> None:
     systems = {f"system_number_{k}": scored(candidates(20, k)) for k in range(4)}
-    table = score_table(systems, standings(systems, draws=50))
+    table = score_table(systems, standings(systems, resamples=50))
     text = io.StringIO()
     print_table(table, Console(file=text, width=64, force_terminal=True, color_system=None))
     lines = text.getvalue().splitlines()

@@ -1,4 +1,4 @@
-"""The cluster bootstrap: whole clusters, same seed same draws, intervals that hold the truth."""
+"""The cluster bootstrap: whole clusters, same seed same resamples, intervals that hold the truth."""
 
 from __future__ import annotations
 
@@ -8,22 +8,30 @@ import numpy as np
 import pytest
 
 from capmeter.errors import InputError
-from capmeter.stats.bootstrap import Clusters, bootstrap, cluster_draws, difference, draw_counts, interval, mean_of
+from capmeter.stats.bootstrap import (
+    Clusters,
+    bootstrap,
+    cluster_resamples,
+    difference,
+    interval,
+    mean_of,
+    resample_counts,
+)
 from capmeter.stats.kendall import TauB
 
 
 def test_whole_clusters_are_drawn() -> None:
     clusters = ["x", "y", "x", "z", "y"]
-    for weights in cluster_draws(clusters, draws=50, seed=1):
+    for weights in cluster_resamples(clusters, resamples=50, seed=1):
         assert weights[0] == weights[2] and weights[1] == weights[4]
         assert weights[0] + weights[1] + weights[3] == 3  # as many clusters as there are
 
 
 def test_seed_and_number_of_draws() -> None:
-    assert (draw_counts(30, 20, seed=4)[:5] == draw_counts(30, 5, seed=4)).all()
-    assert (draw_counts(30, 20, seed=4) != draw_counts(30, 20, seed=5)).any()
-    listed = np.stack(list(cluster_draws(["a", "b", "a"], 20, seed=2)))
-    assert (listed == draw_counts(2, 20, seed=2)[:, [0, 1, 0]]).all()
+    assert (resample_counts(30, 20, seed=4)[:5] == resample_counts(30, 5, seed=4)).all()
+    assert (resample_counts(30, 20, seed=4) != resample_counts(30, 20, seed=5)).any()
+    listed = np.stack(list(cluster_resamples(["a", "b", "a"], 20, seed=2)))
+    assert (listed == resample_counts(2, 20, seed=2)[:, [0, 1, 0]]).all()
 
 
 def test_sums_of_clusters() -> None:
@@ -36,7 +44,7 @@ def test_sums_of_clusters() -> None:
 
 def test_interval_of_a_mean_has_the_known_width() -> None:
     values = np.random.default_rng(0).normal(size=2000)
-    found = interval(mean_of(values), np.arange(2000), draws=2000, seed=0)
+    found = interval(mean_of(values), np.arange(2000), resamples=2000, seed=0)
     assert found.value == pytest.approx(values.mean())
     assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 2000**0.5, rel=0.08)
 
@@ -58,8 +66,8 @@ def test_difference_is_paired() -> None:
     assert found.value == pytest.approx(0.05) and found.low == pytest.approx(0.05) and found.high == pytest.approx(0.05)
     assert p == pytest.approx(2 / 1001)
     assert difference(first, first)[1] == 1.0
-    with pytest.raises(InputError, match="same draws"):
-        difference(first, interval(worse, np.arange(500), draws=10))
+    with pytest.raises(InputError, match="same resamples"):
+        difference(first, interval(worse, np.arange(500), resamples=10))
 
 
 @pytest.mark.parametrize("level", [0, 1, 95])
@@ -69,7 +77,7 @@ def test_level_out_of_range(level: float) -> None:
 
 
 def covered(
-    statistic: type, runs: int, images: int = 100, per_image: int = 3, rho: float = 0.5, draws: int = 200
+    statistic: type, runs: int, images: int = 100, per_image: int = 3, rho: float = 0.5, resamples: int = 200
 ) -> float:
     """The share of runs whose 95 % interval holds the true τ = 2 asin(ρ) / π of normal scores that share an image's
     luck.
@@ -81,19 +89,19 @@ def covered(
         random = np.random.default_rng(run)
         luck = np.repeat(random.normal(size=(images, 2)) @ mix.T, per_image, axis=0)
         points = luck + random.normal(size=(images * per_image, 2)) @ mix.T
-        found = interval(statistic(*points.T), clusters, draws=draws, seed=run)
+        found = interval(statistic(*points.T), clusters, resamples=resamples, seed=run)
         held += found.low <= truth <= found.high
     return held / runs
 
 
 def test_intervals_hold_the_truth() -> None:
     """A small run of benchmarks/statistics_coverage.py: 95 % ± 2.6 standard errors of a share of 80 runs."""
-    assert 0.887 <= covered(TauB, runs=80, images=60, draws=100) <= 1
+    assert 0.887 <= covered(TauB, runs=80, images=60, resamples=100) <= 1
 
 
 def test_bootstrap_is_the_statistic_of_each_draw() -> None:
     random = np.random.default_rng(9)
     x, y, images = random.integers(4, size=60), random.normal(size=60), random.integers(12, size=60)
-    drawn = bootstrap(TauB(x, y), images, draws=7, seed=3)
-    for value, weights in zip(drawn, cluster_draws(images, 7, 3), strict=True):
+    drawn = bootstrap(TauB(x, y), images, resamples=7, seed=3)
+    for value, weights in zip(drawn, cluster_resamples(images, 7, 3), strict=True):
         assert value == pytest.approx(TauB(np.repeat(x, weights), np.repeat(y, weights))(), abs=1e-12)

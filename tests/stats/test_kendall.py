@@ -94,5 +94,5 @@ def test_what_cannot_be_correlated(x, y, message: str) -> None:
 def test_weights_of_the_wrong_kind() -> None:
     with pytest.raises(InputError, match="integer weights"):
         tau_b([1, 2, 3], [1, 2, 3], weights=[0.5, 0.5, 1.0])
-    with pytest.raises(InputError, match=r"\[draws, 3\]"):
+    with pytest.raises(InputError, match=r"\[resamples, 3\]"):
         tau_b([1, 2, 3], [1, 2, 3], weights=[1, 1])

@@ -13,22 +13,22 @@ from scipy.stats import kstest, pearsonr
 from capmeter.errors import InputError
 from capmeter.stats.correlation import pearson, spearman
 from capmeter.stats.kendall import tau_b
-from capmeter.stats.permutation import PairedScores, association, paired_permutation, permutation_tests, williams
+from capmeter.stats.permutation import PairedSums, association, paired_permutation, permutation_tests, williams
 
 
-def test_all_exchanges_by_hand() -> None:
+def test_all_permutations_by_hand() -> None:
     first, second = np.asarray([3.0, 1.0, 4.0, 1.0]), np.asarray([2.0, 2.0, 1.0, 1.0])
     gap = first - second
     every = [abs(np.dot(signs, gap)) for signs in product((1, -1), repeat=4)]
     found = paired_permutation(first, second)
-    assert found.exact and found.draws == 16
+    assert found.exact and found.permutations == 16
     assert found.value == pytest.approx(gap.mean())
     assert found.p == np.mean(np.asarray(every) >= abs(gap.sum()) - 1e-12)
 
 
 def test_clusters_change_places_together() -> None:
     found = paired_permutation([1.0] * 10, [0.0] * 10, clusters=["a"] * 5 + ["b"] * 5)
-    assert found.draws == 4 and found.p == 0.5  # only the two arrangements that keep both images on one side
+    assert found.permutations == 4 and found.p == 0.5  # only the two arrangements that keep both images on one side
 
 
 def test_corpus_score_is_recomputed_from_sums() -> None:
@@ -40,13 +40,15 @@ def test_corpus_score_is_recomputed_from_sums() -> None:
     assert found.p == 1.0
 
 
-def test_random_exchanges_agree_with_all() -> None:
+def test_random_permutations_agree_with_all() -> None:
     random = np.random.default_rng(0)
     first, second = random.normal(0.4, 1, size=12), random.normal(size=12)
     exact = paired_permutation(first, second)
     doubled = paired_permutation(np.repeat(first, 2), np.repeat(second, 2), clusters=np.repeat(np.arange(12), 2))
     assert exact.p == doubled.p
-    padded = paired_permutation(np.r_[first, 5.0], np.r_[second, 5.0], draws=20_000)  # an equal pair changes nothing
+    padded = paired_permutation(
+        np.r_[first, 5.0], np.r_[second, 5.0], permutations=20_000
+    )  # an equal pair changes nothing
     assert not padded.exact and padded.p == pytest.approx(exact.p, abs=0.01)
 
 
@@ -57,7 +59,7 @@ def test_p_is_uniform_under_the_null() -> None:
         images = np.repeat(np.arange(40), 3)
         shared = np.repeat(random.normal(size=40), 3)
         first, second = (shared + np.repeat(random.normal(size=40), 3) + random.normal(size=120) for _ in range(2))
-        values.append(paired_permutation(first, second, images, draws=500, seed=run).p)
+        values.append(paired_permutation(first, second, images, permutations=500, seed=run).p)
     assert kstest(values, "uniform").pvalue > 0.01
     assert 0.03 <= np.mean(np.asarray(values) <= 0.05) <= 0.075
 
@@ -68,19 +70,19 @@ def test_many_systems_and_metrics_are_tested_as_two_under_one(images: int) -> No
     clusters = np.repeat(np.arange(images), 2)
     tables = [random.normal(0.1 * system, 1, size=(4, 2 * images, 1)) for system in range(2)]
     grouped = [np.stack([rows.reshape(images, 2, 1).sum(axis=1) for rows in systems]) for systems in tables]
-    found = permutation_tests([PairedScores(sums, np.full((4, images), 2.0)) for sums in grouped], draws=500)
+    found = permutation_tests([PairedSums(sums, np.full((4, images), 2.0)) for sums in grouped], permutations=500)
     assert [len(tests) for tests in found] == [6, 6]
     for systems, tests in zip(tables, found, strict=True):
         for (a, b), test in tests.items():
-            alone = paired_permutation(systems[a][:, 0], systems[b][:, 0], clusters, draws=500)
-            assert (test.p, test.exact, test.draws) == (alone.p, alone.exact, alone.draws)
+            alone = paired_permutation(systems[a][:, 0], systems[b][:, 0], clusters, permutations=500)
+            assert (test.p, test.exact, test.permutations) == (alone.p, alone.exact, alone.permutations)
             assert test.value == pytest.approx(alone.value)
 
 
 def test_systems_may_have_other_numbers_of_captions_of_an_image() -> None:
     # one caption of each of two images, against two of the first and one of the second
     sums, counts = np.array([[[1.0], [3.0]], [[2.0], [1.0]]]), np.array([[1.0, 1.0], [2.0, 1.0]])
-    ((test,),) = (list(found.values()) for found in permutation_tests([PairedScores(sums, counts)]))
+    ((test,),) = (list(found.values()) for found in permutation_tests([PairedSums(sums, counts)]))
     every = [4 / 2 - 3 / 3, 5 / 3 - 2 / 2, 2 / 2 - 5 / 3, 3 / 3 - 4 / 2]  # none, the first, the second, both
     assert test.value == every[0]
     assert test.p == np.mean(np.abs(every) >= abs(every[0]) - 1e-12) == 0.5
@@ -89,8 +91,8 @@ def test_systems_may_have_other_numbers_of_captions_of_an_image() -> None:
 @pytest.mark.parametrize("images", [9, 15])
 def test_little_is_held_at_once(images: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(images)
-    scores = PairedScores(random.random((4, images, 6)), np.ones((4, images)))
-    whole = permutation_tests([scores] * 3, draws=500)
+    scores = PairedSums(random.random((4, images, 6)), np.ones((4, images)))
+    whole = permutation_tests([scores] * 3, permutations=500)
     monkeypatch.setattr("capmeter.stats.permutation._CELLS", 1000)  # 84 numbers per permutation: eleven at once
     held: list[int] = []
 
@@ -98,7 +100,7 @@ def test_little_is_held_at_once(images: int, monkeypatch: pytest.MonkeyPatch) ->
         held.append(sums[..., 0].size)
         return sums[..., 0] / counts
 
-    parts = permutation_tests([PairedScores(scores.sums, scores.counts, finish)] * 3, draws=500)
+    parts = permutation_tests([PairedSums(scores.sums, scores.counts, finish)] * 3, permutations=500)
     assert parts == whole and max(held) == 11
 
 
@@ -106,7 +108,7 @@ def test_association_over_all_pairings() -> None:
     x = [1, 2, 3, 4]
     for statistic in ("pearson", "spearman", "tau"):
         found = association(x, x, statistic)
-        assert found.value == pytest.approx(1.0) and found.exact and found.draws == 24
+        assert found.value == pytest.approx(1.0) and found.exact and found.permutations == 24
         assert found.p == pytest.approx(2 / 24)  # the same order and its reverse
     with pytest.raises(InputError, match="pearson, spearman, tau"):
         association(x, x, "kappa")

@@ -77,14 +77,14 @@ def test_p_of_all_pairs_is_that_of_each_pair_alone() -> None:
     one, again = permutation_p([tables, tables], [mean, mean], 500, seed=4)
     assert one == again
     for (a, b), p in one.items():
-        assert p == paired_permutation(rows[a][:, 0], rows[b][:, 0], draws=500, seed=4).p
+        assert p == paired_permutation(rows[a][:, 0], rows[b][:, 0], permutations=500, seed=4).p
 
 
 def test_bootstrap_p_is_small_where_resamples_keep_one_sign() -> None:
     random = np.random.default_rng(5)
     low = random.random(40)
     bounds = {
-        name: interval(mean_of(values), range(40), draws=199)
+        name: interval(mean_of(values), range(40), resamples=199)
         for name, values in (("low", low), ("high", low + 1), ("same", low))
     }
     found = bootstrap_p(bounds)

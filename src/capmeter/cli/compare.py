@@ -13,7 +13,6 @@ from capmeter.cli.main import CHECK_FAILED, say
 from capmeter.cli.options import (
     Columns,
     Device,
-    Draws,
     Files,
     Format,
     InputFormat,
@@ -25,6 +24,7 @@ from capmeter.cli.options import (
     Precision,
     References,
     ReferencesFormat,
+    Resamples,
     Seed,
     settings_of,
 )
@@ -64,7 +64,7 @@ def compare(
     output: Output = None,
     plot: Plots = [],
     permutations: int | None = typer.Option(None, help="How many permutations are tried (default: 10,000).", min=100),
-    draws: Draws = 1000,
+    resamples: Resamples = 1000,
     level: Level = 0.95,
     seed: Seed = 0,
     device: Device = None,
@@ -116,7 +116,7 @@ def compare(
             test=chosen_test,
             seed=seed,
             permutations=permutations,
-            draws=draws,
+            resamples=resamples,
             level=level,
             settings=settings,
         )

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Draws, Format, Level, Metrics, Plots, Precision, Seed, settings_of
+from capmeter.cli.options import Device, Format, Level, Metrics, Plots, Precision, Resamples, Seed, settings_of
 from capmeter.cli.output import show
 from capmeter.judgments.benchmarks import benchmark as named_benchmark
 from capmeter.judgments.benchmarks import table as benchmarks
@@ -57,7 +57,7 @@ def meta(
         "what can be changed.",
     ),
     sample: bool = typer.Option(False, "--sample", help="Accept a part of the set: do not check the number."),
-    draws: Draws = 1000,
+    resamples: Resamples = 1000,
     seed: Seed = 0,
     level: Level = 0.95,
     differences: bool = typer.Option(False, "--differences", help="Show the paired differences of all metrics too."),
@@ -98,7 +98,7 @@ def meta(
         write_captions(named_benchmark(benchmark[0]).load(data[0], protocol, sample=sample), export)
         return
     settings = settings_of(device, precision)
-    options = {"protocol": protocol, "sample": sample, "draws": draws, "seed": seed, "level": level}
+    options = {"protocol": protocol, "sample": sample, "resamples": resamples, "seed": seed, "level": level}
     judged: list[Judged] = []
     with shown():
         for name, path in zip(benchmark, data, strict=True):

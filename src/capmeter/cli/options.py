@@ -127,7 +127,7 @@ Precision = Annotated[
     str | None,
     typer.Option("--precision", help="Of neural metrics (default: float32).", **one_of(PRECISIONS)),
 ]
-Draws = Annotated[int, typer.Option("--draws", help="How many bootstrap resamples.", min=10)]
+Resamples = Annotated[int, typer.Option("--resamples", help="How many bootstrap resamples.", min=10)]
 Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random in this command.", min=0)]
 Level = Annotated[float, typer.Option("--level", help="Confidence of intervals and ranks.", min=0.5, max=0.999)]
 

@@ -9,7 +9,7 @@ import typer
 
 from capmeter.cli.inputs import label_of, name_and_path
 from capmeter.cli.main import say
-from capmeter.cli.options import Digits, Draws, Scale, Seed, one_of
+from capmeter.cli.options import Digits, Resamples, Scale, Seed, one_of
 from capmeter.cli.output import command_line, show_scores
 from capmeter.meta.standing import standings
 from capmeter.metrics.scores import Results, read_all
@@ -47,7 +47,7 @@ def report(
     images_root: Path = typer.Option(Path(), help="The folder that relative paths of pictures start from."),
     megabytes: float = typer.Option(5.0, help="Explanations and thumbnails fill the page up to this size.", min=1),
     human: str | None = typer.Option(None, help="The system that people are, for SMURF's overlap with them."),
-    draws: Draws = 1000,
+    resamples: Resamples = 1000,
     seed: Seed = 0,
 ) -> None:
     """Write one page with scores, plots, every caption, and why it was scored so.
@@ -65,7 +65,7 @@ def report(
     """
     systems = read_named(results)
     if format is not None:
-        standing = standings(systems, draws=draws, seed=seed)
+        standing = standings(systems, resamples=resamples, seed=seed)
         show_scores(systems, standing, format, digits=digits, scale=scale)
         if output is None:
             return
@@ -81,7 +81,7 @@ def report(
             images_root=images_root,
             megabytes=megabytes,
             human=human,
-            draws=draws,
+            resamples=resamples,
             seed=seed,
             command=command_line(),
         )

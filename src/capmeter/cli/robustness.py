@@ -7,7 +7,7 @@ import typer
 from capmeter.captions.files import check_targets
 from capmeter.captions.io import load, load_references
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Draws, Format, Metrics, Output, Plots, Precision, Seed, Split, settings_of
+from capmeter.cli.options import Device, Format, Metrics, Output, Plots, Precision, Resamples, Seed, Split, settings_of
 from capmeter.cli.output import show
 from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS
 from capmeter.meta.robustness import robustness as study_of
@@ -44,7 +44,7 @@ def robustness(
     examples: bool = typer.Option(False, "--examples", help="Show what becomes of one caption, too."),
     output: Output = None,
     plot: Plots = [],
-    draws: Draws = 1000,
+    resamples: Resamples = 1000,
     device: Device = None,
     precision: Precision = None,
     seed: Seed = 0,
@@ -74,7 +74,7 @@ def robustness(
         captions = load_references(references, split=split) if candidates is None else load(candidates, references)
         ways = TRANSFORMS.ready() if degradations.strip() == "all" else degradations
         study = study_of(
-            captions, chosen, ways, strengths=points, images=images, seed=seed, draws=draws, settings=settings
+            captions, chosen, ways, strengths=points, images=images, seed=seed, resamples=resamples, settings=settings
         )
     if output is not None:
         study.save(output)

@@ -19,7 +19,6 @@ from capmeter.cli.options import (
     Columns,
     Device,
     Digits,
-    Draws,
     Files,
     Format,
     InputFormat,
@@ -29,6 +28,7 @@ from capmeter.cli.options import (
     Precision,
     References,
     ReferencesFormat,
+    Resamples,
     Scale,
     Seed,
     Split,
@@ -72,7 +72,7 @@ def score(
         help="Write every caption's score against each reference alone here, with their spread: .csv, .tsv or .jsonl.",
     ),
     intervals: bool = typer.Option(True, help="Give each score's 95% interval (bootstrap by image)."),
-    draws: Draws = 1000,
+    resamples: Resamples = 1000,
     seed: Seed = 0,
     digits: Digits = None,
     scale: Scale = 1,
@@ -151,7 +151,7 @@ def score(
                             "needs all captions at once: add --no-stream", param_hint="--by-reference"
                         )
                     alone[label] = scores_by_reference(captions, chosen, settings=settings)
-        standing = standings(systems, draws=draws, seed=seed, intervals=intervals)
+        standing = standings(systems, resamples=resamples, seed=seed, intervals=intervals)
     for results in systems.values():
         results.command = command_line()
     if output is not None:

@@ -11,7 +11,6 @@ from capmeter.captions.model import CaptionSet
 from capmeter.cli.main import say
 from capmeter.cli.options import (
     Device,
-    Draws,
     Encoders,
     Files,
     Format,
@@ -19,6 +18,7 @@ from capmeter.cli.options import (
     Plots,
     Precision,
     References,
+    Resamples,
     Seed,
     settings_of,
 )
@@ -50,7 +50,7 @@ def degradation(
     sample: int = typer.Option(25, help="How many sentences are drawn.", min=2),
     steps: int = typer.Option(20, help="In how many steps all words are replaced.", min=1),
     seed: Seed = 0,
-    draws: Draws = 1000,
+    resamples: Resamples = 1000,
     device: Device = None,
     precision: Precision = None,
     plot: Plots = [],
@@ -67,7 +67,7 @@ def degradation(
             sample=sample,
             steps=steps,
             seed=seed,
-            draws=draws,
+            resamples=resamples,
             settings=settings_of(device, precision),
         )
     if plot:
@@ -90,7 +90,7 @@ def grammar(
     metrics: Metrics = "mima(encoder=minilm)",
     exclude: list[str] = typer.Option([], "--exclude", help="Leave this system out (INPUT, say); repeatable."),
     seed: Seed = 0,
-    draws: Draws = 1000,
+    resamples: Resamples = 1000,
     device: Device = None,
     precision: Precision = None,
     plot: Plots = [],
@@ -104,7 +104,12 @@ def grammar(
         systems = {name: each for name, each in read_corrections(sentences).items() if name not in exclude}
         scores = read_system_scores(human, key)
         found = study_grammar(
-            systems, scores, parse_list(metrics), draws=draws, seed=seed, settings=settings_of(device, precision)
+            systems,
+            scores,
+            parse_list(metrics),
+            resamples=resamples,
+            seed=seed,
+            settings=settings_of(device, precision),
         )
     if plot:
         save_figures(report.grammar_figure(found), plot)
@@ -126,7 +131,7 @@ def failures(
         None, "--sheet", help="Write the gravest cases here (CSV) for a person to label; `study tally` reads it back."
     ),
     seed: Seed = 0,
-    draws: Draws = 1000,
+    resamples: Resamples = 1000,
     device: Device = None,
     precision: Precision = None,
     plot: Plots = [],
@@ -155,7 +160,7 @@ def failures(
             parse_list(metrics),
             parse(against),
             gravest=gravest,
-            draws=draws,
+            resamples=resamples,
             seed=seed,
             settings=settings_of(device, precision),
         )
@@ -174,7 +179,7 @@ def tally(
         list(CAUSES), "--cause", help="The causes that the sheet may name; repeat for each (default: the paper's)."
     ),
     seed: Seed = 0,
-    draws: Draws = 1000,
+    resamples: Resamples = 1000,
     format: Format = "table",
 ) -> None:
     """Tally why metrics failed, from a labelled sheet of cases (SMURF, Table 5).
@@ -182,7 +187,7 @@ def tally(
     `capmeter study failures rows.jsonl --human m2.json -m cider-d --sheet cases.csv`, label it, then
     `capmeter study tally cases.csv`
     """
-    found = cause_tally(read_sheet(sheet, cause), cause, draws=draws, seed=seed)
+    found = cause_tally(read_sheet(sheet, cause), cause, resamples=resamples, seed=seed)
     show(report.tally_table(found), report.tally_data(found), format)
 
 
@@ -193,7 +198,7 @@ def ties(
     metrics: Metrics = "sparcs,cider-d,rouge-l,bleu-1",
     own: bool = typer.Option(False, "--own", help="Keep captions that are one of their own references."),
     seed: Seed = 0,
-    draws: Draws = 1000,
+    resamples: Resamples = 1000,
     device: Device = None,
     precision: Precision = None,
     plot: Plots = [],
@@ -209,7 +214,7 @@ def ties(
             judged if own else without_own(judged),
             load(crowd),
             parse_list(metrics),
-            draws=draws,
+            resamples=resamples,
             seed=seed,
             settings=settings_of(device, precision),
         )

@@ -5,7 +5,7 @@
 >>> rows = [Rated(str(k), str(k), "a dog", ("a dog runs",), (k % 4,)) for k in range(40)]
 >>> judgments = points("mine", rows, Protocol(name="p", statistic="tau-b"))
 >>> scores = {"good": np.arange(40) % 4 + 0.1 * (np.arange(40) % 3), "none": np.arange(40) % 3}
->>> report = judge(judgments, scores, draws=200)
+>>> report = judge(judgments, scores, resamples=200)
 >>> [(each.metric, round(each.value, 1), each.rank) for each in report.results]
 [('good', 90.5, 1), ('none', 1.2, 2)]
 """
@@ -62,7 +62,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Difference:
-    """First minus second metric on the same draws, in hundredths; p: two-sided, bootstrap (systems: Williams' test)."""
+    """First minus second metric on the same resamples, in hundredths; p: two-sided, bootstrap (systems: Williams')."""
 
     first: str
     second: str
@@ -85,7 +85,7 @@ class Report:
     differences: tuple[Difference, ...]
     judgments: Judgments
     items: Mapping[str, Floats]
-    draws: int
+    resamples: int
     seed: int
     level: float
     human: HumanLevel | None = None
@@ -121,7 +121,7 @@ class Report:
             "unit": self.unit,
             "scale": SCALE,
             "left_out": dict(self.judgments.notes),
-            "bootstrap": {"draws": self.draws, "seed": self.seed, "level": self.level, "clusters": "image"},
+            "bootstrap": {"resamples": self.resamples, "seed": self.seed, "level": self.level, "clusters": "image"},
             **({} if self.human is None else {"human_level": vars(self.human)}),
             "results": results,
             "differences": [vars(each) for each in self.differences],
@@ -139,7 +139,7 @@ def run(
     protocol: str | Protocol | None = None,
     scores: str | Path | Iterable[str | Path] | Mapping[str, Mapping[str, float]] = (),
     sample: bool = False,
-    draws: int = 1000,
+    resamples: int = 1000,
     seed: int = 0,
     level: float = 0.95,
     settings: Settings | None = None,
@@ -149,7 +149,7 @@ def run(
     metrics: names or values, scored on the benchmark's captions under the protocol's reference rule.
     data: the benchmark's file. protocol: a preset's name, with changes in brackets; None is the benchmark's default.
     scores: files of anyone's scores by id (see `scores_file`), or metric → id → score.
-    sample: accept a part of the set. draws, seed, level: of the cluster bootstrap.
+    sample: accept a part of the set. resamples, seed, level: of the cluster bootstrap.
     settings: of this machine (device, precision …).
     """
     judgments = named_benchmark(benchmark).load(data, protocol, sample=sample)
@@ -162,8 +162,8 @@ def run(
         judgments, values = common_systems(judgments, values or dict(judgments.published_scores))
     if not values:
         raise InputError("there is nothing to judge: name metrics, or give files of scores")
-    report = judge(judgments, values, signatures, draws=draws, seed=seed, level=level)
-    return replace(report, human=human_level(judgments, draws=draws, seed=seed, level=level))
+    report = judge(judgments, values, signatures, resamples=resamples, seed=seed, level=level)
+    return replace(report, human=human_level(judgments, resamples=resamples, seed=seed, level=level))
 
 
 def judge(
@@ -171,7 +171,7 @@ def judge(
     scores: Mapping[str, Floats],
     signatures: Mapping[str, str] | None = None,
     *,
-    draws: int = 1000,
+    resamples: int = 1000,
     seed: int = 0,
     level: float = 0.95,
 ) -> Report:
@@ -180,7 +180,7 @@ def judge(
     made: list[tuple[Agreement, Interval | None]] = []
     with progress.task("judging", total=len(scores)) as advance:
         for name, values in scores.items():
-            made.append(_agreement(judgments, name, values, clusters, draws, seed, level, signatures or {}))
+            made.append(_agreement(judgments, name, values, clusters, resamples, seed, level, signatures or {}))
             advance(1)
     made.sort(key=lambda pair: -np.inf if pair[0].value is None else pair[0].value, reverse=True)
     found = {each.metric: drawn for each, drawn in made if drawn is not None}
@@ -202,7 +202,7 @@ def judge(
         differences=tuple(differences),
         judgments=judgments,
         items=dict(scores),
-        draws=draws,
+        resamples=resamples,
         seed=seed,
         level=level,
     )
@@ -213,7 +213,7 @@ def _agreement(
     name: str,
     values: Floats,
     clusters: Clusters,
-    draws: int,
+    resamples: int,
     seed: int,
     level: float,
     signatures: Mapping[str, str],
@@ -229,7 +229,7 @@ def _agreement(
             note = f"has the score of one {of} alone; a correlation needs two"
         return Agreement(name, None, None, None, len(judgments), note=note, **shared), None
     made = statistic(judgments, values)
-    found = interval(made, clusters, draws, seed, level)
+    found = interval(made, clusters, resamples, seed, level)
     groups: dict[str, float] = {}
     if isinstance(made, MeanOfGroups) and judgments.protocol.by != "image_id":
         groups = {group: SCALE * value for group, value in made.by_group().items()}

@@ -4,7 +4,7 @@ Systems that captioned the same images are scored on the same references, and fo
 
 * the *difference* of the corpus scores (of BLEU's own corpus statistic, not of means of captions),
 * *p*, by a paired permutation test: under the null the two systems' captions of an image may as well change places
-  (`test="bootstrap"`: from the paired bootstrap draws instead); with several pairs also Holm's correction over them,
+  (`test="bootstrap"`: from the bootstrap resamples instead); with several pairs also Holm's correction over them,
 * the 95% *interval* of the difference, by a bootstrap that draws images and keeps the systems paired,
 * in how many captions each system *wins*, and the captions that *differ most*.
 
@@ -16,7 +16,7 @@ the rank before it.
 >>> poor = ["a cow", "a cat", "a ball of wool", "someone", "a vehicle"]
 >>> found = compare({"good": good, "poor": poor}, ["rouge-l"], references=references)
 >>> (difference,) = found["rouge-l"].differences
->>> difference.first, difference.wins, difference.p  # all 2⁵ exchanges are tried
+>>> difference.first, difference.wins, difference.p  # all 2⁵ permutations are tried
 ('good', 5, 0.0625)
 """
 
@@ -44,7 +44,7 @@ from capmeter.metrics.registry import parse, parse_list
 from capmeter.metrics.scores import Results, Scores
 from capmeter.progress import task
 from capmeter.settings import Settings
-from capmeter.stats.bootstrap import Clusters, Interval, difference, draw_blocks, percentile
+from capmeter.stats.bootstrap import Clusters, Interval, difference, percentile, resample_blocks
 from capmeter.stats.significance import PERMUTATIONS, Ranking, resamples_for
 from capmeter.stats.ties import preferred
 
@@ -146,7 +146,7 @@ class Comparison(Mapping[str, MetricComparison]):
     results: dict[str, Results]
     test: SignificanceTest
     level: float
-    draws: int
+    resamples: int
     permutations: int
     seed: int
 
@@ -202,7 +202,7 @@ class Comparison(Mapping[str, MetricComparison]):
             "systems": self.systems,
             "test": str(self.test),
             "permutations": self.permutations,
-            "draws": self.draws,
+            "resamples": self.resamples,
             "level": self.level,
             "seed": self.seed,
             "metrics": {
@@ -236,7 +236,7 @@ def compare(
     test: str | SignificanceTest = "permutation",
     seed: int = 0,
     permutations: int | None = None,
-    draws: int = 1000,
+    resamples: int = 1000,
     level: float = 0.95,
     settings: Settings | None = None,
 ) -> Comparison:
@@ -245,7 +245,7 @@ def compare(
     A system is a `CaptionSet`, or anything that `capmeter.load` reads together with `references`. All must have
     captioned the same images with the same references; captions are paired by id, whatever their order. `test` is a
     significance test or its name, such as `permutation(permutations=2000)` or `bootstrap`; `permutations` overrides
-    that number. Of many systems more permutations (or, with the bootstrap test, `draws`) are made than asked for: a p
+    that number. Of many systems more permutations (with the bootstrap test, `resamples`) are made than asked for: a p
     cannot be smaller than they allow, and after the correction for all pairs nothing could be significant.
     """
     chosen = parse_list(metrics)
@@ -256,7 +256,7 @@ def compare(
         tested = replace(tested, permutations=permutations)
     tested = tested.for_systems(len(systems))
     if tested.USES_INTERVALS:
-        draws = resamples_for(draws, len(systems))
+        resamples = resamples_for(resamples, len(systems))
     captions = aligned({name: _loaded(system, references) for name, system in systems.items()})
     results = {name: evaluate(one, chosen, settings=settings) for name, one in captions.items()}
     clusters = Clusters(next(iter(captions.values())).image_ids)
@@ -264,7 +264,7 @@ def compare(
     with task("comparing", total=len(chosen)) as advance:
         for metric in chosen:
             scores = {name: found[metric] for name, found in results.items()}
-            bounds = _intervals(scores, clusters, draws, seed, level)
+            bounds = _intervals(scores, clusters, resamples, seed, level)
             p = tested.p(PairedScores(scores, clusters, bounds), seed)
             ranking = Ranking.of({name: each.score for name, each in scores.items()}, p, level=level)
             advance(1)
@@ -276,7 +276,7 @@ def compare(
                 ranking,
             )
     made = tested.permutations if isinstance(tested, Permutation) else permutations or PERMUTATIONS
-    return Comparison(verdicts, captions, results, tested, level, draws, made, seed)
+    return Comparison(verdicts, captions, results, tested, level, resamples, made, seed)
 
 
 def aligned(systems: Mapping[str, CaptionSet]) -> dict[str, CaptionSet]:
@@ -337,13 +337,13 @@ def _loaded(system: System, references: Any) -> CaptionSet:
 
 
 def _intervals(
-    scores: Mapping[str, Scores], clusters: Clusters, draws: int, seed: int, level: float
+    scores: Mapping[str, Scores], clusters: Clusters, resamples: int, seed: int, level: float
 ) -> dict[str, Interval]:
-    """Each system's corpus score with its bootstrap draws, which are the same images for all systems."""
+    """Each system's corpus score with its bootstrap resamples, which are the same images for all systems."""
     drawn: dict[str, list[Floats]] = {name: [] for name in scores}
-    for weights in draw_blocks(len(clusters), draws, seed):
+    for weights in resample_blocks(len(clusters), resamples, seed):
         for name, one in scores.items():
-            drawn[name].append(one.drawn(weights, clusters))
+            drawn[name].append(one.resampled(weights, clusters))
     found = {}
     for name, one in scores.items():
         values = np.concatenate(drawn[name])

@@ -44,13 +44,15 @@ def rank_correlations(report: Report) -> tuple[tuple[str, ...], Floats]:
 
 
 def combined(report: Report) -> tuple[Combination, ...]:
-    """Every two metrics as the sum of both, standardised, judged on the same draws; the best sum first."""
+    """Every two metrics as the sum of both, standardised, judged on the same resamples; the best sum first."""
     scores = varied(report)
     if len(scores) < 2:
         raise InputError(f"a combination needs two metrics that vary, but there is {', '.join(scores) or 'none'}")
     standard = {name: (values - values.mean()) / values.std() for name, values in scores.items()}
     sums = {f"{a} + {b}": standard[a] + standard[b] for a, b in combinations(scores, 2)}
-    judged = judge(report.judgments, {**scores, **sums}, draws=report.draws, seed=report.seed, level=report.level)
+    judged = judge(
+        report.judgments, {**scores, **sums}, resamples=report.resamples, seed=report.seed, level=report.level
+    )
     found = []
     for a, b in combinations(scores, 2):  # a is the better of the two: the results came best first
         name = f"{a} + {b}"

@@ -2,13 +2,13 @@
 
 Rated captions: each rating against the mean of the others (see `capmeter.stats.human_level`), pooled, under the
 protocol's statistic; beside it the same of every two ratings. Pairs: the majority of the direct votes against the
-label; where the label is that majority itself, each vote against the majority of the others. Intervals draw images.
+label; where the label is that majority itself, each vote against the majority of the others. Intervals resample images.
 A benchmark that has one rating of each caption, means alone, or systems, has none.
 
 >>> from capmeter.judgments.judged import Rated, points
 >>> from capmeter.judgments.protocol import Protocol
 >>> rows = [Rated(str(k), str(k), "a dog", ("a dog runs",), (k % 4, k % 4 + k % 2)) for k in range(40)]
->>> found = human_level(points("mine", rows, Protocol(name="p", statistic="tau-b")), draws=100)
+>>> found = human_level(points("mine", rows, Protocol(name="p", statistic="tau-b")), resamples=100)
 >>> found.what, round(found.value, 1)
 ('one rating against the mean of the others', 75.0)
 """
@@ -52,16 +52,18 @@ class HumanLevel:
     notes: tuple[str, ...] = ()
 
 
-def human_level(judgments: Judgments, *, draws: int = 1000, seed: int = 0, level: float = 0.95) -> HumanLevel | None:
+def human_level(
+    judgments: Judgments, *, resamples: int = 1000, seed: int = 0, level: float = 0.95
+) -> HumanLevel | None:
     """The human level of these judgments; None where their file has no two raw judgments of anything."""
     if isinstance(judgments, Points) and any(len(each) > 1 for each in judgments.ratings):
-        return _of_ratings(judgments, draws, seed, level)
+        return _of_ratings(judgments, resamples, seed, level)
     if isinstance(judgments, Pairs) and any(len(each) > 1 for each in judgments.votes):
-        return _of_votes(judgments, draws, seed, level)
+        return _of_votes(judgments, resamples, seed, level)
     return None
 
 
-def _of_ratings(judgments: Points, draws: int, seed: int, level: float) -> HumanLevel | None:
+def _of_ratings(judgments: Points, resamples: int, seed: int, level: float) -> HumanLevel | None:
     points = people.against_others(judgments.ratings)
     if len(set(points.first.tolist())) < 2 or len(set(points.second.tolist())) < 2:
         return None
@@ -70,7 +72,7 @@ def _of_ratings(judgments: Points, draws: int, seed: int, level: float) -> Human
         of_row = _of_rows(judgments, judgments.groups)
         groups = [of_row[row] for row in points.rows.tolist()]
     made = coefficient(judgments.protocol, points.second, points.first, groups)
-    found = interval(made, [images[row] for row in points.rows.tolist()], draws, seed, level)
+    found = interval(made, [images[row] for row in points.rows.tolist()], resamples, seed, level)
     by_group = {}
     if isinstance(made, MeanOfGroups) and judgments.protocol.by != "image_id":
         by_group = {group: SCALE * value for group, value in made.by_group().items()}
@@ -103,14 +105,14 @@ def _rating_notes(judgments: Points) -> list[str]:
     return notes
 
 
-def _of_votes(judgments: Pairs, draws: int, seed: int, level: float) -> HumanLevel:
+def _of_votes(judgments: Pairs, resamples: int, seed: int, level: float) -> HumanLevel:
     if judgments.by_votes:
         what, agreed = "one vote against the majority of the others", people.vote_agreement(judgments.votes)
     else:
         what = "the majority of the direct votes against the label"
         agreed = people.majority_agreement(judgments.votes, judgments.better)
     made = GroupMean(agreed, judgments.groups)
-    found = interval(made, judgments.clusters, draws, seed, level)
+    found = interval(made, judgments.clusters, resamples, seed, level)
     by_group = {}
     if judgments.groups is not None:
         by_group = dict(zip(made.groups, (SCALE * made.by_group()[0]).tolist(), strict=True))

@@ -14,7 +14,7 @@ drawn along.
 ...     "1": ["a dog runs on the grass", "a dog is running on grass", "the dog runs"],
 ...     "2": ["two cats sleep on a sofa", "cats asleep on a sofa", "two cats on a couch"],
 ... }
->>> found = robustness(references, ["bleu-1"], ["permutation", "other-caption"], strengths=[0, 1], draws=100)
+>>> found = robustness(references, ["bleu-1"], ["permutation", "other-caption"], strengths=[0, 1], resamples=100)
 >>> [f"{curve.degradation}: {curve.area.value:.2f}" for curve in found]  # BLEU-1 does not see the order of words
 ['permutation: 1.00', 'other-caption: 0.68']
 """
@@ -43,7 +43,7 @@ from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.scores import Scores
 from capmeter.progress import task
 from capmeter.settings import Settings
-from capmeter.stats.bootstrap import Clusters, Interval, draw_counts, percentile
+from capmeter.stats.bootstrap import Clusters, Interval, percentile, resample_counts
 from capmeter.stats.ties import preferred
 from capmeter.transforms.degradations import Degradation
 from capmeter.transforms.registry import parse_list
@@ -62,9 +62,9 @@ class Band:
     high: Floats
 
     @classmethod
-    def of(cls, values: Floats, draws: Floats, level: float) -> Band:
-        """The band of these draws [draws, strengths]."""
-        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    def of(cls, values: Floats, resamples: Floats, level: float) -> Band:
+        """The band of these resamples [resamples, strengths]."""
+        low, high = np.quantile(resamples, [(1 - level) / 2, (1 + level) / 2], axis=0)
         return cls(values, low, high)
 
 
@@ -116,7 +116,7 @@ class Robustness(Sequence[Curve]):
     curves: list[Curve] = field(repr=False)
     captions: CaptionSet
     level: float
-    draws: int
+    resamples: int
     seed: int
     unchanged: dict[str, Floats] = field(repr=False)
     examples: dict[str, list[str]] = field(repr=False)
@@ -155,7 +155,7 @@ class Robustness(Sequence[Curve]):
             "captions": len(self.captions),
             "images": len(set(self.captions.image_ids)),
             "seed": self.seed,
-            "draws": self.draws,
+            "resamples": self.resamples,
             "level": self.level,
             "unchanged": {name: shares.tolist() for name, shares in self.unchanged.items()},
             "examples": self.examples,
@@ -179,7 +179,7 @@ def robustness(
     strengths: Sequence[float] = STRENGTHS,
     images: int | None = None,
     seed: int = 0,
-    draws: int = 1000,
+    resamples: int = 1000,
     level: float = 0.95,
     settings: Settings | None = None,
 ) -> Robustness:
@@ -190,8 +190,8 @@ def robustness(
     candidates are degraded and whose references stay as they are.
     """
     chosen, ways = registry.parse_list(metrics), parse_list(degradations)
-    if draws < 1:
-        raise InputError(f"expected at least one bootstrap draw, but got {draws}")
+    if resamples < 1:
+        raise InputError(f"expected at least one resample, but got {resamples}")
     points = _points(strengths)
     if isinstance(captions, CaptionSet):
         untouched = captions if images is None else captions.select(_drawn_images(captions, images, seed))
@@ -201,7 +201,7 @@ def robustness(
     whole, texts = _degraded(untouched, ways, points, seed)
     results = evaluate(whole, chosen, corpus=untouched, settings=settings)
     clusters = Clusters(untouched.image_ids)
-    weights = draw_counts(len(clusters), draws, seed)
+    weights = resample_counts(len(clusters), resamples, seed)
     states = {str(way): _cells(number, len(points)) for number, way in enumerate(ways)}
     curves: dict[tuple[str, str], Curve] = {}
     with task("drawing", total=len(chosen)) as advance:
@@ -213,7 +213,7 @@ def robustness(
         curves=[curves[str(metric), str(way)] for way in ways for metric in chosen],
         captions=untouched,
         level=level,
-        draws=draws,
+        resamples=resamples,
         seed=seed,
         unchanged={
             name: np.mean([[row[cell] == row[0] for cell in cells] for row in texts], axis=0)
@@ -322,8 +322,10 @@ def _curves(
     for way, cells in states.items():
         ratios = drawn[usable][:, cells] / drawn[usable, :1]
         relative = Band.of(corpus[cells] / corpus[0], ratios, level)
-        area_draws = _area(ratios, points)
-        area = Interval(float(_area(relative.values, points)), *percentile(area_draws, level), level, area_draws)
+        area_resamples = _area(ratios, points)
+        area = Interval(
+            float(_area(relative.values, points)), *percentile(area_resamples, level), level, area_resamples
+        )
         judged = preferred(items[:, :1], items[:, cells])
         better = (judged > 0).astype(np.float64)
         drawn_better = (weights @ clusters.sums(better)) / counts[:, None]
@@ -343,7 +345,7 @@ def _curves(
 def _drawn_scores(
     metric: Metric, weights: npt.NDArray[np.int64], sums: Floats, counts: npt.NDArray[Any], columns: int
 ) -> Floats:
-    """The corpus score of every state under every draw: [draws, states]."""
+    """The corpus score of every state in every resample: [resamples, states]."""
     parts = []
     for some in range(0, len(weights), 200):
         drawn = (weights[some : some + 200] @ sums).reshape(-1, sums.shape[1] // columns, columns)

@@ -9,7 +9,7 @@ below it. As with `compare`, only systems that captioned the same images with th
 >>> right = score(candidates=["a dog runs", "a cat sits"] * 9, references=[["a dog runs"], ["a cat sits"]] * 9,
 ...               metrics="rouge-l")
 >>> wrong = score(candidates=["a cow", "a bus"] * 9, references=[["a dog runs"], ["a cat sits"]] * 9, metrics="rouge-l")
->>> found = standings({"wrong": wrong, "right": right}, draws=200)["rouge-l"]
+>>> found = standings({"wrong": wrong, "right": right}, resamples=200)["rouge-l"]
 >>> sorted(found.best), sorted(found.beats["right"]), found.intervals["right"]
 (['right'], ['wrong'], (1.0, 1.0))
 """
@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from capmeter.metrics.base import Floats
 from capmeter.metrics.scores import Results, Scores
-from capmeter.stats.bootstrap import draw_blocks, percentile
+from capmeter.stats.bootstrap import percentile, resample_blocks
 from capmeter.stats.significance import LEVEL, PERMUTATIONS, Pair, Ranking, permutation_p, resamples_for
 
 
@@ -48,19 +48,19 @@ def standings(
     systems: Mapping[str, Results],
     *,
     level: float = LEVEL,
-    draws: int = 1000,
+    resamples: int = 1000,
     permutations: int = PERMUTATIONS,
     seed: int = 0,
     intervals: bool = True,
 ) -> dict[str, Standing]:
     """The standing of the systems under each metric that any of them was scored with.
 
-    Intervals come from `draws` resamples of images (or are left out), p from `permutations`; of many systems more are
+    Intervals come from `resamples` of images (or are left out), p from `permutations`; of many systems more are
     made, as `compare` does.
     """
     metrics = dict.fromkeys(metric for results in systems.values() for metric in results)
     scores = {metric: {name: of[metric] for name, of in systems.items() if metric in set(of)} for metric in metrics}
-    bounds = _intervals(systems, draws, seed, level) if intervals else {metric: {} for metric in metrics}
+    bounds = _intervals(systems, resamples, seed, level) if intervals else {metric: {} for metric in metrics}
     tests = {} if len(systems) < 2 or untested(systems) else _tests(systems, scores, permutations, seed)
     return {metric: _standing(scores[metric], bounds[metric], tests.get(metric, {}), level) for metric in metrics}
 
@@ -90,7 +90,7 @@ def _same_images(systems: Mapping[str, Results]) -> bool:
 
 
 def _intervals(
-    systems: Mapping[str, Results], draws: int, seed: int, level: float
+    systems: Mapping[str, Results], resamples: int, seed: int, level: float
 ) -> dict[str, dict[str, tuple[float, float]]]:
     """Of each metric and system that has rows to draw from; images are drawn by name, whatever their order."""
     comparable = _same_images(systems)
@@ -99,9 +99,9 @@ def _intervals(
     for system, results in systems.items():
         order = _places(_images(results), universe) if comparable else slice(None)
         drawn: dict[str, list[Floats]] = {metric: [] for metric, scores in results.items() if scores.values is not None}
-        for weights in draw_blocks(len(results.ids.clusters), draws, seed):
+        for weights in resample_blocks(len(results.ids.clusters), resamples, seed):
             for metric, values in drawn.items():
-                values.append(results[metric].drawn(weights[:, order], results.ids.clusters))
+                values.append(results[metric].resampled(weights[:, order], results.ids.clusters))
         for metric, values in drawn.items():
             found[metric][system] = percentile(np.concatenate(values), level)
     return found

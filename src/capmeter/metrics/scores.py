@@ -21,7 +21,7 @@ from capmeter.errors import CapmeterError, InputError
 from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.checks import checked_scores
 from capmeter.metrics.registry import parse
-from capmeter.stats.bootstrap import Clusters, draw_blocks, percentile
+from capmeter.stats.bootstrap import Clusters, percentile, resample_blocks
 
 
 class Items(Mapping[str, float]):
@@ -100,8 +100,8 @@ class Scores:
             values=values,
         )
 
-    def drawn(self, weights: npt.NDArray[Any], clusters: Clusters) -> Floats:
-        """The corpus score of each resample d, where cluster c's captions count `weights[d, c]` times: [draws]."""
+    def resampled(self, weights: npt.NDArray[Any], clusters: Clusters) -> Floats:
+        """The corpus score of each resample d, where cluster c's captions count `weights[d, c]` times: [resamples]."""
         sums, counts = self.by_cluster(clusters)
         return self.finish(weights @ sums, weights @ counts)
 
@@ -164,7 +164,7 @@ class Results(Mapping[str, Scores]):
         scores = ", ".join(f"{name}: {each.score:.4f}" for name, each in self._scores.items())
         return f"Results({len(self.ids.names)} captions; {scores})"
 
-    def intervals(self, *, level: float = 0.95, draws: int = 1000, seed: int = 0) -> dict[str, tuple[float, float]]:
+    def intervals(self, *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> dict[str, tuple[float, float]]:
         """For each metric the confidence interval of its corpus score.
 
         Images are resampled with replacement, with all their captions (a cluster bootstrap, percentile interval); all
@@ -172,10 +172,10 @@ class Results(Mapping[str, Scores]):
         """
         clusters = self.ids.clusters
         drawn: dict[str, list[Floats]] = {name: [] for name in self._scores}
-        for counts in draw_blocks(len(clusters), draws, seed):
+        for counts in resample_blocks(len(clusters), resamples, seed):
             weights = counts.astype(np.float64)
             for name, scores in self._scores.items():
-                drawn[name].append(scores.drawn(weights, clusters))
+                drawn[name].append(scores.resampled(weights, clusters))
         return {name: percentile(np.concatenate(values), level) for name, values in drawn.items()}
 
     def to_columns(self, system: str | None = None) -> dict[str, Any]:

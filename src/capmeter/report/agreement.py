@@ -71,7 +71,8 @@ def agreement_notes(report: Report) -> list[str]:
         lines.append(f"left out: {', '.join(left)}")
     worse = "significantly worse (Williams' test)" if what == "systems" else "significantly worse"
     lines.append(
-        f"values x 100; intervals: {report.draws:,} draws of {what} (seed {report.seed}); a new rank begins where a "
+        f"values x 100; intervals: {report.resamples:,} resamples of {what} (seed {report.seed}); "
+        "a new rank begins where a "
         f"metric is {worse} than the best of the rank before"
     )
     if report.human is not None:
@@ -109,7 +110,7 @@ def _interval(each: Agreement | HumanLevel, digits: int) -> str:
 
 
 def difference_table(report: Report, digits: int = 1) -> Table:
-    """Every pair of metrics: the difference on the same draws, its interval and p."""
+    """Every pair of metrics: the difference on the same resamples, its interval and p."""
     rows = [
         [
             each.first,

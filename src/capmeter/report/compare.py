@@ -136,10 +136,10 @@ def _title(comparison: Comparison) -> str:
 
 
 def _note(comparison: Comparison) -> str:
-    how = comparison.test.described(comparison.draws)
+    how = comparison.test.described(comparison.resamples)
     first = "the first" if len(comparison.systems) > 2 else comparison.systems[0]
     return (
-        f"p: {how}; interval of the difference: images drawn with replacement, {comparison.draws:,} resamples (seed "
+        f"p: {how}; interval of the difference: {comparison.resamples:,} resamples of images (seed "
         f"{comparison.seed}); win/tie/loss: captions of {first}, by their own scores"
     )
 

@@ -55,7 +55,7 @@ def write_page(
     images_root: str | Path = ".",
     megabytes: float = 5.0,
     human: str | None = None,
-    draws: int = 1000,
+    resamples: int = 1000,
     seed: int = 0,
     command: str | None = None,
 ) -> Written:
@@ -70,15 +70,15 @@ def write_page(
         images_root: the folder that relative paths of pictures start from.
         megabytes: the size that explanations and thumbnails may fill the page up to.
         human: the system that people are, for SMURF's overlap with them.
-        draws: bootstrap draws of images for intervals and comparisons.
-        seed: seed of the draws.
+        resamples: resamples of images for intervals and comparisons.
+        seed: seed of the resamples.
         command: the command line that makes the page, to be shown in it.
     """
     if images not in MODES:
         raise InputError(f"images is {images!r}; expected one of {', '.join(MODES)}")
     require_sound(systems)
     target = Path(path)
-    found = standings(systems, draws=draws, seed=seed)
+    found = standings(systems, resamples=resamples, seed=seed)
     data = columns(systems, found)
     plot = system_plot(systems, human=human, seed=seed)
     letters = letters_of(list(systems))
@@ -106,7 +106,7 @@ def write_page(
             "endings": endings(systems),
             "ends": ENDS,
             "explained": _explained(len(kept), total),
-            "protocol": _protocol(systems, draws, seed),
+            "protocol": _protocol(systems, resamples, seed),
             "commands": [line for line in dict.fromkeys([*(r.command for r in systems.values()), command]) if line],
             "signatures": _signatures(systems, list(found)),
             "notes": notes,
@@ -223,7 +223,7 @@ def _explained(kept: int, total: int) -> str:
     )
 
 
-def _protocol(systems: Mapping[str, Results], draws: int, seed: int) -> list[str]:
+def _protocol(systems: Mapping[str, Results], resamples: int, seed: int) -> list[str]:
     lines = []
     for name, results in systems.items():
         captions = results.captions
@@ -237,7 +237,7 @@ def _protocol(systems: Mapping[str, Results], draws: int, seed: int) -> list[str
             f"{references} each."
         )
     lines.append(
-        f"Intervals: 95%, percentile bootstrap, {draws:,} resamples of images, each with all its "
+        f"Intervals: 95%, percentile bootstrap, {resamples:,} resamples of images, each with all its "
         f"captions; seed {seed}; corpus scores computed again in every resample."
     )
     if len(systems) > 1 and not untested(systems):

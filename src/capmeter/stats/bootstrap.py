@@ -6,7 +6,7 @@ Flickr8k-Expert this makes the 95 % interval of a τ twice as wide, and correct.
 
 >>> from capmeter.stats.kendall import TauB
 >>> human, metric, image = [1, 2, 3, 4, 2, 1], [.1, .4, .6, .7, .2, .3], ["a", "a", "b", "b", "c", "c"]
->>> found = interval(TauB(human, metric), image, draws=200, seed=0)
+>>> found = interval(TauB(human, metric), image, resamples=200, seed=0)
 >>> round(found.value, 3), bool(found.low <= found.value <= found.high)
 (0.788, True)
 """
@@ -23,7 +23,7 @@ from capmeter.errors import InputError
 from capmeter.stats.kendall import Array
 
 Statistic = Callable[[Any], Any]
-"""Weights (None, [n] or [draws, n]) to a float or float64[draws]: `TauB(x, y)`, `Pearson(x, y)`, `mean_of(values)`…"""
+"""Weights (None, [n] or [resamples, n]) to a float or float64[resamples]: `TauB(x, y)`, `mean_of(values)` …"""
 
 _CELLS = 1 << 21  # weights held at once: 16 MB
 
@@ -36,7 +36,7 @@ class Interval:
     low: float
     high: float
     level: float
-    draws: Array = field(repr=False)
+    resamples: Array = field(repr=False)
 
 
 class Clusters:
@@ -62,51 +62,53 @@ class Clusters:
         return summed.reshape(self._number, *values.shape[1:])
 
 
-def draw_blocks(clusters: int, draws: int = 1000, seed: int = 0, width: int = 0) -> Iterator[Array]:
-    """How often each cluster occurs in each resample of as many clusters: int64[some draws, clusters], in blocks.
+def resample_blocks(clusters: int, resamples: int = 1000, seed: int = 0, width: int = 0) -> Iterator[Array]:
+    """How often each cluster occurs in each resample of as many clusters: int64[m, clusters], in blocks.
 
-    Resample d depends neither on `draws` nor on the blocks, which hold at most `_CELLS` numbers (or rows of `width`).
+    Resample r does not depend on `resamples` or the blocks, which hold at most `_CELLS` numbers (or rows of `width`).
     """
-    if clusters < 1 or draws < 1:
-        raise InputError(f"expected at least one cluster and one resample, but got {clusters} and {draws}")
+    if clusters < 1 or resamples < 1:
+        raise InputError(f"expected at least one cluster and one resample, but got {clusters} and {resamples}")
     random = np.random.default_rng(seed)
     step = max(1, _CELLS // max(clusters, width))
-    for start in range(0, draws, step):
-        rows = range(start, min(start + step, draws))
+    for start in range(0, resamples, step):
+        rows = range(start, min(start + step, resamples))
         yield np.stack([np.bincount(random.integers(clusters, size=clusters), minlength=clusters) for _ in rows])
 
 
-def draw_counts(clusters: int, draws: int = 1000, seed: int = 0) -> Array:
-    """All resamples at once: int64[draws, clusters]."""
-    return np.concatenate(list(draw_blocks(clusters, draws, seed)))
+def resample_counts(clusters: int, resamples: int = 1000, seed: int = 0) -> Array:
+    """All resamples at once: int64[resamples, clusters]."""
+    return np.concatenate(list(resample_blocks(clusters, resamples, seed)))
 
 
-def cluster_draws(clusters: Sequence[Any] | Array | Clusters, draws: int = 1000, seed: int = 0) -> Iterator[Array]:
+def cluster_resamples(
+    clusters: Sequence[Any] | Array | Clusters, resamples: int = 1000, seed: int = 0
+) -> Iterator[Array]:
     """For each resample, the weight int64[n] of each point: how often its cluster occurs. Determined by the seed."""
     grouped = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
-    for block in draw_blocks(len(grouped), draws, seed):
+    for block in resample_blocks(len(grouped), resamples, seed):
         for row in block:
             yield row[grouped.codes]
 
 
 def bootstrap(
-    statistic: Statistic, clusters: Sequence[Any] | Array | Clusters, draws: int = 1000, seed: int = 0
+    statistic: Statistic, clusters: Sequence[Any] | Array | Clusters, resamples: int = 1000, seed: int = 0
 ) -> Array:
-    """The statistic of each resample, float64[draws]. Equal clusters and seeds give equal resamples (paired)."""
+    """The statistic of each resample, float64[resamples]. Equal clusters and seeds give equal resamples (paired)."""
     grouped = clusters if isinstance(clusters, Clusters) else Clusters(clusters)
-    blocks = draw_blocks(len(grouped), draws, seed, width=len(grouped.codes))
+    blocks = resample_blocks(len(grouped), resamples, seed, width=len(grouped.codes))
     return np.concatenate([np.asarray(statistic(block[:, grouped.codes]), float) for block in blocks])
 
 
 def interval(
     statistic: Statistic,
     clusters: Sequence[Any] | Array | Clusters,
-    draws: int = 1000,
+    resamples: int = 1000,
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval:
     """The statistic's value on the original points, with its percentile interval under the cluster bootstrap."""
-    values = bootstrap(statistic, clusters, draws, seed)
+    values = bootstrap(statistic, clusters, resamples, seed)
     low, high = percentile(values, level)
     return Interval(float(statistic(None)), low, high, level, values)
 
@@ -117,22 +119,23 @@ def difference(first: Interval, second: Interval) -> tuple[Interval, float]:
 
     Both must come from the same clusters, number of resamples and seed.
     """
-    if first.draws.shape != second.draws.shape:
+    if first.resamples.shape != second.resamples.shape:
         raise InputError(
-            f"expected two results on the same resamples, but got {len(first.draws)} and {len(second.draws)} resamples"
+            "expected two results on the same resamples, but got "
+            f"{len(first.resamples)} and {len(second.resamples)} of them"
         )
-    draws = first.draws - second.draws
-    low, high = percentile(draws, first.level)
-    above, below = int((draws >= 0).sum()), int((draws <= 0).sum())
-    p = min(1.0, 2 * (min(above, below) + 1) / (len(draws) + 1))
-    return Interval(first.value - second.value, low, high, first.level, draws), p
+    resamples = first.resamples - second.resamples
+    low, high = percentile(resamples, first.level)
+    above, below = int((resamples >= 0).sum()), int((resamples <= 0).sum())
+    p = min(1.0, 2 * (min(above, below) + 1) / (len(resamples) + 1))
+    return Interval(first.value - second.value, low, high, first.level, resamples), p
 
 
-def percentile(draws: Array, level: float = 0.95) -> tuple[float, float]:
+def percentile(resamples: Array, level: float = 0.95) -> tuple[float, float]:
     """The central interval that contains `level` of the resamples."""
     if not 0 < level < 1:
         raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {level}")
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(resamples, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 

@@ -3,7 +3,7 @@
     r = Σ (x - x̄)(y - ȳ) / sqrt(Σ (x - x̄)² Σ (y - ȳ)²)
 
 Spearman's ρ is Pearson's r of the ranks, where tied points get the mean of their ranks. As everywhere in `stats`,
-integer `weights` [draws, n] give the values of as many resamples at once.
+integer `weights` [resamples, n] give the values of as many resamples at once.
 
 >>> round(pearson([1, 2, 3], [1, 2, 4]), 6)
 0.981981
@@ -18,16 +18,16 @@ from typing import Any
 import numpy as np
 
 from capmeter.errors import InputError
-from capmeter.stats.kendall import Array, Numbers, draws_of, paired
+from capmeter.stats.kendall import Array, Numbers, paired, resamples_of
 
 
 def pearson(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
-    """Linear correlation. float, or float64[draws] for weights [draws, n]."""
+    """Linear correlation. float, or float64[resamples] for weights [resamples, n]."""
     return Pearson(x, y)(weights)
 
 
 def spearman(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
-    """Rank correlation. float, or float64[draws] for weights [draws, n]."""
+    """Rank correlation. float, or float64[resamples] for weights [resamples, n]."""
     return Spearman(x, y)(weights)
 
 
@@ -46,10 +46,10 @@ class Pearson:
         return len(self._x)
 
     def __call__(self, weights: Numbers | None = None) -> Any:
-        """The value: a float for weights None or [n], float64[draws] for [draws, n]; undefined: `InputError`, 0
-        inside draws.
+        """The value: a float for weights None or [n], float64[resamples] for [resamples, n]. If
+        undefined: `InputError` for one value, 0 in a resample.
         """
-        table = draws_of(weights, len(self))
+        table = resamples_of(weights, len(self))
         moments = table.astype(float) @ self._moments
         return _ratio(np.c_[table.sum(axis=1), moments], weights, self.symbol)
 
@@ -68,10 +68,10 @@ class Spearman:
         return len(self._x_rank)
 
     def __call__(self, weights: Numbers | None = None) -> Any:
-        """The value: a float for weights None or [n], float64[draws] for [draws, n]; undefined: `InputError`, 0
-        inside draws.
+        """The value: a float for weights None or [n], float64[resamples] for [resamples, n]. If
+        undefined: `InputError` for one value, 0 in a resample.
         """
-        table = draws_of(weights, len(self)).astype(float)
+        table = resamples_of(weights, len(self)).astype(float)
         sums = np.empty((len(table), 6))
         for row, weight in zip(sums, table, strict=True):
             x = _mean_ranks(weight, self._x_rank, len(self._x_levels))
@@ -100,7 +100,7 @@ def _mean_ranks(weight: Array, ranks: Array, levels: int) -> Array:
 
 
 def _ratio(sums: Array, weights: Numbers | None, symbol: str) -> Any:
-    """r from the sums [draws, 6] of 1, x, y, x², y² and xy."""
+    """r from the sums [resamples, 6] of 1, x, y, x², y² and xy."""
     n, x, y, xx, yy, xy = sums.T
     n = np.maximum(n, 1)
     spread_x, spread_y = xx - x * x / n, yy - y * y / n

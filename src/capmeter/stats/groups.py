@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.errors import InputError
-from capmeter.stats.kendall import Numbers, draws_of, paired
+from capmeter.stats.kendall import Numbers, paired, resamples_of
 
 
 class MeanOfGroups:
@@ -42,10 +42,10 @@ class MeanOfGroups:
         return {group: float(statistic()) for group, (_, statistic) in self._parts.items()}
 
     def __call__(self, weights: Numbers | None = None) -> Any:
-        """The mean: a float for weights None or [n], float64[draws] for [draws, n]; absent groups are left out."""
+        """The mean: a float for weights None or [n], float64[resamples] for [resamples, n]; absent groups omitted."""
         if weights is None:
             return float(np.mean(list(self.by_group().values())))
-        table = draws_of(weights, self._n)
+        table = resamples_of(weights, self._n)
         sums, counts = np.zeros(len(table)), np.zeros(len(table))
         for rows, statistic in self._parts.values():
             drawn = table[:, rows]

@@ -10,8 +10,8 @@ in x, in y, or both:
 τb and τc can differ by .20 where a variable has few levels, so a τ without its letter says little.
 
 Every function takes `weights`: how often each point occurs (the counts of a bootstrap resample). The value is that of
-the points repeated as often, so that a thousand resamples need only one ordering. `weights` of shape [draws, n] give an
-array of `draws` values.
+the points repeated as often, so that a thousand resamples need only one ordering. `weights` of shape [resamples, n]
+give float64[resamples].
 
 D is counted bit by bit (a wavelet tree): with the points ordered by x, level l holds them ordered stably by the upper
 l bits of y's rank, and the pairs that first differ in bit l, in the wrong order, are ones that precede zeros of the
@@ -39,7 +39,7 @@ Numbers = npt.ArrayLike
 
 
 def tau_a(x: Numbers, y: Numbers, weights: Numbers | None = None) -> Any:
-    """(C - D) over all pairs: ties count as disagreement. float, or float64[draws] for weights [draws, n]."""
+    """(C - D) over all pairs: ties count as disagreement. float, or float64[resamples] for weights [resamples, n]."""
     return TauA(x, y)(weights)
 
 
@@ -112,8 +112,8 @@ class Tau:
         return len(self._order)
 
     def pairs(self, weights: Numbers | None = None) -> PairCounts:
-        """The counts, int64 arrays of shape [draws] (one resample with weights 1 if `weights` is None)."""
-        table = draws_of(weights, len(self))[:, self._order]
+        """The counts, int64 arrays of shape [resamples] (one resample with weights 1 if `weights` is None)."""
+        table = resamples_of(weights, len(self))[:, self._order]
         points = table.sum(axis=1)
         total = _choose_two(points)
         discordant = np.zeros(len(table), np.int64)
@@ -129,8 +129,8 @@ class Tau:
         return PairCounts(points, total, concordant, discordant, tied_x, tied_y, tied_both, levels)
 
     def __call__(self, weights: Numbers | None = None) -> Any:
-        """The value: a float for weights None or [n], float64[draws] for [draws, n]; undefined (nothing varies):
-        `InputError`, 0 inside draws.
+        """The value: a float for weights None or [n], float64[resamples] for [resamples, n]. If undefined (nothing
+        varies): `InputError` for one value, 0 in a resample.
         """
         pairs = self.pairs(weights)
         numerator, denominator = self.fraction(pairs)
@@ -197,14 +197,14 @@ def paired(x: Numbers, y: Numbers) -> tuple[Array, Array]:
     return x_values, y_values
 
 
-def draws_of(weights: Numbers | None, n: int) -> Array:
-    """Weights as int64[draws, n]; None means one resample in which every point occurs once."""
+def resamples_of(weights: Numbers | None, n: int) -> Array:
+    """Weights as int64[resamples, n]; None means one resample in which every point occurs once."""
     if weights is None:
         return np.ones((1, n), np.int64)
     table = np.atleast_2d(np.asarray(weights))
     if table.ndim != 2 or table.shape[1] != n or not (np.issubdtype(table.dtype, np.integer) or table.dtype == bool):
         raise InputError(
-            f"expected integer weights of shape [draws, {n}], but got {table.dtype} of shape {table.shape}"
+            f"expected integer weights of shape [resamples, {n}], but got {table.dtype} of shape {table.shape}"
         )
     return table.astype(np.int64, copy=False)
 

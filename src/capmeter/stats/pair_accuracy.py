@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.errors import InputError
-from capmeter.stats.kendall import Array, Numbers, draws_of, paired
+from capmeter.stats.kendall import Array, Numbers, paired, resamples_of
 
 TIES = ("half", "strict", "random", "first")
 
@@ -49,16 +49,16 @@ class GroupMean:
         return len(self._values)
 
     def by_group(self, weights: Numbers | None = None) -> Array:
-        """float64[draws, groups]; NaN where no point of a group occurs in a resample."""
-        table = draws_of(weights, len(self)).astype(float)
+        """float64[resamples, groups]; NaN where no point of a group occurs in a resample."""
+        table = resamples_of(weights, len(self)).astype(float)
         counts = table @ self._member
         sums = table @ (self._member * self._values[:, None])
         means: Array = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
         return means
 
     def __call__(self, weights: Numbers | None = None) -> Any:
-        """The value: a float for weights None or [n], float64[draws] for [draws, n]. A group that is absent from a
-        resample is left out of the mean.
+        """The value: a float for weights None or [n], float64[resamples] for [resamples, n]. A group that is absent
+        from a resample is left out of the mean.
         """
         values = np.nanmean(self.by_group(weights), axis=1)
         return float(values[0]) if weights is None or np.ndim(weights) == 1 else values
@@ -137,7 +137,7 @@ class TieCalibrated:
 
     def best(self, weights: Numbers | None = None) -> Calibrated:
         """The best accuracy and its ε, for one resample."""
-        row = draws_of(weights, self._n)[0]
+        row = resamples_of(weights, self._n)[0]
         weight = row[self._first] * row[self._second]
         gained = np.cumsum(weight * self._gain)[self._ends]
         distances = self._distance[self._ends]
@@ -148,12 +148,12 @@ class TieCalibrated:
         return Calibrated(right / total if total else 0.0, float(distances[at]), len(weight), self._sampled)
 
     def __call__(self, weights: Numbers | None = None) -> Any:
-        """The best accuracy: a float for weights None or [n], float64[draws] for [draws, n], each resample with its own
-        ε.
+        """The best accuracy: a float for weights None or [n], float64[resamples] for [resamples, n], each resample
+        with its own ε.
         """
         if weights is None or np.ndim(weights) == 1:
             return self.best(weights).accuracy
-        return np.asarray([self.best(row).accuracy for row in draws_of(weights, self._n)])
+        return np.asarray([self.best(row).accuracy for row in resamples_of(weights, self._n)])
 
 
 def _pairs(n: int, groups: Sequence[Any] | None, most: int, seed: int) -> tuple[Array, Array, bool]:

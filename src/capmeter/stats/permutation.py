@@ -14,9 +14,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations, islice, permutations
+from itertools import combinations, islice
 from math import factorial, sqrt
 from typing import Any
 
@@ -36,8 +37,8 @@ _CELLS = 1 << 21
 
 @dataclass(frozen=True)
 class Test:
-    """The result of a test: the observed value, the two-sided p, and whether every permutation was tried (else `draws`
-    random ones).
+    """The result of a test: the observed value, the two-sided p, and whether every permutation was tried
+    (else `permutations` random ones).
     """
 
     __test__ = False  # not a test case, although pytest would take it for one
@@ -45,7 +46,7 @@ class Test:
     value: float
     p: float
     exact: bool
-    draws: int
+    permutations: int
 
 
 def mean(sums: Array, counts: Array) -> Array:
@@ -55,7 +56,7 @@ def mean(sums: Array, counts: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class PairedScores:
+class PairedSums:
     """The scores by one metric of systems that captioned the same images.
 
     sums: float64[systems, images, k], the sufficient statistics of an image's captions, summed.
@@ -68,12 +69,12 @@ class PairedScores:
 
 
 def permutation_tests(
-    scores: Sequence[PairedScores], draws: int = 10_000, seed: int = 0
+    scores: Sequence[PairedSums], permutations: int = 10_000, seed: int = 0
 ) -> list[dict[tuple[int, int], Test]]:
     """For each metric and pair of systems, whether their scores differ: system labels are swapped within images.
 
     All metrics have the same images, in the same order, and all pairs see the same permutations. With up to 12 images
-    all permutations are tried; else `draws` random ones, and p = (1 + as extreme) / (1 + draws).
+    all permutations are tried; else `permutations` random ones, and p = (1 + as extreme) / (1 + permutations).
     """
     if not scores:
         return []
@@ -86,7 +87,7 @@ def permutation_tests(
     ends = np.cumsum([each.shape[1] for each in columns])[:-1]
     together = np.concatenate(columns, axis=1)  # all metrics in one matrix product
     tried = 0
-    for swapped in _permutations(images, draws, seed, exact, together.shape[1]):
+    for swapped in _permutations(images, permutations, seed, exact, together.shape[1]):
         tried += len(swapped)
         for tally, moved in zip(tallies, np.split(swapped @ together, ends, axis=1), strict=True):
             tally.add(moved.reshape(len(swapped), len(tally.table), -1))
@@ -99,7 +100,7 @@ class _Tally:
     table: float64[systems, images, k + 1], a metric's sums with the counts as the last column.
     """
 
-    def __init__(self, scores: PairedScores) -> None:
+    def __init__(self, scores: PairedSums) -> None:
         self.table = np.concatenate([scores.sums, scores.counts[..., None]], axis=2)
         self._finish = scores.finish
         self._total = self.table.sum(axis=1)
@@ -133,7 +134,7 @@ def paired_permutation(
     second: Numbers,
     clusters: Sequence[Any] | Array | Clusters | None = None,
     finish: Finish = mean,
-    draws: int = 10_000,
+    permutations: int = 10_000,
     seed: int = 0,
 ) -> Test:
     """Tests whether finish(first) - finish(second) differs from 0, as `permutation_tests` does.
@@ -149,11 +150,11 @@ def paired_permutation(
     )
     sums = np.stack([grouped.sums(rows.reshape(len(rows), -1)) for rows in (a, b)])
     counts = np.stack([grouped.sums(np.ones(len(a)))] * 2)
-    return permutation_tests([PairedScores(sums, counts, finish)], draws, seed)[0][0, 1]
+    return permutation_tests([PairedSums(sums, counts, finish)], permutations, seed)[0][0, 1]
 
 
-def association(x: Numbers, y: Numbers, statistic: str = "pearson", draws: int = 20_000, seed: int = 0) -> Test:
-    """Tests whether x and y are associated, over all pairings (up to nine points) or `draws` random pairings.
+def association(x: Numbers, y: Numbers, statistic: str = "pearson", permutations: int = 20_000, seed: int = 0) -> Test:
+    """Tests whether x and y are associated, over all pairings (up to nine points) or `permutations` random pairings.
 
     `statistic` is pearson, spearman or tau. Its denominator is the same for every pairing (so that τa, τb and τc have
     the same p), and `value` is r, ρ or τa.
@@ -170,7 +171,7 @@ def association(x: Numbers, y: Numbers, statistic: str = "pearson", draws: int =
     observed = float(prepared_x @ prepared_y)
     exact = factorial(min(len(y_values), 20)) <= _EXACT_PAIRINGS
     extreme = tried = 0
-    for orders in _orders(len(y_values), draws, seed, exact):
+    for orders in _orders(len(y_values), permutations, seed, exact):
         products = _PRODUCTS[statistic](y_values[orders]) @ prepared_x
         extreme += int((np.abs(products) >= abs(observed) - 1e-9 * size).sum())
         tried += len(orders)
@@ -198,17 +199,17 @@ def _signs(rows: Array) -> Array:
 _PRODUCTS: dict[str, Callable[[Array], Array]] = {"pearson": _centred, "spearman": _ranked, "tau": _signs}
 
 
-def _orders(n: int, draws: int, seed: int, exact: bool) -> Iterator[Array]:
+def _orders(n: int, permutations: int, seed: int, exact: bool) -> Iterator[Array]:
     """Blocks int[m, n] of permutations of n points."""
     step = max(1, _CELLS // (n * n))
     if exact:
-        every = permutations(range(n))
+        every = itertools.permutations(range(n))
         while block := list(islice(every, step)):
             yield np.asarray(block)
         return
     random = np.random.default_rng(seed)
-    for start in range(0, draws, step):
-        yield random.permuted(np.tile(np.arange(n), (min(step, draws - start), 1)), axis=1)
+    for start in range(0, permutations, step):
+        yield random.permuted(np.tile(np.arange(n), (min(step, permutations - start), 1)), axis=1)
 
 
 def williams(r12: float, r13: float, r23: float, n: int) -> Test:
@@ -230,7 +231,7 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Test:
     return Test(r12 - r13, float(2 * stdtr(n - 3, -abs(t))), True, 0)
 
 
-def _permutations(clusters: int, draws: int, seed: int, exact: bool, width: int) -> Any:
+def _permutations(clusters: int, permutations: int, seed: int, exact: bool, width: int) -> Any:
     """Blocks float64[m, clusters] of zeros and ones: 1 where the labels of the two systems are swapped.
 
     A block, and the m rows of `width` numbers derived from it, hold at most `_CELLS` numbers (unless a single
@@ -243,5 +244,5 @@ def _permutations(clusters: int, draws: int, seed: int, exact: bool, width: int)
             yield (numbers[:, None] >> np.arange(clusters) & 1).astype(float)
         return
     random = np.random.default_rng(seed)
-    for start in range(0, draws, step):
-        yield random.integers(2, size=(min(step, draws - start), clusters)).astype(float)
+    for start in range(0, permutations, step):
+        yield random.integers(2, size=(min(step, permutations - start), clusters)).astype(float)

@@ -30,7 +30,7 @@ from capmeter.errors import InputError
 from capmeter.stats.bootstrap import Interval, difference
 from capmeter.stats.kendall import Array
 from capmeter.stats.multiple import holm
-from capmeter.stats.permutation import Finish, PairedScores, permutation_tests
+from capmeter.stats.permutation import Finish, PairedSums, permutation_tests
 
 Pair = tuple[str, str]
 Table = tuple[Array, Array]
@@ -130,7 +130,7 @@ def permutation_p(
     scores = []
     for tables, finish in zip(measures, finishes, strict=True):
         sums, counts = zip(*tables.values(), strict=True)
-        scores.append(PairedScores(np.stack(sums), np.stack(counts), finish))
+        scores.append(PairedSums(np.stack(sums), np.stack(counts), finish))
     found = permutation_tests(scores, permutations, seed)
     return [
         {(names[a], names[b]): test.p for (a, b), test in tests.items()}

@@ -99,9 +99,9 @@ def read_sheet(path: str | os.PathLike[str], causes: Sequence[str] = tuple(CAUSE
 
 
 def tally(
-    rows: Sequence[Mapping[str, str]], causes: Sequence[str] = tuple(CAUSES), *, draws: int = 1000, seed: int = 0
+    rows: Sequence[Mapping[str, str]], causes: Sequence[str] = tuple(CAUSES), *, resamples: int = 1000, seed: int = 0
 ) -> list[Tally]:
-    """P(cause | F) of each metric's labelled cases; intervals draw cases with replacement."""
+    """P(cause | F) of each metric's labelled cases; intervals resample cases with replacement."""
     found = []
     for metric in dict.fromkeys(row["metric"] for row in rows):
         given = [row["cause"] for row in rows if row["metric"] == metric]
@@ -110,7 +110,7 @@ def tally(
             raise InputError(f"no case of {metric} has a cause yet; write {', '.join(causes)} into the column `cause`")
         cases = range(len(labels))
         shares = {
-            cause: interval(mean_of(np.array([label == cause for label in labels], float)), cases, draws, seed)
+            cause: interval(mean_of(np.array([label == cause for label in labels], float)), cases, resamples, seed)
             for cause in causes
         }
         found.append(Tally(metric, len(labels), len(given) - len(labels), shares))

@@ -75,7 +75,7 @@ def degradation(
     sample: int = 25,
     steps: int = 20,
     seed: int = 0,
-    draws: int = 1000,
+    resamples: int = 1000,
     settings: Settings | None = None,
 ) -> Degradation:
     """The study on `sample` of these sentences, from no word replaced to all of them in so many steps."""
@@ -102,6 +102,6 @@ def degradation(
     for encoder, metric in zip(encoders, metrics, strict=True):
         scores = results[metric].items.array.reshape(len(rows), steps + 1)
         means[encoder] = scores.mean(axis=0)
-        bounds = [percentile(bootstrap(mean_of(column), range(len(rows)), draws, seed)) for column in scores.T]
+        bounds = [percentile(bootstrap(mean_of(column), range(len(rows)), resamples, seed)) for column in scores.T]
         low[encoder], high[encoder] = (np.array(side) for side in zip(*bounds, strict=True))
     return Degradation(fractions, len(rows), means, low, high, tuple(rows[0]))

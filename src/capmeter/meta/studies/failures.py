@@ -77,7 +77,7 @@ def critical_failures(
     reference: Metric,
     *,
     gravest: int = 20,
-    draws: int = 1000,
+    resamples: int = 1000,
     seed: int = 0,
     settings: Settings | None = None,
 ) -> FailureStudy:
@@ -121,7 +121,7 @@ def critical_failures(
             )
             for k in order
         ]
-        share = interval(mean_of(failed.astype(float)), images, draws, seed)
+        share = interval(mean_of(failed.astype(float)), images, resamples, seed)
         undecided = int((np.ptp(scores, axis=1) == 0).sum())
         failures.append(Failures(str(metric), share, disparities, undecided, cases))
     return FailureStudy(str(reference), dict(zip(names, people.tolist(), strict=True)), len(images), failures)

@@ -1,7 +1,7 @@
 """Do metrics rank systems that correct grammar as people do? (SMURF, Table 1; after Napoles et al. 2016)
 
 Every system corrected the same sentences. Its score is the metric's mean over them; Spearman's ρ and Pearson's r set
-the systems' scores against what people thought of the systems. Intervals draw sentences with replacement.
+the systems' scores against what people thought of the systems. Intervals resample sentences with replacement.
 
 On the thirteen systems of CoNLL-2014 (with the uncorrected input) and the rankings of Grundkiewicz et al. 2015, the
 paper gives ρ = .852, r = .913 for MIMA with DistilBERT and .885, .878 with DistilRoBERTa; `mima(encoder=minilm)` gives
@@ -23,7 +23,7 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.evaluation import evaluate
 from capmeter.settings import Settings
-from capmeter.stats.bootstrap import Interval, draw_counts, percentile
+from capmeter.stats.bootstrap import Interval, percentile, resample_counts
 from capmeter.stats.correlation import pearson, spearman
 
 
@@ -86,7 +86,7 @@ def grammar(
     human: Mapping[str, float],
     metrics: Sequence[Metric],
     *,
-    draws: int = 1000,
+    resamples: int = 1000,
     seed: int = 0,
     settings: Settings | None = None,
 ) -> Grammar:
@@ -109,7 +109,7 @@ def grammar(
     )
     results = evaluate(together, metrics, settings=settings)
     people = np.array([human[name] for name in judged])
-    weights = draw_counts(len(ids), draws, seed)
+    weights = resample_counts(len(ids), resamples, seed)
     agreements = []
     for metric in metrics:
         items = results[metric].items.array.reshape(len(judged), len(ids))
@@ -125,7 +125,7 @@ def grammar(
 
 
 def _interval(correlation: Callable[[Floats, Floats], float], whole: Floats, drawn: Floats, people: Floats) -> Interval:
-    # a draw in which all systems score alike orders nothing: 0, as everywhere inside draws
+    # a resample in which all systems score alike orders nothing: 0, as everywhere inside resamples
     flat = np.ptp(drawn, axis=1) <= 1e-12 * np.abs(drawn).max(axis=1)
     values = np.array([0.0 if alike else correlation(row, people) for row, alike in zip(drawn, flat, strict=True)])
     low, high = percentile(values)

@@ -11,7 +11,7 @@ captions that neither the experts nor the crowd tie. There
 (a metric's own ties count as neither). That leaves out what the crowd could not decide, to the crowd's advantage:
 beside it stands the same τ on all pairs that the *experts* order, where a tie of the crowd counts as neither too; and
 τ-b on all pairs. The paper does not say how its tie-free subset was drawn; these depend on no draw and no order.
-Intervals draw images with replacement.
+Intervals resample images with replacement.
 
 >>> experts, crowd = np.array([1.0, 2, 2, 4]), np.array([0.0, 0.5, 1, 0.5])
 >>> pairs = TieFree(experts, crowd)
@@ -60,7 +60,7 @@ class TieFree:
         return float(self.statistic(scores)(None))
 
     def statistic(self, scores: Floats) -> Statistic:
-        """The same under weights [draws, n] of the points."""
+        """The same under weights [resamples, n] of the points."""
 
         def tau(weights: Any = None) -> Any:
             table = np.ones((1, len(scores)), np.float32) if weights is None else np.asarray(weights, np.float32)
@@ -107,7 +107,7 @@ def tie_free(
     crowd: CaptionSet,
     metrics: Sequence[Metric],
     *,
-    draws: int = 1000,
+    resamples: int = 1000,
     seed: int = 0,
     settings: Settings | None = None,
 ) -> Ties:
@@ -130,9 +130,9 @@ def tie_free(
     rows = [
         Row(
             name,
-            interval(free.statistic(scores), images, draws, seed),
-            interval(ordered.statistic(scores), images, draws, seed),
-            interval(TauB(expert, scores), images, draws, seed),
+            interval(free.statistic(scores), images, resamples, seed),
+            interval(ordered.statistic(scores), images, resamples, seed),
+            interval(TauB(expert, scores), images, resamples, seed),
         )
         for name, scores in named.items()
     ]
