@@ -62,7 +62,7 @@ def read_picture(place: Place) -> Picture:
         ) from None
     except pillow.DecompressionBombError:
         raise InputError(
-            f"{_named(place)}: far more than the supported {MOST_PIXELS / 1e6:.0f} megapixels; make the picture smaller"
+            f"{_named(place)}: far more than the {MOST_PIXELS / 1e6:.0f} megapixels supported; make the picture smaller"
         ) from None
     except MemoryError:
         raise InputError(f"{_named(place)}: not enough memory to decode it; make the picture smaller") from None
