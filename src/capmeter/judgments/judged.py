@@ -44,7 +44,8 @@ class Rated:
 class Paired:
     """Two captions of one image; `better` is 1 (a), -1 (b) or 0 (people are tied).
 
-    `votes`: raw votes for a (1) and b (-1), where they are known; `by_votes`: their majority is what `better` says.
+    `votes`: raw votes for a (1) and b (-1), where they are known; `by_votes`: their majority is what `better` says;
+    `by_machine`: a machine wrote one of them.
     """
 
     id: str
@@ -57,6 +58,7 @@ class Paired:
     groups: Mapping[str, str] = field(default_factory=dict)
     votes: tuple[float, ...] = ()
     by_votes: bool = False
+    by_machine: bool = False
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,14 @@ class System:
     captions: tuple[Caption, ...] = ()
     scores: Mapping[str, float] = field(default_factory=dict)
     baseline: bool = False
+
+
+@dataclass(frozen=True)
+class Original:
+    """A sentence that systems were given to rewrite, and every reference that the file has of it."""
+
+    source: str
+    references: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -135,12 +145,16 @@ class Pairs(Judgments):
 
 @dataclass(frozen=True)
 class Systems(Judgments):
-    """Each system: the captions `members[i]` (maybe none), `human[i]`, and scores published with the judgments."""
+    """Each system: the captions `members[i]` (maybe none), `human[i]`, and scores published with the judgments.
+
+    `originals`: where captions rewrite sentences, these sentences by image id.
+    """
 
     names: tuple[str, ...]
     members: tuple[Rows, ...]
     human: Floats
     published_scores: Mapping[str, Floats]
+    originals: Mapping[str, Original] = field(default_factory=dict)
 
     unit = "systems"
 
@@ -208,6 +222,7 @@ def pairs(benchmark: str, rows: Iterable[Paired], protocol: Protocol) -> Pairs:
         "invalid": lambda row: not row.valid,
         "unreferenced": lambda row: not allowed[row.id],
         "identical": lambda row: row.identical,
+        "machine-captions": lambda row: row.by_machine,
     }
     kept, notes = _kept(benchmark, every, drop, protocol)
     protocol.check(len(kept), benchmark, Pairs.unit)
@@ -238,7 +253,9 @@ def pairs(benchmark: str, rows: Iterable[Paired], protocol: Protocol) -> Pairs:
     )
 
 
-def systems(benchmark: str, rows: Iterable[System], protocol: Protocol) -> Systems:
+def systems(
+    benchmark: str, rows: Iterable[System], protocol: Protocol, originals: Mapping[str, Original] | None = None
+) -> Systems:
     """Systems under a protocol, which checks their number when it is known which have scores."""
     kept, notes = _kept(benchmark, list(rows), {"baselines": lambda row: row.baseline}, protocol)
     every = [caption for row in kept for caption in row.captions]
@@ -260,6 +277,7 @@ def systems(benchmark: str, rows: Iterable[System], protocol: Protocol) -> Syste
         published_scores={
             name: np.asarray([row.scores.get(name, np.nan) for row in kept], np.float64) for name in columns
         },
+        originals=originals or {},
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from capmeter.captions.model import Caption
 from capmeter.errors import InputError
 from capmeter.judgments.benchmark import Benchmark, rated
-from capmeter.judgments.judged import Judgments, Points, System, systems
+from capmeter.judgments.judged import Judgments, Original, Points, System, systems
 from capmeter.judgments.protocol import LeaveOut, Protocol, Statistic
 from capmeter.judgments.rows import Row
 
@@ -48,11 +48,14 @@ def _corrections(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
     if protocol.judgments not in ("expected_wins", "human"):
         raise InputError(f"{name} knows the judgments expected_wins, but the protocol asks for {protocol.judgments}")
     captions: dict[str, list[Caption]] = {}
+    originals: dict[str, Original] = {}
     for row in rows:
         sentence, outputs = int(row.number("sent_id")), row.fields["systems"]
         if not isinstance(outputs, dict) or set(outputs) != set(EXPECTED_WINS):
             raise row.wrong("systems", f"the sentences of {', '.join(EXPECTED_WINS)}")
         references = row.texts("references")
+        if "source" in row:
+            originals[str(sentence)] = Original(row.text("source"), _every_reference(row, references))
         for system, text in outputs.items():
             id = f"{system}/{sentence}"
             captions.setdefault(system, []).append(Caption(id, str(sentence), text, references, system=system))
@@ -60,7 +63,15 @@ def _corrections(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
         System(system, EXPECTED_WINS[system], tuple(each), baseline=system == "INPUT")
         for system, each in captions.items()
     ]
-    return systems(name, made, protocol)
+    return systems(name, made, protocol, originals)
+
+
+def _every_reference(row: Row, references: tuple[str, ...]) -> tuple[str, ...]:
+    """The references of all annotators (`reference_sets`: annotator → sentence), where the row has more of them."""
+    by_annotator = row.fields.get("reference_sets", {})
+    if not isinstance(by_annotator, dict) or not all(isinstance(text, str) for text in by_annotator.values()):
+        raise row.wrong("reference_sets", "an object: annotator → sentence")
+    return tuple(by_annotator.values()) or references
 
 
 def _ranked_alone(name: str, rows: list[Row], protocol: Protocol) -> Judgments:

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
+from capmeter._version import __version__
 from capmeter.errors import InputError, ProtocolError
 from capmeter.judgments.judged import Floats, Judgments, Systems
+from capmeter.meta.baselines import BASELINES
+from capmeter.meta.baselines import parse as parse_baseline
 from capmeter.meta.scores_file import read_scores
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
+from capmeter.named import split_name, split_text
 from capmeter.settings import Settings
 
 
@@ -24,7 +28,14 @@ def measured(
         return {}, {}
     from capmeter.metrics.evaluation import score, with_required
 
-    chosen = parse_list(metrics)
+    named = split_text(metrics, ",") if isinstance(metrics, str) else list(metrics)
+    beside = [parse_baseline(each) for each in named if isinstance(each, str) and _is_baseline(each)]
+    if beside:
+        caption_metrics = [each for each in named if not (isinstance(each, str) and _is_baseline(each))]
+        values, signatures = measured(judgments, caption_metrics, settings)
+        scores = {str(each): each.scores(judgments) for each in beside}
+        return {**values, **scores}, {**signatures, **{name: f"{name}|capmeter:{__version__}" for name in scores}}
+    chosen = parse_list(named)
     if len(judgments.captions) == 0:
         raise InputError(
             f"{judgments.benchmark} has no captions to score, only systems; give their scores in a file (--scores)"
@@ -51,6 +62,10 @@ def measured(
         else:
             values[str(metric)] = judgments.per_caption(np.asarray(found.items.array, np.float64), str(metric))
     return values, {str(metric): str(results[str(metric)].signature) for metric in chosen}
+
+
+def _is_baseline(text: str) -> bool:
+    return BASELINES.knows(split_name(text, "metric")[0])
 
 
 def given(

@@ -1,0 +1,77 @@
+"""GLEU of corrections: by hand, at its limits, and as a baseline of one benchmark alone."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+
+from capmeter.errors import InputError, ProtocolError
+from capmeter.judgments.text_only import EXPECTED_WINS
+from capmeter.meta.agreement import run
+from capmeter.meta.gleu import sentence_gleu
+
+SOURCE = "she go to the school yesterday"
+REFERENCE = "she went to school yesterday"
+
+
+def test_by_hand() -> None:
+    # C ∩ R: she went to yesterday = 4 of 6; "the school" is left as in the source: "the" is punished (1-grams 4+1-1)
+    candidate = "she went to the school yesterday"
+    # 1-grams: she went to school yesterday = 5, of S \ R: the = 1, so 4/6
+    # 2-grams: she-went, went-to, school-yesterday = 3; of S \ R: to-the, the-school = 2, so 1/5
+    # 3-grams: she-went-to = 1; of S \ R: to-the-school, the-school-yesterday = 2, so 0, taken as 1: 1/4
+    # 4-grams: none; 0, taken as 1: 1/3
+    precision = (4 / 6 * 1 / 5 * 1 / 4 * 1 / 3) ** 0.25
+    assert sentence_gleu(SOURCE, candidate, REFERENCE) == pytest.approx(precision, abs=1e-12)
+
+
+def test_a_correction_is_better_than_its_source() -> None:
+    assert sentence_gleu(SOURCE, REFERENCE, REFERENCE) == 1
+    assert sentence_gleu(SOURCE, SOURCE, REFERENCE) < sentence_gleu(SOURCE, "she went to the school", REFERENCE) < 1
+
+
+def test_short_and_empty() -> None:
+    assert sentence_gleu("a b", "", "a b c") == 0
+    assert sentence_gleu("a b", "", "") == 1
+    assert sentence_gleu("Hi", "Hi", "Hi") == 1
+    # the brevity penalty: exp(1 - 4 / 2); 1-grams 2/2, 2-grams 1/1, none of 3 and 4
+    assert sentence_gleu("x", "a b", "a b c d") == pytest.approx(math.exp(-1), abs=1e-12)
+
+
+def test_baseline_of_conll14(tmp_path: Path) -> None:
+    path = tmp_path / "sentences.jsonl"
+    better = {"AMU", "CAMB"}
+    rows = [
+        {
+            "sent_id": k,
+            "source": SOURCE,
+            "systems": {name: REFERENCE if name in better else SOURCE for name in EXPECTED_WINS},
+            "references": [REFERENCE],
+            "reference_sets": {"one": REFERENCE, "two": "yesterday she went to school"},
+        }
+        for k in range(3)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    report = run("gleu,gleu(references=protocol),bleu-1", benchmark="conll14", data=path, draws=10)
+    scores = dict(zip(report.judgments.names, report.items["gleu(references=protocol)"].tolist(), strict=True))
+    assert scores["AMU"] == scores["CAMB"] == 1 and scores["IPN"] == sentence_gleu(SOURCE, SOURCE, REFERENCE)
+    every = dict(zip(report.judgments.names, report.items["gleu"].tolist(), strict=True))
+    assert every["AMU"] == (1 + sentence_gleu(SOURCE, REFERENCE, "yesterday she went to school")) / 2
+    assert report["gleu"].signature.startswith("gleu|capmeter:") and report["bleu-1"].value is not None
+    with pytest.raises(InputError, match="has no parameter 'reference'; did you mean references"):
+        run("gleu(reference=protocol)", benchmark="conll14", data=path)
+    rows[0]["reference_sets"] = ["a list"]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    with pytest.raises(InputError, match="reference_sets"):
+        run("gleu", benchmark="conll14", data=path)
+
+
+def test_other_benchmarks_have_no_source(tmp_path: Path) -> None:
+    path = tmp_path / "rated.jsonl"
+    row = {"candidate": "a dog", "references": ["a dog"]}
+    path.write_text("".join(json.dumps({**row, "image_id": str(k), "human": [k]}) + "\n" for k in range(3)))
+    with pytest.raises(ProtocolError, match="rated has no source sentences, which gleu needs"):
+        run("gleu", benchmark="rated", data=path)
