@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import capmeter
+from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context
 from capmeter.metrics.mowe import Mowe, WEmbSim
@@ -183,3 +184,39 @@ def test_distilled_vectors_know_words_by_their_meaning(tmp_path: Path, monkeypat
         np.testing.assert_array_equal(find_vectors("minilm", Settings()).find(words)[1], table)
     finally:
         word_vectors._distilled.cache_clear()
+
+
+def test_contextual_vectors_are_the_mean_of_a_layer() -> None:
+    """Recomputed from the encoder's own states: content pieces alone, absolute cosine, mean over references."""
+    encoder = load_encoder("minilm", Settings())
+    rows = [("a dog runs", ["the dog walks", "puppies run"]), ("a red ball .", ["a blue bicycle"])]
+
+    def mean(sentence: str, layer: int) -> np.ndarray:
+        table = encoder.pieces([sentence])
+        names = encoder.tokens(table.ids)
+        states = encoder.hidden_states(table, layer).astype(np.float64)
+        stop = {"[CLS]", "[SEP]", "a", "the", "."}
+        return states[[k for k, name in enumerate(names) if name not in stop]].mean(axis=0)
+
+    def cosine(a: np.ndarray, b: np.ndarray) -> float:
+        return abs(a @ b) / (np.linalg.norm(a) * np.linalg.norm(b))
+
+    for layer in (encoder.layers, 2):
+        metric = WEmbSim(encoder="minilm", layer=None if layer == encoder.layers else layer)
+        expected = [np.mean([cosine(mean(one, layer), mean(each, layer)) for each in many]) for one, many in rows]
+        assert measure(metric, rows) == pytest.approx(expected, abs=1e-5)
+    same = measure(WEmbSim(encoder="minilm", layer=0), [("a dog runs", ["dog runs"])])
+    assert same[0] < 1  # the embeddings of layer 0 know their positions
+
+
+def test_contextual_wembsim_of_captions_without_content() -> None:
+    rows = [("", ["a dog"]), ("of the .", ["a dog"]), ("a dog", ["a dog", "is the"])]
+    found = WEmbSim(encoder="minilm").measure(caption_set(rows), Context())
+    assert found.values[:, 0].tolist() == pytest.approx([0.0, 0.0, 0.5], abs=1e-6)
+    assert len(found.notes["out of vocabulary"]) == 2
+    with pytest.raises(InputError, match="layer=3 needs an encoder"):
+        WEmbSim(layer=3)
+    results = capmeter.score(candidates=["a dog"], references=[["a dog"]], metrics="wembsim(encoder=minilm,layer=3)")
+    signature = results["wembsim(encoder=minilm,layer=3)"].signature
+    assert "layer:3" in signature and "vectors:" not in signature
+    assert str(WEmbSim()) == "wembsim" and "encoder" not in WEmbSim().parameters()

@@ -10,6 +10,10 @@ caption without any word that has a vector scores 0. There is no released code.
 MOWE, a feature of LCEval, is the largest cosine over references, as in LCEval's code: range -1 to 1, and -1 if the
 candidate or every reference has no word with a vector. Before looking words up, that code deletes `. , " '`.
 
+WEmbSim's words can have contextual vectors instead (the paper's WEmbSim-E takes ELMo's): `wembsim(encoder=minilm)`
+takes for V the states of the word pieces at `layer` of an encoder (the last by default; 0: its embeddings), without
+begin and end tokens, stop words and punctuation.
+
 In both, 1 means that the mean vectors agree, as for a candidate that equals a reference. `vectors` is `minilm`
 (distilled from the default encoder; fastText's were best in the paper) or a GloVe, word2vec or fastText file.
 
@@ -33,8 +37,18 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
+from capmeter.encoders import load_encoder
+from capmeter.errors import InputError
 from capmeter.metrics.base import Context, MeanMetric, Measurement
-from capmeter.metrics.word_vectors import ContentWords, WordTable, cosines, find_vectors, without_vectors
+from capmeter.metrics.word_pieces import cut_note, encoder_facts
+from capmeter.metrics.word_vectors import (
+    ContentWords,
+    ContextualWords,
+    WordTable,
+    cosines,
+    find_vectors,
+    without_vectors,
+)
 from capmeter.text.tokens import tokenizer_version
 
 DELETED = ".,\"'"
@@ -62,16 +76,38 @@ class MeanVectors(MeanMetric):
 
 @dataclass(frozen=True, kw_only=True)
 class WEmbSim(MeanVectors):
-    """Absolute cosine of mean word vectors. vectors: `minilm` or a file. pooling: over references."""
+    """Absolute cosine of mean word vectors.
+
+    vectors: `minilm` or a file. encoder: alias, hub id or folder of a network whose `layer` gives contextual vectors
+    instead. pooling over references: mean, max or min.
+    """
 
     NAME: ClassVar[str] = "wembsim"
     SUMMARY: ClassVar[str] = "cosine of mean word vectors, mean over references"
 
     pooling: Annotated[Literal["mean", "max", "min"], "how scores over several references are pooled"] = "mean"
+    encoder: Annotated[str | None, "alias, hub id or folder: contextual vectors instead of word vectors"] = None
+    layer: Annotated[int | None, "of the encoder; none: the last"] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.layer is not None and self.encoder is None:
+            raise InputError(f"wembsim: layer={self.layer} needs an encoder; name one (encoder=minilm)")
+
+    @property
+    def fixed(self) -> frozenset[str]:
+        """The parameters that are not used: those of the encoder without one, the word vectors with one."""
+        return frozenset({"encoder", "layer"} if self.encoder is None else {"vectors"})
 
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""
-        table: WordTable = part.pool.analyse(ContentWords(self.vectors, settings=context.settings))
+        cut: dict[str, list[str]] = {}
+        if self.encoder is None:
+            table: WordTable = part.pool.analyse(ContentWords(self.vectors, settings=context.settings))
+        else:
+            layer = load_encoder(self.encoder, context.settings).layer(self.layer)
+            table = part.pool.analyse(ContextualWords(self.encoder, layer, context.settings))
+            cut = cut_note(part, self.encoder, context.settings)
         cosine, there = cosines(part, table)
         similarity = np.where(there, np.abs(cosine), 0.0)
         starts = part.references.offsets[:-1]
@@ -79,7 +115,14 @@ class WEmbSim(MeanVectors):
             pooled = np.add.reduceat(similarity, starts) / part.references.lengths
         else:
             pooled = (np.maximum if self.pooling == "max" else np.minimum).reduceat(similarity, starts)
-        return Measurement(pooled[:, None], without_vectors(part, table))
+        return Measurement(pooled[:, None], without_vectors(part, table) | cut)
+
+    def facts(self, context: Context) -> dict[str, str]:
+        """The vectors' name and hash, the tokenizer and the stop words; of an encoder its weights and layer."""
+        if self.encoder is None:
+            return super().facts(context)
+        layer = load_encoder(self.encoder, context.settings).layer(self.layer)
+        return encoder_facts(self.encoder, layer, context.settings) | {"stop-words": "nltk-179"}
 
 
 @dataclass(frozen=True, kw_only=True)

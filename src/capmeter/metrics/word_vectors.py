@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from capmeter.arrays import read_arrays, write_arrays
 from capmeter.assets import cache_folder
 from capmeter.captions.model import CaptionSet, Life, SentencePool
-from capmeter.encoders import PieceTable, find_encoder, load_encoder
+from capmeter.encoders import HiddenStates, PieceTable, StateTable, find_encoder, load_encoder
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
 from capmeter.text.stopwords import STOP_WORDS
@@ -152,6 +152,37 @@ class ContentWords:
         flat = row_of[tokens.ids.values]
         lengths = np.bincount(tokens.ids.rows[flat >= 0], minlength=len(tokens.ids))
         return WordTable(Ragged.from_lengths(flat[flat >= 0], lengths), vectors[known].astype(np.float64), tuple(rows))
+
+
+@dataclass(frozen=True)
+class ContextualWords:
+    """Analysis: the word pieces of each sentence with their states at a layer of an encoder.
+
+    Left out are begin and end tokens, pieces that are a stop word (NLTK's), and pieces without a letter or digit.
+    """
+
+    encoder: str
+    layer: int
+    settings: Settings = field(default_factory=Settings)
+    life: ClassVar[Life] = "part"
+
+    def run(self, pool: SentencePool) -> WordTable:
+        """The table of a pool; its vocabulary is every piece where it stands."""
+        states: StateTable = pool.analyse(HiddenStates(self.encoder, self.layer, self.settings))
+        loaded, pieces = load_encoder(self.encoder, self.settings), states.pieces
+        distinct = np.unique(pieces.ids)
+        names = loaded.tokens(distinct)
+        spelled = [loaded.word_of(name).lower() for name in names]
+        content = np.zeros(int(distinct.max(initial=0)) + 1, np.bool_)
+        content[distinct] = [any(map(str.isalnum, word)) and word not in STOP_WORDS for word in spelled]
+        kept = content[pieces.ids]
+        starts, ends = pieces.offsets[:-1], pieces.offsets[1:] - 1
+        kept[starts] = kept[ends] = False
+        rows = np.flatnonzero(kept)
+        lengths = np.add.reduceat(kept, starts, dtype=np.int64) if len(starts) else np.zeros(0, np.int64)
+        vocabulary = loaded.tokens(pieces.ids[rows])
+        words = Ragged.from_lengths(np.arange(len(rows)), lengths)
+        return WordTable(words, states.states[rows].astype(np.float64), tuple(vocabulary))
 
 
 def without_vectors(part: CaptionSet, table: WordTable) -> dict[str, list[str]]:
