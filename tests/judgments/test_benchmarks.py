@@ -27,6 +27,7 @@ REAL = [
     ("polaris_val_noref", "polaris-val", None, 4237, 4237, {}, False),
     ("samples/pascal50s", "pascal50s", None, 200, 400, {}, True),
     ("samples/pascal50s", "pascal50s", "pascal-direct", 200, 400, {}, True),
+    ("samples/pascal50s", "pascal50s", "wembsim", 100, 200, {"machine-captions": 100}, True),
     ("samples/capeval1k", "capeval1k", None, 100, 100, {}, True),
     ("samples/thumb1_mscoco", "thumb1", None, 200, 200, {"human-captions": 50}, True),
     ("samples/nebula_test", "nebula-test", None, 300, 300, {}, True),

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
 from capmeter.errors import InputError
-from capmeter.judgments.judged import Rated, points
+from capmeter.judgments.benchmarks import benchmark
+from capmeter.judgments.judged import Rated, System, points, systems
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import Report, judge
+from capmeter.meta.agreement import Report, judge, run
 from capmeter.meta.complementarity import combined, rank_correlations
+from capmeter.report.agreement import combination_table
 
 
 @pytest.fixture(scope="module")
@@ -45,3 +50,40 @@ def test_one_metric_cannot_be_combined(report: Report) -> None:
     alone = judge(report.judgments, {"left": report.items["left"], "flat": np.ones(150)}, resamples=20)
     with pytest.raises(InputError, match="two metrics that vary, but there is left"):
         combined(alone)
+
+
+def test_more_than_two_are_named(tmp_path: Path) -> None:
+    """mean(a,b,c,standardised=true) is judged as any metric; its scores are the members' mean z-scores."""
+    path = tmp_path / "rated.jsonl"
+    words = ["a", "dog", "runs", "on", "green", "grass", "today"]
+    rows = [
+        {
+            "image_id": str(k),
+            "candidate": " ".join(words[: 2 + k % 6] + ["cat"] * (k % 3)),
+            "references": [" ".join(words)],
+            "human": [k % 6],
+        }
+        for k in range(24)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    names = ["bleu-1", "rouge-l", "cider-d"]
+    whole = f"mean({','.join(names)},standardised=true)"
+    report = run([*names, whole], benchmark="rated", data=path, draws=50)
+    standard = [(report.items[name] - report.items[name].mean()) / report.items[name].std() for name in names]
+    assert report.items[whole] == pytest.approx(np.mean(standard, axis=0), abs=1e-9)
+    assert report[whole].value is not None and report.difference(whole, "bleu-1").p <= 1
+    raw = run("mean(bleu-1,rouge-l,cider-d)", benchmark="rated", data=path, draws=50)
+    assert raw.items["mean(bleu-1,rouge-l,cider-d)"] == pytest.approx(
+        np.mean([report.items[name] for name in names], axis=0), abs=1e-12
+    )
+
+
+def test_a_published_sum_stands_beside_ours() -> None:
+    """Sharif et al. 2019, Table 8.5: BLEU-4 + WEmbSim by ELMo, word2vec, GloVe, fastText."""
+    made = [System(f"t{k}", k / 20, (), {"bleu-4": float(k * 7 % 12), "wembsim": float(k * 5 % 12)}) for k in range(12)]
+    judgments = systems("coco2015", made, benchmark("coco2015").protocol("cui2018"))
+    report = judge(judgments, dict(judgments.published_scores), draws=20)
+    (found,) = combined(report)
+    assert found.agreement.published.value == 52.0 and not found.agreement.published.agrees
+    table = combination_table(report, (found,))
+    assert table.columns[-1] == "published" and table.rows[0][-1].startswith("other encoder: 52 (elmo, Sharif")

@@ -19,13 +19,15 @@ from capmeter.cli.main import main
 from capmeter.errors import InputError
 from capmeter.meta.studies.cases import read_sheet, tally, write_sheet
 from capmeter.meta.studies.degradation import degraded, read_sentences
-from capmeter.meta.studies.failures import Case, FailureStudy, correlations, critical_failures
+from capmeter.meta.studies.failures import Case, Failures, FailureStudy, correlations, critical_failures
 from capmeter.meta.studies.grammar import grammar, read_corrections
 from capmeter.meta.studies.rankings import expected_wins, read_system_scores
 from capmeter.meta.studies.ties import TieFree, tie_free, without_own
 from capmeter.metrics.base import Context
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse, parse_list
+from capmeter.report.studies import failure_table, tie_table
+from capmeter.stats.bootstrap import Interval
 from capmeter.stats.correlation import pearson
 
 WORDS = ["a", "brown", "dog", "runs", "over", "the", "wet", "grass", "while", "two", "cats", "sleep"]
@@ -264,6 +266,11 @@ def test_ties_end_to_end() -> None:
     assert found.rows[0].ordered.value == pytest.approx(5 / 6)
     assert found.rows[1].tau_b.value > 0.5
     assert without_own(experts).ids == ("1", "2", "3", "4")
+    table = tie_table(found)
+    assert [row[-2:] for row in table.rows] == [
+        ["0.655 (Feinglass and Yang 2021)", "-"],
+        ["0.716 (Feinglass and Yang 2021)", "0.481 (Feinglass and Yang 2021)"],
+    ]
     with pytest.raises(InputError, match="both groups judged 0 captions"):
         tie_free(experts, judged([None] * 5), parse_list("sparcs"))
 
@@ -286,6 +293,15 @@ def test_ties_take_document_frequencies_from_the_whole_set() -> None:
         patch.setattr("capmeter.meta.studies.ties.evaluate", spied)
         tie_free(every, crowd, parse_list("cider-d"), resamples=10)
     assert seen == [(4, every)]
+
+
+def test_published_failures_stand_beside_their_reference_metric_alone() -> None:
+    probability = Interval(0.2, 0.1, 0.3, 0.95, np.zeros(2))
+    rows = [Failures(name, probability, np.zeros(3), 0, []) for name in ("cider-d", "smurf", "cider-d(n=3)")]
+    study = FailureStudy("smurf(encoder=minilm)", {"a": 1.0, "b": 2.0}, 3, rows)
+    assert [row[-1] for row in failure_table(study).rows] == ["0.237 (Feinglass and Yang 2021)", "-", "-"]
+    by_spice = failure_table(replace(study, reference="spice"))
+    assert [row[-1] for row in by_spice.rows] == ["-", "0.038 (Feinglass and Yang 2021)", "-"]
 
 
 # --- the commands

@@ -144,6 +144,7 @@ def paired(
                     groups=groups,
                     votes=raw,
                     by_votes=by_votes,
+                    by_machine=row.fields.get("category") in ("HM", "MM"),
                 )
             )
         return pairs(name, made, protocol)

@@ -132,6 +132,16 @@ PASCAL = Benchmark(
         for name, judgments, references, ties in _PRESETS
     }
     | {
+        # "we only used captions from HHC and HHI", Sharif et al. 2019, section 8.4.2
+        "wembsim": Protocol(
+            name="wembsim",
+            judgments="consensus",
+            leave_out=("machine-captions",),
+            references="draw-5",
+            statistic="accuracy",
+            by="category",
+            expect=2000,
+        ),
         "umic": Protocol(
             name="umic",
             judgments="consensus",
@@ -140,7 +150,7 @@ PASCAL = Benchmark(
             statistic="accuracy",
             by="category",
             expect=4000,
-        )
+        ),
     },
 )
 

@@ -31,7 +31,9 @@ REFERENCES = {
     "draw-K": "K of the image's, drawn with the seed",
     "first-K": "the image's first K",
 }
-LeaveOut = Literal["own-captions", "human-captions", "unreferenced", "invalid", "identical", "baselines"]
+LeaveOut = Literal[
+    "own-captions", "human-captions", "machine-captions", "unreferenced", "invalid", "identical", "baselines"
+]
 Ties = Literal["half", "strict", "random", "first"]
 Statistic = Literal["tau-a", "tau-b", "tau-c", "pearson", "spearman", "accuracy-eq", "accuracy"]
 
@@ -41,7 +43,8 @@ class Protocol(Named):
     """How judgments and scores become one number.
 
     What may be left out: `own-captions`, candidates that are one of their image's references; `human-captions`,
-    candidates that a person wrote for this image; `unreferenced`, what has no references; `invalid`, what the
+    candidates that a person wrote for this image; `machine-captions`, pairs in which a machine wrote a candidate;
+    `unreferenced`, what has no references; `invalid`, what the
     benchmark's own checks found invalid; `identical`, pairs of two equal captions; `baselines`, systems that are no
     competitors (human, random, unchanged input). `references` is one of `REFERENCES` (K a number: "draw-5").
     Several ratings of one caption: each a point of its own (`flatten`), their `mean`, their `median`, or the most

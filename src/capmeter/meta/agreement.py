@@ -22,6 +22,7 @@ import numpy as np
 from capmeter import progress
 from capmeter.errors import InputError
 from capmeter.judgments.benchmarks import benchmark as named_benchmark
+from capmeter.judgments.benchmarks import table as benchmarks
 from capmeter.judgments.judged import Floats, Judgments, Pairs, Systems
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.coefficient import STATISTICS, statistic
@@ -218,8 +219,7 @@ def _agreement(
     level: float,
     signatures: Mapping[str, str],
 ) -> tuple[Agreement, Interval | None]:
-    preset = named_benchmark(judgments.benchmark).protocols if judgments.benchmark in _benchmarks() else {}
-    unchanged = preset.get(judgments.protocol.name) == judgments.protocol
+    unchanged = is_preset(judgments.benchmark, judgments.protocol)
     known = published(judgments.benchmark, judgments.protocol.name, name) if unchanged else None
     shared: dict[str, Any] = {"published": known, "signature": signatures.get(name)}
     of = "system" if isinstance(judgments, Systems) else "caption"
@@ -252,10 +252,9 @@ def _agreement(
     return agreement, found
 
 
-def _benchmarks() -> Iterable[str]:
-    from capmeter.judgments.benchmarks import table
-
-    return table()
+def is_preset(benchmark: str, protocol: Protocol) -> bool:
+    """Whether this is one of the benchmark's protocols, unchanged."""
+    return benchmark in benchmarks() and benchmarks()[benchmark].protocols.get(protocol.name) == protocol
 
 
 def _difference(

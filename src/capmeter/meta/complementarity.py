@@ -7,14 +7,16 @@ judgments would be trained on what judges them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import numpy as np
 
 from capmeter.errors import InputError
 from capmeter.judgments.judged import Floats
-from capmeter.meta.agreement import Agreement, Difference, Report, judge
+from capmeter.meta.agreement import Agreement, Difference, Report, is_preset, judge
+from capmeter.meta.published import published
+from capmeter.meta.published.table import sum_of
 from capmeter.stats.correlation import spearman
 
 
@@ -48,6 +50,7 @@ def combined(report: Report) -> tuple[Combination, ...]:
     scores = varied(report)
     if len(scores) < 2:
         raise InputError(f"a combination needs two metrics that vary, but there is {', '.join(scores) or 'none'}")
+    unchanged = is_preset(report.benchmark, report.protocol)
     standard = {name: (values - values.mean()) / values.std() for name, values in scores.items()}
     sums = {f"{a} + {b}": standard[a] + standard[b] for a, b in combinations(scores, 2)}
     judged = judge(
@@ -57,5 +60,7 @@ def combined(report: Report) -> tuple[Combination, ...]:
     for a, b in combinations(scores, 2):  # a is the better of the two: the results came best first
         name = f"{a} + {b}"
         if judged[name].value is not None:
-            found.append(Combination(a, b, judged[name], judged.difference(name, a)))
+            known = published(report.benchmark, report.protocol.name, sum_of(a, b)) if unchanged else None
+            agreement = replace(judged[name], published=known)
+            found.append(Combination(a, b, agreement, judged.difference(name, a)))
     return tuple(sorted(found, key=lambda each: -(each.agreement.value or 0.0)))

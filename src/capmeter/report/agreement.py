@@ -127,6 +127,7 @@ def difference_table(report: Report, digits: int = 1) -> Table:
 
 def combination_table(report: Report, combinations: Sequence[Combination], digits: int = 1) -> Table:
     """Every sum of two standardised metrics, and its gain over the better of the two."""
+    shown = any(each.agreement.published for each in combinations)
     rows = [
         [
             f"{each.first} + {each.second}",
@@ -135,12 +136,16 @@ def combination_table(report: Report, combinations: Sequence[Combination], digit
             f"{each.gain.value:+.{digits}f}",
             f"[{each.gain.low:.{digits}f}, {each.gain.high:.{digits}f}]",
             f"{each.gain.p:.3f}",
+            *([_published(each.agreement.published)] if shown else []),
         ]
         for each in combinations
     ]
     interval = f"{report.level:.0%} interval"
     heads = ["sum of two, standardised", report.protocol.statistic, interval, "gain over the better", interval, "p"]
-    return Table(f"{report.benchmark}: combinations", heads, rows, [False] + [True] * 5)
+    columns = [False] + [True] * 5
+    if shown:
+        heads, columns = [*heads, "published"], [*columns, False]
+    return Table(f"{report.benchmark}: combinations", heads, rows, columns)
 
 
 def combination_json(combination: Combination) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from capmeter.meta.published import published
+from capmeter.meta.published.studies import FAILURES, TIES
 from capmeter.meta.studies.cases import Tally
 from capmeter.meta.studies.degradation import Degradation
 from capmeter.meta.studies.failures import DISPARITY, FailureStudy
@@ -117,13 +119,21 @@ def grammar_figure(study: Grammar) -> Any:
 
 def failure_table(study: FailureStudy) -> Table:
     """One row per metric: P(F), and how often it orders nothing."""
+    against = study.reference.partition("(")[0]
     rows = [
-        [each.metric, _bracketed(each.probability), f"{each.disparities.mean():+.3f}", f"{each.undecided:,}"]
+        [
+            each.metric,
+            _bracketed(each.probability),
+            f"{each.disparities.mean():+.3f}",
+            f"{each.undecided:,}",
+            _published(FAILURES, against, each.metric),
+        ]
         for each in study.failures
     ]
     title = f"critical failures against {study.reference}: {study.images:,} images, systems {', '.join(study.human)}"
     note = "in brackets: 95% interval, images drawn with replacement; no order: images whose captions score the same"
-    return Table(title, ["metric", "P(F)", "mean disparity", "no order"], rows, [False, True, True, True], note)
+    heads = ["metric", "P(F)", "mean disparity", "no order", "published"]
+    return Table(title, heads, rows, [False, True, True, True, False], note)
 
 
 def failure_data(study: FailureStudy) -> dict[str, Any]:
@@ -220,13 +230,21 @@ def failure_figure(study: FailureStudy) -> Any:
 
 def tie_table(study: Ties) -> Table:
     """One row per metric, and one for the other people."""
-    rows = [[each.name, *(_bracketed(found(each)) for _, found in _TAUS)] for each in study.rows]
+    rows = [
+        [
+            each.name,
+            *(_bracketed(found(each)) for _, found in _TAUS),
+            *(_published(TIES, which, each.name) for which in ("tie-free", "all")),
+        ]
+        for each in study.rows
+    ]
     title = f"agreement with the experts on {study.captions:,} captions that both groups judged"
     note = (
         f"pairs: {study.pairs:,} tied by neither group, {study.ordered_pairs:,} ordered by the experts, "
         f"{study.all_pairs:,} in all; in brackets: 95% interval, images drawn with replacement"
     )
-    return Table(title, ["metric", *(label for label, _ in _TAUS)], rows, [False, True, True, True], note)
+    heads = ["metric", *(label for label, _ in _TAUS), "published: tie-free", "published: all of Flickr8k"]
+    return Table(title, heads, rows, [False, True, True, True, False, False], note)
 
 
 def tie_data(study: Ties) -> dict[str, Any]:
@@ -263,6 +281,17 @@ def tie_figure(study: Ties) -> Any:
         panel.set_title(f"{study.captions:,} captions that both groups judged")
         figure.legend(loc="outside lower left", ncols=3)
     return figure
+
+
+def _published(study: str, of: str, metric: str) -> str:
+    """A published value as a fraction, as the studies print theirs; one made with another encoder says so."""
+    found = published(study, of, metric)
+    if found is None:
+        return "-"
+    value = f"{found.value / 100:.3f}"
+    return (
+        f"{value} ({found.source})" if found.agrees else f"other encoder: {value} ({found.made_with}, {found.source})"
+    )
 
 
 def _bracketed(interval: Interval) -> str:

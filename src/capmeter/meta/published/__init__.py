@@ -22,6 +22,7 @@ from capmeter.errors import InputError
 from capmeter.meta.published.benchmarks import TABLES as BENCHMARKS
 from capmeter.meta.published.papers import NOTES
 from capmeter.meta.published.papers import TABLES as PAPERS
+from capmeter.meta.published.studies import TABLES as STUDIES
 from capmeter.meta.published.table import Value
 from capmeter.metrics.registry import parse
 
@@ -55,7 +56,7 @@ def published(benchmark: str, protocol: str, metric: str) -> Published | None:
     """
     name, made_with = _identity(metric)
     found = []
-    for tables in (BENCHMARKS, PAPERS):
+    for tables in (BENCHMARKS, PAPERS, STUDIES):
         for source, values in tables.get((benchmark, protocol), {}).items():
             for key, value in values.items():
                 if key.partition("@")[0] == name:
@@ -74,7 +75,7 @@ def _identity(metric: str) -> tuple[str, str | None]:
     for choice in _CHOICES:
         given = value.parameters().get(choice)
         if isinstance(given, str):
-            default = parse(value.name).parameters()[choice]
+            default = getattr(parse(value.name), choice)
             return str(replace(value, **{choice: default})), _VECTOR_FILES.get(_stem(given), given)
     return str(value), None
 

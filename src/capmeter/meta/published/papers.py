@@ -1,12 +1,12 @@
 """Values of the papers whose metrics are here: LEIC, LCEval and WEmbSim, TBR, SMURF, UMIC.
 
-Cui et al. 2018 (LEIC): Tables 1 and 3. Sharif et al. 2019: Tables 7.9, 7.13, 8.2. Yi et al. 2020 (TBR): Tables 1 to 4.
-Feinglass and Yang 2021 (SMURF): Tables 1 to 4. Lee et al. 2021 (UMIC): Table 1.
+Cui et al. 2018 (LEIC): Tables 1 and 3. Sharif et al. 2019: Tables 7.9, 7.13, 8.2 to 8.5. Yi et al. 2020 (TBR): Tables 1
+to 4. Feinglass and Yang 2021 (SMURF): Tables 1 to 4 (its studies: `studies`). Lee et al. 2021 (UMIC): Table 1.
 """
 
 from __future__ import annotations
 
-from capmeter.meta.published.table import Value, columns
+from capmeter.meta.published.table import Value, columns, sum_of
 
 CU = "Cui et al. 2018"
 LC = "Sharif et al. 2019"
@@ -15,7 +15,9 @@ FY = "Feinglass and Yang 2021"
 UM = "Lee et al. 2021"
 
 _PAIRS = "HC HI HM MM"
-_TASKS = "replace-person replace-scene share-person share-scene just-person just-scene"
+_HUMAN_PAIRS = "HC HI"
+_FOUR_TASKS = "share-person share-scene just-person just-scene"
+_TASKS = f"replace-person replace-scene {_FOUR_TASKS}"
 
 TABLES: dict[tuple[str, str], dict[str, dict[str, Value]]] = {
     # its n-gram metrics (bleu-1 19.1, rouge-l 21.8, cider-d 28.9 …) do not come out: see docs/benchmarks.md
@@ -179,6 +181,25 @@ TABLES: dict[tuple[str, str], dict[str, dict[str, Value]]] = {
             "sem-lex": columns(_TASKS, 80.7, 85.6, 93.0, 91.1, 94.3, 98.6, 90.7),
             "nneval": columns(_TASKS, 90.2, 91.8, 95.1, 94.0, 85.8, 94.7, 91.9),
             "lceval": columns(_TASKS, 81.2, 85.9, 92.7, 91.4, 92.1, 97.8, 90.2),
+            "wembsim@elmo": columns(_FOUR_TASKS, 92.5, 91.4, 89.4, 96.6, 92.5),
+            "wembsim@glove": columns(_FOUR_TASKS, 91.8, 90.2, 95.1, 99.6, 94.2),
+            "wembsim@word2vec": columns(_FOUR_TASKS, 93.9, 92.2, 93.6, 98.8, 94.6),
+            "wembsim@fasttext": columns(_FOUR_TASKS, 92.5, 91.2, 95.7, 99.6, 94.8),
+        }
+    },
+    # Sharif et al. 2019, Table 8.3: its columns of ABSTRACT-50S do not come out and are not printed
+    ("pascal50s", "wembsim"): {
+        LC: {
+            "bleu-4": columns(_HUMAN_PAIRS, 53.7, 93.2, 73.45),
+            "rouge-l": columns(_HUMAN_PAIRS, 56.5, 95.3, 75.9),
+            "meteor": columns(_HUMAN_PAIRS, 61.1, 97.6, 79.35),
+            "cider-d": columns(_HUMAN_PAIRS, 57.8, 98.0, 77.9),
+            "spice": columns(_HUMAN_PAIRS, 58.0, 96.7, 77.35),
+            "wmd@": columns(_HUMAN_PAIRS, 56.2, 98.4, 77.3),
+            "wembsim@elmo": columns(_HUMAN_PAIRS, 56.5, 98.3, 77.4),
+            "wembsim@glove": columns(_HUMAN_PAIRS, 58.0, 97.6, 77.8),
+            "wembsim@word2vec": columns(_HUMAN_PAIRS, 59.3, 98.9, 79.1),
+            "wembsim@fasttext": columns(_HUMAN_PAIRS, 60.9, 98.1, 79.5),
         }
     },
     ("wmt16", "lceval"): {
@@ -243,6 +264,15 @@ _CHALLENGE_SHARIF = {
     "wembsim@word2vec": (71, 64),
     "wembsim@fasttext": (83.4, 75.5),
 }
+# Sharif et al. 2019, Table 8.5: sums of a metric and WEmbSim by ELMo, word2vec, GloVe and fastText, under M1
+_SUMS_SHARIF = {
+    "bleu-4": (52.0, 60.9, 61.3, 65.2),
+    "rouge-l": (41.1, 51.9, 52.2, 56.7),
+    "meteor": (65.8, 74.8, 77.8, 81.1),
+    "wmd": (61.8, 71.2, 73.6, 77.3),
+    "cider-d": (46.6, 50.0, 50.0, 51.5),
+    "spice": (65.6, 74.5, 78.5, 81.3),
+}
 # value and p under M1, then under M2. Yi et al. 2020, Tables 1 and 2 (which gives no p), images of the Karpathy split
 _CHALLENGE_YI = {
     "rouge-l": (6.2, 0.846, 21.5, 0.503),
@@ -282,10 +312,23 @@ for _k, _suffix in enumerate(("", "-m2", "-m3", "-m4", "-m5")):
         CU: {name: values[_k] for name, values in _CHALLENGE.items()},
         LC: {name: values[_k] for name, values in _CHALLENGE_SHARIF.items() if _k < len(values)},
     }
+TABLES["coco2015", "cui2018"][LC] |= {
+    f"{sum_of(name, 'wembsim')}@{vectors}": value
+    for name, values in _SUMS_SHARIF.items()
+    for vectors, value in zip(("elmo", "word2vec", "glove", "fasttext"), values, strict=True)
+}
 
 # what else must be known of a value: (benchmark, protocol, metric as above)
 NOTES: dict[tuple[str, str, str], str] = {
     ("distractions", "lceval", "bleu-4"): "72.1 is the mean of the four tasks of the source's Table 8.4",
+    **{
+        ("distractions", "lceval", f"wembsim@{vectors}"): "the mean of the four tasks of the source's Table 8.4 alone"
+        for vectors in ("elmo", "glove", "word2vec", "fasttext")
+    },
+    **{
+        ("pascal50s", "wembsim", metric): "the source gives the columns; the value is their mean"
+        for metric in TABLES["pascal50s", "wembsim"][LC]
+    },
 }
 for _name, _source, _table in (("yi2020", YI, _CHALLENGE_YI), ("smurf2021", FY, _CHALLENGE_SMURF)):
     for _suffix, _column in (("", 0), ("-m2", 2)):

@@ -24,3 +24,12 @@ def columns(names: str, *numbers: float) -> tuple[float, dict[str, float]]:
     """
     *groups, mean = numbers
     return mean, dict(zip(names.split(), groups, strict=True))
+
+
+def sum_of(first: str, second: str) -> str:
+    """The key of the sum of two standardised metrics, whichever way round they are named.
+
+    >>> sum_of("wembsim", "bleu-4")
+    'bleu-4 + wembsim'
+    """
+    return " + ".join(sorted((first, second)))
