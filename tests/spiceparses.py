@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
+import pytest
+
 from capmeter.captions.model import Caption, CaptionSet
+from capmeter.metrics import soft_spice, spice
+from capmeter.recent import Recent
+from capmeter.text import parsers, scenes
 from capmeter.text.parses import CaptionParse
 
 SETS = {
@@ -22,13 +27,22 @@ class Recorded:
     """A parser that knows a set of parses and no more."""
 
     version = "recorded"
-    batch = 256
+    batch = 4096
 
     def __init__(self, parses: dict[str, CaptionParse]) -> None:
         self._parses = parses
 
     def parse(self, captions: Sequence[str]) -> list[CaptionParse | None]:
         return [self._parses.get(caption) for caption in captions]
+
+
+def use_parser(monkeypatch: pytest.MonkeyPatch, parser: Recorded) -> None:
+    """This parser, whatever parser is named, with nothing remembered of another."""
+    for module in (parsers, scenes, spice, soft_spice):
+        monkeypatch.setattr(module, "find_parser", lambda name: parser)
+    monkeypatch.setattr(parsers, "known_parses", Recent(1 << 20))
+    for memory in ("_known_scenes", "_known_graphs"):
+        monkeypatch.setattr(scenes, memory, Recent(1 << 20))
 
 
 @lru_cache(maxsize=1)

@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.errors import AssetError
+from capmeter.settings import Settings
 
 GIGABYTE = 1 << 30
 _VERSION = 1
@@ -215,6 +216,11 @@ class Store:
             with suppress(OSError):
                 Path(f"{self.path}{suffix}").unlink(missing_ok=True)
         return True
+
+
+def store_of(settings: Settings) -> Store | None:
+    """The store that the settings of a run name; None where they name none."""
+    return None if settings.cache is None else Store(settings.cache, settings.cache_bytes)
 
 
 def _prepare(database: sqlite3.Connection) -> None:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from capmeter.captions import stored
 from capmeter.captions.model import SentencePool
 from capmeter.captions.stored import StoredAnalysis
 from capmeter.store import Store
@@ -70,7 +69,6 @@ def test_another_identity_is_computed_again(tmp_path: Path) -> None:
 
 
 def test_a_killed_run_keeps_its_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stored, "_COMPUTED_AT_ONCE", 2)
     whole = Words.compute
 
     def killed(self: Words, sentences: Sequence[str]) -> list[Any]:
@@ -80,10 +78,19 @@ def test_a_killed_run_keeps_its_blocks(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Words, "compute", killed)
     with pytest.raises(KeyboardInterrupt):
-        SentencePool(SENTENCES).analyse(StoredAnalysis(Words(), Store(tmp_path)))
+        SentencePool(SENTENCES).analyse(StoredAnalysis(Words(), Store(tmp_path), at_once=2))
     monkeypatch.setattr(Words, "compute", whole)
     assert len(SentencePool(SENTENCES).analyse(StoredAnalysis(Words(), Store(tmp_path)))) == 5
     assert Words.asked == SENTENCES
+
+
+def test_what_could_not_be_computed_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Words.compute
+    monkeypatch.setattr(Words, "compute", lambda self, sentences: [None for _ in whole(self, sentences)])
+    assert list(SentencePool(SENTENCES[:1]).analyse(StoredAnalysis(Words(), Store(tmp_path)))) == [None]
+    monkeypatch.setattr(Words, "compute", whole)
+    found = SentencePool(SENTENCES[:1]).analyse(StoredAnalysis(Words(), Store(tmp_path)))
+    assert found[0]["words"] == ["a", "dog", "runs"]
 
 
 def test_a_part_computes_its_own_sentences_only(tmp_path: Path) -> None:

@@ -9,13 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from parsed import caption
-from spiceparses import Recorded, official_set, recorded
+from spiceparses import Recorded, official_set, recorded, use_parser
 
 import capmeter
 from capmeter.captions.model import CaptionSet, SentencePool
 from capmeter.metrics.soft_spice import SoftSpice
 from capmeter.stats.kendall import tau_c
-from capmeter.text import parsers
 
 pytestmark = [pytest.mark.neural, pytest.mark.meteor]
 
@@ -27,15 +26,10 @@ PARSES = {
 }
 
 
-def use(monkeypatch: pytest.MonkeyPatch, parser: Recorded) -> None:
-    monkeypatch.setattr(parsers, "find_parser", lambda name: parser)
-    monkeypatch.setattr("capmeter.metrics.soft_spice.find_parser", lambda name: parser)
-
-
 def test_its_definition(monkeypatch):
     from capmeter.encoders import SentenceVectors
 
-    use(monkeypatch, Recorded(PARSES))
+    use_parser(monkeypatch, Recorded(PARSES))
     results = capmeter.score(
         candidates=["brown dogs", "well"],
         references=[["a dog", "grass"], ["a dog"]],
@@ -56,7 +50,7 @@ def test_its_definition(monkeypatch):
 
 @pytest.mark.slow
 def test_agreement_with_people_on_flickr8k(shared: Path, monkeypatch: pytest.MonkeyPatch):
-    use(monkeypatch, recorded(shared))
+    use_parser(monkeypatch, recorded(shared))
     captions, _ = official_set(shared, "flickr8k_expert")
     with gzip.open(shared / "data" / "flickr8k_expert.jsonl.gz", "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from parsed import caption
-from spiceparses import Recorded, official_set, recorded
+from spiceparses import Recorded, official_set, recorded, use_parser
 
 import capmeter
 from capmeter.captions.model import Caption, CaptionSet
@@ -20,7 +20,7 @@ from capmeter.metrics.spice import SUBSETS, Spice, scene_graphs
 from capmeter.metrics.spice_results import detailed_row, read_spice, write_spice
 from capmeter.report.explain import as_json, as_text, explain
 from capmeter.report.scene_drawing import draw_scene
-from capmeter.text import parsers
+from capmeter.settings import Settings
 from capmeter.text.scenes import synsets_of
 
 pytestmark = pytest.mark.meteor
@@ -48,12 +48,7 @@ def resources() -> None:
 @pytest.fixture
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The parses above, whatever parser is named."""
-    use(monkeypatch, Recorded(PARSES))
-
-
-def use(monkeypatch: pytest.MonkeyPatch, parser: Recorded) -> None:
-    monkeypatch.setattr(parsers, "find_parser", lambda name: parser)
-    monkeypatch.setattr("capmeter.metrics.spice.find_parser", lambda name: parser)
+    use_parser(monkeypatch, Recorded(PARSES))
 
 
 CANDIDATES = ["A young girl rides two horses", "well", ""]
@@ -137,7 +132,7 @@ def test_explanation_names_what_agrees_and_what_is_nearest(known):
 
 def test_result_files_of_the_program(known, tmp_path):
     captions = CaptionSet.from_captions([Caption("7", "7", CANDIDATES[0], tuple(REFERENCES[0]))])
-    ((candidate, reference),) = scene_graphs(captions, "caption", synonyms=True)
+    ((candidate, reference),) = scene_graphs(captions, "caption", Settings(), synonyms=True)
     write_spice(tmp_path / "old.json", [("7", candidate, reference)])
     (row,) = read_spice(tmp_path / "old.json", synsets_of(True))
     assert row.counts["all"].f == Spice().measure(captions, Context()).values[0, 0]
@@ -156,7 +151,7 @@ def test_result_files_of_the_program(known, tmp_path):
 @pytest.mark.parametrize(("name", "every"), [("flickr8k_expert", 4), ("coco_systems", 4), ("composite_even_rows", 8)])
 def test_official_scores_from_official_parses(shared: Path, monkeypatch: pytest.MonkeyPatch, name: str, every: int):
     """Score, precision, recall of every row to the last digit; subsets of all rows but one."""
-    use(monkeypatch, recorded(shared))
+    use_parser(monkeypatch, recorded(shared))
     captions, expected = official_set(shared, name, every)
     scores = capmeter.score(captions, "spice")["spice"]
     assert scores.items.array.tolist() == [row["f"] for row in expected]
@@ -176,7 +171,7 @@ def test_official_scores_from_official_parses(shared: Path, monkeypatch: pytest.
     ("name", "mean"), [("flickr8k_expert", 0.06262), ("coco_systems", 0.20102), ("composite_even_rows", 0.20413)]
 )
 def test_official_scores_of_all_rows(shared: Path, monkeypatch: pytest.MonkeyPatch, name: str, mean: float):
-    use(monkeypatch, recorded(shared))
+    use_parser(monkeypatch, recorded(shared))
     captions, expected = official_set(shared, name)
     scores = capmeter.score(captions, "spice")["spice"]
     assert scores.items.array.tolist() == [row["f"] for row in expected]

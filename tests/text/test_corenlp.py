@@ -12,7 +12,7 @@ import pytest
 from parsed import official_rows
 
 from capmeter.errors import AssetError, MissingBackend
-from capmeter.text import corenlp, parsers
+from capmeter.text import corenlp
 from capmeter.text.corenlp import CoreNlp, corenlp_state, find_installation, one_line
 from capmeter.text.parses import CaptionParse
 
@@ -136,27 +136,6 @@ def test_what_the_shell_would_take_for_an_order():
     assert [one_line(text) for text in ("q", "Quit", "exit", "a\r\nb", "\t", "a q")] == [
         *("q ", "Quit ", "exit ", "a  b", "", "a q"),
     ]
-
-
-def test_parses_are_made_once(folder):
-    known = parsers._Known()
-    calls = []
-
-    class Counting:
-        version = "counting"
-        batch = 256
-
-        def parse(self, captions):
-            calls.append(list(captions))
-            return [None if text == "bad" else CaptionParse() for text in captions]
-
-    before, parsers.known_parses = parsers.known_parses, known
-    try:
-        assert parsers.parse_captions(Counting(), ["a", "bad"]) == [CaptionParse(), None]
-        assert parsers.parse_captions(Counting(), ["bad", "a", "b"]) == [None, CaptionParse(), CaptionParse()]
-    finally:
-        parsers.known_parses = before
-    assert calls == [["a", "bad"], ["bad", "b"]]
 
 
 def test_the_official_parser_gives_the_official_parses(shared: Path, monkeypatch: pytest.MonkeyPatch):

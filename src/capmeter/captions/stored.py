@@ -28,8 +28,6 @@ from capmeter import progress
 from capmeter.captions.model import Life, SentencePool
 from capmeter.store import Store, normalised
 
-_COMPUTED_AT_ONCE = 1024  # kept after each such block, so that a run that is killed goes on from there
-
 
 class SentenceAnalysis(Protocol):
     """What is computed of each sentence alone and kept on disk: a hashable value."""
@@ -40,7 +38,7 @@ class SentenceAnalysis(Protocol):
         ...
 
     def compute(self, sentences: Sequence[str]) -> Sequence[Any]:
-        """The value of each sentence: an array of numbers, or a JSON value without NaN."""
+        """The value of each sentence: an array of numbers, or a JSON value without NaN. None is given, but not kept."""
         ...
 
 
@@ -62,26 +60,34 @@ class Values(Sequence[Any]):
 
 @dataclass(frozen=True)
 class StoredAnalysis:
-    """The values of `analysis`, kept in `store` (None: computed for each part again)."""
+    """The values of `analysis`, kept in `store` (None: computed for each part again).
+
+    `at_once` values are computed and then kept, so that a run that is killed goes on from there.
+    """
 
     analysis: SentenceAnalysis
     store: Store | None = None
+    at_once: int = 1024
     life: ClassVar[Life] = "disk"
 
     def run(self, pool: SentencePool) -> Values:
         """The values of all sentences of the pool."""
+        return Values(self.values(pool.sentences))
+
+    def values(self, sentences: Sequence[str]) -> tuple[Any, ...]:
+        """The value of each of these (distinct) sentences."""
         # a sentence may hold half a surrogate pair
-        contents = [sentence.encode("utf-8", "surrogatepass") for sentence in pool.sentences]
+        contents = [sentence.encode("utf-8", "surrogatepass") for sentence in sentences]
         identity = self.analysis.identity
         found = {} if self.store is None else self.store.get(identity, contents)
         missing = [row for row, content in enumerate(contents) if content not in found]
         with progress.task(identity.partition("/")[0], total=len(missing)) as advance:
-            for start in range(0, len(missing), _COMPUTED_AT_ONCE):
-                rows = missing[start : start + _COMPUTED_AT_ONCE]
-                values = self.analysis.compute([pool[row] for row in rows])
+            for start in range(0, len(missing), self.at_once):
+                rows = missing[start : start + self.at_once]
+                values = self.analysis.compute([sentences[row] for row in rows])
                 made = {contents[row]: normalised(value) for row, value in zip(rows, values, strict=True)}
                 if self.store is not None:
-                    self.store.put(identity, made)
+                    self.store.put(identity, {content: value for content, value in made.items() if value is not None})
                 found |= made
                 advance(len(rows))
-        return Values(tuple(found[content] for content in contents))
+        return tuple(found[content] for content in contents)

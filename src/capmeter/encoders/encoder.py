@@ -27,7 +27,7 @@ from capmeter.encoders.side_by_side import torch_threads
 from capmeter.encoders.tokenizer import Tokenizer
 from capmeter.errors import AssetError, InputError
 from capmeter.settings import Settings
-from capmeter.store import Store
+from capmeter.store import store_of
 
 _CPU_TOKENS, _GPU_TOKENS = 2048, 32768  # on a CPU, per thread
 _MAP_BYTES = 1 << 28  # attention maps of the batches in progress
@@ -205,8 +205,8 @@ class Encoder:
         settings = self.settings
         states = np.empty((len(pieces.ids), self.width), np.float32)
         caches: list[StateCache] = [self._recent]
-        if settings.cache is not None:
-            caches.append(Store(settings.cache, settings.cache_bytes))
+        if (store := store_of(settings)) is not None:
+            caches.append(store)
         space = f"{self.files.sha256} layer={layer} {self._dtype_name}"
         for start in range(0, len(pieces), _SENTENCES_AT_ONCE):
             rows = range(start, min(start + _SENTENCES_AT_ONCE, len(pieces)))

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from capmeter.captions.model import CaptionSet, SentencePool
 from capmeter.encoders import SentenceVectors, load_encoder
 from capmeter.metrics.base import Context, MeanMetric, Measurement
-from capmeter.metrics.spice import GRAPHS, scene_graphs, unparsed
+from capmeter.metrics.spice import GRAPHS, scene_graphs, scene_notes
 from capmeter.metrics.word_pieces import encoder_facts
 from capmeter.text.parsers import ParserName, find_parser
 from capmeter.text.scene_graphs import SceneGraph
@@ -69,13 +69,14 @@ class SoftSpice(MeanMetric):
                 found[graph] = [numbers.setdefault(each, len(numbers)) for each in graph.phrases()]
             return found[graph]
 
-        pairs = [(phrases(mine), phrases(theirs)) for mine, theirs in scene_graphs(part, self.parser, synonyms=True)]
+        graphs = scene_graphs(part, self.parser, context.settings, synonyms=True)
+        pairs = [(phrases(mine), phrases(theirs)) for mine, theirs in graphs]
         pool = SentencePool(tuple(numbers))
         layer = load_encoder(self.encoder, context.settings).layers
         vectors: NDArray[np.float32] = pool.analyse(SentenceVectors(self.encoder, layer, context.settings))
         rows = [self._row(mine, theirs, vectors) for mine, theirs in pairs]
         values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
-        return Measurement(values, unparsed(part, self.parser))
+        return Measurement(values, scene_notes(part, self.parser, context.settings))
 
     def facts(self, context: Context) -> dict[str, str]:
         """The parser, the rules, and the encoder's weights."""

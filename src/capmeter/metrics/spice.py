@@ -31,19 +31,23 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from capmeter.captions.model import CaptionSet
 from capmeter.metrics.base import Context, Floats, Measurement, Metric
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.scene_evidence import scene_evidence
-from capmeter.text.parsers import ParserName, Parses, ParseTable, find_parser, knows_language
+from capmeter.settings import Settings
+from capmeter.store import store_of
+from capmeter.text.parsers import ParserName, Parses, ParseTable, find_parser
 from capmeter.text.scene_graphs import SceneGraph
 from capmeter.text.scene_matching import KINDS, Counts, match
 from capmeter.text.scene_tuples import LONGEST
-from capmeter.text.scenes import Scenes, SceneTable, synsets_of
+from capmeter.text.scenes import Scenes, SceneTable
 
 GRAPHS = "spice-1.0"  # the rules that make graphs of parses, for the signature
 SUBSETS = tuple(kind for kind in KINDS if kind != "all")
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +72,10 @@ class Spice(Metric):
         """F, precision and recall of every caption, then F and 1 (or twice 0, where nothing is to be found) by kind."""
         rows = [
             _row(match(candidate, reference).counts)
-            for candidate, reference in scene_graphs(part, self.parser, synonyms=self.synonyms)
+            for candidate, reference in scene_graphs(part, self.parser, context.settings, synonyms=self.synonyms)
         ]
-        return Measurement(
-            np.array(rows, np.float64).reshape(len(part), len(self.columns)), unparsed(part, self.parser)
-        )
+        values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
+        return Measurement(values, scene_notes(part, self.parser, context.settings))
 
     def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """The mean over all captions; of a single kind the mean over those captions that count, and their number."""
@@ -94,9 +97,10 @@ class Spice(Metric):
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The tuples of each caption and of its references: what agrees, and what is nearest to the rest."""
-        table: ParseTable = part.pool.analyse(Parses(self.parser))
+        table: ParseTable = part.pool.analyse(Parses(self.parser, store_of(context.settings)))
+        graphs = scene_graphs(part, self.parser, context.settings, synonyms=self.synonyms)
         evidence = []
-        for row, (candidate, reference) in enumerate(scene_graphs(part, self.parser, synonyms=self.synonyms)):
+        for row, (candidate, reference) in enumerate(graphs):
             counts = match(candidate, reference).counts["all"]
             facts: dict[str, float | str] = {"precision": counts.precision, "recall": counts.recall}
             evidence.append(
@@ -110,39 +114,43 @@ class Spice(Metric):
         return evidence
 
 
-def scene_graphs(part: CaptionSet, parser: str, *, synonyms: bool) -> list[tuple[SceneGraph, SceneGraph]]:
+def scene_graphs(
+    part: CaptionSet, parser: str, settings: Settings, *, synonyms: bool
+) -> list[tuple[SceneGraph, SceneGraph]]:
     """Each caption's graph and that of all its references; one graph for each distinct list of references."""
-    scenes: SceneTable = part.pool.analyse(Scenes(parser))
-    synsets = synsets_of(synonyms)
-    known: dict[tuple[int, ...], SceneGraph] = {}
-
-    def graph(sentences: tuple[int, ...]) -> SceneGraph:
-        if sentences not in known:
-            known[sentences] = scenes.graph(sentences, synsets)
-        return known[sentences]
-
-    references = [tuple(part.references[row].tolist()) for row in range(len(part))]
+    scenes: SceneTable = part.pool.analyse(Scenes(parser, store_of(settings)))
+    references = [
+        scenes.reference_graph(part.reference_sets[k].tolist(), synonyms=synonyms)
+        for k in range(len(part.reference_sets))
+    ]
     return [
-        (graph((candidate,)), graph(others))
-        for candidate, others in zip(part.candidates.tolist(), references, strict=True)
+        (scenes.graph(candidate, synonyms=synonyms), references[k])
+        for candidate, k in zip(part.candidates.tolist(), part.reference_set.tolist(), strict=True)
     ]
 
 
-def unparsed(part: CaptionSet, parser: str) -> dict[str, list[str]]:
-    """Notes of captions of which the parser made nothing, of those without a tuple, and of other languages."""
-    parses: ParseTable = part.pool.analyse(Parses(parser))
-    foreign = [not knows_language(parses.parses[k]) for k in part.candidates.tolist()]
-    scenes: SceneTable = part.pool.analyse(Scenes(parser))
-    failed = [scenes.tuples[k] is None for k in part.candidates.tolist()]
-    lost = np.unique(part.references.rows[[scenes.tuples[k] is None for k in part.references.values.tolist()]])
-    silent = [scenes.tuples[k] == [] and bool(part.pool[k].strip()) for k in part.candidates.tolist()]
-    long = [k in scenes.cut for k in part.candidates.tolist()] if scenes.cut else []
+def scene_notes(part: CaptionSet, parser: str, settings: Settings) -> dict[str, list[str]]:
+    """Notes of captions of which the parser made nothing or too little, and of those without a tuple."""
+    table: SceneTable = part.pool.analyse(Scenes(parser, store_of(settings)))
+    scenes = table.scenes
+    failed = np.array([scene.tuples is None for scene in scenes], bool)
+    silent = np.array([scene.tuples == () and bool(part.pool[k].strip()) for k, scene in enumerate(scenes)], bool)
+    cut = np.array([scene.cut for scene in scenes], bool)
+    foreign = np.array([not scene.english for scene in scenes], bool)
+
+    def candidates(flags: Flags) -> list[str]:
+        return [part.ids[k] for k in np.flatnonzero(flags[part.candidates]).tolist()]
+
+    def references(flags: Flags) -> list[str]:
+        return [part.ids[k] for k in np.unique(part.references.rows[flags[part.references.values]]).tolist()]
+
     notes = {
-        f"sentence cut after {LONGEST} words": [part.ids[k] for k in np.flatnonzero(long).tolist()],
-        "candidate could not be parsed": [part.ids[k] for k in np.flatnonzero(failed).tolist()],
-        "reference could not be parsed": [part.ids[k] for k in lost.tolist()],
-        "not in English, which alone the parser reads": [part.ids[k] for k in np.flatnonzero(foreign).tolist()],
-        "no tuple in candidate": [part.ids[k] for k in np.flatnonzero(silent).tolist()],
+        f"sentence cut after {LONGEST} words": candidates(cut),
+        "candidate could not be parsed": candidates(failed),
+        "reference could not be parsed": references(failed),
+        "not in English, which alone the parser reads": candidates(foreign),
+        "reference not in English, which alone the parser reads": references(foreign),
+        "no tuple in candidate": candidates(silent),
     }
     return {reason: ids for reason, ids in notes.items() if ids}
 

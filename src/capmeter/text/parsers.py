@@ -1,6 +1,7 @@
-"""Parsers by name, and the parses of a pool: what several metrics read, made once.
+"""Parsers by name, and the parses of captions: what several metrics read, made once.
 
 `caption` is the parser that ships with capmeter; `corenlp` is SPICE's own, through Java (`capmeter.text.corenlp`).
+Parses are kept in a store on disk under the parser's name and its model's hash; the last ones stay in memory.
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import importlib.util
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.model import Life
+from capmeter.captions.stored import StoredAnalysis
 from capmeter.errors import InputError, MissingBackend
-from capmeter.progress import task
+from capmeter.recent import Recent
+from capmeter.store import Store
 from capmeter.text.parses import CaptionParse
 
 ParserName = Annotated[Literal["caption", "corenlp"], "what parses: the parser that ships, or the official one (Java)"]
@@ -28,7 +31,7 @@ PARSERS = {
     "corenlp": "capmeter.text.corenlp:CoreNlp",
 }
 
-_REMEMBERED = 200_000
+_REMEMBERED = 1 << 15  # some 100 MB
 
 
 class Parser(Protocol):
@@ -74,39 +77,34 @@ def find_parser(name: str) -> Parser:
     return made
 
 
-class _Known:
-    """Parses that were made before, by parser and caption; the oldest give way."""
+@dataclass(frozen=True, eq=False)
+class _ParseRows:
+    """The analysis of captions into parses as a store keeps them."""
 
-    def __init__(self) -> None:
-        self._parses: dict[tuple[str, str], CaptionParse] = {}
+    parser: Parser
 
-    def get(self, version: str, caption: str) -> CaptionParse | None:
-        return self._parses.get((version, caption))
+    @property
+    def identity(self) -> str:
+        return f"parses/1/{self.parser.version}"
 
-    def put(self, version: str, caption: str, parse: CaptionParse) -> None:
-        self._parses[version, caption] = parse
-        if len(self._parses) > _REMEMBERED:
-            del self._parses[next(iter(self._parses))]
-
-
-# Everything that remembers parses goes through these two calls, `get` and `put`.
-known_parses = _Known()
+    def compute(self, sentences: Sequence[str]) -> list[dict[str, Any] | None]:
+        return [None if parse is None else parse.to_dict() for parse in self.parser.parse(sentences)]
 
 
-def parse_captions(parser: Parser, captions: Sequence[str]) -> list[CaptionParse | None]:
-    """The parse of each caption, looked up where it is known, else made and remembered."""
+known_parses: Recent[tuple[str, str], CaptionParse] = Recent(_REMEMBERED)
+
+
+def parse_captions(parser: Parser, captions: Sequence[str], store: Store | None = None) -> list[CaptionParse | None]:
+    """The parse of each caption: from memory or from the store, else made and kept in both."""
     version = parser.version
-    found = [known_parses.get(version, caption) for caption in captions]
-    missing = [k for k, parse in enumerate(found) if parse is None]
-    with task("parsing", total=len(missing)) as advance:
-        for start in range(0, len(missing), parser.batch):
-            batch = missing[start : start + parser.batch]
-            for k, parse in zip(batch, parser.parse([captions[k] for k in batch]), strict=True):
-                found[k] = parse
-                if parse is not None:
-                    known_parses.put(version, captions[k], parse)
-            advance(len(batch))
-    return found
+    found = {caption: known_parses.get((version, caption)) for caption in captions}
+    missing = [caption for caption, parse in found.items() if parse is None]
+    rows = StoredAnalysis(_ParseRows(parser), store, parser.batch).values(missing)
+    for caption, row in zip(missing, rows, strict=True):
+        if row is not None:
+            found[caption] = parse = CaptionParse.from_dict(row)
+            known_parses.put((version, caption), parse)
+    return [found[caption] for caption in captions]
 
 
 def knows_language(parse: CaptionParse | None) -> bool:
@@ -134,9 +132,10 @@ class Parses:
     """The analysis of a pool into parses."""
 
     parser: str
+    store: Store | None = None
 
     life: ClassVar[Life] = "run"
 
     def run(self, pool: Pool) -> ParseTable:
         """The parse of every sentence of the pool."""
-        return ParseTable(parse_captions(find_parser(self.parser), pool.sentences))
+        return ParseTable(parse_captions(find_parser(self.parser), pool.sentences, self.store))

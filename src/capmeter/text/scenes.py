@@ -1,62 +1,138 @@
-"""The scene of each sentence of a pool: its tuples, once, and the graphs that are built of them."""
+"""The scene of each sentence of a pool: its tuples, once, and the graphs that are built of them.
+
+Tuples are kept in a store on disk under the parser's name and its model's hash, so that a caption is parsed once in a
+lifetime; the last ones, and the last graphs of lists of references, stay in memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.model import Life
+from capmeter.captions.stored import StoredAnalysis
+from capmeter.recent import Recent
+from capmeter.store import Store
 from capmeter.text.meteor_resources import english_synonyms
-from capmeter.text.parsers import Parses, ParseTable
+from capmeter.text.parsers import Parser, Pool, find_parser, knows_language, parse_captions
+from capmeter.text.parses import CaptionParse
 from capmeter.text.scene_graphs import SceneGraph, Synsets, no_synsets, scene_graph
 from capmeter.text.scene_tuples import LONGEST, SceneTuple, scene_tuples
 
+_RULES = 1  # raised whenever other tuples come of the same parse
+_SCENES, _GRAPHS = 1 << 20, 1 << 14  # that stay in memory
 
-class Pool(Protocol):
-    """Distinct sentences that remember their analyses (capmeter.captions.model.SentencePool)."""
 
-    def analyse(self, analysis: Any) -> Any:
-        """The analysis's table."""
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What one caption says: its tuples, None for a caption that could not be parsed.
+
+    `cut`: it has a sentence of more words than are read. `english`: it seems to be in English, which is all that the parsers know.
+    """
+
+    tuples: tuple[SceneTuple, ...] | None
+    cut: bool = False
+    english: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class _SceneRows:
+    """The analysis of captions into scenes as a store keeps them."""
+
+    parser: Parser
+    store: Store | None
+
+    @property
+    def identity(self) -> str:
+        return f"scenes/{_RULES}/{self.parser.version}"
+
+    def compute(self, sentences: Sequence[str]) -> list[list[Any] | None]:
+        parses = parse_captions(self.parser, sentences, self.store)
+        return [
+            None if parse is None else self._row(caption, parse)
+            for caption, parse in zip(sentences, parses, strict=True)
+        ]
+
+    def _row(self, caption: str, parse: CaptionParse) -> list[Any]:
+        cut = any(len(sentence) > LONGEST for sentence in parse.sentences)
+        return [scene_tuples(parse), cut, _latin(caption) and knows_language(parse)]
+
+
+_known_scenes: Recent[tuple[str, str], Scene] = Recent(_SCENES)
+_known_graphs: Recent[tuple[str, bool, tuple[str, ...]], SceneGraph] = Recent(_GRAPHS)
 
 
 @dataclass(frozen=True, eq=False)
 class SceneTable:
-    """The tuples of each caption of a pool, None for one that could not be parsed; `cut` had too long a sentence."""
+    """The scene of each caption of a pool, found by the parser of this version."""
 
-    tuples: Sequence[list[SceneTuple] | None]
-    cut: frozenset[int] = frozenset()
+    version: str
+    sentences: Sequence[str]
+    scenes: Sequence[Scene]
 
     def take(self, indices: npt.NDArray[np.int64]) -> SceneTable:
         """The sentences at these indices."""
         chosen = indices.tolist()
-        cut = frozenset(row for row, k in enumerate(chosen) if k in self.cut) if self.cut else self.cut
-        return SceneTable([self.tuples[k] for k in chosen], cut)
+        return SceneTable(self.version, [self.sentences[k] for k in chosen], [self.scenes[k] for k in chosen])
 
-    def graph(self, sentences: Iterable[int], synsets: Synsets) -> SceneGraph:
-        """One graph of all that some sentences say, in their order."""
-        return scene_graph((each for k in sentences for each in self.tuples[k] or ()), synsets)
+    def graph(self, sentence: int, *, synonyms: bool) -> SceneGraph:
+        """The graph of one caption."""
+        return self._built((sentence,), synonyms=synonyms)
+
+    def reference_graph(self, sentences: Sequence[int], *, synonyms: bool) -> SceneGraph:
+        """One graph of all that some references say, in their order: the same object for the same texts."""
+        key = self.version, synonyms, tuple(self.sentences[k] for k in sentences)
+        known = _known_graphs.get(key)
+        if known is None:
+            known = self._built(sentences, synonyms=synonyms)
+            _known_graphs.put(key, known)
+        return known
+
+    def _built(self, sentences: Sequence[int], *, synonyms: bool) -> SceneGraph:
+        return scene_graph((each for k in sentences for each in self.scenes[k].tuples or ()), synsets_of(synonyms))
 
 
 @dataclass(frozen=True)
 class Scenes:
-    """The analysis of a pool into scene tuples, from the parses that a parser makes."""
+    """The analysis of a pool into scenes, from the parses that a parser makes; `store` keeps them."""
 
     parser: str
+    store: Store | None = None
 
     life: ClassVar[Life] = "run"
 
     def run(self, pool: Pool) -> SceneTable:
-        """The tuples of every sentence of the pool."""
-        table: ParseTable = pool.analyse(Parses(self.parser))
-        cut = (
-            k for k, parse in enumerate(table.parses) if parse and any(len(one) > LONGEST for one in parse.sentences)
-        )
-        return SceneTable([None if parse is None else scene_tuples(parse) for parse in table.parses], frozenset(cut))
+        """The scene of every sentence of the pool."""
+        parser, sentences = find_parser(self.parser), list(pool.sentences)
+        version = parser.version
+        found = {sentence: _known_scenes.get((version, sentence)) for sentence in sentences}
+        missing = [sentence for sentence, scene in found.items() if scene is None]
+        rows = StoredAnalysis(_SceneRows(parser, self.store), self.store, parser.batch).values(missing)
+        for sentence, row in zip(missing, rows, strict=True):
+            found[sentence] = scene = _scene(row)
+            _known_scenes.put((version, sentence), scene)
+        return SceneTable(version, sentences, [scene for each in sentences if (scene := found[each]) is not None])
+
+
+def _scene(row: list[Any] | None) -> Scene:
+    if row is None:
+        return Scene(None)
+    tuples, cut, english = row
+    return Scene(tuple([tuple(map(sys.intern, each)) for each in tuples]), cut, english)
+
+
+def _latin(caption: str) -> bool:
+    """Whether at least half of the letters are Latin."""
+    if caption.isascii():
+        return True
+    letters = [letter for letter in caption if letter.isalpha()]
+    return 2 * sum(letter < "\u0250" or "\u1e00" <= letter < "\u1f00" for letter in letters) >= len(letters)
 
 
 def synsets_of(synonyms: bool) -> Synsets:
