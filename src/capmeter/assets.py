@@ -34,10 +34,10 @@ NEURAL = 'pip install "capmeter[neural]"'
 class Asset:
     """A third-party resource that capmeter reads.
 
-    kind: encoder or tables. get: the command that fetches it. sha256: of its content; "" where any version will do.
-    package: a pip package that contains it, and the folder in that package. hub: its ids on the Hugging Face hub.
-    files: the files that are hashed (for an encoder, its weights). environment: an environment variable that names its
-    folder and takes precedence over the other places.
+    kind: encoder, tables or program. get: the command that fetches it. sha256: of its content; "" where any version
+    will do. package: a pip package that contains it, and the folder in that package. hub: its ids on the Hugging Face
+    hub. files: the files that are hashed (for an encoder, its weights). environment: an environment variable that names
+    its folder and takes precedence over the other places: the asset folder (`asset_folder`), the package, the hub.
     """
 
     name: str
@@ -54,9 +54,10 @@ class Asset:
         """The asset's folder on this machine, or None."""
         if self.environment and (named := os.environ.get(self.environment)):
             return Path(named)
-        if self.package and (folder := package_folder(*self.package)) is not None:
-            needed = (_CONFIG,) if self.kind == "encoder" else self.files[:1]
-            if all((folder / file).is_file() for file in needed):
+        needed = _CONFIG if self.kind == "encoder" else self.files[0]
+        inside = package_folder(*self.package) if self.package else None
+        for folder in (asset_folder(self.name), inside):
+            if folder is not None and (folder / needed).is_file():
                 return folder
         return next((folder for each in self.hub if (folder := hub_folder(each)) is not None), None)
 
@@ -106,6 +107,15 @@ ASSETS: dict[str, Asset] = {
             package=("pycocoevalcap", "meteor"),
             files=("meteor-1.5.jar", "data/paraphrase-en.gz"),
             environment="CAPMETER_METEOR",
+        ),
+        Asset(
+            name="corenlp",
+            kind="program",
+            licence="GPL-3.0",
+            get="pip install pycocoevalcap && python -m pycocoevalcap.spice.get_stanford_models",
+            package=("pycocoevalcap", "spice", "lib"),
+            files=("stanford-corenlp-3.6.0.jar",),
+            environment="CAPMETER_CORENLP",
         ),
     )
 }
@@ -202,6 +212,11 @@ def _folder(variable: str, place: str) -> Path:
 
     folder: Path = getattr(platformdirs, place)("capmeter", appauthor=False)
     return folder
+
+
+def asset_folder(name: str) -> Path:
+    """Where a user may put an asset that others made: `assets/NAME` in the data folder."""
+    return data_folder("assets", name)
 
 
 def weight_folders() -> tuple[Path, Path]:

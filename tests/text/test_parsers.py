@@ -14,6 +14,7 @@ from capmeter.recent import Recent
 from capmeter.store import Store
 from capmeter.text import parsers, scenes
 from capmeter.text.parses import CaptionParse
+from capmeter.text.scene_graphs import no_synsets
 from capmeter.text.scenes import Scenes, SceneTable
 
 RUNS = caption("a/DT/a/2/det dog/NN/dog/3/nsubj runs/VBZ/run/0/root")
@@ -32,7 +33,10 @@ class Counting:
 
     def parse(self, captions: Sequence[str]) -> list[CaptionParse | None]:
         self.asked.append(list(captions))
-        return [None if text == "bad" else RUNS if "dog" in text else CHIEN if "chien" in text else CaptionParse() for text in captions]
+        return [
+            None if text == "bad" else RUNS if "dog" in text else CHIEN if "chien" in text else CaptionParse()
+            for text in captions
+        ]
 
 
 @pytest.fixture
@@ -98,7 +102,7 @@ def test_scenes_outlive_the_process_and_need_no_parse(
 def test_references_that_are_the_same_texts_have_one_graph(parser: Counting) -> None:
     one: SceneTable = SentencePool(["a dog runs", "well"]).analyse(Scenes("caption"))
     other: SceneTable = SentencePool(["so", "well", "a dog runs"]).analyse(Scenes("caption"))
-    graph = one.reference_graph([0, 1], synonyms=False)
+    graph = one.reference_graph([0, 1], no_synsets)
     assert str(graph) == "dog: run"
-    assert other.reference_graph([2, 1], synonyms=False) is graph
-    assert other.reference_graph([1, 2], synonyms=False) is not graph
+    assert other.reference_graph([2, 1], no_synsets) is graph
+    assert other.reference_graph([1, 2], no_synsets) is not graph

@@ -18,6 +18,7 @@ from capmeter.metrics.availability import EXTRAS, availability, install_command
 from capmeter.metrics.registry import METRICS
 from capmeter.report.tables import Table
 from capmeter.text.meteor_resources import meteor_resources_state
+from capmeter.text.parsers import PARSERS, parser_state
 from capmeter.transforms.registry import TRANSFORMS
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -46,10 +47,21 @@ def doctor(
         rows.append([f"[{extra}]", "ready" if missing is None else "missing", what, missing or ""])
     ready, said = meteor_resources_state()
     rows.append(["meteor's tables", "ready" if ready else "missing", said, "" if ready else install_command("meteor")])
+    rows += _parsers()
     rows += [[f"plug-in {name}", *state, ""] for name, state in _plugins().items()]
     rows += _assets()
     data = {row[0]: {"state": row[1], "detail": row[2], "command": row[3]} for row in rows}
     show(Table("What can run here", ["part", "state", "detail", "to get it"], rows, [False] * 4), data, format)
+
+
+def _parsers() -> list[list[str]]:
+    """The parsers of captions (SPICE's graphs come of their parses): the one that ships, and the official one."""
+    get = {"caption": "reinstall capmeter", "corenlp": ASSETS["corenlp"].get}
+    states = {name: parser_state(name) for name in PARSERS}
+    return [
+        [f"parser {name}", "ready" if ready else "missing", said, "" if ready else get[name]]
+        for name, (ready, said) in states.items()
+    ]
 
 
 def _plugins() -> dict[str, tuple[str, str]]:

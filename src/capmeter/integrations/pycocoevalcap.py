@@ -5,8 +5,9 @@
 
 Same arguments, same shapes, same numbers, no Java. The differences: invalid input raises an `InputError` that says
 where, not an assertion error; each caption is tokenised on its own (see `capmeter.text.ptb`); counts are not printed;
-SPICE, which needs Java, is not included; and METEOR reads its tables from the extra `capmeter[meteor]`: without them
-`COCOEvalCap` warns and skips METEOR.
+SPICE reads the parses of capmeter's own parser, which imitates the official one (`Spice(parser="corenlp")` runs the
+official one; see docs/spice.md); and METEOR reads its tables, SPICE its synonyms from the extra `capmeter[meteor]`:
+without them `COCOEvalCap` warns and skips both.
 
 The scorers take captions that are already tokenised, words separated by spaces:
 
@@ -36,8 +37,13 @@ from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.meteor import Meteor as MeteorMetric
 from capmeter.metrics.rouge import RougeL
 from capmeter.metrics.scores import Scores
+from capmeter.metrics.spice import scene_graphs
+from capmeter.metrics.spice_results import scores_by_kind
+from capmeter.settings import Settings
 from capmeter.text import ptb
 from capmeter.text.meteor_resources import meteor_resources_state
+from capmeter.text.parsers import check_parser, parser_state
+from capmeter.text.scene_matching import match
 
 Texts = Mapping[Hashable, Sequence[str]]
 Floats = npt.NDArray[np.float64]
@@ -133,6 +139,36 @@ class Meteor:
         return "METEOR"
 
 
+class Spice:
+    """SPICE, from the parses of `parser`: `caption`, which needs no Java, or `corenlp`, the official one."""
+
+    def __init__(self, parser: str = "caption") -> None:
+        check_parser(parser)
+        self.parser = parser
+
+    def compute_score(self, gts: Texts, res: Texts) -> tuple[float, list[dict[str, dict[str, float]]]]:
+        """The mean F, and for each caption, ids ascending, f, pr, re, tp, fp, fn, numImages by kind of tuple.
+
+        Where the references have no tuple of a kind ("Color", "Size" …) its f, pr and re are NaN, as in the standard
+        code.
+        """
+        captions = _tokenised(gts, res)
+        graphs = scene_graphs(captions, self.parser, Settings(), synonyms=True)
+        found = dict(zip(gts, (scores_by_kind(match(*pair).counts) for pair in graphs), strict=True))
+        scores = [
+            {
+                kind: {name: float("nan") if value is None else float(value) for name, value in counts.items()}
+                for kind, counts in found[key].items()
+            }
+            for key in _ascending(gts)
+        ]
+        return np.mean(np.array([each["All"]["f"] for each in scores])), scores
+
+    def method(self) -> str:
+        """Its name in the standard code."""
+        return "SPICE"
+
+
 class COCOEvalCap:
     """Scores the captions `cocoRes` against the references `coco`.
 
@@ -153,7 +189,7 @@ class COCOEvalCap:
         self.imgToEval: dict[Hashable, dict[str, Any]] = {}
 
     def evaluate(self) -> None:
-        """Computes Bleu_1 … Bleu_4, METEOR, ROUGE_L, CIDEr, and prints each: `eval`, `imgToEval` and `evalImgs`."""
+        """Computes Bleu_1 … Bleu_4, METEOR, ROUGE_L, CIDEr, SPICE, and prints each; see `eval` and `evalImgs`."""
         images = list(self.params["image_id"])
         gts = {image: _annotated(image, _of(self.coco, image, "coco")) for image in images}
         res = {image: _annotated(image, _of(self.cocoRes, image, "cocoRes")) for image in images}
@@ -175,7 +211,22 @@ class COCOEvalCap:
                 self._report(method, scores.score, values.tolist(), images)
             else:
                 self._report(method, np.float64(scores.score), values, images)
+        self._spice(gts, res)
         self.setEvalImgs()
+
+    def _spice(self, gts: dict[Hashable, list[str]], res: dict[Hashable, list[str]]) -> None:
+        """SPICE reads tokens here, as in the standard code: lower case, without punctuation."""
+        for ready, why in (meteor_resources_state(), parser_state("caption")):
+            if not ready:
+                warnings.warn(f"SPICE is skipped: {why}", CapmeterWarning, stacklevel=3)
+                return
+        lines = [
+            {image: [" ".join(ptb.tokenize(text)) for text in texts] for image, texts in given.items()}
+            for given in (gts, res)
+        ]
+        spice = Spice()
+        score, scores = spice.compute_score(*lines)
+        self._report(spice.method(), score, scores, _ascending(gts))
 
     def _report(self, method: str, score: Any, scores: Iterable[Any], images: list[Hashable]) -> None:
         self.setEval(score, method)
@@ -194,6 +245,14 @@ class COCOEvalCap:
     def setEvalImgs(self) -> None:  # noqa: N802
         """Collects the stored scores of each image."""
         self.evalImgs = list(self.imgToEval.values())
+
+
+def _ascending(gts: Texts) -> list[Hashable]:
+    """The ids in ascending order; in the order given, where they cannot be compared."""
+    try:
+        return sorted(gts)  # type: ignore[type-var]
+    except TypeError:
+        return list(gts)
 
 
 def _of(coco: Any, image: Hashable, name: str) -> Any:
@@ -244,4 +303,4 @@ def _captions(gts: Texts, res: Texts) -> CaptionSet:
     return CaptionSet.from_captions(Caption(str(k), str(k), res[key][0], tuple(gts[key])) for k, key in enumerate(gts))
 
 
-__all__ = ["Bleu", "COCOEvalCap", "Cider", "Meteor", "PTBTokenizer", "Rouge"]
+__all__ = ["Bleu", "COCOEvalCap", "Cider", "Meteor", "PTBTokenizer", "Rouge", "Spice"]

@@ -43,7 +43,7 @@ from capmeter.text.parsers import ParserName, Parses, ParseTable, find_parser
 from capmeter.text.scene_graphs import SceneGraph
 from capmeter.text.scene_matching import KINDS, Counts, match
 from capmeter.text.scene_tuples import LONGEST
-from capmeter.text.scenes import Scenes, SceneTable
+from capmeter.text.scenes import Scenes, SceneTable, synsets_of
 
 GRAPHS = "spice-1.0"  # the rules that make graphs of parses, for the signature
 SUBSETS = tuple(kind for kind in KINDS if kind != "all")
@@ -119,12 +119,12 @@ def scene_graphs(
 ) -> list[tuple[SceneGraph, SceneGraph]]:
     """Each caption's graph and that of all its references; one graph for each distinct list of references."""
     scenes: SceneTable = part.pool.analyse(Scenes(parser, store_of(settings)))
+    synsets = synsets_of(synonyms)
     references = [
-        scenes.reference_graph(part.reference_sets[k].tolist(), synonyms=synonyms)
-        for k in range(len(part.reference_sets))
+        scenes.reference_graph(part.reference_sets[k].tolist(), synsets) for k in range(len(part.reference_sets))
     ]
     return [
-        (scenes.graph(candidate, synonyms=synonyms), references[k])
+        (scenes.graph(candidate, synsets), references[k])
         for candidate, k in zip(part.candidates.tolist(), part.reference_set.tolist(), strict=True)
     ]
 

@@ -17,7 +17,7 @@ numImages; null where the references have no such tuple) and, if the program ran
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,10 +86,15 @@ def detailed_row(image_id: str, candidate: SceneGraph, reference: SceneGraph) ->
     firsts = [_first(each, theirs) for each in mine]
     return {
         "image_id": image_id,
-        "scores": {name: _scores(counts[kind], always=kind == "all") for kind, name in _NAMES.items()},
+        "scores": scores_by_kind(counts),
         "test_tuples": _listed(mine, {k for k, first in enumerate(firsts) if first is not None}),
         "ref_tuples": _listed(theirs, {first for first in firsts if first is not None}),
     }
+
+
+def scores_by_kind(counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
+    """Counts by kind as the program names and gives them; None where the references have no tuple of a kind."""
+    return {name: _scores(counts[kind], always=kind == "all") for kind, name in _NAMES.items()}
 
 
 def _counts(score: Any) -> Counts:

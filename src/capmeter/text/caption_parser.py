@@ -38,6 +38,7 @@ KIND = SHIPPED = "parser"
 LONGEST = 80
 _WORDS_AT_ONCE = 4096
 _TOO_FEW = 4  # words that tell no language
+_ENGLISH = 0.6  # of an English caption's words nearly all are known, of a German or French one's less than this
 _DOUBT = 1.0  # a tag whose log odds to the next are smaller is in doubt
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "`"})
 
@@ -155,9 +156,9 @@ class CaptionParser:
         )
 
     def knows(self, words: Iterable[str]) -> bool:
-        """Whether these are English as far as the parser learned it: half of the words at least, or too few to tell."""
+        """Whether these are English as far as the parser learned it: most of the words, or too few to tell."""
         spelled = [word for word in words if any(map(str.isalpha, word))]
-        return len(spelled) < _TOO_FEW or 2 * sum(map(self.vocabulary.knows, spelled)) >= len(spelled)
+        return len(spelled) < _TOO_FEW or sum(map(self.vocabulary.knows, spelled)) >= _ENGLISH * len(spelled)
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,8 @@ too long is given up, and a process that dies is started again once.
 
 What is needed is `stanford-corenlp-3.6.0.jar`, the slf4j jars beside it, and the parser's model, alone
 (`englishPCFG.ser.gz`, 1.9 MB) or inside `stanford-corenlp-3.6.0-models.jar`. They are looked for in the folder that the
-environment variable CAPMETER_CORENLP names, else in `spice/lib` of an installed pycocoevalcap.
+environment variable CAPMETER_CORENLP names, else in the asset folder (`capmeter.assets.asset_folder`), else in
+`spice/lib` of an installed pycocoevalcap.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any
 
+from capmeter.assets import ASSETS, asset_folder
 from capmeter.errors import AssetError, InputError, MissingBackend
 from capmeter.text.parses import CaptionParse, Parse
 
-ENVIRONMENT = "CAPMETER_CORENLP"
-JAR = "stanford-corenlp-3.6.0.jar"
+CORENLP = ASSETS["corenlp"]
+ENVIRONMENT, JAR = CORENLP.environment, CORENLP.files[0]
 MODELS = "stanford-corenlp-3.6.0-models.jar"
 PCFG = "englishPCFG.ser.gz"
 _INSIDE = f"edu/stanford/nlp/models/lexparser/{PCFG}"
 _HOW = (
-    f"put {JAR}, slf4j-api and slf4j-simple, and {PCFG} (or {MODELS}) into one folder and name it by the environment "
-    f"variable {ENVIRONMENT}, or install pycocoevalcap and run its spice/get_stanford_models.py"
+    f"fetch it with: {CORENLP.get}; or put {JAR}, slf4j-api and slf4j-simple, and {PCFG} (or {MODELS}) into one folder "
+    f"and name it by the environment variable {ENVIRONMENT}"
 )
 
 _STARTING, _PER_CAPTION = 120.0, 60.0  # seconds
@@ -82,15 +83,12 @@ def _installation(folder: Path) -> Installation:
 
 def find_installation() -> Installation:
     """The program and its model; a `MissingBackend` or `AssetError` says what is missing and how to get it."""
-    named = os.environ.get(ENVIRONMENT)
-    if named:
-        return _installation(Path(named).resolve())
-    spec = find_spec("pycocoevalcap")
-    for place in (spec.submodule_search_locations or ()) if spec else ():
-        folder = Path(place) / "spice" / "lib"
-        if (folder / JAR).is_file():
-            return _installation(folder)
-    raise MissingBackend(f"parser=corenlp needs Stanford CoreNLP 3.6.0, which was not found; {_HOW}")
+    folder = CORENLP.find()
+    if folder is None:
+        raise MissingBackend(
+            f"parser=corenlp needs Stanford CoreNLP 3.6.0, which was not found; {_HOW}, or as {asset_folder('corenlp')}"
+        )
+    return _installation(folder.resolve())
 
 
 def find_java() -> str:

@@ -144,10 +144,13 @@ def _load(language: str, directory: Path) -> MeteorLanguage:
         ) from error
 
 
-@lru_cache(maxsize=1)
 def english_synonyms(path: str | None = None) -> Synonyms:
     """The English synonym dictionary alone, loaded once."""
-    jar = meteor_directory(path) / JAR
+    return _english_synonyms(meteor_directory(path) / JAR)
+
+
+@lru_cache(maxsize=1)
+def _english_synonyms(jar: Path) -> Synonyms:
     try:
         with zipfile.ZipFile(jar) as members:
             synsets, exceptions = (members.read(f"synonym/english.{kind}") for kind in ("synsets", "exceptions"))

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from capmeter.captions.model import Life
 from capmeter.captions.stored import StoredAnalysis
-from capmeter.errors import InputError, MissingBackend
+from capmeter.errors import AssetError, InputError, MissingBackend
 from capmeter.recent import Recent
 from capmeter.store import Store
 from capmeter.text.parses import CaptionParse
@@ -75,6 +75,18 @@ def find_parser(name: str) -> Parser:
         raise MissingBackend(f"this build of capmeter has no parser {name!r}; use another: {', '.join(PARSERS)}")
     made: Parser = getattr(importlib.import_module(module), attribute)()
     return made
+
+
+def parser_state(name: str) -> tuple[bool, str]:
+    """Whether a parser can run here, and a sentence that says where it is or what is missing."""
+    if name == "corenlp":
+        from capmeter.text.corenlp import corenlp_state  # the one parser that is more than its model
+
+        return corenlp_state()
+    try:
+        return True, find_parser(name).version
+    except (MissingBackend, AssetError) as problem:
+        return False, str(problem)
 
 
 @dataclass(frozen=True, eq=False)

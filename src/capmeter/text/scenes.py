@@ -24,6 +24,7 @@ from capmeter.text.parsers import Parser, Pool, find_parser, knows_language, par
 from capmeter.text.parses import CaptionParse
 from capmeter.text.scene_graphs import SceneGraph, Synsets, no_synsets, scene_graph
 from capmeter.text.scene_tuples import LONGEST, SceneTuple, scene_tuples
+from capmeter.text.wordnet import Synonyms
 
 _RULES = 1  # raised whenever other tuples come of the same parse
 _SCENES, _GRAPHS = 1 << 20, 1 << 14  # that stay in memory
@@ -65,7 +66,7 @@ class _SceneRows:
 
 
 _known_scenes: Recent[tuple[str, str], Scene] = Recent(_SCENES)
-_known_graphs: Recent[tuple[str, bool, tuple[str, ...]], SceneGraph] = Recent(_GRAPHS)
+_known_graphs: Recent[tuple[str, Synsets, tuple[str, ...]], SceneGraph] = Recent(_GRAPHS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,21 +82,21 @@ class SceneTable:
         chosen = indices.tolist()
         return SceneTable(self.version, [self.sentences[k] for k in chosen], [self.scenes[k] for k in chosen])
 
-    def graph(self, sentence: int, *, synonyms: bool) -> SceneGraph:
+    def graph(self, sentence: int, synsets: Synsets) -> SceneGraph:
         """The graph of one caption."""
-        return self._built((sentence,), synonyms=synonyms)
+        return self._built((sentence,), synsets)
 
-    def reference_graph(self, sentences: Sequence[int], *, synonyms: bool) -> SceneGraph:
+    def reference_graph(self, sentences: Sequence[int], synsets: Synsets) -> SceneGraph:
         """One graph of all that some references say, in their order: the same object for the same texts."""
-        key = self.version, synonyms, tuple(self.sentences[k] for k in sentences)
+        key = self.version, synsets, tuple(self.sentences[k] for k in sentences)
         known = _known_graphs.get(key)
         if known is None:
-            known = self._built(sentences, synonyms=synonyms)
+            known = self._built(sentences, synsets)
             _known_graphs.put(key, known)
         return known
 
-    def _built(self, sentences: Sequence[int], *, synonyms: bool) -> SceneGraph:
-        return scene_graph((each for k in sentences for each in self.scenes[k].tuples or ()), synsets_of(synonyms))
+    def _built(self, sentences: Sequence[int], synsets: Synsets) -> SceneGraph:
+        return scene_graph((each for k in sentences for each in self.scenes[k].tuples or ()), synsets)
 
 
 @dataclass(frozen=True)
@@ -137,9 +138,9 @@ def _latin(caption: str) -> bool:
 
 def synsets_of(synonyms: bool) -> Synsets:
     """What looks up a word's synsets: METEOR's dictionary, or nothing."""
-    return _synsets() if synonyms else no_synsets
+    return _remembering(english_synonyms()) if synonyms else no_synsets
 
 
 @lru_cache(maxsize=1)
-def _synsets() -> Synsets:
-    return lru_cache(maxsize=1 << 18)(english_synonyms().synsets)
+def _remembering(dictionary: Synonyms) -> Synsets:
+    return lru_cache(maxsize=1 << 18)(dictionary.synsets)
