@@ -32,9 +32,10 @@ def measured(
     beside = [parse_baseline(each) for each in named if isinstance(each, str) and _is_baseline(each)]
     if beside:
         caption_metrics = [each for each in named if not (isinstance(each, str) and _is_baseline(each))]
-        values, signatures = measured(judgments, caption_metrics, settings)
+        found_scores, signatures = measured(judgments, caption_metrics, settings)
         scores = {str(each): each.scores(judgments) for each in beside}
-        return {**values, **scores}, {**signatures, **{name: f"{name}|capmeter:{__version__}" for name in scores}}
+        signed = {name: f"{name}|capmeter:{__version__}" for name in scores}
+        return {**found_scores, **scores}, {**signatures, **signed}
     chosen = parse_list(named)
     if len(judgments.captions) == 0:
         raise InputError(

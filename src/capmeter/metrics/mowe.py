@@ -40,7 +40,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, MeanMetric, Measurement
-from capmeter.metrics.word_pieces import cut_note, encoder_facts
+from capmeter.metrics.word_pieces import truncation_note, encoder_facts
 from capmeter.metrics.word_vectors import (
     ContentWords,
     ContextualWords,
@@ -107,7 +107,7 @@ class WEmbSim(MeanVectors):
         else:
             layer = load_encoder(self.encoder, context.settings).layer(self.layer)
             table = part.pool.analyse(ContextualWords(self.encoder, layer, context.settings))
-            cut = cut_note(part, self.encoder, context.settings)
+            cut = truncation_note(part, self.encoder, context.settings)
         cosine, there = cosines(part, table)
         similarity = np.where(there, np.abs(cosine), 0.0)
         starts = part.references.offsets[:-1]
