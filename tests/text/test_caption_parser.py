@@ -141,7 +141,7 @@ def test_damaged_and_foreign_checkpoints_are_refused(tmp_path: Path) -> None:
     with pytest.raises(AssetError, match="damaged"):
         CaptionParser(tmp_path / "damaged")
     Checkpoint("lceval", {}, {}).save(tmp_path / "other")
-    with pytest.raises(AssetError, match="expected one of 'parser'"):
+    with pytest.raises(AssetError, match="of 'parser', but it is"):
         CaptionParser(tmp_path / "other")
     Checkpoint("parser", {"tags": []}, {}).save(tmp_path / "bare")
     with pytest.raises(AssetError, match="not those of a parser"):
@@ -193,4 +193,4 @@ def test_agreement_with_corenlp(shared: Path, parser: CaptionParser) -> None:
     assert arcs / words > LEAST_LAS
 
 
-LEAST_TAGS, LEAST_LAS = 0.97, 0.90
+LEAST_TAGS, LEAST_LAS = 0.975, 0.92
