@@ -31,6 +31,7 @@ lint: $(VENV)/.dev
 # hostile structures and mutated files through load, stream and score: minutes; the tests run a short one
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/hostile.py --inputs 200000
+	$(BIN)/python tests/fuzz/kills.py --kills 300
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -9,6 +9,7 @@ import numpy as np
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse_list
+from capmeter.metrics.results_file import enclosed
 from capmeter.metrics.scores import Results
 
 SUBJECTS = ("a brown dog", "two small cats", "a woman", "an old man", "three children", "a red bus")
@@ -56,7 +57,7 @@ def systems(number: int = 60) -> dict[str, Results]:
 def results(columns: dict[str, dict[str, np.ndarray[Any, Any]]]) -> Results:
     """Results of these metrics: name → part ("score" among them) → a number per caption."""
     ids = [str(k) for k in range(len(next(iter(columns.values()))["score"]))]
-    captions = scored(candidates(len(ids), 0), metrics="rouge-l", prefix="").to_dict()["captions"]
+    captions = scored(candidates(len(ids), 0), metrics="rouge-l", prefix="").to_dict("a")["systems"]["a"]["captions"]
 
     def by_id(values: np.ndarray[Any, Any]) -> dict[str, float]:
         return dict(zip(ids, values.tolist(), strict=True))
@@ -72,7 +73,7 @@ def results(columns: dict[str, dict[str, np.ndarray[Any, Any]]]) -> Results:
         }
         for name, parts in columns.items()
     }
-    return Results.from_dict({"metrics": metrics, "captions": captions})
+    return Results.from_dict(enclosed({"a": {"metrics": metrics, "captions": captions}}))
 
 
 def fused(mean: tuple[float, float], seed: int) -> Results:

@@ -11,7 +11,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "capmeter"
 GROUND = {"errors", "progress", "ragged", "named", "registry", "settings", "assets", "store", "atomic", "arrays"}
-GROUND |= {"checkpoints", "recent", "_version"}
+GROUND |= {"checkpoints", "printable", "recent", "_version"}
 SIDE_BY_SIDE = {"captions", "text", "images", "encoders", "stats"}
 ON_THEM = SIDE_BY_SIDE | {"transforms", "judgments"}
 # room: the rooms below it

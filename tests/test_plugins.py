@@ -87,6 +87,7 @@ def test_example_scores(installed: Path, files: tuple[Path, Path]) -> None:
         "-m",
         "chrf,chrf( n=2, blanks=true ),rouge-l,mean(chrf,rouge-l)",
     )
+    data = data["systems"]["candidates"]
     assert list(data["metrics"]) == ["chrf", "chrf(n=2,blanks=true)", "rouge-l", "mean(chrf,rouge-l)"]
     for name, n, blanks in (("chrf", 6, False), ("chrf(n=2,blanks=true)", 2, True)):
         items = [max(chrf(CANDIDATES[id], text, n, blanks=blanks) for text in REFERENCES[id]) for id in CANDIDATES]

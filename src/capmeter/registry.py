@@ -37,8 +37,16 @@ class Registry(Generic[Kind]):
     provide it …) does not affect other names: `trouble` says why, and using it is an `InputError`.
     """
 
-    def __init__(self, what: str, family: type[Kind], group: str, builtin: Mapping[str, Entry]) -> None:
+    def __init__(
+        self,
+        what: str,
+        family: type[Kind],
+        group: str,
+        builtin: Mapping[str, Entry],
+        planned: Mapping[str, str] | None = None,
+    ) -> None:
         self.what, self.family, self.group, self.builtin = what, family, group, builtin
+        self._planned = planned or {}
         self._aliases = {alias: name for name, entry in builtin.items() for alias in (name, *entry.aliases)}
         self._kinds: dict[str, type[Kind]] = {}
 
@@ -55,6 +63,10 @@ class Registry(Generic[Kind]):
         """All names, capmeter's first, including names from other packages that cannot be used."""
         return [*self.builtin, *self.foreign()]
 
+    def planned(self) -> list[str]:
+        """The names that are kept for what is not there yet."""
+        return [name for name in self._planned if name not in self._aliases and name not in self._announced]
+
     def foreign(self) -> list[str]:
         """The names that come from other packages."""
         return [name for name in self._announced if name not in self._aliases]
@@ -65,6 +77,9 @@ class Registry(Generic[Kind]):
         if own is not None:
             return self.builtin[own]
         if name not in self._announced:
+            if name.lower() in self.planned():
+                is_what = self._planned[name.lower()]
+                raise InputError(f"the {self.what} {name.lower()} ({is_what}) is planned, and not in this version yet")
             near = difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(self.names())}"
             raise InputError(f"unknown {self.what} {name!r}; {hint} (`capmeter list` shows all)")

@@ -35,9 +35,9 @@ def test_captions_survive_json() -> None:
     ],
 )
 def test_damaged_files_are_refused(damage) -> None:  # type: ignore[no-untyped-def]
-    saved = score(candidates=["a dog"], references=[["the dog", "one dog"]], metrics="bleu-1").to_dict()
+    saved = score(candidates=["a dog"], references=[["the dog", "one dog"]], metrics="bleu-1").to_dict("one")
     Results.from_dict(saved)
-    damage(saved)
+    damage(saved["systems"]["one"])
     with pytest.raises(InputError, match="not a results file"):
         Results.from_dict(saved)
 
@@ -59,8 +59,8 @@ def test_systems_keep_their_names_captions_and_command(tmp_path) -> None:  # typ
 
 
 def test_a_file_without_rows_gives_scores_but_no_intervals() -> None:
-    saved = score(candidates=["a dog"], references=[["the dog"]], metrics="bleu-1").to_dict()
-    del saved["metrics"]["bleu-1"]["rows"]
+    saved = score(candidates=["a dog"], references=[["the dog"]], metrics="bleu-1").to_dict("one")
+    del saved["systems"]["one"]["metrics"]["bleu-1"]["rows"]
     results = Results.from_dict(saved)
     assert results["bleu-1"].items["0"] == pytest.approx(0.5)
     with pytest.raises(InputError, match="without rows to resample"):

@@ -56,7 +56,13 @@ def test_files_of_one_system_are_named(run, tmp_path: Path) -> None:  # type: ig
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [("{", "not JSON"), ("[1]", "not a results file"), ('{"metrics": {}}', "has no metrics"), (None, "no such file")],
+    [
+        ("{", "not JSON"),
+        ("[1]", "not a results file"),
+        ('{"metrics": {}}', "not a results file"),
+        ('{"capmeter": "0", "schema": 1, "systems": {"a": {"metrics": {}}}}', "has no metrics"),
+        (None, "no such file"),
+    ],
 )
 def test_other_files_are_refused_with_a_sentence(run, tmp_path: Path, content: str | None, message: str) -> None:  # type: ignore[no-untyped-def]
     if content is not None:

@@ -71,7 +71,7 @@ def test_many_metrics_of_few_systems_are_rows(run) -> None:
 
 def test_json_has_scores_intervals_and_signatures(run) -> None:
     ran = run("score", "good.json", "-r", "references.json", "-m", "rouge-l", "--format", "json")
-    saved = json.loads(ran.out)["metrics"]["rouge-l"]
+    saved = json.loads(ran.out)["systems"]["good"]["metrics"]["rouge-l"]
     assert saved["low"] <= saved["score"] <= saved["high"]
     assert saved["signature"].startswith("rouge-l|beta:1.2|")
 
@@ -99,7 +99,7 @@ def test_latex_escapes_names(run, folder: Path) -> None:
 def test_output_holds_every_caption_by_id(run, folder: Path) -> None:
     ran = run("score", "bad.json", "-r", "references.json", "-m", "rouge-l,cider-d", "-o", "scores.json")
     assert ran.code == 0
-    saved = json.loads((folder / "scores.json").read_text())
+    saved = json.loads((folder / "scores.json").read_text())["systems"]["bad"]
     assert saved["metrics"]["rouge-l"]["items"] == {"1": pytest.approx(2.44 / 12 / (1 / 6 + 1.44 / 2)), "2": 0.0}
     assert saved["metrics"]["rouge-l"]["notes"] == {"empty candidate": ["2"]}
 
@@ -267,8 +267,9 @@ def test_a_saved_idf_frees_scores_from_the_run(run, folder: Path) -> None:
     whole = json.loads(run("score", "good.json", "-r", "references.json", "-m", "cider-d", "-f", "json").out)
     name = "cider-d(idf=idf.npz)"
     saved = json.loads(run("score", "good.json", "-r", "references.json", "-m", name, "-f", "json").out)
-    assert saved["metrics"][name]["score"] == whole["metrics"]["cider-d"]["score"]
-    assert "idf:idf.npz/2 documents/" in saved["metrics"][name]["signature"]
+    found = saved["systems"]["good"]["metrics"][name]
+    assert found["score"] == whole["systems"]["good"]["metrics"]["cider-d"]["score"]
+    assert "idf:idf.npz/2 documents/" in found["signature"]
 
 
 def test_version_and_help(run) -> None:
@@ -314,7 +315,8 @@ def test_scores_times_a_hundred_in_tables_alone(run) -> None:
     given = ("score", "good.json", "-r", "references.json", "-m", "bleu-1", "--scale", "100")
     assert "75.00 [" in run(*given).out.replace("   ", " ") and "scores x 100" in run(*given, "-f", "latex").out
     assert "BLEU-1 & 75.0 \\\\" in run(*given, "-f", "latex", "--no-intervals", "--digits", "1").out
-    assert json.loads(run(*given, "-f", "json").out)["metrics"]["bleu-1"]["score"] == pytest.approx(0.75)
+    (found,) = json.loads(run(*given, "-f", "json").out)["systems"].values()
+    assert found["metrics"]["bleu-1"]["score"] == pytest.approx(0.75)
 
 
 def test_systems_of_other_references_are_not_marked(run, folder: Path) -> None:
@@ -328,3 +330,30 @@ def test_systems_of_other_references_are_not_marked(run, folder: Path) -> None:
     ran = run("score", "sa.jsonl", "sb.jsonl", "-m", "bleu-1,rouge-l", "--resamples", "50")
     assert ran.code == 0 and "*" not in ran.out
     assert "sa and sb were scored against different references, so their differences were not tested" in ran.out
+
+
+def test_rows_per_caption_have_the_texts_on_request(run, folder: Path) -> None:
+    given = ("score", "bad.json", "-r", "references.json", "-m", "rouge-l", "--no-intervals")
+    assert run(*given, "--per-caption", "rows.csv", "--texts").code == 0
+    with (folder / "rows.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["candidate"] for row in rows] == ["a cat", ""]
+    assert json.loads(rows[1]["references"]) == REFERENCES["2"]
+    assert run(*given, "--per-caption", "rows.jsonl", "--texts").code == 0
+    first = json.loads((folder / "rows.jsonl").read_text().splitlines()[0])
+    assert first["references"] == REFERENCES["1"]
+    assert run(*given, "--texts").code == 2
+
+
+def test_list_says_what_is_planned_and_asking_for_it_explains(run) -> None:
+    from capmeter.metrics.registry import METRICS
+
+    assert f"planned, and not in this version yet: {', '.join(METRICS.planned())}" in run("list").out
+    ran = run("score", "good.json", "-r", "references.json", "-m", METRICS.planned()[0])
+    assert ran.code == 2 and "is planned" in " ".join(ran.err.replace("│", " ").split())
+
+
+def test_schema_is_printed(run) -> None:
+    from capmeter.metrics.results_file import json_schema
+
+    assert json.loads(run("schema").out) == json_schema()

@@ -107,7 +107,7 @@ def test_standardize_saves_what_smurf_can_use(run, folder: Path) -> None:
     assert json.loads(out)["mima"] == {"mean": found.mima.mean, "deviation": found.mima.deviation}
     metric = "smurf(encoder=minilm,standard=mine.json)"
     assert run("score", "human.jsonl", "-m", metric, "-o", "scores.json", "--no-intervals")[0] == 0
-    parts = json.loads((folder / "scores.json").read_text())["metrics"][metric]["parts"]
+    parts = json.loads((folder / "scores.json").read_text())["systems"]["human"]["metrics"][metric]["parts"]
     assert parts["mima"] == pytest.approx(0, abs=1e-9)
     assert parts["spurts"] == pytest.approx(0, abs=1e-9)
 

@@ -16,6 +16,7 @@ from capmeter.errors import InputError
 from capmeter.meta.held_out import held_out, held_out_of_all
 from capmeter.meta.systems import Components, analyse, area, clip, components, ellipse, sample
 from capmeter.metrics.normalisation import NormalisationConstants, Scale, read_constants
+from capmeter.metrics.results_file import enclosed
 from capmeter.metrics.scores import Results
 
 UNIT = NormalisationConstants("made up", 10, "minilm", "minilm", Scale(0, 1), Scale(0, 1), Scale(0, 1))
@@ -126,10 +127,13 @@ def test_components_of_saved_results_need_all_three() -> None:
         name: {"score": 0.5, "signature": "", "parts": {}, "items": {"1": 0.5}, "notes": {}}
         for name in ("sparcs", "mima(encoder=minilm)", "spurts")
     }
-    assert components(Results.from_dict({"metrics": metrics}), "x").encoders == ("minilm", "distilroberta")
+    assert components(Results.from_dict(enclosed({"x": {"metrics": metrics}})), "x").encoders == (
+        "minilm",
+        "distilroberta",
+    )
     del metrics["spurts"]
     with pytest.raises(InputError, match="x: expected the scores of one spurts, but found none"):
-        components(Results.from_dict({"metrics": metrics}), "x")
+        components(Results.from_dict(enclosed({"x": {"metrics": metrics}})), "x")
 
 
 def test_held_out_everywhere_leaves_all_systems_the_same_references() -> None:

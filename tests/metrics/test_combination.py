@@ -131,10 +131,11 @@ def test_notes_and_signature_are_the_members() -> None:
 
 def test_results_are_saved_with_what_intervals_need(tmp_path: Any) -> None:
     both = Combination(members=(BLEU, CIDER))
-    saved = evaluate(caption_set(DOGS), [both]).to_dict()
-    (entry,) = saved["metrics"].values()
+    saved = evaluate(caption_set(DOGS), [both]).to_dict("a")
+    (entry,) = saved["systems"]["a"]["metrics"].values()
     assert len(entry["rows"]["i0"]) == len(BLEU.columns) + len(CIDER.columns)
-    (entry,) = evaluate(caption_set(DOGS), [parse("sparcs")]).to_dict()["metrics"].values()
+    saved = evaluate(caption_set(DOGS), [parse("sparcs")]).to_dict("a")
+    (entry,) = saved["systems"]["a"]["metrics"].values()
     assert "rows" not in entry
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from capmeter.errors import InputError
 from capmeter.metrics.base import Metric
 from capmeter.metrics.cider import CiderD
-from capmeter.metrics.registry import names, parse, parse_list
+from capmeter.metrics.registry import METRICS, names, parse, parse_list
 
 
 def test_every_name_gives_a_metric_whose_text_form_parses_back() -> None:
@@ -64,3 +64,13 @@ def test_lists_split_at_commas_outside_brackets() -> None:
         parse_list("cider-d,cider-d(n=4)")
     with pytest.raises(InputError, match="no metric was given"):
         parse_list(" , ")
+
+
+@pytest.mark.parametrize("name", ["umic", "CLIPScore", "hwcm"])
+def test_a_name_that_is_planned_is_explained(name: str) -> None:
+    with pytest.raises(InputError, match=rf"the metric {name.lower()} \(.+\) is planned, and not in this version yet"):
+        parse(name)
+
+
+def test_what_is_there_is_not_planned() -> None:
+    assert not set(METRICS.planned()) & set(METRICS.names())

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from captionsets import caption_set
 
+from capmeter.captions.io import load
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.evaluation import evaluate, score
@@ -39,7 +41,8 @@ def test_items_are_keyed_by_id_in_the_order_of_the_input(results: Results) -> No
 def test_saved_and_read_back(results: Results, tmp_path: Path) -> None:
     results.save(tmp_path / "scores.json")
     saved = json.loads((tmp_path / "scores.json").read_text())
-    assert set(saved["metrics"]["bleu-2"]) >= {"score", "signature", "parts", "items", "notes"}
+    assert (saved["schema"], list(saved["systems"])) == (1, ["scores"])
+    assert set(saved["systems"]["scores"]["metrics"]["bleu-2"]) >= {"score", "signature", "parts", "items", "notes"}
     again = Results.read(tmp_path / "scores.json")
     for name, scores in results.items():
         assert again[name].score == scores.score
@@ -53,7 +56,19 @@ def test_saved_and_read_back(results: Results, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "content", ["", "[]", "{}", '{"metrics": {}}', '{"metrics": {"bleu-4": 3}}', '{"metrics": {"a": {"items": []}}}']
+    "content",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"metrics": {}}',  # how it was laid out before there was a schema
+        '{"capmeter": "0", "schema": 1, "systems": {}}',
+        '{"capmeter": "0", "schema": 2, "systems": {"a": {}}}',
+        *(
+            f'{{"capmeter": "0", "schema": 1, "systems": {{"a": {each}}}}}'
+            for each in ("3", "{}", '{"metrics": {}}', '{"metrics": {"b": 3}}', '{"metrics": {"b": {"items": []}}}')
+        ),
+    ],
 )
 def test_a_foreign_file_is_an_input_error(tmp_path: Path, content: str) -> None:
     (tmp_path / "x.json").write_text(content)
@@ -109,7 +124,7 @@ def test_results_from_a_file_have_the_same_intervals(results: Results, tmp_path:
 @pytest.mark.parametrize("place", [("score",), ("items", "i1"), ("parts", "bleu-1"), ("rows", "i1")])
 def test_a_saved_value_that_is_no_finite_number_is_refused(results: Results, place: tuple[str, ...], value) -> None:
     saved = json.loads(json.dumps(results.to_dict()))
-    inside = saved["metrics"]["bleu-2"]
+    inside = saved["systems"]["captions"]["metrics"]["bleu-2"]
     for key in place[:-1]:
         inside = inside[key]
     inside[place[-1]] = value
@@ -119,7 +134,7 @@ def test_a_saved_value_that_is_no_finite_number_is_refused(results: Results, pla
 
 def test_saved_values_belong_to_their_ids_in_any_order(results: Results) -> None:
     saved = json.loads(json.dumps(results.to_dict()))
-    for each in saved["metrics"].values():
+    for each in saved["systems"]["captions"]["metrics"].values():
         for key in ("rows", "images"):
             if key in each:
                 each[key] = dict(reversed(each[key].items()))
@@ -136,3 +151,69 @@ def test_a_results_file_nested_too_deeply(tmp_path: Path) -> None:
     (tmp_path / "r.json").write_text("[" * 100_000)
     with pytest.raises(InputError, match=r"r\.json: not JSON"):
         Results.read(tmp_path / "r.json")
+
+
+def test_whole_numbers_find_the_id_that_they_are_written_as() -> None:
+    items = score(
+        candidates={"391895": "a dog", "x": "y"}, references={"391895": ["a dog"], "x": ["z"]}, metrics="bleu-1"
+    )["bleu-1"].items
+    assert items[391895] == items[np.int64(391895)] == items["391895"] > 0.99
+    assert 391895 in items and 7 not in items and True not in items
+    with pytest.raises(KeyError, match="no caption has the id 7; ids are such as '391895', 'x'"):
+        items[7]
+
+
+def test_as_data_frames(results: Results) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = results.to_pandas(texts=True)
+    assert isinstance(frame, pandas.DataFrame)
+    assert list(frame.columns) == ["image_id", "candidate", "references", "bleu-2", "rouge-l", "cider-d"]
+    assert frame.loc["i0", "candidate"] == "a dog runs" and frame.loc["i1", "references"] == ["two cats sleep"]
+    assert frame["rouge-l"].mean() == pytest.approx(results["rouge-l"].score, abs=1e-15)
+    table = results.to_arrow()
+    assert table.column_names == ["id", "image_id", "bleu-2", "rouge-l", "cider-d"]
+    assert table.column("rouge-l").to_pylist() == list(results["rouge-l"].items.values())
+
+
+def test_texts_of_streamed_captions_are_not_known(results: Results) -> None:
+    without = Results(list(results.values()), results.ids)
+    with pytest.raises(InputError, match="they were streamed"):
+        without.to_columns(texts=True)
+
+
+def test_shown_in_a_notebook_and_in_a_terminal(results: Results) -> None:
+    assert repr(results["rouge-l"]) == f"Scores(rouge-l: {results['rouge-l'].score:.4f}; 4 captions)"
+    assert len(repr(results)) < 100 and len(repr(results["rouge-l"].items)) < 100
+    shown = Results([replace(results["rouge-l"], name="<b>", signature="a&b")], results.ids)._repr_html_()
+    assert "<td>&lt;b&gt;</td>" in shown and "<code>a&amp;b</code>" in shown and "4 captions" in shown
+
+
+def test_several_systems_at_once(tmp_path: Path) -> None:
+    references = {"1": ["a dog runs"], "2": ["two cats"]}
+    good, bad = ({"1": [a], "2": [b]} for a, b in (("a dog runs", "two cats"), ("x", "two cats")))
+    for name, content in (("good", good), ("bad", bad), ("references", references)):
+        (tmp_path / f"{name}.json").write_text(json.dumps(content))
+    found = score(
+        {name: tmp_path / f"{name}.json" for name in ("good", "bad")},
+        "rouge-l",
+        references=tmp_path / "references.json",
+    )
+    assert {name: each["rouge-l"].score for name, each in found.items()} == {"good": 1.0, "bad": 0.5}
+    sets = {name: load(content, references) for name, content in (("good", good), ("bad", bad))}
+    assert score(sets, "rouge-l")["bad"]["rouge-l"].items["1"] == 0.0
+    one = score({"1": ["a dog runs"], "2": ["two cats"]}, "rouge-l", references=references)  # captions by id
+    assert isinstance(one, Results) and one["rouge-l"].score == 1.0
+
+
+@pytest.mark.parametrize(
+    "call",
+    [lambda: score("a dog", "a dog runs"), lambda: score("a dog", references="a dog runs"), lambda: score("a dog")],
+)
+def test_texts_in_place_of_files_are_told_how_to_be_given(call) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(InputError, match=r"'a dog' is no file; .*score\(candidates=\[\"a dog\"\]"):
+        call()
+
+
+def test_a_missing_file_is_still_a_missing_file() -> None:
+    with pytest.raises(InputError, match="there is no such file"):
+        score("my captions.json", "rouge-l")

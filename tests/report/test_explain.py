@@ -11,7 +11,8 @@ from capmeter.captions.io import load
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.evidence import Evidence, Link, Mark
-from capmeter.report.explain import Explanation, as_json, as_text, explain, printable
+from capmeter.printable import printable
+from capmeter.report.explain import Explanation, as_json, as_text, explain
 
 CAPTIONS = load(
     {"one": "a dog runs on grass", "two": "a cat", "three": "two birds fly"},

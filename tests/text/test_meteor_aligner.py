@@ -54,7 +54,7 @@ def language(tmp_path_factory: pytest.TempPathFactory) -> MeteorLanguage:
 
 def aligned(pairs: list[tuple[list[str], list[str]]], language: MeteorLanguage, beam: int = 40) -> list[list[Found]]:
     sentences = meteor_sentences([side for pair in pairs for side in pair], language)
-    matches = align(sentences, np.arange(0, 2 * len(pairs), 2), np.arange(1, 2 * len(pairs), 2), beam=beam)
+    matches, _ = align(sentences, np.arange(0, 2 * len(pairs), 2), np.arange(1, 2 * len(pairs), 2), beam=beam)
     found: list[list[Found]] = [[] for _ in pairs]
     columns = (matches.kind, matches.start, matches.length, matches.hypothesis_start, matches.hypothesis_length)
     for pair, *values in zip(matches.pair.tolist(), *(column.tolist() for column in columns), strict=True):
@@ -119,7 +119,7 @@ def test_a_pair_is_aligned_the_same_alone_and_among_others(language, pairs) -> N
     sentences = [sentence for pair in pairs for sentence in pair]
     table = meteor_sentences(sentences, language)
     for k in range(len(pairs)):
-        alone = align(table, np.array([2 * k]), np.array([2 * k + 1]))
+        alone, _ = align(table, np.array([2 * k]), np.array([2 * k + 1]))
         assert [
             Found(*row)
             for row in zip(

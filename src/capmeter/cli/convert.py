@@ -12,6 +12,8 @@ from capmeter.captions.writing import TARGETS
 from capmeter.captions.writing import convert as convert_captions
 from capmeter.cli.main import say
 from capmeter.cli.options import Columns, InputFormat, Reading, References, ReferencesFormat, Split, System
+from capmeter.cli.output import write
+from capmeter.printable import printable
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -61,7 +63,7 @@ def convert(
     )
     say(f"note: read {source} as {written.source_format} ({written.side})")
     for path, (what, count) in written.files.items():
-        typer.echo(f"{path}: {count:,} {what}")
+        write(f"{printable(str(path))}: {count:,} {what}\n")
     for field, count in written.dropped.items():
         say(f"note: {to} cannot hold {field}: dropped from {count:,} rows")
     if written.ignored:

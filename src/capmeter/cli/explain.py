@@ -21,7 +21,7 @@ from capmeter.cli.options import (
     one_of,
     settings_of,
 )
-from capmeter.cli.output import show
+from capmeter.cli.output import show, write
 from capmeter.meta.by_reference import by_reference
 from capmeter.progress import shown
 from capmeter.report.by_reference import reference_table
@@ -82,7 +82,7 @@ def explain_command(
         show(reference_table(alone), data, "table" if format == "text" else format)
         return
     if format == "json":
-        sys.stdout.write(json.dumps(as_json(found), indent=2) + "\n")
+        write(json.dumps(as_json(found), indent=2) + "\n")
         return
     from rich.console import Console
 

@@ -69,7 +69,8 @@ def _show_all(title: str, columns: list[str], registry: Registry[Any], format: s
     for name, packages in registry.shadowed().items():
         why = "not ready: the name is capmeter's own"
         rows.append([f"{name} (of {packages})", why, *[""] * (len(columns) - 2)])
-    show(Table(title, columns, rows, [False] * len(columns)), data, format)
+    note = f"planned, and not in this version yet: {', '.join(registry.planned())}" if registry.planned() else ""
+    show(Table(title, columns, rows, [False] * len(columns), note), data, format)
 
 
 def _known(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, Any]]:

@@ -1,22 +1,25 @@
 """The command `capmeter`: finds the file of the command that was asked for, and turns errors into exit codes.
 
-Exit codes: 0 done, 1 the input is bad, 2 the command was called wrongly, 3 something optional is missing, 4 a check
-that was asked for failed (`score --minimum`, `compare --fail-if-worse`).
+Exit codes: 0 done, 1 the input is bad or the output cannot be written, 2 the command was called wrongly, 3 something
+optional is missing, 4 a check that was asked for failed (`score --minimum`, `compare --fail-if-worse`).
 """
 
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from capmeter._version import __version__
+from capmeter.cli.standard_output import OutputError, guarded
 from capmeter.errors import AssetError, CapmeterError, MissingBackend
+from capmeter.printable import printable
 
 CHECK_FAILED = 4
 # command: the module of its function, which has the same name
@@ -36,6 +39,7 @@ COMMANDS = {
     "calibrate": "capmeter.cli.calibrate",
     "study": "capmeter.cli.study",
     "train": "capmeter.cli.train",
+    "schema": "capmeter.cli.schema",
     "doctor": "capmeter.cli.doctor",
 }
 
@@ -50,7 +54,28 @@ class _Commands(TyperGroup):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(COMMANDS[cmd_name])
-        return typer.main.get_command(module.app)
+        command = typer.main.get_command(module.app)
+        command.name = cmd_name
+        return command
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        with _cleaned():
+            return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _cleaned():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _cleaned() -> Iterator[None]:
+    """A mistake in calling the command is told without the controls that the call may hold."""
+    try:
+        yield
+    except Exception as problem:  # of typer's own kind, which has no public name
+        if hasattr(problem, "message") and isinstance(problem.message, str):
+            problem.message = printable(problem.message)
+        raise
 
 
 app = typer.Typer(
@@ -66,7 +91,7 @@ app = typer.Typer(
 def capmeter_command(
     version: bool = typer.Option(False, "--version", help="Show the version and stop."),
 ) -> None:
-    """Measures image captions: every standard metric, with intervals and a signature.
+    """Measures image captions, and says how far each number can be trusted.
 
     Try `capmeter score results.json --references captions.json --metrics bleu-4,rouge-l,cider-d`.
     """
@@ -78,20 +103,25 @@ def capmeter_command(
 def main() -> None:
     """Runs the command line and leaves with its exit code."""
     warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
-    code = 0
+    with guarded() as output:
+        code = _run()
+        try:
+            output.flush()
+        except OutputError as problem:
+            code = _fail(problem, 1)
+    sys.exit(code)
+
+
+def _run() -> int:
     try:
         app(prog_name="capmeter")
-    except MissingBackend as problem:
-        code = _fail(problem, 3)
-    except AssetError as problem:
-        code = _fail(problem, 3)
+    except SystemExit as leaving:
+        return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+    except (MissingBackend, AssetError) as problem:
+        return _fail(problem, 3)
     except CapmeterError as problem:
-        code = _fail(problem, 1)
-    except BrokenPipeError:
-        # whoever read the output has left; what follows must not fail again when Python closes it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 1
-    sys.exit(code)
+        return _fail(problem, 1)
+    return 0
 
 
 def _fail(problem: Exception, code: int) -> int:
@@ -100,7 +130,10 @@ def _fail(problem: Exception, code: int) -> int:
 
 
 def say(text: str) -> None:
-    """A line on standard error; what the terminal cannot show is escaped."""
+    """A line on standard error; controls, and what the terminal cannot show, are escaped."""
+    if sys.stderr is None:
+        return
     encoding = sys.stderr.encoding or "utf-8"
-    sys.stderr.write(f"capmeter: {text}\n".encode(encoding, "backslashreplace").decode(encoding))
-    sys.stderr.flush()
+    with suppress(OSError):  # nobody is left to be told
+        sys.stderr.write(f"capmeter: {printable(text)}\n".encode(encoding, "backslashreplace").decode(encoding))
+        sys.stderr.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +12,13 @@ import typer
 
 from capmeter.cli.main import say
 from capmeter.cli.options import Device, Format, Level, Metrics, Plots, Precision, Resamples, Seed, settings_of
-from capmeter.cli.output import show
+from capmeter.cli.output import show, write
 from capmeter.judgments.benchmarks import benchmark as named_benchmark
 from capmeter.judgments.benchmarks import table as benchmarks
 from capmeter.meta.agreement import Report, run
 from capmeter.meta.complementarity import Combination, combined, rank_correlations, varied
 from capmeter.meta.curves import Curve, numbers_of, reference_curve
+from capmeter.printable import printable
 from capmeter.progress import shown
 from capmeter.report.agreement import (
     agreement_notes,
@@ -119,7 +119,7 @@ def meta(
     if format == "json":
         found = [each.to_json() for each in judged]
         whole = {"benchmarks": found} if many else found[0]
-        sys.stdout.write(json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
+        write(json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
     else:
         for each in judged:
             for table in each.tables(differences):
@@ -179,7 +179,7 @@ def below(notes: list[str], format: str) -> None:
         if format == "csv":
             say(line)
         else:
-            typer.echo(f"% {line}" if format == "latex" else line)
+            write(f"{'% ' if format == 'latex' else ''}{printable(line)}\n")
 
 
 def _list(format: str) -> None:

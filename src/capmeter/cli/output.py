@@ -16,6 +16,7 @@ from capmeter.meta.standing import Standing, untested
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Results
+from capmeter.printable import printable
 from capmeter.report.tables import Table, as_json, print_table, rendered, score_table
 
 _FIRST = 5
@@ -37,7 +38,14 @@ def show(table: Table, data: dict[str, Any], format: str) -> None:
         # a pipe or file gets the table at its full width, not at that of some terminal
         print_table(table, Console(soft_wrap=False, width=None if sys.stdout.isatty() else 10_000, highlight=False))
     else:
-        sys.stdout.write(rendered(table, data, format))
+        write(rendered(table, data, format))
+
+
+def write(text: str) -> None:
+    """Text for programs on standard output; a terminal gets it without what would steer it."""
+    if sys.stdout.isatty():
+        text = "\n".join(map(printable, text.split("\n")))
+    sys.stdout.write(text)
 
 
 def show_scores(

@@ -66,6 +66,9 @@ def score(
     per_caption: Path | None = typer.Option(
         None, "--per-caption", help="Write one row per caption here: .parquet, .csv, .tsv or .jsonl (or with .gz)."
     ),
+    texts: bool = typer.Option(
+        False, "--texts", help="With --per-caption: write the caption and its references into each row too."
+    ),
     by_reference: Path | None = typer.Option(
         None,
         "--by-reference",
@@ -110,6 +113,8 @@ def score(
     chosen = parse_list(metrics)
     minima = dict(_minimum(each, chosen) for each in minimum)
     check_targets(output, per_caption, by_reference)
+    if texts and per_caption is None:
+        raise typer.BadParameter("needs --per-caption FILE, whose rows get the texts", param_hint="--texts")
     if per_caption is not None:
         from capmeter.report.per_caption import checked_kind, write_per_caption
 
@@ -136,7 +141,7 @@ def score(
                 "columns": chosen_columns(column),
             }
             sources: Mapping[str, CaptionSet | CaptionStream]
-            parts = is_large(path) if streaming is None else streaming
+            parts = is_large(path) and not texts if streaming is None else streaming
             if system is not None:
                 read = stream if parts else load
                 sources = {system: read(path, references, system=system, **how)}  # type: ignore[arg-type]
@@ -157,7 +162,7 @@ def score(
     if output is not None:
         save_all(systems, output)
     if per_caption is not None:
-        write_per_caption(systems, per_caption)
+        write_per_caption(systems, per_caption, texts=texts)
     if by_reference is not None:
         write_by_reference(alone, by_reference)
     show_scores(systems, standing, format, digits=digits, scale=scale)

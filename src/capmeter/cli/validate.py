@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from typing import Any, cast
 
 import typer
@@ -12,6 +11,8 @@ from capmeter.captions.columns import chosen_columns
 from capmeter.captions.rows import Side
 from capmeter.captions.validation import Findings, examine
 from capmeter.cli.options import Columns, InputFormat, Reading, References, ReferencesFormat, Split, System
+from capmeter.cli.output import write
+from capmeter.printable import printable
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -54,7 +55,7 @@ def validate(
         side=cast("Side | None", side),
         columns=chosen_columns(column),
     )
-    sys.stdout.write(_as_json(findings) if format == "json" else _as_text(captions, findings))
+    write(_as_json(findings) if format == "json" else _as_text(captions, findings))
     if not findings.ok:
         raise typer.Exit(1)
 
@@ -78,7 +79,7 @@ def _as_text(name: str, findings: Findings) -> str:
     lines += [f"  {fact:<{width}}  {_shown(value)}" for fact, value in findings.facts.items()]
     lines += [f"  problem: {problem}" for problem in findings.problems]
     lines += [f"  warning: {warning}" for warning in findings.warnings]
-    return "".join(line.encode("utf-8", "backslashreplace").decode() + "\n" for line in lines)
+    return "".join(printable(line) + "\n" for line in lines)
 
 
 def _shown(value: Any) -> str:

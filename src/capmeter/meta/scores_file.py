@@ -21,6 +21,7 @@ from capmeter.captions.csvtext import csv_lines
 from capmeter.captions.files import open_bytes, read_text, text_lines
 from capmeter.captions.jsontext import decode_json
 from capmeter.errors import InputError
+from capmeter.metrics.results_file import EXPECTED, is_results, systems_of
 from capmeter.metrics.spice_results import is_spice, read_rows
 
 Scores = dict[str, dict[str, float]]
@@ -57,18 +58,17 @@ def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False
 
 
 def _of_json(value: Any, path: Path, name: str, ids: Collection[str]) -> Scores:
-    if isinstance(value, Mapping) and isinstance(value.get("metrics"), Mapping) and "capmeter" in value:
-        saved = {
-            name: entry.get("items") if isinstance(entry, Mapping) else entry
-            for name, entry in value["metrics"].items()
-        }
-        return {metric: _numbers(items, f"{path}, {metric}") for metric, items in saved.items()}
     if is_spice(value):
         rows = read_rows(value, where=str(path))
         found = {row.image_id: row.counts["all"].f for row in rows}
         if len(found) < len(rows):
             raise InputError(f"{path}: {len(rows) - len(found)} image ids stand twice; scores are keyed by id")
         return {"spice": found}
+    if is_results(value):
+        systems = systems_of(value, str(path))
+        if len(systems) > 1:
+            raise InputError(f"{path}: holds {len(systems)} systems, {', '.join(systems)}; score one into a file")
+        return {metric: _numbers(items, f"{path}, {metric}") for metric, items in _items(systems, path).items()}
     if isinstance(value, list):
         return _of_objects(((f"{path}, item {k}", entry) for k, entry in enumerate(value)), path, name)
     if not isinstance(value, Mapping):
@@ -81,6 +81,14 @@ def _of_json(value: Any, path: Path, name: str, ids: Collection[str]) -> Scores:
             raise InputError(f"{path}, {bare[0]!r}: expected scores by metric, as other ids of the file have")
         return _of_objects(((f"{path}, {id!r}", {**entry, "id": id}) for id, entry in value.items()), path, name)
     return {str(metric): _numbers(entry, f"{path}, {metric}") for metric, entry in value.items()}
+
+
+def _items(systems: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    (system,) = systems.values()
+    metrics = system.get("metrics") if isinstance(system, Mapping) else None
+    if not isinstance(metrics, Mapping):
+        raise InputError(f"{path}: not a results file of capmeter; {EXPECTED}")
+    return {name: entry.get("items") if isinstance(entry, Mapping) else entry for name, entry in metrics.items()}
 
 
 def _of_objects(objects: Iterable[tuple[str, Any]], path: Path, name: str) -> Scores:

@@ -16,7 +16,6 @@ over captions, so that it grows with their number. The paper speaks of the "75%"
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.captions.files import read_text
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Floats
@@ -32,7 +30,7 @@ from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.mima import Mima, Spurts
 from capmeter.metrics.normalisation import NormalisationConstants, require_encoders
 from capmeter.metrics.registry import parse
-from capmeter.metrics.scores import Results
+from capmeter.metrics.scores import Results, read_all
 from capmeter.metrics.smurf import fuse
 from capmeter.metrics.sparcs import Sparcs
 from capmeter.settings import Settings
@@ -94,15 +92,11 @@ def measure(
 
 
 def saved_components(path: str | Path, name: str | None = None) -> dict[str, Components]:
-    """The components in a file of `capmeter score --output`: of several systems, or of one (`name`, or the file's)."""
-    try:
-        saved = json.loads(read_text(path))
-    except ValueError as problem:
-        raise InputError(f"{path}: not JSON ({problem}); expected what `capmeter score --output` writes") from None
-    several = saved.get("systems") if isinstance(saved, dict) else None
-    if not isinstance(several, dict):
-        several = {name or Path(path).name.partition(".")[0]: saved}
-    return {each: components(Results.from_dict(results, str(path)), each) for each, results in several.items()}
+    """The components in a file of `capmeter score --output`: of several systems, or of one (called `name`)."""
+    found = read_all(path)
+    if len(found) == 1 and name is not None:
+        found = {name: next(iter(found.values()))}
+    return {each: components(results, each) for each, results in found.items()}
 
 
 def components(results: Results, name: str) -> Components:

@@ -19,10 +19,12 @@ of a file that does not fit into memory). It is read once, and once more if a me
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any
+from pathlib import Path
+from typing import Any, overload
 
 import numpy as np
 
@@ -44,6 +46,7 @@ from capmeter.progress import task
 from capmeter.settings import Settings
 
 Source = CaptionSet | Iterable[CaptionSet]
+Systems = Mapping[str, CaptionSet] | Mapping[str, CaptionStream] | Mapping[str, os.PathLike[str]]
 UNSPLIT = "no blanks between words, which tokenizer=ptb does not split (tokenizer=char does; see docs/languages.md)"
 """The note on captions in Chinese or Japanese that are scored as if they were English."""
 
@@ -228,6 +231,29 @@ class _Seen:
     references: reference_digests.Digests
 
 
+@overload
+def score(
+    captions: Systems,
+    metrics: str | Iterable[str | Metric] = ...,
+    *,
+    references: Any = None,
+    workers: int | Executor = 1,
+    settings: Settings | None = None,
+) -> dict[str, Results]: ...
+
+
+@overload
+def score(
+    captions: Any = None,
+    metrics: str | Iterable[str | Metric] = ...,
+    *,
+    candidates: Any = None,
+    references: Any = None,
+    workers: int | Executor = 1,
+    settings: Settings | None = None,
+) -> Results: ...
+
+
 def score(
     captions: Any = None,
     metrics: str | Iterable[str | Metric] = ("bleu-4", "rouge-l", "cider-d"),
@@ -236,11 +262,12 @@ def score(
     references: Any = None,
     workers: int | Executor = 1,
     settings: Settings | None = None,
-) -> Results:
+) -> Results | dict[str, Results]:
     """Scores captions with metrics.
 
     Args:
-        captions: a `CaptionSet` from `capmeter.load`, a stream of them from `capmeter.stream`, or a path.
+        captions: a `CaptionSet` from `capmeter.load`, a stream of them from `capmeter.stream`, or a path; or several
+            systems, as a dict name → any of these (a path as `pathlib.Path`, since text may be a caption).
         metrics: names or metrics, in a list or one comma-separated text.
         candidates: instead of `captions`: a list of captions, or a dict id → caption.
         references: with `candidates`: a list of lists, or a dict id → list. With a path as `captions`: their file.
@@ -248,7 +275,8 @@ def score(
         settings: device, precision, threads, cache: `capmeter.Settings(device="cuda")`; None: from the environment.
 
     Returns:
-        `Results`, by metric name: `results["cider-d"].score`, `.items[id]`, `.parts`, `.notes`, `.signature`.
+        `Results`, by metric name: `results["cider-d"].score`, `.items[id]`, `.parts`, `.notes`, `.signature`; of
+        several systems a dict of them by name.
 
     Raises:
         InputError: captions without references (the first five ids are named), unknown metrics, wrong shapes.
@@ -257,7 +285,15 @@ def score(
     >>> results["rouge-l"].score, results["rouge-l"].items["0"]
     (1.0, 1.0)
     """
+    _check_no_texts(captions, metrics)
     chosen = parse_list(metrics)
+    if _is_systems(captions):
+        if candidates is not None:
+            raise InputError("expected captions, or candidates= with references=, and not both")
+        return {
+            str(name): score(each, chosen, references=references, workers=workers, settings=settings)
+            for name, each in captions.items()
+        }
     if (captions is None) == (candidates is None):
         raise InputError("expected either captions, or candidates= with references=, but not both")
     if captions is None:
@@ -269,6 +305,28 @@ def score(
     else:
         source = load(captions, references)
     return evaluate(source, chosen, workers=workers, settings=settings)
+
+
+def _check_no_texts(captions: Any, metrics: Any) -> None:
+    """An `InputError` for `score("a dog", "a dog runs")`, which says how captions at hand are given."""
+    if not isinstance(captions, str) or not captions.strip() or Path(captions).exists():
+        return
+    if " " in captions.strip() or (isinstance(metrics, str) and " " in metrics.strip() and "(" not in metrics):
+        if os.path.sep in captions or captions.endswith((".json", ".jsonl", ".csv", ".tsv", ".parquet", ".gz")):
+            return  # a file that is not there, and is told so
+        raise InputError(
+            f"{captions!r:.80} is no file; to score captions at hand, give lists: "
+            'score(candidates=["a dog"], references=[["a dog runs", "the dog"]], metrics="cider-d")'
+        )
+
+
+def _is_systems(captions: Any) -> bool:
+    """Whether these are systems by name, and not captions by id."""
+    return (
+        isinstance(captions, Mapping)
+        and len(captions) > 0
+        and all(isinstance(each, CaptionSet | os.PathLike) or _is_stream(each) for each in captions.values())
+    )
 
 
 def _is_stream(captions: Any) -> bool:

@@ -36,7 +36,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
-from capmeter.text.meteor_aligner import KINDS, Unsearchable, WordMatches, align
+from capmeter.text.meteor_aligner import KINDS, WordMatches, align
 from capmeter.text.meteor_java import java_statistics
 from capmeter.text.meteor_resources import LANGUAGES, MeteorLanguage, meteor_directory, meteor_language
 from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, perfect, scores, statistics
@@ -44,6 +44,7 @@ from capmeter.text.meteor_words import MeteorSentences, meteor_sentences
 from capmeter.text.tokens import Tokenizer, Tokens, TokenTable, tokenizer_version
 
 Ints = npt.NDArray[np.integer[Any]]
+_SKIPPED = "too long or repetitive to be aligned with a reference, which counts as unmatched"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,11 +82,17 @@ class Meteor(AdditiveMetric):
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The counts of each caption with its best reference."""
         tokens: TokenTable = part.pool.analyse(Tokens(self.tokenizer))
-        counts = self._java(part, tokens) if self.backend == "java" else part.analyse(_Alignments.of(self)).best_counts
+        notes = wordless(part, tokens.ids.lengths)
+        if self.backend == "java":
+            counts = self._java(part, tokens)
+        else:
+            aligned = part.analyse(_Alignments.of(self))
+            counts = aligned.best_counts
+            notes[_SKIPPED] = [part.ids[row] for row in np.flatnonzero(aligned.skipped).tolist()]
         known = self._known()
         score = scores(counts, known.settings.parameters, known.weights).score
         counted = np.where(perfect(counts), 0.0, counts[:, CHUNKS])
-        return Measurement(np.column_stack([counts, counted, score]), wordless(part, tokens.ids.lengths))
+        return Measurement(np.column_stack([counts, counted, score]), notes)
 
     def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """METEOR and its components from counts; "mean" is the mean of the caption scores."""
@@ -163,24 +170,24 @@ class _Alignments:
         keys = np.repeat(mine, lengths) << 32 | theirs
         pairs, pair = np.unique(keys, return_inverse=True)
         hypotheses, others = pairs >> 32, pairs & 0xFFFFFFFF
-        try:
-            matches = align(sentences, hypotheses, others)
-        except Unsearchable as problem:
-            row = int(np.flatnonzero(mine == problem.hypothesis)[0])
-            raise InputError(f"caption {captions.ids[row]!r}: {problem}") from None
+        matches, unaligned = align(sentences, hypotheses, others)
         counts = statistics(sentences, hypotheses, others, matches, known.modules)
         score = scores(counts, known.settings.parameters, known.weights).score[pair]
         first = np.cumsum(lengths) - lengths
         largest = np.flatnonzero(score == np.repeat(np.maximum.reduceat(score, first), lengths))
         best = largest[np.searchsorted(largest, first)]
-        return _Aligned(sentences, mine, theirs, first, best, pair, matches, counts)
+        whole = np.ones(len(pairs), bool)
+        whole[unaligned] = False
+        skipped = ~np.logical_and.reduceat(whole[pair], first)
+        return _Aligned(sentences, mine, theirs, first, best, pair, matches, counts, skipped)
 
 
 @dataclass(frozen=True, eq=False)
 class _Aligned:
     """Alignments: caption k has the references `theirs[first[k]:]`, the best of which is `theirs[best[k]]`.
 
-    `pair` maps each candidate with each reference to one of the distinct pairs of `matches` and `counts`.
+    `pair` maps each candidate with each reference to one of the distinct pairs of `matches` and `counts`; `skipped`
+    says which captions could not be aligned with one of their references.
     """
 
     sentences: MeteorSentences
@@ -191,6 +198,7 @@ class _Aligned:
     pair: Ints
     matches: WordMatches
     counts: Floats
+    skipped: npt.NDArray[np.bool_]
 
     @property
     def best_counts(self) -> Floats:

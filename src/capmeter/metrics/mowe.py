@@ -40,7 +40,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, MeanMetric, Measurement
-from capmeter.metrics.word_pieces import truncation_note, encoder_facts
+from capmeter.metrics.word_pieces import encoder_facts, truncation_note
 from capmeter.metrics.word_vectors import (
     ContentWords,
     ContextualWords,

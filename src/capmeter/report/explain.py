@@ -24,6 +24,7 @@ from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.evidence import Evidence, Mark
 from capmeter.metrics.registry import parse, parse_list
 from capmeter.metrics.scene_evidence import SceneEvidence
+from capmeter.printable import printable
 from capmeter.settings import Settings
 
 if TYPE_CHECKING:
@@ -280,8 +281,3 @@ def _tuple(words: tuple[str, ...]) -> str:
 
 def _number(value: float | str) -> str:
     return value if isinstance(value, str) else f"{value:.4g}"
-
-
-def printable(text: str) -> str:
-    """Text that can neither steer a terminal nor turn its direction around: such characters are shown as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

@@ -24,35 +24,38 @@ def checked_kind(path: Path) -> str:
     return kind
 
 
-def write_per_caption(systems: Mapping[str, Results], path: Path) -> None:
-    """Writes the rows in the format that the file's name says, whole or not at all."""
+def write_per_caption(systems: Mapping[str, Results], path: Path, *, texts: bool = False) -> None:
+    """Writes the rows in the format that the file's name says, whole or not at all.
+
+    With `texts` each row has the caption and its references too (as JSON in CSV and TSV).
+    """
     kind = checked_kind(path)
     if kind == ".parquet":
         import pyarrow
         import pyarrow.parquet
 
-        columns = [results.to_columns(name) for name, results in systems.items()]
+        columns = [results.to_columns(name, texts=texts) for name, results in systems.items()]
         table = pyarrow.concat_tables([pyarrow.table(each) for each in columns])
         with atomic_writer(path) as file:
             pyarrow.parquet.write_table(table, file)
         return
     with atomic_writer(path) as file:
         if kind == ".jsonl":
-            for row in _rows(systems):
+            for row in _rows(systems, texts):
                 file.write(json.dumps(row).encode() + b"\n")
             return
         text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
         table = CsvWriter(text, "\t" if kind == ".tsv" else ",")
-        for number, row in enumerate(_rows(systems)):
+        for number, row in enumerate(_rows(systems, texts)):
             if number == 0:
                 table.write(list(row))
-            table.write(list(row.values()))
+            table.write([json.dumps(each) if isinstance(each, list) else each for each in row.values()])
         text.detach()
 
 
-def _rows(systems: Mapping[str, Results]) -> Iterator[dict[str, Any]]:
+def _rows(systems: Mapping[str, Results], texts: bool) -> Iterator[dict[str, Any]]:
     for system, results in systems.items():
-        columns = results.to_columns(system)
+        columns = results.to_columns(system, texts=texts)
         values = [column.tolist() if hasattr(column, "tolist") else column for column in columns.values()]
         for row in zip(*values, strict=True):
             yield dict(zip(columns, row, strict=True))

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
-from capmeter._version import __version__
 from capmeter.captions.csvtext import CsvWriter
 from capmeter.errors import InputError
 from capmeter.meta.standing import Standing
+from capmeter.metrics.results_file import enclosed, is_results
 from capmeter.metrics.scores import Results
+from capmeter.printable import printable
 from capmeter.report.names import MetricName
 from capmeter.stats.significance import LEVEL, alpha
 
@@ -27,6 +28,7 @@ _LATEX = str.maketrans(
 )
 _WORDS = 24
 """A column of words gets at least this width before the numbers beside it go into another part of the table."""
+_WORD, _PIECE = re.compile(r"\S+"), re.compile(r"[^\s=+,/]+[=+,/]*|[=+,/]+")
 _MARKDOWN = re.compile(r"[\\`*_|~#]|(?<=\])\(")
 
 
@@ -115,14 +117,14 @@ def print_table(table: Table, console: Any) -> None:
     starred = {column for _, column in table.bold} if plain else set()
 
     def cell(r: int, c: int) -> Text:
-        word, space, rest = str(table.rows[r][c]).partition(" ")
+        word, space, rest = printable(str(table.rows[r][c])).partition(" ")
         star = "" if c not in starred else "*" if (r, c) in table.bold else " "
         return Text(word + star, "bold" if (r, c) in table.bold else "").append(space + rest, "not bold")
 
     cells = [[cell(r, c) for c in range(len(row))] for r, row in enumerate(table.rows)]
-    heads = [Text(name) for name in table.columns]
+    heads = [Text(printable(name)) for name in table.columns]
     # a long heading may be broken, but not into less than eight characters a line
-    longest = [max((len(word) for word in name.split()), default=0) for name in table.columns]
+    longest = [max((len(word) for word in head.plain.split()), default=0) for head in heads]
     needed = [max([min(longest[c], 8), *(row[c].cell_len for row in cells)]) for c in range(len(heads))]
     parts: list[Any] = [table.title]
     for columns in _parts(table, needed, console.width):
@@ -133,20 +135,58 @@ def print_table(table: Table, console: Any) -> None:
         if _width([min(needed[c], _WORDS) if not table.numeric[c] else needed[c] for c in columns]) > console.width:
             short = {c for c in columns if table.numeric[c]}
         spare = console.width - _width([needed[c] if c in short else wanted[c] for c in columns])
+        wide = [c for c in columns if c not in short]
+        widths = _wrapped([[heads[c], *(row[c] for row in cells)] for c in wide], [wanted[c] for c in wide], spare)
         for c in columns:
-            width = None
+            width = widths[wide.index(c)] if c in wide else None
             if c in short:
                 width = needed[c] + min(max(spare, 0), wanted[c] - needed[c])
                 spare -= width - needed[c]
             justify: Any = "right" if table.numeric[c] else "left"
             shown.add_column(heads[c], justify=justify, overflow="fold", width=width)
         for row in cells:
-            shown.add_row(*(row[c] for c in columns))
+            shown.add_row(*(_folded(row[c], widths[wide.index(c)]) if c in wide else row[c] for c in columns))
         parts.append(shown)
     parts.append(table.note.replace("bold:", "*:") if plain else table.note)
     for text in parts:
         if text:
-            console.print(text, markup=False)
+            console.print(text if isinstance(text, RichTable) else printable(text), markup=False)
+
+
+def _wrapped(columns: Sequence[Sequence[Any]], wanted: Sequence[int], spare: int) -> list[int | None]:
+    """Widths of columns that must be wrapped to fit, none below its longest word; None where no widths would do.
+
+    Where the words do not fit, their pieces count (`encoder=` and `minilm`).
+    """
+    room = sum(wanted) + spare
+    for piece in (_WORD, _PIECE):
+        least = [
+            max((len(each) for cell in column for each in piece.findall(cell.plain)), default=1) for column in columns
+        ]
+        if spare < 0 and sum(least) <= room:
+            loose = [most - few for few, most in zip(least, wanted, strict=True)]  # what each column could use
+            return [
+                few + (room - sum(least)) * each // max(sum(loose), 1) for few, each in zip(least, loose, strict=True)
+            ]
+    return [None] * len(columns)
+
+
+def _folded(cell: Any, width: int | None) -> Any:
+    """The cell with a line break inside each word that is longer than its column, between pieces."""
+    from rich.text import Text
+
+    if width is None or max(map(len, cell.plain.split()), default=0) <= width:
+        return cell
+    lines = [""]
+    for word in cell.plain.split():
+        blank = " " if lines[-1] else ""
+        for piece in [word] if len(word) <= width else _PIECE.findall(word):
+            if len(lines[-1]) + len(blank) + len(piece) > width:
+                lines.append(piece)
+            else:
+                lines[-1] += blank + piece
+            blank = ""
+    return Text("\n".join(lines))
 
 
 def _parts(table: Table, needed: Sequence[int], width: int) -> list[list[int]]:
@@ -177,10 +217,9 @@ def as_csv(table: Table) -> str:
 
 def scores_as_csv(data: dict[str, Any]) -> str:
     """What `as_json` gave as comma-separated values in full precision: one row per system and metric."""
-    systems = data.get("systems") or {data["system"]: data}
     rows = [
         [system, metric, scores["score"], scores.get("low", ""), scores.get("high", ""), scores["signature"]]
-        for system, results in systems.items()
+        for system, results in data["systems"].items()
         for metric, scores in results["metrics"].items()
     ]
     return as_csv(Table("", ["system", "metric", "score", "low", "high", "signature"], rows, []))
@@ -190,14 +229,14 @@ def as_latex(table: Table) -> str:
     """A `tabular` with rules of the booktabs package, metrics as papers print them; the note is a comment."""
 
     def plain(cell: Any) -> str:
-        return (cell.printed if isinstance(cell, MetricName) else str(cell)).translate(_LATEX)
+        return printable(cell.printed if isinstance(cell, MetricName) else str(cell)).translate(_LATEX)
 
     lines = [r"\begin{tabular}{" + "".join("r" if numeric else "l" for numeric in table.numeric) + "}", r"\toprule"]
     rows = _cells(table, plain, lambda word: rf"\textbf{{{word}}}")
     head = " & ".join(plain(column) for column in table.columns)
     # a bracket after the end of a row would be read as the row's distance to the next
     body = [(f"{{}}{line}" if line.startswith(("[", "*")) else line) + r" \\" for line in map(" & ".join, rows)]
-    note = [f"% {' '.join(text.split())}" for text in (table.title, table.note) if text]
+    note = [f"% {printable(' '.join(text.split()))}" for text in (table.title, table.note) if text]
     end = [r"\bottomrule", r"\end{tabular}", r"% \usepackage{booktabs}"]
     return "\n".join([*lines, head + r" \\", r"\midrule", *body, *end, *note, ""])
 
@@ -206,7 +245,7 @@ def as_markdown(table: Table) -> str:
     """A pipe table, as pull requests and README files show it."""
 
     def plain(cell: Any) -> str:
-        text = " ".join(str(cell).split()).replace("&", "&amp;").replace("<", "&lt;")
+        text = printable(" ".join(str(cell).split())).replace("&", "&amp;").replace("<", "&lt;")
         return _MARKDOWN.sub(r"\\\g<0>", text)
 
     rows = _cells(table, plain, lambda word: f"**{word}**")
@@ -230,7 +269,7 @@ def _cells(table: Table, plain: Callable[[Any], str], bold: Callable[[str], str]
 
 
 def as_json(systems: Mapping[str, Results], standing: Mapping[str, Standing] | None = None) -> dict[str, Any]:
-    """Scores, intervals, parts, notes and signatures, without the captions' own scores (`--output` has those).
+    """Scores, intervals, parts, notes and signatures, in the layout of `--output` without the captions' own scores.
 
     Of several systems also whether each is among the best, and which systems it is significantly above.
     """
@@ -247,16 +286,13 @@ def as_json(systems: Mapping[str, Results], standing: Mapping[str, Standing] | N
             rows[name]["notes"] = scores.notes
         return {"metrics": rows, "notes": systems[system].notes}
 
-    if len(systems) == 1:
-        (system,) = systems
-        return {"capmeter": __version__, "system": system, **of(system)}
-    return {"capmeter": __version__, "systems": {system: of(system) for system in systems}}
+    return enclosed({system: of(system) for system in systems})
 
 
 def rendered(table: Table, data: dict[str, Any], format: str) -> str:
     """The table as text in one of the machine-readable formats."""
     if format == "csv":
-        return scores_as_csv(data) if "metrics" in data or "systems" in data else as_csv(table)
+        return scores_as_csv(data) if is_results(data) else as_csv(table)
     if format == "latex":
         return as_latex(table)
     if format == "markdown":

@@ -2,7 +2,7 @@
 
 A pair's *hypothesis* is the candidate (the program's line 1), its *reference* line 2. A match is a span of words on
 each side and the module that found it: the same word, the same stem, a shared synset, or a pair in the paraphrase
-table. Matches of all modules are kept together, in the program's order, which breaks ties in its beam search.
+table. WordMatches of all modules are kept together, in the program's order, which breaks ties in its beam search.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.errors import InputError
 from capmeter.text.meteor_search import search, spans
 from capmeter.text.meteor_words import MeteorSentences, PairTable
 
@@ -22,24 +21,14 @@ Ints = npt.NDArray[np.integer[Any]]
 KINDS = ("exact", "stem", "synonym", "paraphrase")
 # Maximum numbers of pairs, and of pairs of words, in a batch.
 _PAIRS, _CELLS = 2048, 500_000
-# A pair of texts with more pairs of words, or a larger search, cannot be a caption and its reference: it takes minutes.
-_MOST_CELLS, _MOST_WORK = 4_000_000, 100_000_000
-
-
-class Unsearchable(InputError):
-    """Two texts are too long or too repetitive to be aligned; `hypothesis` is the sentence's index."""
-
-    def __init__(self, hypothesis: int, words: int, reference_words: int) -> None:
-        self.hypothesis = hypothesis
-        super().__init__(
-            f"a text of {words:,} words and a reference of {reference_words:,} are too long, or repeat too many words, "
-            "for METEOR's search; shorten them or leave them out"
-        )
+# A pair of texts with more pairs of words is no caption and its reference. The search is slow before that, where both
+# repeat themselves, and needs much memory where one repeats a word; the Java program takes minutes, or fails.
+_MOST_CELLS, _MOST_WORK, _MOST_TRIED = 4_000_000, 1_000_000_000, 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class WordMatches:
-    """Matches of pairs of sentences: match k belongs to pair `pair[k]`, `kind[k]` is its index in `KINDS`."""
+    """WordMatches of pairs of sentences: match k belongs to pair `pair[k]`, `kind[k]` is its index in `KINDS`."""
 
     pair: Ints
     kind: Ints
@@ -61,23 +50,31 @@ class WordMatches:
         )
 
 
-def align(sentences: MeteorSentences, hypotheses: Ints, references: Ints, *, beam: int = 40) -> WordMatches:
-    """The alignment of each pair (indices of sentences), ordered by pair and then by position in the reference."""
+def align(
+    sentences: MeteorSentences, hypotheses: Ints, references: Ints, *, beam: int = 40
+) -> tuple[WordMatches, Ints]:
+    """The alignment of each pair (indices of sentences), by pair and then by place in the reference.
+
+    With it the pairs that were not aligned, because they are too long or repeat too many words; they have no match.
+    """
     chosen: list[WordMatches] = []
-    for rows in _batches(sentences, hypotheses, references):
-        best = _align_batch(sentences, hypotheses[rows], references[rows], beam)
+    lengths = np.diff(sentences.offsets)
+    endless = lengths[hypotheses] * lengths[references] > _MOST_CELLS
+    refused: list[Ints] = [np.flatnonzero(endless)]
+    for rows in _batches(lengths[hypotheses], lengths[references], np.flatnonzero(~endless)):
+        best, hopeless = _align_batch(sentences, hypotheses[rows], references[rows], beam)
         chosen.append(
             WordMatches(rows[best.pair], *(getattr(best, name) for name in list(best.__dataclass_fields__)[1:]))
         )
+        refused.append(rows[hopeless])
     matches = WordMatches.joined(chosen)
-    return matches.take(np.lexsort((matches.start, matches.pair)))
+    unaligned = np.sort(np.concatenate([np.zeros(0, np.int64), *refused]))
+    return matches.take(np.lexsort((matches.start, matches.pair))), unaligned
 
 
-def _batches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> Iterator[Ints]:
-    """The pairs in groups of similar length, none with too many words."""
-    lengths = np.diff(sentences.offsets)
-    here, there = lengths[hypotheses], lengths[references]
-    order = np.argsort(here + there, kind="stable")
+def _batches(here: Ints, there: Ints, pairs: Ints) -> Iterator[Ints]:
+    """These pairs, of so many words on both sides, in groups of like length, none with too many words."""
+    order = pairs[np.argsort((here + there)[pairs], kind="stable")]
     cells = np.cumsum(here[order] * there[order])
     first = 0
     while first < len(order):
@@ -87,14 +84,21 @@ def _batches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> 
         first = last
 
 
-def _align_batch(sentences: MeteorSentences, hypotheses: Ints, references: Ints, beam: int) -> WordMatches:
+def _align_batch(
+    sentences: MeteorSentences, hypotheses: Ints, references: Ints, beam: int
+) -> tuple[WordMatches, npt.NDArray[np.bool_]]:
+    """The batch's alignments, and which of its pairs were not aligned."""
     lengths = np.diff(sentences.offsets)
     here, there = lengths[hypotheses], lengths[references]
-    _refuse(here * there > _MOST_CELLS, hypotheses, here, there)
     matches = _all_matches(sentences, hypotheses, references)
     settled = _settled(matches, here, there)
-    competing = np.bincount(matches.pair[~settled], minlength=len(hypotheses))
-    _refuse(competing * ((here + there) // 64 + 1) > _MOST_WORK // beam, hypotheses, here, there)
+    place = matches.pair[~settled] * (int(there.max(initial=0)) + 1) + matches.start[~settled]
+    competing = np.bincount(place, minlength=len(here) * (int(there.max(initial=0)) + 1)).reshape(len(here), -1)
+    size = beam * ((here + there) // 64 + 1)
+    hopeless = (competing.sum(axis=1) * size > _MOST_WORK) | (competing.max(axis=1) * size > _MOST_TRIED)
+    if hopeless.any():
+        kept = ~hopeless[matches.pair]
+        matches, settled = matches.take(kept), settled[kept]
     # If every match is settled there is nothing to search.
     open_pairs = np.unique(matches.pair[~settled])
     searched = np.zeros(len(hypotheses), bool)
@@ -111,12 +115,7 @@ def _align_batch(sentences: MeteorSentences, hypotheses: Ints, references: Ints,
         beam,
     )
     settled[inside] = False
-    return matches.take(np.concatenate([np.flatnonzero(settled), inside[chosen]]))
-
-
-def _refuse(hopeless: npt.NDArray[np.bool_], hypotheses: Ints, here: Ints, there: Ints) -> None:
-    for pair in np.flatnonzero(hopeless)[:1].tolist():
-        raise Unsearchable(int(hypotheses[pair]), int(here[pair]), int(there[pair]))
+    return matches.take(np.concatenate([np.flatnonzero(settled), inside[chosen]])), hopeless
 
 
 def _all_matches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> WordMatches:

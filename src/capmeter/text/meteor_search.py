@@ -92,11 +92,13 @@ def search(
     used = np.zeros((pairs, masks.shape[1]), np.uint64)
     np.bitwise_or.at(used, pair[settled], masks[settled])
     paths = _Paths(np.arange(pairs), none, none, none, none, none + _NONE, used)
+    came = np.arange(pairs), np.full(pairs, _NONE)  # each path's place among those gone on from, and its match
     trail: list[tuple[Ints, Ints]] = []
     # One position beyond the longest reference: there the last chunk is closed, as by a skipped word.
     for word in range(width + 1):
         rows = paths.best(beam)
         paths = paths.take(rows)
+        trail.append((came[0][rows], came[1][rows]))  # of the paths that are dropped nothing is kept
         free = paths.next <= word
         sure = np.where(free, taken[paths.pair, word], _NONE)
         skip = free & (sure == _NONE)
@@ -134,9 +136,10 @@ def search(
         paths = _Paths(
             *(np.concatenate([getattr(child, name), getattr(stay, name)])[order] for name in stay.__dataclass_fields__)
         )
-        origin = np.concatenate([rows[parent], rows])[order]
-        trail.append((origin, np.concatenate([match, sure])[order]))
-    return _followed(paths.best(1), trail)
+        origin = np.concatenate([parent, np.arange(len(rows))])[order]
+        came = origin, np.concatenate([match, sure])[order]
+    rows = paths.best(1)
+    return _followed([*trail, (came[0][rows], came[1][rows])])
 
 
 def _breaks(end: Ints, far: Ints) -> npt.NDArray[np.bool_]:
@@ -145,8 +148,9 @@ def _breaks(end: Ints, far: Ints) -> npt.NDArray[np.bool_]:
     return broken
 
 
-def _followed(row: Ints, trail: list[tuple[Ints, Ints]]) -> Ints:
-    """The matches on the paths that ended in these rows."""
+def _followed(trail: list[tuple[Ints, Ints]]) -> Ints:
+    """The matches on the ways to the last paths of the trail."""
+    row: Ints = np.arange(len(trail[-1][0]))
     chosen = []
     for origin, match in reversed(trail):
         chosen.append(match[row])

@@ -1,0 +1,78 @@
+"""Standard output that may be closed (`| head`), full, or unable to show a letter: one sentence, not a traceback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, TextIO
+
+from capmeter.errors import CapmeterError
+
+
+class OutputError(CapmeterError):
+    """Standard output did not take what was to be printed (exit code 1)."""
+
+
+class StandardOutput:
+    """A text stream whose failures are `OutputError`; letters that its encoding lacks are escaped. None: closed."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+        self.encoding = (stream.encoding if stream is not None else None) or "utf-8"
+
+    def write(self, text: str) -> int:
+        """Writes the text, or the beginning of it into a buffer."""
+        shown = text.encode(self.encoding, "backslashreplace").decode(self.encoding)
+        with self._failures():
+            if self._stream is None:
+                raise BrokenPipeError
+            self._stream.write(shown)
+        return len(text)
+
+    def flush(self) -> None:
+        """Empties the buffer."""
+        with self._failures():
+            if self._stream is not None:
+                self._stream.flush()
+
+    def isatty(self) -> bool:
+        """Whether a person looks."""
+        return self._stream is not None and self._stream.isatty()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            self._forget()
+            raise OutputError("standard output was closed before everything was printed") from None
+        except OSError as problem:
+            self._forget()
+            raise OutputError(f"standard output cannot be written ({problem.strerror or problem})") from None
+
+    def _forget(self) -> None:
+        """What is still in the buffer must not fail again when Python closes it."""
+        stream, self._stream = self._stream, None
+        if stream is None:
+            return
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+
+
+@contextmanager
+def guarded() -> Iterator[StandardOutput]:
+    """Standard output as a `StandardOutput`, while the block runs."""
+    before = sys.stdout
+    output = StandardOutput(before)
+    sys.stdout = output
+    try:
+        yield output
+    finally:
+        sys.stdout = before

@@ -1,0 +1,14 @@
+"""Text of others (captions, names, errors of libraries) made harmless where a terminal or a table shows it.
+
+>>> printable("a dog\\n\\x1b[31m runs")
+'a dog\\\\n\\\\x1b[31m runs'
+"""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """Text on one line that can neither steer a terminal nor turn its direction around: such characters as escapes."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

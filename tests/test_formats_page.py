@@ -1,0 +1,33 @@
+"""docs/formats.md says what the code reads and writes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from capmeter.captions.columns import FIELDS, OTHER_NAMES
+from capmeter.captions.formats import NAMES
+from capmeter.metrics.results_file import SCHEMA, json_schema
+
+PAGE = (Path(__file__).resolve().parents[1] / "docs" / "formats.md").read_text(encoding="utf-8")
+NAMED = set(re.findall(r"`([^`\n]+)`", PAGE))
+
+
+def test_every_format_and_every_name_of_a_column_is_explained() -> None:
+    captions = PAGE.partition("## Results")[0]
+    assert [name for name in (*NAMES, *FIELDS, *OTHER_NAMES) if f"`{name}`" not in captions] == []
+
+
+def test_every_key_of_the_results_is_explained_and_no_other() -> None:
+    results = PAGE.partition("## Results")[2].partition("In Python:")[0]
+    schema = json_schema()
+    for kind in ("metric", "system"):
+        rows = results.partition(f"| of a {kind} |")[2].partition("\n\n")[0]
+        told = {
+            name
+            for line in rows.splitlines()
+            for name in re.findall(r"`([^`]+)`", line.split("|")[1] if "|" in line else "")
+        }
+        assert told == set(schema["$defs"][kind]["properties"])
+    assert set(schema["$defs"]["captions"]["properties"]) <= NAMED
+    assert f'"schema": {SCHEMA}' in PAGE and schema["properties"]["schema"]["const"] == SCHEMA
