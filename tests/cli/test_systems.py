@@ -115,4 +115,4 @@ def test_standardize_saves_what_smurf_can_use(run, folder: Path) -> None:
 def test_standardize_refuses_captions_that_are_their_own_references(run) -> None:
     code, _, err = run("standardize", "human.jsonl", "-o", "mine.json")
     assert code == 1
-    assert "4 of 4 human captions stand among their own references" in err and "--hold-out" in err
+    assert "4 of 4 human captions are among their own references" in err and "--hold-out" in err

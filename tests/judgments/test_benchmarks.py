@@ -215,7 +215,7 @@ def test_original_thumb(tmp_path: Path) -> None:
     line = {"SYS": "Human", "seg_id": "9", "hyp": "a dog", "image": "i.jpg", "P": 4.0, "R": 3.0, "human_score": 3.5}
     path = tmp_path / "mscoco_THumB-1.0.jsonl"
     path.write_text(json.dumps(line) + "\n" + json.dumps({**line, "SYS": "VinVL-base", "human_score": 5.0}) + "\n")
-    with pytest.raises(InputError, match=r"put THumB's mscoco_references\.json beside it"):
+    with pytest.raises(InputError, match=r"put THumB's mscoco_references\.json in the same folder"):
         benchmark("thumb1").load(path, sample=True)
     (tmp_path / "mscoco_references.json").write_text(json.dumps({"seg_id": 9, "refs": ["a dog runs"]}) + "\n")
     found = benchmark("thumb1").load(path, sample=True)

@@ -36,7 +36,7 @@ def test_what_is_left_out_is_counted() -> None:
     left = made(leave_out=("own-captions",))
     assert left.ids == ("i#2", "j") and left.notes == {"own-captions": 2}
     assert made(leave_out=("human-captions", "own-captions")).notes == {"human-captions": 1, "own-captions": 1}
-    with pytest.raises(ProtocolError, match="identical means nothing on mine"):
+    with pytest.raises(ProtocolError, match="identical does not apply to mine"):
         made(leave_out=("identical",))
 
 
@@ -111,18 +111,18 @@ def test_pairs() -> None:
     few = pairs("mine", rows, left)
     assert few.notes == {"identical": 1, "unreferenced": 1, "invalid": 0, "people are tied": 1}
     assert few.captions["0/b"].candidate == "a cat"
-    with pytest.raises(ProtocolError, match="by=subset is no field of mine's rows"):
+    with pytest.raises(ProtocolError, match="by=subset is not a field of mine's rows"):
         pairs("mine", rows, Protocol(name="p", by="subset"))
 
 
 def test_nothing_left_says_why() -> None:
     tied = [Paired("0", "i", ("a dog", "a cat"), ("a dog runs",), 0)]
-    with pytest.raises(ProtocolError, match=r"nothing left to judge: all are left out \(1 people are tied\)"):
+    with pytest.raises(ProtocolError, match=r"no judgments left: all rows are excluded \(1 people are tied\)"):
         pairs("mine", tied, Protocol(name="p", statistic="accuracy"))
     unrated = [Rated("0", "i", "a dog", ("a dog runs",), ())]
-    with pytest.raises(ProtocolError, match=r"nothing left to judge: all are left out \(1 without ratings\)"):
+    with pytest.raises(ProtocolError, match=r"no judgments left: all rows are excluded \(1 without ratings\)"):
         points("mine", unrated, Protocol(name="p"))
-    with pytest.raises(ProtocolError, match="nothing left to judge: the file is empty"):
+    with pytest.raises(ProtocolError, match="no judgments left: the file is empty"):
         points("mine", [], Protocol(name="p"))
 
 

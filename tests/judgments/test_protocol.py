@@ -29,7 +29,7 @@ def test_named_presets_exist() -> None:
 def test_wrong_number_is_refused() -> None:
     protocol = Protocol(name="p", expect=16992)
     protocol.check(16992, "flickr8k-expert", "judgments")
-    with pytest.raises(ProtocolError, match=r"must give 16,992 judgments, but this file gives 16,991.*--sample"):
+    with pytest.raises(ProtocolError, match=r"expects 16,992 judgments, but this file has 16,991.*--sample"):
         protocol.check(16991, "flickr8k-expert", "judgments")
     changed(protocol, "expect=none").check(3, "flickr8k-expert", "judgments")
 

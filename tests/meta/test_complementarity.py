@@ -60,7 +60,7 @@ def test_more_than_two_are_named(tmp_path: Path) -> None:
         {
             "image_id": str(k),
             "candidate": " ".join(words[: 2 + k % 6] + ["cat"] * (k % 3)),
-            "references": [" ".join(words)],
+            "references": [" ".join(words[k % 4 :] + ["bird"] * (k % 5))],
             "human": [k % 6],
         }
         for k in range(24)

@@ -230,7 +230,7 @@ def test_wrong_strengths_are_refused(strengths: list[float], message: str) -> No
 
 
 def test_an_untouched_score_of_0_cannot_be_the_measure() -> None:
-    with pytest.raises(InputError, match=r"words\(less=9\.0\) gives the untouched captions -5"):
+    with pytest.raises(InputError, match=r"words\(less=9\.0\) gives the unmodified captions -5"):
         robustness(_four_words(), [Words(less=9.0)], ["removal"], resamples=20)
 
 

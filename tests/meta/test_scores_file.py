@@ -49,7 +49,7 @@ def test_parquet(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("m.json", '{"a": 1, "c": 2}', r"no m score for 1 of 3 ids, the first are 'b#0'; its own are such as 'a'"),
+        ("m.json", '{"a": 1, "c": 2}', r"no m score for 1 of 3 ids, the first are 'b#0'; the file has ids such as 'a'"),
         ("m.json", '{"a": 1, "b#0": "high", "c": 2}', "'b#0': expected a finite number"),
         ("m.json", '{"m": {"a": 1, "b#0": NaN, "c": 2}}', "finite|NaN"),
         ("m.json", '{"a": 1, "b#0": 1' + "0" * 400 + ', "c": 2}', "'b#0': expected a finite number"),
@@ -61,7 +61,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("m.json", "3", "expected scores by id"),
         ("m.json", "{}", "has no scores"),
         ("m.jsonl", '{"score": 3}\n', "there is no id"),
-        ("m.jsonl", '{"id": "a", "score": 3}\n{"id": "a", "score": 4}\n', "'a' stands twice"),
+        ("m.jsonl", '{"id": "a", "score": 3}\n{"id": "a", "score": 4}\n', "duplicate id 'a'"),
         ("m.csv", "id,m\na,1\nb#0,inf\nc,1\n", "row 3, m: expected a finite number"),
     ],
 )

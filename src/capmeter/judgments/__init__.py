@@ -1,1 +1,1 @@
-"""What people said of captions: benchmarks' files and rows, and the protocols that make them judgments."""
+"""Human judgments of captions: readers of benchmarks' files, and the protocols that turn rows into judgments."""

@@ -1,4 +1,4 @@
-"""A benchmark: where judgments come from, what its file looks like, and under which protocols it has been used."""
+"""A benchmark: the source of its judgments, its file layouts, and the protocols under which it has been used."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from capmeter.named import split_name
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """A layout other than JSON lines, as the benchmark's authors or later users distribute it."""
+    """A layout other than JSON lines, as distributed by the benchmark's authors or later users."""
 
     what: str
     accepts: Callable[[Path], bool]
@@ -26,9 +26,9 @@ class Reader:
 class Benchmark:
     """One benchmark. Its file is JSON lines of rows with `keys`, or one of `readers`' layouts.
 
-    `rows` is the number of the whole set; `fits` tells a row of this benchmark from another's with the same keys;
-    `build` makes judgments of the rows; `protocols` come by name, the first is the default; `siblings` are the
-    benchmarks that a wrong file may be meant for.
+    `rows` is the number of the whole set; `fits` distinguishes its rows from those of another benchmark with the
+    same keys; `build` turns rows into judgments; `protocols` are by name, the first is the default; `siblings` are the
+    benchmarks that a wrong file may belong to.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Benchmark:
     siblings: Mapping[str, Benchmark] = field(default_factory=dict, repr=False, compare=False)
 
     def protocol(self, text: str | Protocol | None = None) -> Protocol:
-        """A protocol by name, with changes in brackets: `clipscore2021(statistic=tau-b)`; None is the default."""
+        """A protocol by name, with changes in parentheses: `clipscore2021(statistic=tau-b)`; None is the default."""
         if isinstance(text, Protocol):
             return text
         if text is None:
@@ -53,22 +53,22 @@ class Benchmark:
         if name not in self.protocols:
             raise ProtocolError(
                 f"{self.name} has no protocol {name!r}; expected one of {', '.join(self.protocols)} "
-                "(change a field in brackets: name(statistic=tau-b))"
+                "(to change a field: name(statistic=tau-b))"
             )
         return changed(self.protocols[name], changes)
 
     def load(self, path: str | Path, protocol: str | Protocol | None = None, *, sample: bool = False) -> Judgments:
-        """The judgments of this file under a protocol; `sample` accepts a part of the set, and drops `expect`."""
+        """The judgments of this file under a protocol; `sample` accepts a subset and drops `expect`."""
         chosen = self.protocol(protocol)
         if sample:
             chosen = changed(chosen, "expect=none")
         rows = self.read(Path(path))
-        # the protocol's own check speaks of judgments; a wrong file is recognised earlier, by its rows
+        # the protocol checks the number of judgments; a wrong file is recognised earlier, by its rows
         if chosen.expect is not None and self.rows is not None and len(rows) != self.rows:
             raise ProtocolError(
-                f"{path} has {len(rows):,} rows, but {self.name} has {self.rows:,}; is it part of the set, or another? "
-                "To judge by it all the same, drop the check (--sample, or expect=none), and do not compare the "
-                "value with published ones"
+                f"{path} has {len(rows):,} rows, but {self.name} has {self.rows:,}; is it a subset, or another set? "
+                "To use it anyway, drop the check (--sample, or expect=none), and do not compare the value with "
+                "published ones"
             )
         return self.build(self.name, rows, chosen)
 
@@ -100,11 +100,11 @@ class Benchmark:
         ]
         hint = f"it looks like {' or '.join(fitting)}" if fitting else "see `capmeter meta --list` for the benchmarks"
         why = f"it has no {', '.join(missing)}" if missing else f"expected {self.looks}"
-        raise InputError(f"{row.place} is no row of {self.name}: {why}; {hint}")
+        raise InputError(f"{row.place} is not a valid row of {self.name}: {why}; {hint}")
 
 
 def rated(name: str, rows: list[Row], protocol: Protocol) -> Points:
-    """Points of rows of one rated caption each, in the native form."""
+    """Points from rows of one rated caption each, in the native form."""
     by_image = row_ids(rows)
     return points(name, [_rated(id, row, protocol) for id, row in zip(by_image, rows, strict=True)], protocol)
 
@@ -123,7 +123,7 @@ def paired(
     better: Callable[[Row, Protocol], float],
     votes: Callable[[Row, Protocol], tuple[tuple[float, ...], bool]] | None = None,
 ) -> Callable[[str, list[Row], Protocol], Judgments]:
-    """Pairs of rows with `candidate_a` and `candidate_b`; `better` is above 0 where a is, below 0 where b is."""
+    """Pairs of rows with `candidate_a` and `candidate_b`; `better` is positive for a, negative for b."""
 
     def build(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
         made = []

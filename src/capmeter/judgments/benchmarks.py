@@ -54,9 +54,9 @@ def table() -> dict[str, Benchmark]:
 
 
 def benchmark(name: str) -> Benchmark:
-    """The benchmark of this name, however its parts are joined and whatever follows them (`thumb1_mscoco`).
+    """The benchmark of this name, whatever separates its parts and whatever follows them (`thumb1_mscoco`).
 
-    An unknown name, or one that may mean several, suggests the nearest.
+    An unknown or ambiguous name is an error that suggests the nearest names.
     """
     asked = _plain(name)
     words = {_plain("".join(words)): len(words) for words in _openings(name)}
@@ -76,6 +76,6 @@ def _plain(name: str) -> str:
 
 
 def _openings(name: str) -> list[list[str]]:
-    """The first word of a name, its first two, and so on."""
+    """The first word of a name, its first two words, and so on."""
     words = re.split(r"[\W_]+", name.lower())
     return [words[:count] for count in range(1, len(words) + 1)]

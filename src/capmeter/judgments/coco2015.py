@@ -1,9 +1,9 @@
-"""The 2015 COCO captioning challenge: 15 teams, M1 to M5 by people, and the automatic scores of their submissions.
+"""The 2015 COCO captioning challenge: 15 teams, human scores M1 to M5, and the automatic scores of their submissions.
 
-M1: share of captions better than or equal to a person's; M2: share that passes the Turing test; M3 correctness and M4
-detail (1-5); M5: share similar to a person's. The captions themselves are not public, so a metric comes as scores by
-team: those the challenge's table gives for the same submission (names such as `cider-d@c40`), or from a file.
-With a dozen points the interval is wide; an exact or drawn permutation p is printed beside it.
+M1: share of captions at least as good as a person's; M2: share that passes the Turing test; M3: correctness and M4:
+detail (1-5); M5: share similar to a person's. The captions are not public, so metrics are given as scores by team:
+those in the challenge's table for the same submission (names such as `cider-d@c40`), or from a file.
+With a dozen points the interval is wide; p of an exact or sampled permutation test is printed beside it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BASELINES = ("Human", "Random")
 
 
 def _scores(row: Row) -> dict[str, float]:
-    """The automatic scores of the judged submission itself, not of a later one."""
+    """The automatic scores of the judged submission, not of a later one."""
     scores: dict[str, float] = {}
     for table in ("c5", "c40"):
         entries = row.fields.get(table)

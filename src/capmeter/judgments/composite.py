@@ -1,11 +1,11 @@
 """Composite (Aditya et al. 2015): a human and two machine captions of 3,995 images, one correctness score each (1-5).
 
-Images of Flickr8k (997), Flickr30k (991) and COCO (2,007). The human candidate is always one of the image's
-references; what is comparable takes it out of them ("no GT"). LCEval reports on "7,996 single sentence captions"
-without saying which; no selection of these rows gives its numbers, so there is no protocol of that name here.
+Images of Flickr8k (997), Flickr30k (991) and COCO (2,007). The human candidate is always among the image's
+references; comparable protocols remove it from them ("no GT"). LCEval reports on "7,996 single sentence captions"
+without saying which; no subset of these rows gives its numbers, so there is no protocol of that name.
 
 Layout besides JSON lines: the folder AMT_eval of the original distribution (8k_correctness.csv,
-30k_correctness.csv, coco_correctness.csv) is not read, because it holds no references: join it with them first.
+30k_correctness.csv, coco_correctness.csv) is not read, because it has no references: join it with them first.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ COMPOSITE = Benchmark(
         "clipscore2021": Protocol(
             name="clipscore2021", references="without-human-candidate", statistic="tau-c", expect=11985
         ),
-        # the paper does not say which references and which τ; this is the nearest that was found
+        # the paper does not say which references and which τ; this is the closest match found
         "yi2020": Protocol(name="yi2020", references="without-human-candidate", statistic="tau-c", expect=11985),
-        # not said either: τa with all references comes within one point of its table
+        # not stated either: τa with all references comes within one point of its table
         "smurf2021": Protocol(name="smurf2021", statistic="tau-a", expect=11985),
         "with-references": Protocol(name="with-references", statistic="tau-c", expect=11985),
         "machines": Protocol(name="machines", leave_out=("human-captions",), statistic="tau-b", expect=7990),

@@ -7,7 +7,7 @@ Layouts besides JSON lines:
 * the folder of the original distribution (Flickr8k_text.zip): ExpertAnnotations.txt or CrowdFlowerAnnotations.txt
   with Flickr8k.token.txt, as its readme describes them;
 * the json that CLIPScore's flickr8k_example writes (flickr8k.json, crowdflower_flickr8k.json): image → `ground_truth`
-  and `human_judgement` [{caption, rating}]. Own captions are already left out there, and each expert is one entry.
+  and `human_judgement` [{caption, rating}]. Own captions are already excluded there, and each expert is one entry.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What people said, made ready: which captions are scored, and which scores meet which judgments.
+"""Human judgments prepared for evaluation: which captions are scored, and which score is compared with which judgment.
 
 A benchmark's file gives `Rated` rows, `Paired` rows or `System` rows; a protocol turns them into `Points` (a score
 against a rating), `Pairs` (which of two captions is better) or `Systems` (a system's score against its ranking).
@@ -25,7 +25,7 @@ Rows = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Rated:
-    """One caption with its ratings; `own`: it is one of the references; `by_person`: a person wrote it for this
+    """One caption with its ratings; `own`: it is among the references; `by_person`: a person wrote it for this
     image.
     """
 
@@ -42,9 +42,9 @@ class Rated:
 
 @dataclass(frozen=True)
 class Paired:
-    """Two captions of one image; `better` is 1 (a), -1 (b) or 0 (people are tied).
+    """Two captions of one image; `better` is 1 (a), -1 (b) or 0 (a tie of the judges).
 
-    `votes`: raw votes for a (1) and b (-1), where they are known; `by_votes`: their majority is what `better` says;
+    `votes`: raw votes for a (1) and b (-1), where known; `by_votes`: `better` is their majority;
     `by_machine`: a machine wrote one of them.
     """
 
@@ -63,7 +63,7 @@ class Paired:
 
 @dataclass(frozen=True)
 class System:
-    """One system: what people thought of it, its captions where they are known, scores published with the judgments."""
+    """One system: its human score, its captions where known, and scores published with the judgments."""
 
     name: str
     human: float
@@ -82,7 +82,7 @@ class Original:
 
 @dataclass(frozen=True)
 class Judgments:
-    """Captions to be scored once each, and how their scores meet the judgments. See `Points`, `Pairs` and `Systems`."""
+    """Captions to be scored once each, and how scores relate to judgments. See `Points`, `Pairs` and `Systems`."""
 
     benchmark: str
     protocol: Protocol
@@ -90,7 +90,7 @@ class Judgments:
     clusters: tuple[str, ...]
     groups: tuple[str, ...] | None
     notes: Mapping[str, int]
-    # with references one at a time, the captions are one per reference, and caption k's scores are pooled by owner
+    # with single references there is one caption per reference, and the scores are pooled by owner
     owners: Rows | None
     ids: tuple[str, ...]
 
@@ -102,8 +102,8 @@ class Judgments:
     def per_caption(self, values: Floats, metric: str = "") -> Floats:
         """Scores of `captions` by this metric as one per id of `ids`.
 
-        Where references came one at a time, that is the mean over a caption's references, or the largest, as the
-        protocol has it for this metric.
+        With single references, that is the mean over a caption's references, or the maximum, as the protocol says for
+        this metric.
         """
         if self.owners is None:
             return values
@@ -131,7 +131,7 @@ class Points(Judgments):
 class Pairs(Judgments):
     """Each pair: captions `first[i]` and `second[i]`, of which the first is `better` (1) or the second (-1).
 
-    `votes`: each pair's raw votes (1 and -1), where all have some; `by_votes`: `better` is their majority.
+    `votes`: each pair's raw votes (1 and -1), where all pairs have some; `by_votes`: `better` is their majority.
     """
 
     first: Rows
@@ -145,7 +145,7 @@ class Pairs(Judgments):
 
 @dataclass(frozen=True)
 class Systems(Judgments):
-    """Each system: the captions `members[i]` (maybe none), `human[i]`, and scores published with the judgments.
+    """Each system: the captions `members[i]` (possibly none), `human[i]`, and scores published with the judgments.
 
     `originals`: where captions rewrite sentences, these sentences by image id.
     """
@@ -160,12 +160,12 @@ class Systems(Judgments):
 
 
 def plain(text: str) -> str:
-    """A caption's letters and digits alone: two printings of one sentence ("man's", "mans", "man 's") become equal."""
+    """A caption's letters and digits only: two spellings of one sentence ("man's", "mans", "man 's") become equal."""
     return re.sub(r"[\W_]+", "", text.lower())
 
 
 def most_common(ratings: Sequence[float]) -> float:
-    """The rating that was given most often; of several that are equally common their mean.
+    """The most common rating; if several are equally common, their mean.
 
     >>> most_common([1, 2, 2]), most_common([1, 2, 4])
     (2.0, 2.3333333333333335)
@@ -215,7 +215,7 @@ def points(benchmark: str, rows: Iterable[Rated], protocol: Protocol) -> Points:
 
 
 def pairs(benchmark: str, rows: Iterable[Paired], protocol: Protocol) -> Pairs:
-    """Pairs of captions under a protocol; pairs on which people are tied are left out, and counted."""
+    """Pairs of captions under a protocol; pairs on which the judges are tied are excluded and counted."""
     every = list(rows)
     allowed = _references(every, protocol, lambda row: row.candidates, lambda row: False)
     drop: dict[str, Callable[[Paired], bool]] = {
@@ -256,7 +256,7 @@ def pairs(benchmark: str, rows: Iterable[Paired], protocol: Protocol) -> Pairs:
 def systems(
     benchmark: str, rows: Iterable[System], protocol: Protocol, originals: Mapping[str, Original] | None = None
 ) -> Systems:
-    """Systems under a protocol, which checks their number when it is known which have scores."""
+    """Systems under a protocol; their number is checked once it is known which of them have scores."""
     kept, notes = _kept(benchmark, list(rows), {"baselines": lambda row: row.baseline}, protocol)
     every = [caption for row in kept for caption in row.captions]
     captions, owners = _captions([(c.id, c.image_id, c.candidate, c.references) for c in every], protocol)
@@ -284,11 +284,11 @@ def systems(
 def _kept(
     benchmark: str, rows: list[Any], drop: Mapping[str, Callable[[Any], bool]], protocol: Protocol
 ) -> tuple[list[Any], dict[str, int]]:
-    """The rows that the protocol judges, and how many each of its exclusions took."""
+    """The rows that the protocol keeps, and how many each exclusion removed."""
     notes: dict[str, int] = {}
     for rule in protocol.leave_out:
         if rule not in drop:
-            raise ProtocolError(f"leave_out={rule} means nothing on {benchmark}; possible there: {', '.join(drop)}")
+            raise ProtocolError(f"leave_out={rule} does not apply to {benchmark}; it accepts {', '.join(drop)}")
         before = len(rows)
         rows = [row for row in rows if not drop[rule](row)]
         notes[rule] = before - len(rows)
@@ -300,8 +300,8 @@ def _some(rows: list[Any], benchmark: str, protocol: Protocol, notes: Mapping[st
     """A `ProtocolError` where no row is left."""
     if not rows:
         why = ", ".join(f"{count:,} {reason}" for reason, count in notes.items() if count)
-        left_out = f"all are left out ({why})" if why else "the file is empty"
-        raise ProtocolError(f"{benchmark} under {protocol} has nothing left to judge: {left_out}")
+        left_out = f"all rows are excluded ({why})" if why else "the file is empty"
+        raise ProtocolError(f"{benchmark} under {protocol} has no judgments left: {left_out}")
 
 
 def _groups(benchmark: str, rows: Sequence[Rated | Paired], protocol: Protocol) -> tuple[str, ...] | None:
@@ -312,7 +312,7 @@ def _groups(benchmark: str, rows: Sequence[Rated | Paired], protocol: Protocol) 
     missing = [row.id for row in rows if protocol.by not in row.groups]
     if missing:
         known = ", ".join(dict.fromkeys(["image_id", *rows[0].groups]))
-        raise ProtocolError(f"by={protocol.by} is no field of {benchmark}'s rows; expected none or one of {known}")
+        raise ProtocolError(f"by={protocol.by} is not a field of {benchmark}'s rows; expected none or one of {known}")
     return tuple(row.groups[protocol.by] for row in rows)
 
 
@@ -322,7 +322,7 @@ def _references(
     candidates: Callable[[Any], Sequence[str]],
     by_person: Callable[[Any], bool],
 ) -> dict[str, tuple[str, ...]]:
-    """The references that the metric may see, per row id; what an image loses or draws is the same for all its rows."""
+    """The references given to the metric, per row id; removal and sampling are the same for all rows of an image."""
     rule, limit = protocol.references, protocol.reference_limit
     removed: dict[str, set[str]] = {}
     if rule in ("without-candidates", "without-human-candidate"):
@@ -337,7 +337,7 @@ def _references(
         if key not in chosen:
             gone = removed.get(row.image_id, set())
             left = [text for text in row.references if not gone or plain(text) not in gone]
-            if rule.startswith("draw-"):  # drawn even where there are few, so that the next image's draw stays the same
+            if rule.startswith("draw-"):  # sampled even where there are few: the next image's sample must not change
                 left = [left[i] for i in np.sort(random.permutation(len(left))[:limit])]
             chosen[key] = tuple(left[:limit])
         allowed[row.id] = chosen[key]
@@ -347,8 +347,8 @@ def _references(
 def _captions(
     rows: Sequence[tuple[str, str, str, tuple[str, ...]]], protocol: Protocol
 ) -> tuple[CaptionSet, Rows | None]:
-    """The captions to be scored: one per row, or where references come one at a time one per row and reference, with
-    the row it belongs to.
+    """The captions to be scored: one per row or, with single references, one per row and reference, with the row that
+    each belongs to.
     """
     if not protocol.single:
         return CaptionSet.from_captions(Caption(id, image, text, refs) for id, image, text, refs in rows), None

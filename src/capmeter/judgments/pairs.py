@@ -1,8 +1,8 @@
 """Pairs with a known better caption: FOIL, reformulations, the forced-choice distractions, and any such file.
 
-* FOIL (Shekhar et al. 2017): a caption, and the same with one noun exchanged; a is right. `foil` is VALSE's selection,
+* FOIL (Shekhar et al. 2017): a caption, and the same with one noun replaced; a is right. `foil` is VALSE's selection,
   `foil-coco` a whole split.
-* Reformulations (Berger et al. 2025): a machine's caption, and what a person made of it; b is better.
+* Reformulations (Berger et al. 2025): a machine caption, and a person's corrected version; b is better.
 * Distractions (Hodosh and Hockenmaier 2016): replace, share or just person or scene. The set is not freely
   distributed; its pairs are read as rows {image_id, category, candidate_a, candidate_b, references, correct}.
 * pairs: any file of such rows, with `correct` ("a", "b") or `human` (votes, 1 for a and -1 for b).
@@ -136,7 +136,7 @@ FOIL_COCO = Benchmark(
 
 REFORMULATIONS = Benchmark(
     name="reformulations",
-    title="Reformulations: 5,208 machine captions and what people made of them",
+    title="Reformulations: 5,208 machine captions and their corrections by people",
     source="Berger et al. 2025, caption_evaluation: full_reformulation_dataset.json",
     rows=5208,
     keys=(*SIDES, "references", "human", "identical"),

@@ -1,10 +1,11 @@
-"""PASCAL-50S and ABSTRACT-50S (Vedantam et al. 2015): which of two captions is more like the others of the image?
+"""PASCAL-50S and ABSTRACT-50S (Vedantam et al. 2015): which of two captions is more similar to the others of the image?
 
 PASCAL-50S: 4,000 pairs of 1,000 images, 1,000 in each category: both human and correct (HC), human and a human caption
 of another image (HI), human and machine (HM), both machine (MM). Its label is the majority of 48 triplet judgments
-(`pascal-consensus`); the 11 direct votes (`pascal-direct`) say otherwise in a third of HC, and numbers under the two
-must not be mixed. ABSTRACT-50S: 400 pairs (HC, HI), each with 48 references and the vote of the annotator who saw
-each reference. LCEval's values on it (64.5 for CIDEr-D) are not reproduced by its description (`lceval`: 81.7).
+(`pascal-consensus`); the 11 direct votes (`pascal-direct`) disagree with it in a third of HC, and numbers under the
+two must not be mixed. ABSTRACT-50S: 400 pairs (HC, HI), each with 48 references and the vote of the annotator who saw
+each reference. LCEval's values on it (64.5 for CIDEr-D) are not reproduced by following its description
+(`lceval`: 81.7).
 
 Layouts besides JSON lines:
 * the folder of the original distribution (pyCIDErConsensus) with pair_pascal.mat and consensus_pascal.mat: all 48

@@ -1,7 +1,7 @@
 """Polaris (Wada et al. 2024, Polos) and Nebula (Matsuda et al. 2024, DENEB): machine captions with mean scores (0-1).
 
 Layouts besides JSON lines, with the fields mt, refs, score and imgid:
-* Polos' CSV (yuwd/Polaris: polaris_test.csv …), where refs is a list written as Python writes it;
+* Polos' CSV (yuwd/Polaris: polaris_test.csv …), where refs is a Python list literal;
 * EXPERT's JSON (annotations/nebula_test.json), a list of objects.
 """
 

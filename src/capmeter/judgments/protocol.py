@@ -1,9 +1,9 @@
-"""A protocol: everything besides the metric that decides what its agreement with people comes out as.
+"""A protocol: every decision besides the metric that affects its measured agreement with people.
 
-Tables of one benchmark disagree by twenty points because a script somewhere flattened three ratings or averaged
-them, kept a caption among its own references, or took another τ. Here each of these decisions is a field of one
-immutable value. It prints as one line under every table, that line can be parsed back, and a protocol refuses to run
-where it does not find the number of judgments it was written for.
+Published tables of one benchmark disagree by twenty points because one script flattened three ratings and another
+averaged them, kept a caption among its own references, or used another τ. Here each of these decisions is a field of
+one immutable value. It is printed as one line under every table, that line can be parsed back, and a protocol refuses
+to run on a number of judgments other than the one it was written for.
 
 >>> protocol = Protocol(name="mine", leave_out=("own-captions",), statistic="tau-c", expect=16992)
 >>> print(protocol)
@@ -23,13 +23,13 @@ from capmeter.errors import InputError, ProtocolError
 from capmeter.named import Named, read_parameters
 
 REFERENCES = {
-    "all": "all that the benchmark gives",
-    "without-candidates": "those of the image that are no candidate of this image anywhere in the set",
-    "without-human-candidate": "those of the image that are not its human candidate",
-    "mean-of-single": "one at a time, and the mean of the scores",
-    "max-of-single": "one at a time, and the largest of the scores",
-    "draw-K": "K of the image's, drawn with the seed",
-    "first-K": "the image's first K",
+    "all": "all of the benchmark's references",
+    "without-candidates": "the image's references that are not candidates of this image anywhere in the set",
+    "without-human-candidate": "the image's references except its human candidate",
+    "mean-of-single": "one at a time; the score is the mean",
+    "max-of-single": "one at a time; the score is the maximum",
+    "draw-K": "K of the image's references, sampled with the seed",
+    "first-K": "the image's first K references",
 }
 LeaveOut = Literal[
     "own-captions", "human-captions", "machine-captions", "unreferenced", "invalid", "identical", "baselines"
@@ -40,30 +40,32 @@ Statistic = Literal["tau-a", "tau-b", "tau-c", "pearson", "spearman", "accuracy-
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol(Named):
-    """How judgments and scores become one number.
+    """How judgments and scores are turned into one number.
 
-    What may be left out: `own-captions`, candidates that are one of their image's references; `human-captions`,
+    What can be excluded: `own-captions`, candidates that are among their image's references; `human-captions`,
     candidates that a person wrote for this image; `machine-captions`, pairs in which a machine wrote a candidate;
-    `unreferenced`, what has no references; `invalid`, what the
-    benchmark's own checks found invalid; `identical`, pairs of two equal captions; `baselines`, systems that are no
-    competitors (human, random, unchanged input). `references` is one of `REFERENCES` (K a number: "draw-5").
-    Several ratings of one caption: each a point of its own (`flatten`), their `mean`, their `median`, or the most
-    common one (`mode`; of several that are equally common their mean, so 2 of 1, 2, 3 and 2.5 of 1, 1, 4, 4).
+    `unreferenced`, what has no references; `invalid`, what the benchmark's own validation found invalid; `identical`,
+    pairs of two equal captions; `baselines`, systems that did not compete (human, random, unchanged input).
+    `references` is one of `REFERENCES` (K a number: "draw-5"). Several ratings of one caption: each its own data point
+    (`flatten`), their `mean`, their `median`, or the most common one (`mode`; if several are equally common, their
+    mean: 2 for 1, 2, 3 and 2.5 for 1, 1, 4, 4).
     """
 
-    SUMMARY = "how judgments and scores become one number"
+    SUMMARY = "how judgments and scores are turned into one number"
 
     name: str
-    judgments: Annotated[str, "human, or another field of the rows; pairs also know consensus and votes"] = "human"
-    leave_out: Annotated[tuple[LeaveOut, ...], "what is not judged"] = ()
-    references: Annotated[str, f"which references the metric sees: {', '.join(REFERENCES)} (K a number)"] = "all"
-    maximum_for: Annotated[tuple[str, ...], "metrics that take max-of-single where others take mean-of-single"] = ()
-    ratings: Annotated[Literal["flatten", "mean", "median", "mode"], "several ratings of one caption"] = "flatten"
+    judgments: Annotated[str, "human, or another field of the rows; for pairs also consensus or votes"] = "human"
+    leave_out: Annotated[tuple[LeaveOut, ...], "what is excluded"] = ()
+    references: Annotated[str, f"which references the metric is given: {', '.join(REFERENCES)} (K a number)"] = "all"
+    maximum_for: Annotated[tuple[str, ...], "metrics that use max-of-single where others use mean-of-single"] = ()
+    ratings: Annotated[Literal["flatten", "mean", "median", "mode"], "how ratings of one caption are combined"] = (
+        "flatten"
+    )
     statistic: Annotated[Statistic, "accuracy for pairs; accuracy-eq is tie-calibrated"] = "tau-b"
-    ties: Annotated[Ties, "equal scores in accuracy: half a point, none, a seeded coin, the first"] = "half"
-    by: Annotated[str | None, "a field of the rows: the value is then the mean of its groups' values"] = None
-    expect: Annotated[int | None, "how many points, pairs or systems there must be; none accepts any number"] = None
-    seed: Annotated[int, "of drawn references and random ties"] = 0
+    ties: Annotated[Ties, "equal scores in accuracy: half a point, none, at random (seeded), the first"] = "half"
+    by: Annotated[str | None, "a field of the rows to group by: the value is the mean over groups"] = None
+    expect: Annotated[int | None, "the required number of points, pairs or systems; none accepts any number"] = None
+    seed: Annotated[int, "for sampled references and random ties"] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,11 +82,11 @@ class Protocol(Named):
 
     @property
     def fixed(self) -> frozenset[str]:
-        """The name is the name."""
+        """The name is not a parameter."""
         return frozenset({"name"})
 
     def shown(self) -> Iterable[str]:
-        """Every field that this protocol uses, at its default or not."""
+        """Every field that this protocol uses, including defaults."""
         without = {"ratings"} if self.statistic == "accuracy" else {"ties"}
         if self.ties != "random" and not self.references.startswith("draw-"):
             without.add("seed")
@@ -94,11 +96,11 @@ class Protocol(Named):
 
     @property
     def single(self) -> bool:
-        """Whether the metric sees one reference at a time."""
+        """Whether the metric is given one reference at a time."""
         return self.references.endswith("-of-single")
 
     def takes_maximum(self, metric: str) -> bool:
-        """Whether the scores by single references of this metric (its text form) become one by their maximum."""
+        """Whether single-reference scores of this metric (its text form) are combined by their maximum."""
         return self.references == "max-of-single" or metric.partition("(")[0] in self.maximum_for
 
     @property
@@ -108,12 +110,12 @@ class Protocol(Named):
         return int(match.group(1)) if match else None
 
     def check(self, found: int, benchmark: str, unit: str) -> None:
-        """A `ProtocolError` where `found` judgments are not what was expected."""
+        """A `ProtocolError` if the number of judgments is not the expected one."""
         if self.expect is not None and found != self.expect:
             raise ProtocolError(
-                f"{benchmark} under {self.name} must give {self.expect:,} {unit}, but this file gives {found:,}; is it "
-                "part of the set, or another version? To judge by it all the same, drop the check "
-                "(--sample, or expect=none), and do not compare the value with published ones"
+                f"{benchmark} under {self.name} expects {self.expect:,} {unit}, but this file has {found:,}; is it a "
+                "subset, or another version? To use it anyway, drop the check (--sample, or expect=none), and do not "
+                "compare the value with published ones"
             )
 
 

@@ -24,7 +24,7 @@ def _read_thumb(path: Path) -> list[Row]:
     beside = [path.with_name(f"mscoco_references.{ending}") for ending in ("json", "jsonl")]
     found = [each for each in beside if each.is_file()]
     if not found:
-        raise InputError(f"{path} has no references; put THumB's {beside[0].name} beside it")
+        raise InputError(f"{path} has no references; put THumB's {beside[0].name} in the same folder")
     references = {str(row.fields.get("seg_id")): row.texts("refs") for row in read_jsonl(found[0])}
     rows = []
     for row in read_jsonl(path):

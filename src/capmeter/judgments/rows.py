@@ -1,4 +1,4 @@
-"""Rows of a benchmark's file: read with their place, and every field taken from them checked."""
+"""Rows of a benchmark's file, with their place in it; every field is checked when it is read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from capmeter.errors import InputError
 
 @dataclass(frozen=True)
 class Row:
-    """One row: its fields, and where it stands (for messages)."""
+    """One row: its fields, and its place in the file (for messages)."""
 
     fields: Mapping[str, Any]
     place: str
@@ -56,14 +56,14 @@ class Row:
         return tuple(float(one) for one in each)
 
     def flag(self, key: str, default: bool) -> bool:
-        """A field that may be absent, else must be true or false."""
+        """A field that may be absent, or must be true or false."""
         value = self.fields.get(key, default)
         if not isinstance(value, bool):
             raise self.wrong(key, "true or false")
         return value
 
     def wrong(self, key: str, expected: str) -> InputError:
-        """What to raise where a field is not what it should be."""
+        """The error for a field with a wrong value."""
         if key not in self.fields:
             return InputError(
                 f"{self.place}: there is no {key!r}; expected {expected} (fields: {', '.join(self.fields)})"
@@ -98,5 +98,5 @@ def row_ids(rows: list[Row]) -> list[str]:
         ids.append(own)
     doubled = [id for id, count in Counter(ids).items() if count > 1]
     if doubled:
-        raise InputError(f"the id {doubled[0]!r} stands {ids.count(doubled[0])} times; scores are keyed by id")
+        raise InputError(f"duplicate id {doubled[0]!r} ({ids.count(doubled[0])} rows); scores are keyed by id")
     return ids

@@ -3,8 +3,8 @@
 * WMT16 segments (Bojar et al. 2016): 560 translations from each of six languages, with a direct-assessment score.
   LCEval reports Kendall's τ for each language and the mean; the shared task reports Pearson's r.
 * CoNLL-2014 systems (Ng et al. 2014): twelve corrections of 1,312 sentences and the input itself, ranked by people
-  (Grundkiewicz et al. 2015, expected wins). The rankings are part of the loader's table below; a file of sentences
-  gives the captions, so that a metric's corpus score is set against them.
+  (Grundkiewicz et al. 2015, expected wins). The expected wins are in the table below; a file of sentences has the
+  captions, so that metrics' corpus scores are compared with them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def _corrections(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
     if "systems" not in rows[0]:
         return _ranked_alone(name, rows, protocol)
     if protocol.judgments not in ("expected_wins", "human"):
-        raise InputError(f"{name} knows the judgments expected_wins, but the protocol asks for {protocol.judgments}")
+        raise InputError(f"{name} has judgments=expected_wins, but the protocol asks for {protocol.judgments}")
     captions: dict[str, list[Caption]] = {}
     originals: dict[str, Original] = {}
     for row in rows:
@@ -111,7 +111,7 @@ CONLL14 = Benchmark(
     looks="systems (their sentences), or system and expected_wins",
     build=_corrections,
     # SMURF's text says 12 submissions, but its ρ of .852 and .648 exist for 13 alone: ρ = 1 - 6 Σd² / (n³ - n) with
-    # Σd² of 54 and 128, and no whole number gives them with 12; so the unchanged input is judged too
+    # Σd² of 54 and 128, and no whole number gives them with 12; so the unchanged input is included
     protocols={
         name: Protocol(
             name=name, judgments="expected_wins", leave_out=left_out, statistic=statistic, expect=13 - len(left_out)

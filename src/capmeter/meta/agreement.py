@@ -40,11 +40,11 @@ from capmeter.stats.significance import Ranking
 
 @dataclass(frozen=True)
 class Agreement:
-    """How far a metric agrees with people; values are in hundredths, as they are published.
+    """How well a metric agrees with people; values are x 100, as they are published.
 
-    `rank` counts clusters of significance: a metric opens the next where it is significantly worse than the best of
-    the cluster before. `groups` has the value of each category; `p` (systems) that of the permutation test; `tied`
-    (pairs) how many pairs the metric scores equal; `note`: what else must be known, such as why there is no value.
+    `rank` is the significance cluster: a new one begins with a metric that is significantly worse than the best of the
+    previous cluster. `groups` has the value of each category; `p` (systems) is that of the permutation test; `tied`
+    (pairs) is how many pairs the metric scores equally; `note`: remarks, such as why there is no value.
     """
 
     metric: str
@@ -75,8 +75,8 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What `run` found: results from best to worst, all paired differences, and the scores they rest on; `human`: how
-    well people agree with people, where the benchmark has raw judgments.
+    """What `run` returns: results from best to worst, all paired differences, and the scores behind them; `human`: how
+    well people agree with each other, where the benchmark has raw judgments.
     """
 
     benchmark: str
@@ -96,20 +96,20 @@ class Report:
             if each.metric == metric:
                 return each
         raise InputError(
-            f"no metric {metric!r} was judged; there are {', '.join(each.metric for each in self.results)}"
+            f"no metric {metric!r} was evaluated; there are {', '.join(each.metric for each in self.results)}"
         )
 
     def difference(self, first: str, second: str) -> Difference:
-        """First minus second, whichever is better."""
+        """First minus second, in whichever order they were ranked."""
         for each in self.differences:
             if (each.first, each.second) == (first, second):
                 return each
             if (each.first, each.second) == (second, first):
                 return Difference(first, second, -each.value, -each.high, -each.low, each.p)
-        raise InputError(f"{first!r} and {second!r} were not both judged")
+        raise InputError(f"{first!r} and {second!r} were not both evaluated")
 
     def to_json(self) -> dict[str, Any]:
-        """Everything but the scores, as JSON has it; values in hundredths."""
+        """Everything but the scores, as in the JSON output; values x 100."""
         results = []
         for each in self.results:
             entry = {key: value for key, value in vars(each).items() if value not in (None, {}) or key in KEPT}
@@ -145,24 +145,24 @@ def run(
     level: float = 0.95,
     settings: Settings | None = None,
 ) -> Report:
-    """Judges metrics by a benchmark's human judgments.
+    """Evaluates metrics against a benchmark's human judgments.
 
     metrics: names or values, scored on the benchmark's captions under the protocol's reference rule.
     data: the benchmark's file. protocol: a preset's name, with changes in brackets; None is the benchmark's default.
-    scores: files of anyone's scores by id (see `scores_file`), or metric → id → score.
-    sample: accept a part of the set. resamples, seed, level: of the cluster bootstrap.
-    settings: of this machine (device, precision …).
+    scores: files of external scores by id (see `scores_file`), or metric → id → score.
+    sample: accept a subset of the benchmark. resamples, seed, level: of the cluster bootstrap.
+    settings: device, precision, threads and cache.
     """
     judgments = named_benchmark(benchmark).load(data, protocol, sample=sample)
     values, signatures = measured(judgments, metrics, settings)
     for name, found in given(judgments, scores).items():
         if name in values:
-            raise InputError(f"there are two sets of scores named {name}; rename one of them")
+            raise InputError(f"two sets of scores are named {name}; rename one of them")
         values[name] = found
     if isinstance(judgments, Systems):
         judgments, values = common_systems(judgments, values or dict(judgments.published_scores))
     if not values:
-        raise InputError("there is nothing to judge: name metrics, or give files of scores")
+        raise InputError("there is nothing to evaluate: name metrics, or give files of scores")
     report = judge(judgments, values, signatures, resamples=resamples, seed=seed, level=level)
     return replace(report, human=human_level(judgments, resamples=resamples, seed=seed, level=level))
 
@@ -176,7 +176,7 @@ def judge(
     seed: int = 0,
     level: float = 0.95,
 ) -> Report:
-    """Judges scores (metric → one per id of the judgments, or per system) that are already there."""
+    """Evaluates existing scores (metric → one per id of the judgments, or per system)."""
     clusters = Clusters(judgments.clusters)
     made: list[tuple[Agreement, Interval | None]] = []
     with progress.task("judging", total=len(scores)) as advance:
@@ -192,7 +192,7 @@ def judge(
         for second in names[k + 1 :]
     ]
     p = {(each.first, each.second): each.p for each in differences}
-    # p of each pair as it is: a table of metrics is read pair by pair
+    # p is not corrected: a table of metrics is read pair by pair
     ranking = Ranking.of({name: found[name].value for name in names}, p, level=level, correct=False)
     ranks = ranking.ranks()
     return Report(
@@ -224,9 +224,9 @@ def _agreement(
     shared: dict[str, Any] = {"published": known, "signature": signatures.get(name)}
     of = "system" if isinstance(judgments, Systems) else "caption"
     if not isinstance(judgments, Pairs) and len(set(values.tolist())) < 2:
-        note = f"gives every {of} the same score, so that nothing correlates with it"
+        note = f"gives every {of} the same score, so no correlation is defined"
         if len(values) == 1:
-            note = f"has the score of one {of} alone; a correlation needs two"
+            note = f"has a score for one {of} only; a correlation needs at least two"
         return Agreement(name, None, None, None, len(judgments), note=note, **shared), None
     made = statistic(judgments, values)
     found = interval(made, clusters, resamples, seed, level)
@@ -235,9 +235,9 @@ def _agreement(
         groups = {group: SCALE * value for group, value in made.by_group().items()}
     if isinstance(made, TieCalibrated):
         best = made.best()
-        drawn = "drawn " if best.sampled else ""
+        drawn = "sampled " if best.sampled else ""
         shared["note"] = (
-            f"is judged on {best.pairs:,} {drawn}pairs, and ties what differs by at most {best.epsilon:.4g}"
+            f"is evaluated on {best.pairs:,} {drawn}pairs; differences of at most {best.epsilon:.4g} count as ties"
         )
     if isinstance(made, PairAccuracy):
         shared["tied"] = made.tied
@@ -260,7 +260,7 @@ def is_preset(benchmark: str, protocol: Protocol) -> bool:
 def _difference(
     judgments: Judgments, scores: Mapping[str, Floats], first: str, second: str, found: Mapping[str, Interval]
 ) -> Difference:
-    """The paired difference; among systems, which are few and independent, its p is that of Williams' test."""
+    """The paired difference; for systems, which are few and independent, p comes from Williams' test."""
     gap, p = difference(found[first], found[second])
     kind = judgments.protocol.statistic
     if isinstance(judgments, Systems) and kind in ("pearson", "spearman") and len(judgments) > 3:

@@ -1,8 +1,8 @@
-"""A metric's value against each reference alone, and how far these values lie apart.
+"""A metric's score against each single reference, and the spread of these scores.
 
-One candidate may score 3.2 by one reference and .3 by another (UMIC, Figure 1): where the spread is large, the score
-says as much of the reference as of the caption. What depends on the corpus (document frequencies) is that of the whole
-set, so that the values can be compared with the score against all references.
+One candidate may score 3.2 against one reference and .3 against another (UMIC, Figure 1): where the spread is large,
+the score says as much about the reference as about the caption. Corpus statistics (document frequencies) are those of
+the whole set, so that single-reference scores can be compared with the score against all references.
 
 >>> from capmeter.captions.io import load
 >>> captions = load(["a dog runs", "a cat"], [["a dog runs", "the animal plays"], ["a cat", "two cats"]])
@@ -28,7 +28,7 @@ from capmeter.settings import Settings
 
 @dataclass(frozen=True)
 class ByReference:
-    """One caption under one metric: its score against all references, and against each alone, in their order."""
+    """One caption under one metric: its score against all references, and against each one alone, in order."""
 
     id: str
     metric: str
@@ -38,7 +38,7 @@ class ByReference:
 
     @property
     def spread(self) -> float:
-        """The largest of the values less the smallest."""
+        """The largest value minus the smallest."""
         return max(self.values) - min(self.values)
 
 
@@ -49,11 +49,11 @@ def by_reference(
     ids: Iterable[str] | None = None,
     settings: Settings | None = None,
 ) -> list[ByReference]:
-    """The captions (those of `ids`, else all), each under each metric, in their order."""
+    """The captions (those of `ids`, else all), each under each metric, in order."""
     chosen = parse_list(metrics)
     deaf = [str(metric) for metric in chosen if "references" not in metric.needs]
     if deaf:
-        raise InputError(f"{', '.join(deaf)} compares with no reference, so there is no score by reference")
+        raise InputError(f"{', '.join(deaf)} uses no references, so there are no scores by reference")
     asked = captions if ids is None else captions.select([captions.row(id) for id in ids])
     bare = [id for id, number in zip(asked.ids, asked.references.lengths.tolist(), strict=True) if not number]
     if bare:

@@ -1,4 +1,4 @@
-"""A protocol's coefficient: the statistic that it names, of scores and judgments, ready for any weights."""
+"""A protocol's coefficient: its statistic of scores and judgments, which takes bootstrap weights."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STATISTICS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def coefficient(protocol: Protocol, human: Floats, judged: Floats, groups: Sequence[str] | None) -> Any:
-    """The protocol's statistic of judgments and scores, point by point; with groups the mean of theirs."""
+    """The protocol's statistic of judgments and scores, point by point; with groups, the mean over groups."""
     if protocol.statistic == "accuracy-eq":
         return TieCalibrated(human, judged, groups)
     make = STATISTICS[protocol.statistic]
@@ -32,17 +32,17 @@ def coefficient(protocol: Protocol, human: Floats, judged: Floats, groups: Seque
 
 
 def statistic(judgments: Judgments, values: Floats) -> Any:
-    """The protocol's statistic of these scores, ready for any weights of the judgments."""
+    """The protocol's statistic of these scores, which takes bootstrap weights of the judgments."""
     protocol = judgments.protocol
     if isinstance(judgments, Pairs):
         if protocol.statistic != "accuracy":
             raise ProtocolError(
-                f"{judgments.benchmark} has pairs, which {protocol.statistic} cannot judge: accuracy can"
+                f"{judgments.benchmark} has pairs, for which {protocol.statistic} is not defined; use accuracy"
             )
         gaps = values[judgments.first] - values[judgments.second]
         return PairAccuracy(gaps, judgments.better, judgments.groups, protocol.ties, protocol.seed)
     if protocol.statistic == "accuracy":
-        raise ProtocolError(f"{judgments.benchmark} has ratings, which accuracy cannot judge: accuracy-eq can")
+        raise ProtocolError(f"{judgments.benchmark} has ratings, for which accuracy is not defined; use accuracy-eq")
     if isinstance(judgments, Points):
         return coefficient(protocol, judgments.human, values[judgments.rows], judgments.groups)
     if isinstance(judgments, Systems):

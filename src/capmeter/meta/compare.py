@@ -3,9 +3,9 @@
 Systems that captioned the same images are scored on the same references, and for each metric and pair of systems:
 
 * the *difference* of the corpus scores (of BLEU's own corpus statistic, not of means of captions),
-* *p*, by a paired permutation test: under the null the two systems' captions of an image may as well change places
-  (`test="bootstrap"`: from the bootstrap resamples instead); with several pairs also Holm's correction over them,
-* the 95% *interval* of the difference, by a bootstrap that draws images and keeps the systems paired,
+* *p*, by a paired permutation test: under the null hypothesis system labels can be swapped within an image
+  (`test="bootstrap"`: from the bootstrap resamples instead); with several pairs also with Holm's correction,
+* the 95% *interval* of the difference, by a bootstrap that resamples images and keeps the systems paired,
 * in how many captions each system *wins*, and the captions that *differ most*.
 
 With three systems or more there is a ranking: a new rank begins where a system is significantly worse than the best of
@@ -53,7 +53,7 @@ System = CaptionSet | str | os.PathLike[str] | Mapping[Any, Any] | Sequence[Any]
 
 @dataclass(frozen=True)
 class Standing:
-    """A system in a metric's ranking: its score with its interval, and its rank of significance."""
+    """A system in a metric's ranking: its score with its interval, and its significance rank."""
 
     system: str
     score: float
@@ -66,7 +66,7 @@ class Standing:
 class Difference:
     """First minus second under one metric, tested; `p_holm` is p after Holm's correction over the metric's pairs.
 
-    `wins`, `ties` and `losses` count captions by their own scores, as the first system sees them; scores that agree in
+    `wins`, `ties` and `losses` count captions by their own scores, from the first system's side; scores that agree to
     six digits tie.
     """
 
@@ -84,7 +84,7 @@ class Difference:
     losses: int
 
     def turned(self) -> Difference:
-        """The same difference as the second system sees it."""
+        """The same difference from the second system's side."""
         return Difference(
             first=self.second,
             second=self.first,
@@ -103,7 +103,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One caption of two systems, with the scores that it gave them."""
+    """One image's captions by two systems, with the metric's scores of both."""
 
     id: str
     image_id: str
@@ -116,7 +116,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class MetricComparison:
-    """One metric's verdict: the `ranking`, best first, the `differences` of all pairs, and their significance."""
+    """The result for one metric: `ranking`, best first, the `differences` of all pairs, and their significance."""
 
     metric: str
     ranking: list[Standing]
@@ -125,7 +125,7 @@ class MetricComparison:
     significance: Ranking
 
     def between(self, first: str | None = None, second: str | None = None) -> Difference:
-        """The difference first minus second, whichever way the pair was named; without names, of the first two."""
+        """The difference first minus second, in whichever order the pair is named; without names, of the first two."""
         if first is None or second is None:
             return self.differences[0]
         for each in self.differences:
@@ -134,12 +134,12 @@ class MetricComparison:
             if (each.first, each.second) == (second, first):
                 return each.turned()
         known = ", ".join(each.system for each in self.ranking)
-        raise InputError(f"there is no pair of {first!r} and {second!r}; compared were {known}")
+        raise InputError(f"there is no pair {first!r} and {second!r}; the compared systems are {known}")
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison(Mapping[str, MetricComparison]):
-    """What was found, by metric name. `captions` and `results` hold the systems, their rows aligned."""
+    """The results by metric name. `captions` and `results` hold the systems, their rows aligned."""
 
     verdicts: dict[str, MetricComparison] = field(repr=False)
     captions: dict[str, CaptionSet]
@@ -153,7 +153,7 @@ class Comparison(Mapping[str, MetricComparison]):
     def __getitem__(self, name: str | Metric) -> MetricComparison:
         found = self.verdicts.get(str(name)) or self.verdicts.get(str(parse(name)))
         if found is None:
-            raise KeyError(f"{name} was not compared; compared were {', '.join(self.verdicts)}")
+            raise KeyError(f"{name} was not compared; the comparison has {', '.join(self.verdicts)}")
         return found
 
     def __iter__(self) -> Any:
@@ -170,14 +170,14 @@ class Comparison(Mapping[str, MetricComparison]):
     def most_different(
         self, metric: str | Metric, first: str | None = None, second: str | None = None, number: int = 10
     ) -> list[Contrast]:
-        """The captions that the metric tells apart most, half won by the first system and half by the second.
+        """The captions whose scores differ most, half won by the first system and half by the second.
 
         Without systems: the first two. Each half is sorted by the difference, the largest first.
         """
         one, two = first or self.systems[0], second or self.systems[1]
         for name in (one, two):
             if name not in self.captions:
-                raise InputError(f"there is no system {name!r}; compared were {', '.join(self.systems)}")
+                raise InputError(f"there is no system {name!r}; the compared systems are {', '.join(self.systems)}")
         scores = [self.results[name][metric].items.array for name in (one, two)]
         gap = np.where(preferred(*scores) == 0, 0.0, scores[0] - scores[1])
         order = np.argsort(-gap, kind="stable")
@@ -194,7 +194,7 @@ class Comparison(Mapping[str, MetricComparison]):
         return found
 
     def to_dict(self, differing: int = 10) -> dict[str, Any]:
-        """The comparison as the JSON output has it, with this many of the captions that differ most for each pair."""
+        """The comparison as in the JSON output, with this many of the most different captions of each pair."""
         return {
             "capmeter": __version__,
             "captions": len(next(iter(self.captions.values()))),
@@ -242,15 +242,15 @@ def compare(
 ) -> Comparison:
     """Compares two systems or more, by name, on the same references.
 
-    A system is a `CaptionSet`, or anything that `capmeter.load` reads together with `references`. All must have
-    captioned the same images with the same references; captions are paired by id, whatever their order. `test` is a
+    A system is a `CaptionSet`, or anything that `capmeter.load` reads together with `references`. All must caption
+    the same images, with the same references; captions are paired by id, whatever their order. `test` is a
     significance test or its name, such as `permutation(permutations=2000)` or `bootstrap`; `permutations` overrides
-    that number. Of many systems more permutations (with the bootstrap test, `resamples`) are made than asked for: a p
-    cannot be smaller than they allow, and after the correction for all pairs nothing could be significant.
+    that number. With many systems, more permutations (with the bootstrap test, `resamples`) are used than asked for:
+    their number limits how small p can be, and with too few nothing could be significant after Holm's correction.
     """
     chosen = parse_list(metrics)
     if len(systems) < 2:
-        raise InputError(f"a comparison needs two systems at least, but got {len(systems)}: {', '.join(systems)}")
+        raise InputError(f"a comparison needs at least two systems, but got {len(systems)}: {', '.join(systems)}")
     tested = parse_test(test)
     if permutations is not None and isinstance(tested, Permutation):
         tested = replace(tested, permutations=permutations)
@@ -280,9 +280,9 @@ def compare(
 
 
 def aligned(systems: Mapping[str, CaptionSet]) -> dict[str, CaptionSet]:
-    """The systems with their captions in the order of the first one's, found by id, else by image.
+    """The systems with their captions in the first one's order, matched by id, else by image.
 
-    What is not on both sides, and references that differ, are an `InputError` that names the first five.
+    Captions that only one system has, and different references, are an `InputError` that names the first five.
     """
     (first_name, first), *others = systems.items()
     result = {first_name: first}
@@ -297,9 +297,9 @@ def aligned(systems: Mapping[str, CaptionSet]) -> dict[str, CaptionSet]:
             lacking = _first_five("only in", first_name, [id for id in first.ids if id not in keys[1]])
             beyond = _first_five("only in", name, [id for id in captions.ids if id not in keys[0]])
             raise InputError(
-                f"{first_name!r} and {name!r} did not caption the same: {'; '.join(filter(None, (lacking, beyond)))}. "
-                "Compare systems on the same images, one caption of each image from every system, or give ids that "
-                "say which captions belong together"
+                f"{first_name!r} and {name!r} do not have the same captions: "
+                f"{'; '.join(filter(None, (lacking, beyond)))}. Compare systems on the same images, with one caption per image from every system, or give ids that "
+                "match captions to each other"
             )
         rows = np.array([places[id] for id in wanted], np.intp)
         result[name] = captions if (rows == np.arange(len(rows))).all() else captions.select(rows)
@@ -309,7 +309,7 @@ def aligned(systems: Mapping[str, CaptionSet]) -> dict[str, CaptionSet]:
         if unlike:
             raise InputError(
                 f"{first_name!r} and {name!r} have different references for {_first_five('', '', unlike)}; compare "
-                "them on the same ones: give the references apart (references=, --references)"
+                "them against the same ones: give the references separately (references=, --references)"
             )
     return result
 
@@ -332,14 +332,14 @@ def _loaded(system: System, references: Any) -> CaptionSet:
     if not isinstance(system, CaptionSet):
         return load(system, references)
     if references is not None:
-        raise InputError("a caption set holds its references already; leave references= out, or give it to load()")
+        raise InputError("a caption set already holds its references; omit references=, or pass it to load()")
     return system
 
 
 def _intervals(
     scores: Mapping[str, Scores], clusters: Clusters, resamples: int, seed: int, level: float
 ) -> dict[str, Interval]:
-    """Each system's corpus score with its bootstrap resamples, which are the same images for all systems."""
+    """Each system's corpus score with its bootstrap resamples, which are of the same images for all systems."""
     drawn: dict[str, list[Floats]] = {name: [] for name in scores}
     for weights in resample_blocks(len(clusters), resamples, seed):
         for name, one in scores.items():

@@ -1,8 +1,8 @@
-"""Do two metrics say the same, and are they better together?
+"""Are two metrics redundant, and are they better together?
 
-Spearman's ρ between metrics on the judged captions says how alike they order; the sum of two standardised metrics,
-judged as any metric, says whether one adds to the other. The weights are equal on purpose: weights fitted to the
-judgments would be trained on what judges them.
+Spearman's ρ between metrics on the judged captions says how similarly they rank; the sum of two standardised metrics,
+evaluated like any metric, says whether one adds to the other. The weights are equal on purpose: weights fitted to the
+judgments would be trained on the test data. Three or more are named as one metric: `mean(a,b,c,standardised=true)`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from capmeter.stats.correlation import spearman
 
 @dataclass(frozen=True)
 class Combination:
-    """The sum of two standardised metrics: its agreement, and how much better it is than the better of the two."""
+    """The sum of two standardised metrics: its agreement with people, and its gain over the better of the two."""
 
     first: str
     second: str
@@ -36,7 +36,7 @@ def varied(report: Report) -> dict[str, Floats]:
 
 
 def rank_correlations(report: Report) -> tuple[tuple[str, ...], Floats]:
-    """The metrics' names, and Spearman's ρ of every two of them: float64[metrics, metrics]."""
+    """The metrics' names, and Spearman's ρ between every two of them: float64[metrics, metrics]."""
     scores = varied(report)
     names = tuple(scores)
     table = np.eye(len(names))
@@ -46,7 +46,7 @@ def rank_correlations(report: Report) -> tuple[tuple[str, ...], Floats]:
 
 
 def combined(report: Report) -> tuple[Combination, ...]:
-    """Every two metrics as the sum of both, standardised, judged on the same resamples; the best sum first."""
+    """The sum of every two standardised metrics, evaluated on the same resamples; the best first."""
     scores = varied(report)
     if len(scores) < 2:
         raise InputError(f"a combination needs two metrics that vary, but there is {', '.join(scores) or 'none'}")

@@ -1,8 +1,8 @@
 """How a metric's agreement with people grows with the number of references it sees.
 
-For each number k, k references of each image are drawn (the same for all its captions), the metrics score anew, and
-the protocol judges; `repeats` draws show how much the choice matters. Draw r takes the first k of one permutation
-per image, so that more references always contain the fewer.
+For each number k, k references of each image are sampled (the same for all its captions), and the metrics are scored
+and evaluated again; `repeats` samples show how much the choice of references matters. Sample r takes the first k of one
+permutation per image, so that larger samples contain the smaller ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from capmeter.stats.pair_accuracy import PairAccuracy
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Agreement by number of references: `values[metric]` is float64[len(numbers), repeats], in hundredths.
+    """Agreement by number of references: `values[metric]` is float64[len(numbers), repeats], x 100.
 
     `groups[metric][group]` is the same of each category, where the protocol has categories.
     """
@@ -45,7 +45,7 @@ class Curve:
     groups: dict[str, dict[str, Floats]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The curve as JSON has it."""
+        """The curve as in the JSON output."""
         return {
             "numbers": list(self.numbers),
             "seed": self.seed,
@@ -61,7 +61,7 @@ def _rows(values: Floats) -> list[dict[str, float]]:
 
 
 def numbers_up_to(most: int) -> tuple[int, ...]:
-    """1 to `most`, and no more than a dozen numbers: where there are many, they lie apart as their ratios."""
+    """1 to `most`, and no more than a dozen numbers: larger ranges are spaced geometrically."""
     if most <= 12:
         return tuple(range(1, most + 1))
     return tuple(sorted({round(each) for each in np.geomspace(1, most, 12)}))
@@ -75,7 +75,7 @@ def numbers_of(text: str) -> tuple[int, ...]:
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and int(part) > 0 for part in parts):
-        raise InputError(f"{text!r} is no number of references; expected one, such as 5, or several, such as 1,5,20")
+        raise InputError(f"{text!r} is not a number of references; expected one, such as 5, or several, such as 1,5,20")
     numbers = tuple(sorted({int(part) for part in parts}))
     return numbers_up_to(numbers[0]) if len(parts) == 1 else numbers
 
@@ -89,12 +89,13 @@ def reference_curve(
     seed: int = 0,
     settings: Settings | None = None,
 ) -> Curve:
-    """Judges the metrics with as many references as each of `numbers` says, `repeats` times each."""
+    """Evaluates the metrics with each of these `numbers` of references, `repeats` times each."""
     chosen = parse_list(metrics)
     most = int(judgments.captions.references.lengths.max(initial=0))
     if judgments.owners is not None:
         raise InputError(
-            f"a curve of references needs them all at once, but the protocol has {judgments.protocol.references}"
+            f"a curve over references needs all of them at once, but the protocol has "
+            f"references={judgments.protocol.references}"
         )
     if not numbers or min(numbers) < 1 or max(numbers) > most:
         raise InputError(
@@ -121,7 +122,7 @@ def reference_curve(
 
 
 def _by_group(made: Any, judgments: Judgments) -> dict[str, float]:
-    """The value of each category; none where there are no categories, or where every image is one."""
+    """The value of each category; empty without categories, or where each image is its own group."""
     if judgments.groups is None or judgments.protocol.by == "image_id":
         return {}
     if isinstance(made, PairAccuracy):
@@ -130,7 +131,7 @@ def _by_group(made: Any, judgments: Judgments) -> dict[str, float]:
 
 
 def _orders(captions: CaptionSet, random: np.random.Generator) -> list[npt.NDArray[Any]]:
-    """The references of each caption in a drawn order, one for all captions of an image with the same references."""
+    """Each caption's references in random order, the same for all captions of an image with the same references."""
     drawn: dict[tuple[str, bytes], npt.NDArray[Any]] = {}
     orders = []
     for row, image in enumerate(captions.image_ids):
@@ -143,7 +144,7 @@ def _orders(captions: CaptionSet, random: np.random.Generator) -> list[npt.NDArr
 
 
 def _first(captions: CaptionSet, orders: Sequence[npt.NDArray[Any]], number: int) -> CaptionSet:
-    """The same captions with their first references; the pool, and what was found out about it, stays."""
+    """The same captions with their first references; the pool and its analyses are kept."""
     return CaptionSet(
         ids=captions.ids,
         image_ids=captions.image_ids,

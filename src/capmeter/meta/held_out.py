@@ -21,7 +21,9 @@ def held_out(captions: CaptionSet) -> CaptionSet:
 
 
 def held_out_of_all(systems: Mapping[str, CaptionSet], human: str) -> dict[str, CaptionSet]:
-    """The systems, all without one copy of the image's human caption among its references: all have the same."""
+    """The systems, each without one copy of the image's human caption among its references, so that all have the same
+    references.
+    """
     written = {caption.image_id: caption.candidate for caption in systems[human]}
     return {
         name: _made([_without(caption, written.get(caption.image_id)) for caption in captions], captions)

@@ -1,7 +1,7 @@
-"""The human level of a benchmark: how well people agree with people under the same protocol and coefficient.
+"""The human level of a benchmark: how well people agree with each other under the same protocol and coefficient.
 
 Rated captions: each rating against the mean of the others (see `capmeter.stats.human_level`), pooled, under the
-protocol's statistic; beside it the same of every two ratings. Pairs: the majority of the direct votes against the
+protocol's statistic; also the same for every two ratings. Pairs: the majority of the direct votes against the
 label; where the label is that majority itself, each vote against the majority of the others. Intervals resample images.
 A benchmark that has one rating of each caption, means alone, or systems, has none.
 
@@ -41,7 +41,7 @@ PUBLISHED = {
 
 @dataclass(frozen=True)
 class HumanLevel:
-    """How well people agree with people: what was compared, its value and interval (in hundredths), and notes."""
+    """How well people agree with each other: what was compared, its value and interval (x 100), and notes."""
 
     what: str
     value: float
@@ -55,7 +55,7 @@ class HumanLevel:
 def human_level(
     judgments: Judgments, *, resamples: int = 1000, seed: int = 0, level: float = 0.95
 ) -> HumanLevel | None:
-    """The human level of these judgments; None where their file has no two raw judgments of anything."""
+    """The human level of these judgments; None where nothing in the file was judged twice."""
     if isinstance(judgments, Points) and any(len(each) > 1 for each in judgments.ratings):
         return _of_ratings(judgments, resamples, seed, level)
     if isinstance(judgments, Pairs) and any(len(each) > 1 for each in judgments.votes):
@@ -82,7 +82,7 @@ def _of_ratings(judgments: Points, resamples: int, seed: int, level: float) -> H
 
 
 def _of_rows(judgments: Points, values: Sequence[str]) -> dict[int, str]:
-    """The value of each caption, of the values of its points."""
+    """The value of each caption, from those of its points."""
     return dict(zip(judgments.rows.tolist(), values, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""How alike images are by a metric: each image's caption against the references of every other."""
+"""Similarity of images by a metric: each image's caption against the references of every other image."""
 
 from __future__ import annotations
 

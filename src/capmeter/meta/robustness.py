@@ -1,21 +1,20 @@
-"""Robustness: what becomes of a metric's score when captions are made worse on purpose.
+"""Robustness: how a metric's score changes under controlled degradation of captions.
 
-Human captions are degraded with growing strength γ and scored against the references that are left (the caption itself
-is taken out of them). As in Cui et al. (2018, §3.4), scores are divided by that of the untouched captions, and the
-*area* under the curve over γ (their Eq. 11) sums a curve up: the lower, the more the metric notices. *Preferred* is the
-forced choice of Sharif et al. (2019): the share of captions that a metric scores higher untouched than degraded, where
-a tie (scores that agree in six digits) is no preference.
+Human captions are degraded with increasing strength γ and scored against the remaining references (the caption itself
+is removed from them). As in Cui et al. (2018, §3.4), scores are divided by that of the unmodified captions, and the
+*area* under the curve over γ (their Eq. 11) summarises a curve: the lower, the more sensitive the metric. *Preferred*
+is the forced choice of Sharif et al. (2019): the share of captions that a metric scores higher unmodified than
+degraded, where a tie (scores that agree to six digits) is no preference.
 
-Each corpus score is the metric's own (BLEU from sums, not a mean of captions), what depends on the corpus is collected
-from the untouched captions, and bands are 95% intervals of the bootstrap by image, in which the normalisation is
-drawn along.
+Each corpus score is the metric's own (BLEU from sums, not a mean over captions), corpus statistics are collected from
+the unmodified captions, and bands are 95% bootstrap intervals by image, in which the normalisation is resampled too.
 
 >>> references = {
 ...     "1": ["a dog runs on the grass", "a dog is running on grass", "the dog runs"],
 ...     "2": ["two cats sleep on a sofa", "cats asleep on a sofa", "two cats on a couch"],
 ... }
 >>> found = robustness(references, ["bleu-1"], ["permutation", "other-caption"], strengths=[0, 1], resamples=100)
->>> [f"{curve.degradation}: {curve.area.value:.2f}" for curve in found]  # BLEU-1 does not see the order of words
+>>> [f"{curve.degradation}: {curve.area.value:.2f}" for curve in found]  # BLEU-1 ignores word order
 ['permutation: 1.00', 'other-caption: 0.68']
 """
 
@@ -70,10 +69,11 @@ class Band:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """What one degradation does to one metric.
+    """How one metric responds to one degradation.
 
-    `scores`: the corpus scores at each strength; `normalised`: the same with the untouched captions at 1; `area`: under
-    the normalised curve; `preferred`: the share of captions scored higher untouched than degraded, and `tied`: equally.
+    `scores`: the corpus scores at each strength; `normalised`: the same relative to the unmodified captions; `area`:
+    under the normalised curve; `preferred`: the share of captions scored higher unmodified than degraded; `tied`: the
+    share scored equally.
     """
 
     metric: str
@@ -87,7 +87,7 @@ class Curve:
     signature: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The curve as the JSON output has it."""
+        """The curve as in the JSON output."""
         return {
             "metric": self.metric,
             "degradation": self.degradation,
@@ -109,8 +109,8 @@ class Curve:
 class Robustness(Sequence[Curve]):
     """The curves of all metrics under all degradations.
 
-    `captions`, the untouched ones; `unchanged`: per degradation the share of captions at each strength that came out as
-    they went in; `examples`: per degradation the first caption at each strength.
+    `captions`: the unmodified ones; `unchanged`: per degradation the share of captions at each strength that were left
+    unchanged; `examples`: per degradation the first caption at each strength.
     """
 
     curves: list[Curve] = field(repr=False)
@@ -149,7 +149,7 @@ class Robustness(Sequence[Curve]):
         return list(dict.fromkeys(each.degradation for each in self.curves))
 
     def to_dict(self) -> dict[str, Any]:
-        """The study as the JSON output has it."""
+        """The study as in the JSON output."""
         return {
             "capmeter": __version__,
             "captions": len(self.captions),
@@ -183,11 +183,11 @@ def robustness(
     level: float = 0.95,
     settings: Settings | None = None,
 ) -> Robustness:
-    """The curves of metrics over captions that are degraded with growing strength.
+    """The curves of metrics over captions that are degraded with increasing strength.
 
-    `captions` are references (a dict image id → list, or a file of them): one of each image, drawn by the seed, is
-    degraded and taken out of its references; at most `images` images are drawn. Or they are a `CaptionSet`, whose
-    candidates are degraded and whose references stay as they are.
+    `captions` are references (a dict image id → list, or a file of them): one per image, chosen by the seed, is
+    degraded and removed from the references; at most `images` images are sampled. Or they are a `CaptionSet`, whose
+    candidates are degraded and whose references are kept.
     """
     chosen, ways = registry.parse_list(metrics), parse_list(degradations)
     if resamples < 1:
@@ -226,8 +226,8 @@ def robustness(
 def leave_one_out(references: Mapping[str, Sequence[str]], *, images: int | None = None, seed: int = 0) -> CaptionSet:
     """One reference of each image as its candidate, the others as its references.
 
-    Which one is drawn depends on the seed and the image id alone. References of the same wording as the candidate are
-    taken out with it; an image that has no other left is left out and noted. `images` draws that many of the rest.
+    Which one depends on the seed and the image id only. References identical to the candidate are removed too; an image
+    without any other reference is skipped and noted. `images` samples that many of the rest.
     """
     rows: list[Caption] = []
     alone: list[str] = []
@@ -241,8 +241,8 @@ def leave_one_out(references: Mapping[str, Sequence[str]], *, images: int | None
             alone.append(image)
     if not rows:
         raise InputError(
-            f"none of the {len(alone)} images has two different references; to degrade one and keep another, each "
-            "image needs two"
+            f"none of the {len(alone)} images has two different references; each image needs two, one to degrade and "
+            "one to compare with"
         )
     whole = CaptionSet.from_captions(rows)
     chosen = whole if images is None else whole.select(_drawn_images(whole, images, seed))
@@ -251,7 +251,7 @@ def leave_one_out(references: Mapping[str, Sequence[str]], *, images: int | None
 
 
 def _drawn_images(captions: CaptionSet, images: int, seed: int) -> npt.NDArray[np.intp]:
-    """The captions of `images` images, drawn by the seed and their ids alone, in the order of the set."""
+    """The captions of `images` images, sampled by the seed and their ids only, in the order of the set."""
     if images < 1:
         raise InputError(f"expected at least one image, but got {images}")
     known = sorted(dict.fromkeys(captions.image_ids), key=lambda image: _hashed("image", seed, image))
@@ -260,7 +260,7 @@ def _drawn_images(captions: CaptionSet, images: int, seed: int) -> npt.NDArray[n
 
 
 def _hashed(purpose: str, seed: int, id: str) -> float:
-    """A number in [0, 1) that nobody can tell from a random one."""
+    """A pseudo-random number in [0, 1), from a hash of the arguments."""
     digest = hashlib.blake2b(f"{purpose}\0{seed}\0{id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return (int.from_bytes(digest, "little") >> 11) / (1 << 53)
 
@@ -269,7 +269,7 @@ def _points(strengths: Sequence[float]) -> Floats:
     points = np.unique(np.array([0.0, *strengths], np.float64))
     if not np.isfinite(points).all() or points[0] < 0 or points[-1] > 1 or len(points) < 2:
         raise InputError(
-            f"the strengths are {list(strengths)}, expected numbers from 0 (untouched) to 1 (strongest), such as "
+            f"the strengths are {list(strengths)}, expected numbers from 0 (unmodified) to 1 (strongest), such as "
             "0, 0.5, 1"
         )
     return points
@@ -278,7 +278,7 @@ def _points(strengths: Sequence[float]) -> Floats:
 def _degraded(
     untouched: CaptionSet, ways: Sequence[Degradation], points: Floats, seed: int
 ) -> tuple[CaptionSet, list[list[str]]]:
-    """Every caption untouched, then under each way at each strength: one set, each image's captions together."""
+    """Every caption unmodified, then under each degradation at each strength: one set, grouped by image."""
     fitted = [way.fitted(untouched, seed, scores_between) for way in ways]
     texts: list[list[str]] = []
     with task("degrading", total=len(untouched)) as advance:
@@ -311,8 +311,8 @@ def _curves(
     corpus = metric.finish(rows.sum(axis=0), np.full(rows.shape[1], float(captions)))["score"]
     if corpus[0] <= 0:
         raise InputError(
-            f"{scores.name} gives the untouched captions {corpus[0]:.4g}; a curve is relative to their score, "
-            "which must be above 0: give more captions or references, or choose another metric"
+            f"{scores.name} gives the unmodified captions {corpus[0]:.4g}; curves are relative to this score, "
+            "which must be above 0: use more captions or references, or another metric"
         )
     sums = clusters.sums(rows.reshape(captions, -1)).reshape(len(clusters), -1)
     counts = weights @ clusters.sums(np.ones(captions))
@@ -355,12 +355,12 @@ def _drawn_scores(
 
 
 def _cells(number: int, points: int) -> list[int]:
-    """Where the states of the k-th way stand: the untouched caption, then its strengths."""
+    """The positions of the k-th degradation's states: the unmodified caption, then its strengths."""
     start = 1 + number * (points - 1)
     return [0, *range(start, start + points - 1)]
 
 
 def _area(values: Floats, points: Floats) -> Any:
-    """The area under curves over the strengths (trapezia), as a mean height where they do not span 0 to 1."""
+    """The area under curves over the strengths (trapezoidal rule), divided by the range of strengths."""
     widths = np.diff(points)
     return ((values[..., 1:] + values[..., :-1]) / 2) @ widths / widths.sum()

@@ -1,4 +1,4 @@
-"""The scores that are judged: of metrics run on the judged captions, and of anyone's scores by id."""
+"""The scores to be evaluated: of metrics run on the judged captions, and external scores by id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from capmeter.settings import Settings
 def measured(
     judgments: Judgments, metrics: str | Iterable[str | Metric], settings: Settings | None = None
 ) -> tuple[dict[str, Floats], dict[str, str]]:
-    """Each metric's scores of the judgments' captions (of systems: each system's corpus score), and its signature."""
+    """Each metric's scores of the judged captions (for systems: each system's corpus score), and its signature."""
     if not metrics:
         return {}, {}
     from capmeter.metrics.evaluation import score, with_required
@@ -39,14 +39,14 @@ def measured(
     chosen = parse_list(named)
     if len(judgments.captions) == 0:
         raise InputError(
-            f"{judgments.benchmark} has no captions to score, only systems; give their scores in a file (--scores)"
+            f"{judgments.benchmark} has systems but no captions to score; give the systems' scores in a file (--scores)"
         )
     bare = int((judgments.captions.references.lengths == 0).sum())
     needing = [str(metric) for metric in with_required(chosen) if "references" in metric.needs]
     if bare and needing:
         raise ProtocolError(
             f"{judgments.benchmark} has no references for {bare:,} of {len(judgments.captions):,} captions, but "
-            f"{', '.join(needing)} need them; leave those out (leave_out=unreferenced in the protocol's brackets)"
+            f"{', '.join(needing)} need them; exclude these captions (leave_out=unreferenced in the protocol)"
         )
     results = score(judgments.captions, metrics=chosen, settings=settings)
     values: dict[str, Floats] = {}
@@ -72,7 +72,7 @@ def _is_baseline(text: str) -> bool:
 def given(
     judgments: Judgments, scores: str | Path | Iterable[str | Path] | Mapping[str, Mapping[str, float]]
 ) -> dict[str, Floats]:
-    """Scores that came from elsewhere, by the ids that `--export` writes (or by system), in the judgments' order."""
+    """External scores by the ids that `--export` writes (or by system), in the judgments' order."""
     ids = tuple(judgments.captions.ids) if judgments.owners is not None else judgments.ids
     if isinstance(judgments, Systems):
         ids = judgments.names
@@ -88,21 +88,23 @@ def given(
             if missing and not isinstance(judgments, Systems):
                 raise InputError(f"{name} has no score for {len(missing)} ids, the first are {missing[:5]}")
             if name in values:
-                raise InputError(f"there are two sets of scores named {name}; rename one of them")
+                raise InputError(f"two sets of scores are named {name}; rename one of them")
             found = np.asarray([by_id.get(id, np.nan) for id in ids], np.float64)
             values[name] = found if isinstance(judgments, Systems) else judgments.per_caption(found, name)
     return values
 
 
 def common_systems(judgments: Systems, scores: Mapping[str, Floats]) -> tuple[Systems, dict[str, Floats]]:
-    """The systems that all metrics have a score of, as many as the protocol expects; the others are noted."""
+    """The systems for which every metric has a score, as many as the protocol expects; the others are counted in the
+    notes.
+    """
     have = [np.isfinite(values) for values in scores.values()]
     kept = [k for k in range(len(judgments.names)) if have and all(each[k] for each in have)]
     judgments.protocol.check(len(kept), judgments.benchmark, judgments.unit)
     if have and not kept:
         raise InputError(
-            f"{judgments.benchmark} has no system with a score of each of {', '.join(scores)}; metrics are judged on "
-            "the systems that all of them have scored: judge them apart"
+            f"{judgments.benchmark} has no system with a score by every one of {', '.join(scores)}; metrics are "
+            "evaluated on the systems that all of them have scored: evaluate them separately"
         )
     if len(kept) < len(judgments.names):
         lost = {"without scores": len(judgments.names) - len(kept)}

@@ -1,11 +1,11 @@
-"""Anyone's scores, by id: so that a metric written elsewhere is judged by the same protocol.
+"""External scores by id, so that a metric implemented elsewhere is evaluated under the same protocol.
 
-Read are: what `capmeter score --output` writes; JSON {id: score}, {metric: {id: score}} or {id: {metric: score}};
+Supported: what `capmeter score --output` writes; JSON {id: score}, {metric: {id: score}} or {id: {metric: score}};
 JSON lines and JSON lists of objects with an `id`; CSV, TSV and Parquet with an `id` column. Every other field that
-holds numbers is a metric. A file of bare scores is a metric named after the file. The official SPICE program's results
+holds numbers is a metric. A file of scores alone is a metric named after the file. The official SPICE program's results
 are read too, as the metric `spice`, by image id.
 
-Which ids a benchmark's captions have: the row's `id` if it has one, else its image's where that is unique, else
+The ids of a benchmark's captions: the row's `id` if it has one, else its image's where that is unique, else
 `image#k` for the image's k-th row (from 0); of pairs, `/a` and `/b` are added. `capmeter meta --export` writes them.
 """
 
@@ -51,7 +51,8 @@ def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False
         if len(missing) > (len(ids) - 1 if partial else 0):
             raise InputError(
                 f"{path} has no {metric} score for {len(missing):,} of {len(ids):,} ids, the first are "
-                f"{', '.join(map(repr, missing[:5]))}; its own are such as {', '.join(map(repr, list(scores)[:3]))} "
+                f"{', '.join(map(repr, missing[:5]))}; the file has ids such as "
+                f"{', '.join(map(repr, list(scores)[:3]))} "
                 "(`capmeter meta --export FILE` writes the captions with their ids)"
             )
     return found
@@ -62,7 +63,7 @@ def _of_json(value: Any, path: Path, name: str, ids: Collection[str]) -> Scores:
         rows = read_rows(value, where=str(path))
         found = {row.image_id: row.counts["all"].f for row in rows}
         if len(found) < len(rows):
-            raise InputError(f"{path}: {len(rows) - len(found)} image ids stand twice; scores are keyed by id")
+            raise InputError(f"{path}: {len(rows) - len(found)} duplicate image ids; scores are keyed by id")
         return {"spice": found}
     if is_results(value):
         systems = systems_of(value, str(path))
@@ -108,7 +109,7 @@ def _of_objects(objects: Iterable[tuple[str, Any]], path: Path, name: str) -> Sc
                 continue
             scores = found.setdefault(name if key == "score" else str(key), {})
             if id in scores:
-                raise InputError(f"{place}: the id {id!r} stands twice; scores are keyed by id")
+                raise InputError(f"{place}: duplicate id {id!r}; scores are keyed by id")
             scores[id] = _checked(number, f"{place}, {key}")
     return found
 
@@ -126,7 +127,7 @@ def _parquet(path: Path) -> Iterable[tuple[str, Any]]:
         try:
             rows = pyarrow.parquet.read_table(file).to_pylist()
         except pyarrow.ArrowException as error:
-            raise InputError(f"{path} is no parquet file: {error}") from None
+            raise InputError(f"{path} is not a valid Parquet file: {error}") from None
     yield from ((f"{path}, row {k}", row) for k, row in enumerate(rows))
 
 
@@ -147,7 +148,5 @@ def _number(value: Any) -> float | None:
 
 def _checked(number: float | None, place: str) -> float:
     if number is None or not math.isfinite(number):
-        raise InputError(
-            f"{place}: expected a finite number as score; leave out metrics that have no score for a caption"
-        )
+        raise InputError(f"{place}: expected a finite number as score; omit metrics that have no score for a caption")
     return number

@@ -1,6 +1,6 @@
 """Estimates SMURF's normalisation constants for an encoder: mean and deviation of its components on human captions.
 
-As the authors did, each caption is a human one, scored against the *other* captions of its image (`held_out`).
+As in the paper, each caption is a human one, scored against the *other* captions of its image (`held_out`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def standardize(
     among = sum(caption.candidate in caption.references for caption in captions)
     if among * 2 > len(captions):
         raise InputError(
-            f"{among:,} of {len(captions):,} human captions stand among their own references, so that SPARCS would say "
-            "little but 1; hold them out (--hold-out), or give references without them"
+            f"{among:,} of {len(captions):,} human captions are among their own references, so SPARCS would mostly be "
+            "1; hold them out (--hold-out), or give references without them"
         )
     metrics = Sparcs(), Mima(encoder=mima_encoder), Spurts(encoder=spurts_encoder)
     results = evaluate(captions, metrics, settings=settings)
@@ -32,7 +32,7 @@ def standardize(
         scale = Scale(float(scores.mean()), float(scores.std()))  # ddof 0, as released
         if not scale.deviation > 0:
             raise InputError(
-                f"all {len(scores)} captions have the same {metric}: {scale.mean:g}; a spread needs more, and different"
+                f"all {len(scores)} captions have the same {metric}, {scale.mean:g}; give captions that differ"
             )
         scales.append(scale)
     sparcs, mima, spurts = scales

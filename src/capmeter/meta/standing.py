@@ -1,7 +1,7 @@
-"""Which systems lead under a metric, and which differences could be chance.
+"""Which systems are best under a metric, and which differences may be due to chance.
 
-Images drawn with replacement give each score its interval. Each difference of two systems is tested as `capmeter
-compare` does, by a paired permutation test, and the p of one metric's pairs are adjusted after Holm (see
+Each score's interval comes from images drawn with replacement. Each difference between two systems is tested as in
+`capmeter compare`, by a paired permutation test, with Holm's correction over one metric's pairs (see
 `capmeter.stats.significance`). The *best* are the system with the highest score and all that are not significantly
 below it. As with `compare`, only systems that captioned the same images with the same references are tested.
 
@@ -30,12 +30,12 @@ from capmeter.stats.significance import LEVEL, PERMUTATIONS, Pair, Ranking, perm
 
 @dataclass(frozen=True)
 class Standing:
-    """How the systems stand under one metric.
+    """How the systems compare under one metric.
 
-    `intervals`: of each score, where it could be drawn, which holds it with the confidence `level`; `beats`: for each
+    `intervals`: each score's confidence interval at `level`, where there are rows to resample; `beats`: for each
     system those that are significantly below it, p < 1 - level; `best`: the highest and all that are not significantly
-    below it. Without a comparison both are empty: a single system, systems that `untested` says why of, or results
-    without the rows to draw from.
+    below it. Both are empty where nothing was compared: a single system, systems that cannot be compared
+    (`untested` says why), or results without rows to resample.
     """
 
     intervals: dict[str, tuple[float, float]]
@@ -68,7 +68,7 @@ def standings(
 def untested(systems: Mapping[str, Results]) -> str:
     """Why the systems' differences are not tested, in a sentence; empty where they can be.
 
-    Only results that another program wrote may not tell their references; these are not checked.
+    Results of another program may not say what their references were; these are not checked.
     """
     if not _same_images(systems):
         return "The systems were scored on different images, so their differences were not tested."
@@ -92,7 +92,7 @@ def _same_images(systems: Mapping[str, Results]) -> bool:
 def _intervals(
     systems: Mapping[str, Results], resamples: int, seed: int, level: float
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    """Of each metric and system that has rows to draw from; images are drawn by name, whatever their order."""
+    """For each metric and system that has rows to resample; images are drawn by name, whatever their order."""
     comparable = _same_images(systems)
     universe = _images(next(iter(systems.values())))
     found: dict[str, dict[str, tuple[float, float]]] = {metric: {} for of in systems.values() for metric in of}
@@ -110,7 +110,7 @@ def _intervals(
 def _tests(
     systems: Mapping[str, Results], scores: Mapping[str, Mapping[str, Scores]], permutations: int, seed: int
 ) -> dict[str, dict[Pair, float]]:
-    """p of each metric's pairs of systems, of the metrics with two systems or more that all have their rows."""
+    """p of each pair of systems, for the metrics that two or more systems have, all with their rows."""
     universe = _images(next(iter(systems.values())))
     orders = {name: _places(universe, _images(results)) for name, results in systems.items()}
     tables = {}

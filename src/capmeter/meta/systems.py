@@ -1,13 +1,13 @@
-"""Whole captioning systems, judged against people by meaning, style and grammar (SMURF, section 4.3 and Figure 1).
+"""Captioning systems compared with people in meaning, style and grammar (SMURF, section 4.3 and Figure 1).
 
 Every caption of a system is a point (SPARCS', SPURTS'): meaning and style in standard deviations from human captions.
-A system is summed up by the mean of its points; by the ellipse around it of 1.15 standard deviations; by how much of
+A system is summarised by the mean of its points; by the ellipse of 1.15 standard deviations around it; by how much of
 that ellipse lies inside the human one, area(H ∩ M) / area(M), which is 1 at human level; by its *centroid caption*,
 the one nearest to the mean; and by the sum of its grammatical outlier penalties G.
 
 As in the released code the ellipses are polygons of 64 corners from the covariance with n − 1, and the penalty is a sum
-over captions, so that it grows with their number. The paper speaks of the "75%" ellipse: 1.15 standard deviations hold
-75% of one normal coordinate, and 48% of two.
+over captions, so that it grows with their number. The paper calls it the "75%" ellipse: 1.15 standard deviations cover
+75% of a normal distribution in one dimension, and 48% in two.
 
 >>> square = ellipse(np.array([[0.0, 0], [2, 0], [0, 2], [2, 2]]), deviations=np.sqrt(0.75))
 >>> round(area(square), 4), round(area(clip(square, square + [1, 0])), 4)
@@ -57,7 +57,7 @@ class Components:
 
 @dataclass(frozen=True, eq=False)
 class System:
-    """What a system's captions amount to. `points` [n, 2] are (SPARCS', SPURTS'), `outline` [64, 2] the ellipse.
+    """The summary of a system's captions. `points` [n, 2] are (SPARCS', SPURTS'), `outline` [64, 2] the ellipse.
 
     `overlap` is the share of the ellipse inside the human one; `penalty` the sum of G over all captions; `centroid` the
     position of the caption nearest to the mean.
@@ -100,7 +100,7 @@ def saved_components(path: str | Path, name: str | None = None) -> dict[str, Com
 
 
 def components(results: Results, name: str) -> Components:
-    """The components among results that were saved; an `InputError` says which one is not there."""
+    """The components among saved results; an `InputError` names a missing one."""
     scores, encoders = {}, {}
     for component in ("sparcs", "mima", "spurts"):
         matching = [each for each in results if each.partition("(")[0] == component]
@@ -122,13 +122,13 @@ def components(results: Results, name: str) -> Components:
 
 
 def require_people(systems: Mapping[str, Any], human: str) -> None:
-    """An `InputError` where none of the systems is called by the name that people go by."""
+    """An `InputError` where no system has the name of the human captions."""
     if human not in systems:
-        raise InputError(f"there is no system called {human!r} to compare with; there are {', '.join(systems)}")
+        raise InputError(f"there is no system named {human!r} to compare with; there are {', '.join(systems)}")
 
 
 def analyse(systems: Mapping[str, Components], human: str, standard: NormalisationConstants) -> dict[str, System]:
-    """Every system summed up on the scale of this standard, against the system of this name that people are."""
+    """The summary of every system on the scale of these constants, compared with the human captions (`human`)."""
     require_people(systems, human)
     found: dict[str, System] = {}
     for name, each in sorted(systems.items(), key=lambda item: item[0] != human):  # people first
@@ -158,7 +158,7 @@ def ellipse(points: Floats, *, deviations: float = DEVIATIONS, name: str = "the 
     covariance = np.cov(points.T)
     spread = np.sqrt(np.diag(covariance))
     if not (spread > 0).all():
-        raise InputError(f"{name}: all captions have the same SPARCS or SPURTS, so that there is no ellipse to draw")
+        raise InputError(f"{name}: all captions have the same SPARCS or SPURTS, so no ellipse can be drawn")
     correlation = np.clip(covariance[0, 1] / spread.prod(), -1, 1)
     angle = 2 * np.pi * np.arange(CORNERS) / CORNERS
     # the ellipse of two standardised variables has its axes on the diagonals
@@ -195,10 +195,10 @@ def clip(outline: Floats, within: Floats) -> Floats:
 
 
 def sample(systems: Mapping[str, System], size: int, seed: int) -> dict[str, Floats]:
-    """The points of the same randomly drawn images in every system: up to `size` images that all have captions of."""
+    """The points of the same randomly sampled images in every system: up to `size` images that all have captioned."""
     place = {name: {image: row for row, image in enumerate(each.components.images)} for name, each in systems.items()}
     shared = sorted(set.intersection(*(set(each) for each in place.values())))
     if not shared:
-        raise InputError(f"{', '.join(systems)} have no image in common to draw; name the images alike in all files")
+        raise InputError(f"{', '.join(systems)} have no image in common; use the same image ids in all files")
     drawn = [shared[k] for k in np.random.default_rng(seed).permutation(len(shared))[:size]]
     return {name: each.points[[place[name][image] for image in drawn]] for name, each in systems.items()}

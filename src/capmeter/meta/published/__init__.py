@@ -1,8 +1,8 @@
-"""Published values of metrics on benchmarks, in hundredths, with their source: printed beside ours, never instead.
+"""Published values of metrics on benchmarks, x 100, with their source: printed beside ours, never instead.
 
-Only values of one known protocol stand here; a value whose protocol is another, or unknown, is worse than none. And a
-value of BERTScore with RoBERTa says nothing of BERTScore with MiniLM: values carry the encoder or the word vectors they
-were made with, and one that was made with others is said to be so.
+Only values whose protocol is known are listed; a value under another, or an unknown, protocol would mislead. A value of
+BERTScore with RoBERTa says nothing about BERTScore with MiniLM: values carry the encoder or word vectors they were made
+with, and are labelled where these differ from ours.
 
 >>> published("coco2015", "yi2020", "bertscore(encoder=bert)")
 Published(value=80.7, source='Yi et al. 2020', made_with='bert', agrees=True, groups={}, note='p 0.001')
@@ -37,7 +37,7 @@ class Published:
     """A published value and who published it.
 
     `made_with`: the encoder or vectors, "" where the metric has none, "not stated" where the source does not say;
-    `agrees`: whether the score that it stands beside was made with the same. `groups`: the values of the categories.
+    `agrees`: whether our score was made with the same. `groups`: the values of the categories.
     """
 
     value: float
@@ -51,8 +51,8 @@ class Published:
 def published(benchmark: str, protocol: str, metric: str) -> Published | None:
     """The published value of a metric (its text form) on a benchmark under an unchanged protocol.
 
-    But for the encoder or vectors the metric must be at its defaults. Of several values one that was made with the same
-    encoder comes first.
+    But for the encoder or vectors the metric must be at its defaults. Of several values, one made with the same
+    encoder is preferred.
     """
     name, made_with = _identity(metric)
     found = []

@@ -1,4 +1,4 @@
-"""Why did a metric fail? A sheet of its gravest cases for a person to label, and the tally of the returned sheet.
+"""Why did a metric fail? A sheet of its worst cases for manual labelling, and the tally of the labelled sheet.
 
 The paper's causes (SMURF, Table 5): `c1`, the metric fails although enough words of candidate and references are the
 same; `c2`, the better caption says it in words that no reference has; `RF`, the reference metric is wrong instead.
@@ -45,7 +45,7 @@ class Tally:
 
 
 def sheet(study: FailureStudy) -> list[dict[str, str]]:
-    """A row for each of the gravest cases, the gravest first: what was said and scored, and empty `LABELS`."""
+    """A row for each of the worst cases, the worst first: captions, scores, and empty `LABELS`."""
     rows = []
     for failures in study.failures:
         for number, case in enumerate(failures.gravest, 1):
@@ -67,7 +67,7 @@ def sheet(study: FailureStudy) -> list[dict[str, str]]:
 
 
 def write_sheet(study: FailureStudy, path: str | os.PathLike[str]) -> int:
-    """Writes the sheet as CSV for any spreadsheet, whole or not at all; returns how many cases it has."""
+    """Writes the sheet as CSV, atomically; returns the number of cases."""
     rows = sheet(study)
     if not rows:
         raise InputError("there is no critical failure to label; no sheet was written")
@@ -80,7 +80,7 @@ def write_sheet(study: FailureStudy, path: str | os.PathLike[str]) -> int:
 
 
 def read_sheet(path: str | os.PathLike[str], causes: Sequence[str] = tuple(CAUSES)) -> list[dict[str, str]]:
-    """The rows of a returned sheet; a cause that is not one of these is an `InputError` with its row."""
+    """The rows of a labelled sheet; an unknown cause is an `InputError` with its row."""
     text = read_text(Path(path))
     first = text.partition("\n")[0]
     # European spreadsheets write semicolons

@@ -1,8 +1,8 @@
-"""What an encoder makes of text that turns into noise (SMURF, section 4.1 and Figure 5).
+"""MIMA on text that gradually turns into noise (SMURF, section 4.1 and Figure 5).
 
-Sentences are drawn from a text. A growing fraction of the words of each is replaced by words drawn from the whole
-text's vocabulary; a word that was replaced stays replaced. At every step the mean MIMA is taken: an encoder that knows
-what language looks like should find each step less typical than the one before.
+Sentences are sampled from a text. An increasing fraction of the words of each is replaced by random words of the
+text's vocabulary; a replaced word stays replaced. The mean MIMA is taken at every step: a good language model should
+find each step less typical than the previous one.
 
 >>> degraded("two dogs run along".split(), ["x", "y"], [0, 0.5, 1], np.random.default_rng(1))
 ['two dogs run along', 'x x run along', 'x x y y']
@@ -51,14 +51,14 @@ def read_sentences(path: str) -> list[str]:
         captions = load(path, on_missing="keep")
         found = [captions.pool[int(index)] for index in captions.candidates]
     if not found:
-        raise InputError(f"{path}: there is no sentence in it")
+        raise InputError(f"{path} contains no sentence")
     return found
 
 
 def degraded(
     words: Sequence[str], vocabulary: Sequence[str], fractions: Sequence[float], draws: np.random.Generator
 ) -> list[str]:
-    """One sentence with each of these fractions of its words replaced, ever more of the same ones."""
+    """One sentence with each of these fractions of its words replaced, cumulatively."""
     order = draws.permutation(len(words))
     strangers = [vocabulary[k] for k in draws.integers(len(vocabulary), size=len(words))]
     steps = []

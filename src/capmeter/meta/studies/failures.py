@@ -1,9 +1,9 @@
-"""How often does a metric turn an image's captions upside down where another gets them right? (SMURF, Table 5)
+"""How often does a metric reverse the order of an image's captions where another gets it right? (SMURF, Table 5)
 
-For every image that all systems captioned, a metric's scores of these captions are correlated (Pearson) with what
-people thought of the *systems* (the paper: M2 of the COCO challenge 2015). A *critical failure* of a metric is an image
-on which a reference metric's correlation exceeds its own by more than 1; P(F) is the share of such images. A metric
-that gives all captions of an image one score orders nothing: its correlation there counts as 0.
+For every image that all systems captioned, a metric's scores of these captions are correlated (Pearson) with
+the human scores of the *systems* (the paper: M2 of the COCO challenge 2015). A *critical failure* of a metric is an
+image on which a reference metric's correlation exceeds its own by more than 1; P(F) is the share of such images. If a
+metric gives all captions of an image the same score, its correlation there counts as 0.
 
 >>> correlations(np.array([[1.0, 2, 3], [3, 2, 1], [2, 2, 2]]), np.array([0.1, 0.2, 0.3])).round(6).tolist()
 [1.0, -1.0, 0.0]
@@ -28,7 +28,7 @@ DISPARITY = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One image on which a metric fails: both correlations, what the systems said with the metric's scores, and the
+    """One image on which a metric fails: both correlations, the systems' captions with the metric's scores, and the
     image's references.
     """
 
@@ -41,7 +41,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Failures:
-    """One metric's critical failures: P(F) with its interval, the disparity on each image, the gravest cases."""
+    """One metric's critical failures: P(F) with its interval, the disparity on each image, the worst cases."""
 
     metric: str
     probability: Interval
@@ -52,7 +52,7 @@ class Failures:
 
 @dataclass(frozen=True, eq=False)
 class FailureStudy:
-    """The study: against which metric, on how many images and which systems."""
+    """The study: the reference metric, the number of images, the systems and each metric's failures."""
 
     reference: str
     human: dict[str, float]
@@ -85,18 +85,18 @@ def critical_failures(
     names = [name for name in systems if name in human]
     if len(names) < 3:
         raise InputError(
-            f"expected at least three systems that people judged, but got {', '.join(names) or 'none'}; the captions "
+            f"expected at least three systems with human scores, but got {', '.join(names) or 'none'}; the captions "
             f"are of {', '.join(systems)}, the judgments of {', '.join(human)}"
         )
     if reference in metrics:
         raise InputError(f"{reference} is the reference; it cannot be tested against itself")
     people = np.array([human[name] for name in names])
     if not np.ptp(people) > 0:
-        raise InputError(f"people found {', '.join(names)} equally good ({people[0]:g}); expected different scores")
+        raise InputError(f"the human scores of {', '.join(names)} are all {people[0]:g}; expected different scores")
     of_image = {name: {caption.image_id: caption for caption in systems[name]} for name in names}
     images = [image for image in of_image[names[0]] if all(image in of_image[name] for name in names)]
     if not images:
-        raise InputError(f"no image was captioned by all of {', '.join(names)}; name the images alike in all files")
+        raise InputError(f"no image was captioned by all of {', '.join(names)}; use the same image ids in all files")
     together = CaptionSet.from_captions(_labelled(of_image[name][image], name) for image in images for name in names)
     results = evaluate(together, [reference, *metrics], settings=settings)
     shape = (len(images), len(names))

@@ -1,7 +1,7 @@
 """Do metrics rank systems that correct grammar as people do? (SMURF, Table 1; after Napoles et al. 2016)
 
-Every system corrected the same sentences. Its score is the metric's mean over them; Spearman's ρ and Pearson's r set
-the systems' scores against what people thought of the systems. Intervals resample sentences with replacement.
+Every system corrected the same sentences. Its score is the metric's mean over them; Spearman's ρ and Pearson's r
+compare the systems' scores with their human scores. Intervals resample sentences.
 
 On the thirteen systems of CoNLL-2014 (with the uncorrected input) and the rankings of Grundkiewicz et al. 2015, the
 paper gives ρ = .852, r = .913 for MIMA with DistilBERT and .885, .878 with DistilRoBERTa; `mima(encoder=minilm)` gives
@@ -29,7 +29,7 @@ from capmeter.stats.correlation import pearson, spearman
 
 @dataclass(frozen=True, eq=False)
 class Agreement:
-    """One metric's system scores, and how they agree with people's."""
+    """One metric's system scores, and their correlation with human scores."""
 
     metric: str
     scores: dict[str, float]
@@ -39,7 +39,7 @@ class Agreement:
 
 @dataclass(frozen=True, eq=False)
 class Grammar:
-    """The study: what people thought of each system, and each metric's agreement."""
+    """The study: each system's human score, and each metric's agreement."""
 
     human: dict[str, float]
     sentences: int
@@ -90,11 +90,11 @@ def grammar(
     seed: int = 0,
     settings: Settings | None = None,
 ) -> Grammar:
-    """How the metrics' scores of these systems agree with what people thought of them."""
+    """How the metrics' scores of these systems agree with their human scores."""
     judged = [name for name in systems if name in human]
     if len(judged) < 3:
         raise InputError(
-            f"expected at least three systems that people judged, but got {', '.join(judged) or 'none'}; the sentences "
+            f"expected at least three systems with human scores, but got {', '.join(judged) or 'none'}; the sentences "
             f"are of {', '.join(systems)}, the judgments of {', '.join(human)}"
         )
     ids = list(systems[judged[0]].ids)

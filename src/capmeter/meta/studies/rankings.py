@@ -1,4 +1,4 @@
-"""What people thought of whole systems: scores from a file, or expected wins from their rankings.
+"""Human scores of systems: from a file, or as expected wins from rankings.
 
 >>> wins = expected_wins([{"a": 1, "b": 2, "c": 2}, {"a": 2, "b": 1}])
 >>> {system: round(score, 3) for system, score in wins.items()}
@@ -20,7 +20,7 @@ KEYS = ("human", "expected_wins", "M2")
 
 
 def expected_wins(rankings: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """How often each system is ranked better than another, ties left aside, averaged over the systems it met.
+    """How often each system is ranked better than another, ignoring ties, averaged over its opponents.
 
     A ranking gives systems their ranks, 1 the best.
     """
@@ -64,7 +64,7 @@ def read_system_scores(path: str, key: str | None = None) -> dict[str, float]:
             )
         found[str(row["system"])] = _number(row[used], f"{path}, row {number}: {used}")
     if not found:
-        raise InputError(f"{path}: there is no system in it")
+        raise InputError(f"{path} contains no system")
     return found
 
 

@@ -1,5 +1,4 @@
-"""Metrics against experts where no tie helps or hurts, beside how well other people agree with the experts (SMURF,
-Table 4).
+"""Metrics' agreement with experts where ties play no role, compared with that of other people (SMURF, Table 4).
 
 Two groups judged captions, in Flickr8k experts (1 to 4) and a crowd (yes or no). On the captions that both judged, the
 crowd's mean agrees with the experts' to some degree: the inter-human bar. But both judge coarsely, and where people
@@ -9,8 +8,8 @@ captions that neither the experts nor the crowd tie. There
     τ = (concordant − discordant) / pairs
 
 (a metric's own ties count as neither). That leaves out what the crowd could not decide, to the crowd's advantage:
-beside it stands the same τ on all pairs that the *experts* order, where a tie of the crowd counts as neither too; and
-τ-b on all pairs. The paper does not say how its tie-free subset was drawn; these depend on no draw and no order.
+the same τ is therefore also given on all pairs that the *experts* order, where a tie of the crowd counts as neither;
+and so is τ-b on all pairs. The paper does not say how its tie-free subset was drawn; these depend on no draw and no order.
 Intervals resample images with replacement.
 
 >>> experts, crowd = np.array([1.0, 2, 2, 4]), np.array([0.0, 0.5, 1, 0.5])
@@ -46,7 +45,7 @@ class TieFree:
         self._first, self._second = first, second
         self.count = int(sum(np.count_nonzero(kept) for _, _, kept in self._blocks())) // 2
         if not self.count:
-            raise InputError("every pair of captions is tied by one of the two groups; there is nothing to compare")
+            raise InputError("every pair of captions is tied by one of the two groups; nothing can be compared")
 
     def _blocks(self) -> Iterator[tuple[slice, Any, Any]]:
         """Some points against all: how the first judgment orders them (-1, 0, 1), and which pairs are kept."""
@@ -116,7 +115,7 @@ def tie_free(
     both = [k for k, caption in enumerate(experts) if _both(votes, caption) is not None]
     if len(both) < 3:
         raise InputError(
-            f"both groups judged {len(both)} captions; expected captions that stand in both files, with `human` ratings"
+            f"both groups judged {len(both)} captions; expected captions that are in both files, with `human` ratings"
         )
     captions = experts.select(both)
     judged = list(captions)
@@ -140,7 +139,7 @@ def tie_free(
 
 
 def without_own(captions: CaptionSet) -> CaptionSet:
-    """The captions that are not one of their own references, as the usual protocol of Flickr8k takes them."""
+    """The captions that are not among their own references, as in the usual protocol of Flickr8k."""
     return captions.select([k for k, caption in enumerate(captions) if caption.candidate not in caption.references])
 
 
