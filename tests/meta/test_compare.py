@@ -243,7 +243,7 @@ class TestRefusals:
     def test_several_captions_of_an_image_need_ids_that_pair_them(self) -> None:
         one = _set(["a", "b"], [("x",), ("x",)], per_image=2)
         other = CaptionSet.from_captions(Caption(f"other{k}", "image0", "c", ("x",)) for k in range(2))
-        with pytest.raises(InputError, match="give ids that say which captions belong together"):
+        with pytest.raises(InputError, match="give ids that match captions to each other"):
             aligned({"a": one, "b": other})
 
     def test_one_system_an_unknown_test_and_references_twice(self) -> None:

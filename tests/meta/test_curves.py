@@ -85,7 +85,7 @@ def test_numbers_up_to() -> None:
 def test_chosen_numbers_of_references() -> None:
     assert numbers_of("4") == (1, 2, 3, 4) and numbers_of("1,20, 5") == (1, 5, 20)
     for wrong in ("", "0", "1,x", "1,-2", "1,"):
-        with pytest.raises(InputError, match="no number of references"):
+        with pytest.raises(InputError, match="not a number of references"):
             numbers_of(wrong)
 
 

@@ -98,7 +98,7 @@ def test_summary_by_hand() -> None:
 
 def test_what_cannot_be_analysed_says_why() -> None:
     good = made([0, 1, 2], [0, 1, 0])
-    with pytest.raises(InputError, match=r"no system called 'people'.* there are machine"):
+    with pytest.raises(InputError, match=r"no system named 'people'.* there are machine"):
         analyse({"machine": good}, "people", UNIT)
     with pytest.raises(InputError, match="machine: an ellipse needs at least 3 captions, but there are 2"):
         analyse({"people": good, "machine": made([0, 1], [0, 1])}, "people", UNIT)
