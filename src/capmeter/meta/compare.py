@@ -298,7 +298,8 @@ def aligned(systems: Mapping[str, CaptionSet]) -> dict[str, CaptionSet]:
             beyond = _first_five("only in", name, [id for id in captions.ids if id not in keys[0]])
             raise InputError(
                 f"{first_name!r} and {name!r} do not have the same captions: "
-                f"{'; '.join(filter(None, (lacking, beyond)))}. Compare systems on the same images, with one caption per image from every system, or give ids that "
+                f"{'; '.join(filter(None, (lacking, beyond)))}. "
+                "Compare systems on the same images, with one caption per image from every system, or give ids that "
                 "match captions to each other"
             )
         rows = np.array([places[id] for id in wanted], np.intp)

@@ -3,7 +3,7 @@
 Rated captions: each rating against the mean of the others (see `capmeter.stats.human_level`), pooled, under the
 protocol's statistic; also the same for every two ratings. Pairs: the majority of the direct votes against the
 label; where the label is that majority itself, each vote against the majority of the others. Intervals resample images.
-A benchmark that has one rating of each caption, means alone, or systems, has none.
+A benchmark with one rating per caption, with means only, or with systems has no human level.
 
 >>> from capmeter.judgments.judged import Rated, points
 >>> from capmeter.judgments.protocol import Protocol

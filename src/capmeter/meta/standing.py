@@ -53,10 +53,10 @@ def standings(
     seed: int = 0,
     intervals: bool = True,
 ) -> dict[str, Standing]:
-    """The standing of the systems under each metric that any of them was scored with.
+    """How the systems compare under each metric that any of them was scored with.
 
-    Intervals come from `resamples` of images (or are left out), p from `permutations`; of many systems more are
-    made, as `compare` does.
+    Intervals come from `resamples` of images (or are omitted), p from `permutations`; with many systems more are used,
+    as in `compare`.
     """
     metrics = dict.fromkeys(metric for results in systems.values() for metric in results)
     scores = {metric: {name: of[metric] for name, of in systems.items() if metric in set(of)} for metric in metrics}

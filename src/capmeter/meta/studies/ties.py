@@ -9,8 +9,8 @@ captions that neither the experts nor the crowd tie. There
 
 (a metric's own ties count as neither). That leaves out what the crowd could not decide, to the crowd's advantage:
 the same τ is therefore also given on all pairs that the *experts* order, where a tie of the crowd counts as neither;
-and so is τ-b on all pairs. The paper does not say how its tie-free subset was drawn; these depend on no draw and no order.
-Intervals resample images with replacement.
+and so is τ-b on all pairs. The paper does not say how its tie-free subset was drawn; these values depend on no sampling
+and no order. Intervals resample images.
 
 >>> experts, crowd = np.array([1.0, 2, 2, 4]), np.array([0.0, 0.5, 1, 0.5])
 >>> pairs = TieFree(experts, crowd)
