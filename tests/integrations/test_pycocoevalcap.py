@@ -202,8 +202,8 @@ class Annotated:
 
     def __init__(self, captions: dict[int, str]) -> None:
         self.imgToAnns: Any = defaultdict(list)
-        for image, caption in captions.items():
-            self.imgToAnns[image].append({"caption": caption})
+        for image, text in captions.items():
+            self.imgToAnns[image].append({"caption": text})
 
     def getImgIds(self) -> list[int]:
         return list(self.imgToAnns)

@@ -373,3 +373,34 @@ def test_systems_are_drawn_by_meaning_and_style(open_page, tmp_path: Path) -> No
     assert page.tab.locator("#ellipses svg path[stroke]").count() >= 2
     assert "machine: mean" in str(page.tab.locator("#ellipses svg").get_attribute("aria-label"))
     assert page.tab.locator("#systems tbody tr").count() == 2
+
+
+@pytest.mark.meteor
+@pytest.mark.parametrize("width", [1400, 390])
+def test_scene_graphs_stand_side_by_side(open_page, width: int) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
+    crowd = " and ".join(f"cat{k}" for k in range(60)) + " chase " + " and ".join(f"dog{k}" for k in range(60))
+    texts = ["a brown dog sits on the grass", *HOSTILE, crowd]
+    page = open_page({"a": scored(texts, metrics="spice,spider")}, width=width)
+    tab = page.tab
+    tab.fill("#search", "brown sits")
+    tab.locator("#list .caption").click()
+    mine, theirs = tab.locator(".scene").all()
+    assert mine.locator(".agreed").all_text_contents() == ["dog", "brown", "grass"]
+    alone = mine.locator(".said:not(.agreed)")
+    assert alone.all_text_contents() == ["sit on"]
+    assert alone.get_attribute("title") == "nearest on the other side: dog – run over – grass"
+    assert theirs.locator(".said:not(.agreed)").all_text_contents() == ["run over", "picture", "show"]
+    beside = mine.bounding_box()["x"] < theirs.bounding_box()["x"]
+    assert beside == (width == 1400)
+    tab.locator(".choices button", has_text="spider").click()
+    assert tab.locator(".scene").count() == 2
+    tab.fill("#search", "cat0")
+    tab.locator("#list .caption").click()
+    assert "more" in str(tab.locator(".scene").first.text_content())
+    tab.fill("#search", "")
+    for button in tab.locator("#list .caption").all():
+        button.click()
+    assert tab.evaluate("window.pwned") is None
+    assert page.said == [] and len(page.asked) == 1
+    assert tab.evaluate("document.documentElement.scrollWidth") == width

@@ -117,14 +117,16 @@ class Spice(Metric):
 def scene_graphs(
     part: CaptionSet, parser: str, settings: Settings, *, synonyms: bool
 ) -> list[tuple[SceneGraph, SceneGraph]]:
-    """Each caption's graph and that of all its references; one graph for each distinct list of references."""
+    """Each caption's graph and that of all its references; one graph for each distinct caption and list."""
     scenes: SceneTable = part.pool.analyse(Scenes(parser, store_of(settings)))
     synsets = synsets_of(synonyms)
     references = [
         scenes.reference_graph(part.reference_sets[k].tolist(), synsets) for k in range(len(part.reference_sets))
     ]
+    first = {scenes.sentences[k]: k for k in part.candidates.tolist()}  # samples of a system repeat captions
+    candidates = {text: scenes.graph(k, synsets) for text, k in first.items()}
     return [
-        (scenes.graph(candidate, synsets), references[k])
+        (candidates[scenes.sentences[candidate]], references[k])
         for candidate, k in zip(part.candidates.tolist(), part.reference_set.tolist(), strict=True)
     ]
 

@@ -262,19 +262,19 @@ def _tuples(scene: SceneEvidence) -> Iterator[tuple[str, Text]]:
     for kind in ("object", "attribute", "relation"):
         mine = [each for each in scene.tuples if each.kind == kind and each.side == "candidate"]
         theirs = [each for each in scene.tuples if each.kind == kind and each.side == "reference" and not each.matched]
-        agreed = ", ".join(_tuple(each.words) for each in mine if each.matched)
+        agreed = ", ".join(phrase(each.words) for each in mine if each.matched)
         yield f"{kind}s in common", Text(printable(agreed) or "nothing")
         for label, alone in (("in caption only", [each for each in mine if not each.matched]), ("missing", theirs)):
             line = Text()
             for number, each in enumerate(alone):
-                line.append(", " if number else "").append(printable(_tuple(each.words)))
+                line.append(", " if number else "").append(printable(phrase(each.words)))
                 if each.nearest is not None:
-                    line.append(f" (nearest: {printable(_tuple(each.nearest))})", style="dim")
+                    line.append(f" (nearest: {printable(phrase(each.nearest))})", style="dim")
             if alone:
                 yield label, line
 
 
-def _tuple(words: tuple[str, ...]) -> str:
+def phrase(words: tuple[str, ...]) -> str:
     """A tuple as people read it: "dog", "brown dog", "dog – run on – grass"."""
     return " – ".join(words) if len(words) == 3 else " ".join(reversed(words))
 

@@ -1,6 +1,7 @@
 """Which captions the page explains, and their evidence in few bytes.
 
-Words stand once in a vocabulary, sequences of words once in a table; links and marks are flat lists of numbers.
+Words stand once in a vocabulary, sequences of words and scene graphs once in a table; links and marks are flat lists of
+numbers.
 """
 
 from __future__ import annotations
@@ -16,13 +17,19 @@ import numpy.typing as npt
 from capmeter.errors import AssetError, InputError, MissingBackend
 from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.evidence import Evidence
+from capmeter.metrics.scene_evidence import SceneEvidence
 from capmeter.metrics.scores import Results
 from capmeter.progress import task
-from capmeter.report.explain import evidence
+from capmeter.report.explain import evidence, phrase
+from capmeter.text.scene_graphs import SceneGraph
 
 LONGEST = 2000
 """Characters of a caption or reference that is explained: of longer ones nobody reads every link."""
 
+DRAWN = 100
+"""Objects, attributes and relations of a scene graph that are drawn, of each so many."""
+
+Graph = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
 Row = tuple[str, int]
 """A system and the position of one of its captions."""
 
@@ -35,6 +42,7 @@ class EvidenceTable:
         self._sequences: dict[tuple[int, ...], int] = {}
         self._kinds: dict[str, int] = {}
         self._marks: dict[str, int] = {}
+        self._graphs: dict[Graph, int] = {}
         self.found: list[list[Any]] = []
 
     def add(self, metric: int, row: int, found: Evidence) -> None:
@@ -51,30 +59,86 @@ class EvidenceTable:
             marks += [side, mark.start, mark.end, kind, _short(mark.weight)]
         facts = {name: value if isinstance(value, str) else _short(value) for name, value in found.facts.items()}
         sequences = [self._sequence(tokens) for tokens in (found.candidate, *found.references)]
-        self.found.append([metric, row, sequences[0], sequences[1:], links, marks, facts])
+        scene = [] if found.scene is None else [self._scene(found.scene)]
+        self.found.append([metric, row, sequences[0], sequences[1:], links, marks, facts, *scene])
 
     def _sequence(self, tokens: Sequence[str]) -> int:
-        numbers = tuple(self._words.setdefault(token, len(self._words)) for token in tokens)
+        numbers = tuple(map(self._word, tokens))
         return self._sequences.setdefault(numbers, len(self._sequences))
+
+    def _scene(self, scene: SceneEvidence) -> list[Any]:
+        """For both sides the graph's number, which tuples the other side has (flags), and what is nearest to the rest.
+
+        What is nearest comes as pairs: a tuple's place, the number of the words.
+        """
+        sides = []
+        for side, graph in (("candidate", scene.candidate), ("reference", scene.reference)):
+            chosen = _drawn(graph)
+            tuples = [each for each in scene.tuples if each.side == side]
+            shown = [tuples[k] for kind in chosen for k in kind]
+            nearest = [
+                number
+                for place, each in enumerate(shown)
+                if each.nearest is not None
+                for number in (place, self._word(phrase(each.nearest)))
+            ]
+            sides += [self._graph(graph, chosen), "".join(str(int(each.matched)) for each in shown), nearest]
+        return sides
+
+    def _graph(self, graph: SceneGraph, chosen: Sequence[Sequence[int]]) -> int:
+        """The number of a graph: objects' words; (owner, words) flat; (subject, words, object) flat; how many more."""
+        objects, attributes, relations = chosen
+        first = len(graph.objects)
+        second = first + len(graph.attributes)
+        found: Graph = (
+            tuple(self._word(str(graph.objects[k])) for k in objects),
+            tuple(
+                number
+                for owner, words in (graph.attributes[k - first] for k in attributes)
+                for number in (owner, self._word(str(words)))
+            ),
+            tuple(
+                number
+                for subject, words, thing in (graph.relations[k - second] for k in relations)
+                for number in (subject, self._word(str(words)), thing)
+            ),
+            len(graph) - sum(map(len, chosen)),
+        )
+        return self._graphs.setdefault(found, len(self._graphs))
+
+    def _word(self, word: str) -> int:
+        return self._words.setdefault(word, len(self._words))
 
     def as_dict(self) -> dict[str, Any]:
         """The table as JSON values."""
         return {
             "words": list(self._words),
             "sequences": [list(numbers) for numbers in self._sequences],
+            "graphs": [list(graph) for graph in self._graphs],
             "kinds": list(self._kinds),
             "marks": list(self._marks),
             "found": self.found,
         }
 
 
+def _drawn(graph: SceneGraph) -> tuple[list[int], list[int], list[int]]:
+    """The tuples of a graph that are drawn, by kind: the first `DRAWN` of each."""
+    objects = list(range(min(len(graph.objects), DRAWN)))
+    first = len(graph.objects)
+    attributes = [first + k for k, (owner, _) in enumerate(graph.attributes) if owner < DRAWN][:DRAWN]
+    first += len(graph.attributes)
+    relations = [first + k for k, (a, _, b) in enumerate(graph.relations) if max(a, b) < DRAWN][:DRAWN]
+    return objects, attributes, relations
+
+
 def _on_one_line(found: Evidence) -> Evidence:
-    """Of a metric made of metrics, its facts over the words and links of its first member that has some."""
+    """Of a metric made of metrics, its facts over the words and links of its first member that has some; one scene."""
     if not found.members:
         return found
     members = [_on_one_line(each) for each in found.members.values()]
     leading = next((each for each in members if each.links or each.marks), found)
-    return replace(leading, facts=found.facts, members={})
+    scene = next((each.scene for each in members if each.scene is not None), None)
+    return replace(leading, facts=found.facts, members={}, scene=scene)
 
 
 def _short(value: float) -> float:

@@ -38,8 +38,8 @@ MODELS = "stanford-corenlp-3.6.0-models.jar"
 PCFG = "englishPCFG.ser.gz"
 _INSIDE = f"edu/stanford/nlp/models/lexparser/{PCFG}"
 _HOW = (
-    f"fetch it with: {CORENLP.get}; or put {JAR}, slf4j-api and slf4j-simple, and {PCFG} (or {MODELS}) into one folder "
-    f"and name it by the environment variable {ENVIRONMENT}"
+    f"get it with: {CORENLP.get}; or name a folder that holds {JAR}, the slf4j jars and {PCFG} (or {MODELS}) by the "
+    f"environment variable {ENVIRONMENT}"
 )
 
 _STARTING, _PER_CAPTION = 120.0, 60.0  # seconds
@@ -86,7 +86,8 @@ def find_installation() -> Installation:
     folder = CORENLP.find()
     if folder is None:
         raise MissingBackend(
-            f"parser=corenlp needs Stanford CoreNLP 3.6.0, which was not found; {_HOW}, or as {asset_folder('corenlp')}"
+            f"parser=corenlp needs Stanford CoreNLP 3.6.0, which was not found; {_HOW}, or put it into "
+            f"{asset_folder(CORENLP.name)}"
         )
     return _installation(folder.resolve())
 

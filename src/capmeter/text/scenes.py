@@ -34,7 +34,8 @@ _SCENES, _GRAPHS = 1 << 20, 1 << 14  # that stay in memory
 class Scene:
     """What one caption says: its tuples, None for a caption that could not be parsed.
 
-    `cut`: it has a sentence of more words than are read. `english`: it seems to be in English, which is all that the parsers know.
+    `cut`: it has a sentence of more words than are read. `english`: it seems to be in English, which alone the parsers
+    read.
     """
 
     tuples: tuple[SceneTuple, ...] | None

@@ -10,14 +10,14 @@ capmeter.evidence = (captions) => {
     byRow.get(r).set(m, rest);
   }
   const words = (sequence) => kept.sequences[sequence].map((word) => kept.words[word]);
-  const read = ([candidate, references, links, marks, facts]) => {
+  const read = ([candidate, references, links, marks, facts, scene]) => {
     const list = (flat, width, make) => Array.from({ length: flat.length / width }, (_, k) => make(flat.slice(k * width, (k + 1) * width)));
     return {
       candidate: words(candidate),
       references: references.map(words),
       links: list(links, 7, ([a, b, reference, c, d, kind, weight]) => ({ candidate: [a, b], reference, place: [c, d], kind, weight })),
       marks: list(marks, 5, ([reference, a, b, kind, weight]) => ({ reference, place: [a, b], kind, weight })),
-      facts,
+      facts, scene,
     };
   };
   const STRUCK = /cut|removed|deleted/;
@@ -78,9 +78,31 @@ capmeter.evidence = (captions) => {
     const facts = Object.entries(found.facts);
     if (facts.length) box.append(element("p", { class: "factline" }, ...facts.flatMap(([name, value]) =>
       [element("span", {}, `${name} `, element("b", {}, typeof value === "number" ? number(value) : String(value))), " "])));
-    if (found.links.length) box.append(matches(found));
+    if (found.scene) box.append(scenes(found.scene));
+    else if (found.links.length) box.append(matches(found));
     else box.append(element("p", { class: "note" }, "Nothing of the caption was matched."));
     return box;
+  };
+  // two scene graphs beside each other: objects, beside them their attributes, below them their relations
+  const scenes = ([candidate, ...rest]) => element("div", {},
+    element("div", { class: "scenes", tabindex: "0", role: "region", "aria-label": "Scene graphs" }, scene("What the caption says", candidate, ...rest.slice(0, 2)), scene("What the references say", ...rest.slice(2))),
+    element("p", { class: "kinds" }, element("span", { class: "said agreed" }, "on both sides"), element("span", { class: "said" }, "on this side alone")));
+  const scene = (title, graph, flags, nearest) => {
+    const [objects, attributes, relations, more] = kept.graphs[graph];
+    const near = new Map(Array.from({ length: nearest.length / 2 }, (_, k) => [nearest[2 * k], kept.words[nearest[2 * k + 1]]]));
+    const said = (word, place, kind) => element("span", { class: `said ${kind}${flags[place] === "1" ? " agreed" : ""}`,
+      title: near.has(place) ? `nearest on the other side: ${near.get(place)}` : null }, element("bdi", {}, kept.words[word] || "–"));
+    const lines = objects.map((word, k) => element("li", {}, said(word, k, "thing")));
+    const below = new Map();
+    for (let k = 0; k < attributes.length / 2; k++) lines[attributes[2 * k]].append(" ", said(attributes[2 * k + 1], objects.length + k, "quality"));
+    for (let k = 0; k < relations.length / 3; k++) {
+      const [subject, word, thing] = relations.slice(3 * k, 3 * k + 3);
+      if (!below.has(subject)) lines[subject].append(below.set(subject, element("ul", {})).get(subject));
+      below.get(subject).append(element("li", {}, said(word, objects.length + attributes.length / 2 + k, "quality"), " → ", element("bdi", {}, kept.words[objects[thing]])));
+    }
+    return element("figure", { class: "scene" }, element("figcaption", {}, title),
+      lines.length ? element("ul", {}, ...lines) : element("p", { class: "note" }, "nothing that makes a graph"),
+      ...(more ? [element("p", { class: "note" }, `and ${more} more`)] : []));
   };
   const matches = (found) => {
     const LONGEST = 100;
