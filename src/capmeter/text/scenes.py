@@ -119,7 +119,7 @@ class Scenes:
         for sentence, row in zip(missing, rows, strict=True):
             found[sentence] = scene = _scene(row)
             _known_scenes.put((version, sentence), scene)
-        return SceneTable(version, sentences, [scene for each in sentences if (scene := found[each]) is not None])
+        return SceneTable(version, sentences, [known for each in sentences if (known := found[each]) is not None])
 
 
 def _scene(row: list[Any] | None) -> Scene:
