@@ -54,7 +54,7 @@ def test_systems_keep_their_names_captions_and_command(tmp_path) -> None:  # typ
     assert second.command == one.command
     assert second.captions is not None and [each.candidate for each in second.captions] == ["a dog", "a cat"]
     assert second.intervals(resamples=50) == one.intervals(resamples=50)
-    with pytest.raises(InputError, match="holds 2 systems"):
+    with pytest.raises(InputError, match="contains 2 systems"):
         Results.read(tmp_path / "two.json")
 
 

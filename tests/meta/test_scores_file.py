@@ -56,7 +56,7 @@ def test_parquet(tmp_path: Path) -> None:
         ("m.json", '{"a": {"m": 1}, "b#0": 2, "c": {"m": 3}}', "'b#0': expected scores by metric"),
         ("m.json", json.dumps(enclosed({"a": {"metrics": {"m": 3}}})), "m: expected scores by id, but got int"),
         ("m.json", json.dumps(enclosed({"a": {"metrics": 3}})), "not a results file of capmeter"),
-        ("m.json", json.dumps(enclosed({"a": {}, "b": {}})), "holds 2 systems, a, b; score one into a file"),
+        ("m.json", json.dumps(enclosed({"a": {}, "b": {}})), "contains 2 systems, a, b; score one into a file"),
         ("m.json", "[1, 2, 3]", "item 0: expected an object with an id"),
         ("m.json", "3", "expected scores by id"),
         ("m.json", "{}", "has no scores"),

@@ -68,7 +68,7 @@ def _of_json(value: Any, path: Path, name: str, ids: Collection[str]) -> Scores:
     if is_results(value):
         systems = systems_of(value, str(path))
         if len(systems) > 1:
-            raise InputError(f"{path}: holds {len(systems)} systems, {', '.join(systems)}; score one into a file")
+            raise InputError(f"{path}: contains {len(systems)} systems, {', '.join(systems)}; score one into a file")
         return {metric: _numbers(items, f"{path}, {metric}") for metric, items in _items(systems, path).items()}
     if isinstance(value, list):
         return _of_objects(((f"{path}, item {k}", entry) for k, entry in enumerate(value)), path, name)
