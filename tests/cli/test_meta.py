@@ -81,10 +81,16 @@ def test_export_scored_elsewhere_comes_back(rated: Path, tmp_path: Path) -> None
         (["-b", "rated"], 2, "give each --benchmark its --data"),
         (["-b", "flickr8k", "-d", "x"], 1, "did you mean flickr8k-"),
         (["-b", "rated", "-d", "absent.jsonl", "-m", "bleu-1"], 1, "absent.jsonl"),
-        (["-b", "rated", "-d", "RATED", "-m", "bleu-9"], 1, "unknown metric"),
+        (["-b", "rated", "-d", "RATED", "-m", "bleu-9"], 2, "unknown metric"),
+        (["-b", "rated", "-d", "RATED", "-m", "gleu"], 1, "rated has no source sentences, which gleu needs"),
+        (["-b", "rated", "-d", "RATED", "-m", "gleu(n=3)"], 2, "gleu has no parameter 'n'"),
         (["-b", "rated", "-d", "RATED"], 1, "nothing to evaluate"),
         (["-b", "rated", "-d", "RATED", "-m", "bleu-1", "-p", "clipscore2021"], 1, "no protocol 'clipscore2021'"),
-        (["-b", "composite", "-d", "RATED", "-m", "bleu-1"], 1, "no row of composite: it has no candidate_index"),
+        (
+            ["-b", "composite", "-d", "RATED", "-m", "bleu-1"],
+            1,
+            "not a valid row of composite: it has no candidate_",
+        ),
         (["-b", "rated", "-d", "RATED", "-m", "bleu-1", "-f", "xml"], 2, "xml"),
     ],
 )

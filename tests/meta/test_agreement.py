@@ -117,7 +117,7 @@ def test_accuracy_needs_pairs(rated: Points) -> None:
     report = judge(
         points("mine", rows, Protocol(name="p", statistic="accuracy-eq")), {"m": np.arange(5.0)}, resamples=20
     )
-    assert report["m"].value == 100.0 and "on 10 pairs, and ties what differs by at most 0" in str(report["m"].note)
+    assert report["m"].value == 100.0 and "on 10 pairs; differences of at most 0 count as ties" in str(report["m"].note)
 
 
 def write(path, rows) -> str:

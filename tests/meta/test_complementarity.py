@@ -68,11 +68,11 @@ def test_more_than_two_are_named(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     names = ["bleu-1", "rouge-l", "cider-d"]
     whole = f"mean({','.join(names)},standardised=true)"
-    report = run([*names, whole], benchmark="rated", data=path, draws=50)
+    report = run([*names, whole], benchmark="rated", data=path, resamples=50)
     standard = [(report.items[name] - report.items[name].mean()) / report.items[name].std() for name in names]
     assert report.items[whole] == pytest.approx(np.mean(standard, axis=0), abs=1e-9)
     assert report[whole].value is not None and report.difference(whole, "bleu-1").p <= 1
-    raw = run("mean(bleu-1,rouge-l,cider-d)", benchmark="rated", data=path, draws=50)
+    raw = run("mean(bleu-1,rouge-l,cider-d)", benchmark="rated", data=path, resamples=50)
     assert raw.items["mean(bleu-1,rouge-l,cider-d)"] == pytest.approx(
         np.mean([report.items[name] for name in names], axis=0), abs=1e-12
     )
@@ -82,7 +82,7 @@ def test_a_published_sum_stands_beside_ours() -> None:
     """Sharif et al. 2019, Table 8.5: BLEU-4 + WEmbSim by ELMo, word2vec, GloVe, fastText."""
     made = [System(f"t{k}", k / 20, (), {"bleu-4": float(k * 7 % 12), "wembsim": float(k * 5 % 12)}) for k in range(12)]
     judgments = systems("coco2015", made, benchmark("coco2015").protocol("cui2018"))
-    report = judge(judgments, dict(judgments.published_scores), draws=20)
+    report = judge(judgments, dict(judgments.published_scores), resamples=20)
     (found,) = combined(report)
     assert found.agreement.published.value == 52.0 and not found.agreement.published.agrees
     table = combination_table(report, (found,))

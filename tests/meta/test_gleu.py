@@ -55,7 +55,7 @@ def test_baseline_of_conll14(tmp_path: Path) -> None:
         for k in range(3)
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = run("gleu,gleu(references=protocol),bleu-1", benchmark="conll14", data=path, draws=10)
+    report = run("gleu,gleu(references=protocol),bleu-1", benchmark="conll14", data=path, resamples=10)
     scores = dict(zip(report.judgments.names, report.items["gleu(references=protocol)"].tolist(), strict=True))
     assert scores["AMU"] == scores["CAMB"] == 1 and scores["IPN"] == sentence_gleu(SOURCE, SOURCE, REFERENCE)
     every = dict(zip(report.judgments.names, report.items["gleu"].tolist(), strict=True))

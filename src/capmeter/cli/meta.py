@@ -11,7 +11,7 @@ from typing import Any
 import typer
 
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Format, Level, Metrics, Plots, Precision, Resamples, Seed, settings_of
+from capmeter.cli.options import Device, Format, JudgedMetrics, Level, Plots, Precision, Resamples, Seed, settings_of
 from capmeter.cli.output import show, write
 from capmeter.judgments.benchmarks import benchmark as named_benchmark
 from capmeter.judgments.benchmarks import table as benchmarks
@@ -47,7 +47,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 def meta(
     benchmark: list[str] = typer.Option([], "--benchmark", "-b", help="The benchmark; several take as many --data."),
     data: list[Path] = typer.Option([], "--data", "-d", help="Its file (or folder of the original distribution)."),
-    metrics: Metrics = "",
+    metrics: JudgedMetrics = "",
     scores: list[Path] = typer.Option([], "--scores", "-s", help="A file of anyone's scores by id (JSON, CSV …)."),
     protocol: str | None = typer.Option(
         None,

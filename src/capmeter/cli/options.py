@@ -43,6 +43,18 @@ def _metrics(value: Any) -> Any:
     return value
 
 
+def _judged_metrics(value: str) -> str:
+    """The names as they were given, if they are names of metrics or of baselines."""
+    from capmeter.meta.scored import named_metrics  # which only `meta` needs
+
+    try:
+        if value:
+            named_metrics(value)
+    except InputError as problem:
+        raise typer.BadParameter(str(problem)) from problem
+    return value
+
+
 def _plots(value: list[Path]) -> list[Path]:
     """The files to draw, if their names say a kind of picture."""
     try:
@@ -111,6 +123,15 @@ Reading = Annotated[
 Metrics = Annotated[
     str,
     typer.Option("--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them.", callback=_metrics),
+]
+JudgedMetrics = Annotated[
+    str,
+    typer.Option(
+        "--metrics",
+        "-m",
+        help="Names, separated by commas; `capmeter list` shows them. Also baselines: gleu (on conll14).",
+        callback=_judged_metrics,
+    ),
 ]
 Encoders = Annotated[
     list[str],

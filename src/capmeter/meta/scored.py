@@ -11,7 +11,7 @@ import numpy as np
 from capmeter._version import __version__
 from capmeter.errors import InputError, ProtocolError
 from capmeter.judgments.judged import Floats, Judgments, Systems
-from capmeter.meta.baselines import BASELINES
+from capmeter.meta.baselines import BASELINES, Baseline
 from capmeter.meta.baselines import parse as parse_baseline
 from capmeter.meta.scores_file import read_scores
 from capmeter.metrics.base import Metric
@@ -28,15 +28,12 @@ def measured(
         return {}, {}
     from capmeter.metrics.evaluation import score, with_required
 
-    named = split_text(metrics, ",") if isinstance(metrics, str) else list(metrics)
-    beside = [parse_baseline(each) for each in named if isinstance(each, str) and _is_baseline(each)]
+    chosen, beside = named_metrics(metrics)
     if beside:
-        caption_metrics = [each for each in named if not (isinstance(each, str) and _is_baseline(each))]
-        found_scores, signatures = measured(judgments, caption_metrics, settings)
+        found_scores, signatures = measured(judgments, chosen, settings)
         scores = {str(each): each.scores(judgments) for each in beside}
         signed = {name: f"{name}|capmeter:{__version__}" for name in scores}
         return {**found_scores, **scores}, {**signatures, **signed}
-    chosen = parse_list(named)
     if len(judgments.captions) == 0:
         raise InputError(
             f"{judgments.benchmark} has systems but no captions to score; give the systems' scores in a file (--scores)"
@@ -65,8 +62,12 @@ def measured(
     return values, {str(metric): str(results[str(metric)].signature) for metric in chosen}
 
 
-def _is_baseline(text: str) -> bool:
-    return BASELINES.knows(split_name(text, "metric")[0])
+def named_metrics(metrics: str | Iterable[str | Metric]) -> tuple[list[Metric], list[Baseline]]:
+    """The metrics of captions among these names, and the baselines."""
+    named = split_text(metrics, ",") if isinstance(metrics, str) else list(metrics)
+    beside = [each for each in named if isinstance(each, str) and BASELINES.knows(split_name(each, "metric")[0])]
+    others = [each for each in named if each not in beside]
+    return parse_list(others) if others or not beside else [], [parse_baseline(each) for each in beside]
 
 
 def given(

@@ -76,7 +76,10 @@ def _identity(metric: str) -> tuple[str, str | None]:
         given = value.parameters().get(choice)
         if isinstance(given, str):
             default = getattr(parse(value.name), choice)
-            return str(replace(value, **{choice: default})), _VECTOR_FILES.get(_stem(given), given)
+            try:
+                return str(replace(value, **{choice: default})), _VECTOR_FILES.get(_stem(given), given)
+            except InputError:  # other parameters are of use with that encoder alone, so they are not at their defaults
+                return str(value), None
     return str(value), None
 
 
