@@ -98,11 +98,11 @@ def test_json_csv_latex_and_the_file_agree(folder: Path) -> None:
         (["-r", "refs.json", "a=good.json", "a=poor.json"], 1, "two systems are called 'a'"),
         (["-r", "refs.json", "a=good.json", "b=short.json"], 1, "only in 'a': 1, 2, 3"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--test", "t"], 2, "known are: permutation, bootstrap"),
-        (["-r", "refs.json", "a=good.json", "b=poor.json", "--plot", "a.gif"], 1, "end the name in .png"),
+        (["-r", "refs.json", "a=good.json", "b=poor.json", "--plot", "a.gif"], 2, "end the name in .png"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "cider"], 2, "not among the metrics"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "bleu"], 2, "did you mean"),
         (["-r", "refs.json", "a=good.json", "b=none.json"], 1, "there is no such file"),
-        (["-r", "refs.json", "a=good.json", "b=poor.json", "--on-missing", "keep"], 2, "not error or skip"),
+        (["-r", "refs.json", "a=good.json", "b=poor.json", "--on-missing", "keep"], 2, "is not one of error, skip"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "-o", "no/c.json"], 1, "there is no folder"),
     ],
 )

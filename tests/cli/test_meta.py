@@ -125,4 +125,4 @@ def test_curve_combinations_and_plots(rated: Path, tmp_path: Path) -> None:
 
 def test_a_plot_of_unknown_kind_is_refused_before_the_work(rated: Path, tmp_path: Path) -> None:
     done = call("-b", "rated", "-d", rated, "-m", "bleu-1", "--plot", tmp_path / "p.bmp")
-    assert done.returncode == 1 and ".png, .svg or .pdf" in done.stderr
+    assert done.returncode == 2 and ".png, .svg or .pdf" in done.stderr

@@ -93,7 +93,7 @@ def test_what_becomes_of_a_caption_and_captions_that_cannot_change(tmp_path: Pat
         (["--strengths", "0,two"], 2, "expected numbers, such as 0,0.5,1"),
         (["--strengths", "0,7"], 1, "expected numbers from 0"),
         (["--format", "yaml"], 2, "is not one of"),
-        (["--plot", "a.gif"], 1, "end the name in .png, .svg or .pdf"),
+        (["--plot", "a.gif"], 2, "end the name in .png, .svg or .pdf"),
         (["-m", "blue-4"], 2, "did you mean bleu-4"),
         (["--plot", "nowhere/a.png", "--degradations", "removal", *FAST], 1, "there is no folder"),
     ],

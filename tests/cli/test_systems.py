@@ -94,7 +94,7 @@ def test_wrong_use_is_refused_before_anything_is_encoded(run) -> None:
     code, _, err = run("systems", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm", "--standard", "paper")
     assert code == 1 and "capmeter standardize" in err
     code, _, err = run("systems", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm", "--plot", "x.bmp")
-    assert code == 1 and "x.bmp" in err
+    assert code == 2 and "x.bmp" in err
     code, _, err = run("systems", "machine.jsonl", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm")
     assert code == 1 and "two systems are called 'machine'" in err
 

@@ -68,7 +68,7 @@ def _show_all(title: str, columns: list[str], registry: Registry[Any], format: s
         data[name] = {"package": registry.entry(name).package, **known}
     for name, packages in registry.shadowed().items():
         why = "not ready: the name is capmeter's own"
-        rows.append([f"{name} (of {packages})", why, *[""] * (len(columns) - 2)])
+        rows.append([f"{name} (from {packages})", why, *[""] * (len(columns) - 2)])
     note = f"planned, and not in this version yet: {', '.join(registry.planned())}" if registry.planned() else ""
     show(Table(title, columns, rows, [False] * len(columns), note), data, format)
 
