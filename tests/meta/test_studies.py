@@ -384,7 +384,7 @@ def test_the_degradation_command(run, tmp_path: Path) -> None:
 
 def test_wrong_figures_are_refused_first(run) -> None:
     code, _, err = run("ties", "nowhere.jsonl", "nowhere.jsonl", "--plot", "x.gif")
-    assert code == 1 and "x.gif" in err
+    assert code == 2 and "x.gif" in err
 
 
 def test_a_draw_in_which_all_systems_are_alike_counts_as_zero() -> None:
