@@ -57,3 +57,14 @@ def test_coverage_of_intervals() -> None:
 def test_growth_with_captions(shared: Path) -> None:
     printed = run("classic.py", "scale", "--data", shared / "data" / "flickr8k_expert.jsonl.gz", "--sizes", "200")
     assert "200" in printed
+
+
+@pytest.mark.meteor
+def test_spice(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
+    monkeypatch.setenv("CAPMETER_CORENLP", str(tmp_path))  # no Java here
+    data = shared / "data" / "coco_karpathy_test_captions.jsonl.gz"
+    printed = run("spice.py", data, "--rows", "5", "--key", "m2_transformer", "--parser-rows", "5")
+    assert "official parser: left out, Stanford CoreNLP is not in" in printed
+    means = re.findall(r"^capmeter[^:]*: .* mean (\S+);", printed, re.MULTILINE)
+    assert len(means) == 2 and means[0] == means[1] and 0 < float(means[0]) < 1

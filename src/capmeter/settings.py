@@ -35,7 +35,8 @@ class Settings:
     .02).
     tokens: word pieces per batch; 0 means 2,048 on the CPU and 32,768 on a GPU.
     threads: concurrent batches on the CPU, one thread each; 0 means as many as torch would use (OMP_NUM_THREADS).
-    cache: folder of the on-disk cache of hidden states; None disables it. cache_bytes: its maximum size.
+    cache: folder of the on-disk cache of hidden states, parses and scenes; None disables it. cache_bytes: its maximum
+    size.
 
     Raises `InputError` if a value is not one of these.
     """
