@@ -89,7 +89,7 @@ def test_systems_differ_by_williams_test() -> None:
 
 
 def test_json(rated: Points) -> None:
-    data = judge(rated, {"m": scores(rated, 1), "flat": np.zeros(240)}, resamples=20).to_json()
+    data = judge(rated, {"m": scores(rated, 1), "flat": np.zeros(240)}, resamples=20).to_dict()
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert {"metric", "value", "low", "high", "n"} <= set(data["results"][0])
     assert data["protocol"].startswith("p(judgments=human,") and data["scale"] == 100

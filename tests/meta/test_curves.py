@@ -66,7 +66,7 @@ def test_seeds(judged: Points) -> None:
 
 
 def test_json(judged: Points) -> None:
-    data = reference_curve(judged, "rouge-l", (1, 5), repeats=2).to_json()
+    data = reference_curve(judged, "rouge-l", (1, 5), repeats=2).to_dict()
     assert data["numbers"] == [1, 5] and data["metrics"]["rouge-l"][0]["low"] <= data["metrics"]["rouge-l"][0]["high"]
 
 
@@ -107,7 +107,7 @@ def test_the_curve_of_each_category() -> None:
     groups = curve.groups["rouge-l"]
     assert set(groups) == {"A", "B"} and groups["A"].shape == (2, 2)
     np.testing.assert_allclose((groups["A"] + groups["B"]) / 2, curve.values["rouge-l"])
-    assert curve.to_json()["groups"]["rouge-l"]["A"][1]["mean"] == groups["A"][1].mean()
+    assert curve.to_dict()["groups"]["rouge-l"]["A"][1]["mean"] == groups["A"][1].mean()
     shown = [row[0] for row in curve_table(curve).rows]
     assert shown == ["rouge-l", "  A", "  B"]
     assert reference_curve(replace(judged, groups=None), "rouge-l", (1,), repeats=1).groups == {}

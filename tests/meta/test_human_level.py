@@ -53,7 +53,7 @@ def test_table_notes_and_json_show_it(shared: Path) -> None:
     last = agreement_table(report).rows[-1]
     assert last[:3] == ["-", "people", f"{report.human.value:.1f}"] and last[3].startswith("[")
     assert any(line.startswith("people: one rating against the mean of the others") for line in agreement_notes(report))
-    assert report.to_json()["human_level"]["value"] == report.human.value
+    assert report.to_dict()["human_level"]["value"] == report.human.value
 
 
 def test_the_protocol_decides_the_coefficient_and_groups() -> None:

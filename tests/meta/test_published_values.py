@@ -118,7 +118,7 @@ def test_tables_and_plots_keep_other_encoders_apart(shared: Path) -> None:
     axis = agreement_figure(report).axes[0]
     diamonds = [line.get_xdata()[0] for line in axis.lines if line.get_marker() == "D"]
     assert diamonds == [56.4]
-    (bert,) = [each for each in report.to_json()["results"] if each["metric"] == "bertscore"]
+    (bert,) = [each for each in report.to_dict()["results"] if each["metric"] == "bertscore"]
     assert bert["published"]["made_with"] == "roberta" and bert["published"]["agrees"] is False
 
 

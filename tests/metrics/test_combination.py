@@ -19,7 +19,7 @@ from capmeter.metrics.base import CapmeterWarning, Metric
 from capmeter.metrics.combination import Combination, Moments
 from capmeter.metrics.evaluation import Evaluation, evaluate
 from capmeter.metrics.registry import parse
-from capmeter.report.explain import as_json, as_text, explain
+from capmeter.report.explain import as_text, explain, to_dicts
 
 BLEU, CIDER, ROUGE, UNIGRAM = parse("bleu-4"), parse("cider-d"), parse("rouge-l"), parse("tbr-unigram")
 DOGS = [
@@ -179,7 +179,7 @@ def test_an_explanation_is_that_of_the_members(metric: Metric, members: list[str
     alone = explain(captions, members[:1], ids=["i0"])[0].evidence[members[0]]
     assert evidence.members[members[0]] == alone and alone.links
     assert evidence.facts["score"] == pytest.approx(found.scores[str(metric)], abs=1e-6)
-    (shown,) = json.loads(json.dumps(as_json([found])))
+    (shown,) = json.loads(json.dumps(to_dicts([found])))
     assert list(shown["evidence"][str(metric)]["members"]) == members
     from rich.console import Console
 
@@ -211,7 +211,7 @@ def test_the_page_shows_a_combination_s_facts_over_its_first_member_s_links() ->
     for found in (whole.evidence[str(metric)], first.evidence["bleu-4"]):
         table = EvidenceTable()
         table.add(0, 0, found)
-        tables.append(table.as_dict())
+        tables.append(table.to_dict())
     assert [tables[0][key] for key in ("words", "sequences", "kinds")] == [
         tables[1][key] for key in ("words", "sequences", "kinds")
     ]

@@ -18,7 +18,7 @@ from capmeter.metrics.base import Context
 from capmeter.metrics.scene_evidence import TupleEvidence
 from capmeter.metrics.spice import SUBSETS, Spice, scene_graphs
 from capmeter.metrics.spice_results import detailed_row, read_spice, write_spice
-from capmeter.report.explain import as_json, as_text, explain
+from capmeter.report.explain import as_text, explain, to_dicts
 from capmeter.report.scene_drawing import draw_scene
 from capmeter.settings import Settings
 from capmeter.text.scenes import synsets_of
@@ -124,7 +124,7 @@ def test_explanation_names_what_agrees_and_what_is_nearest(known):
     with console.capture() as capture:
         console.print(as_text([found]))
     assert "two horse (nearest: brown horse)" in capture.get()
-    assert json.loads(json.dumps(as_json([found])))[0]["evidence"]["spice"]["scene"]["tuples"][0]["kind"] == "object"
+    assert json.loads(json.dumps(to_dicts([found])))[0]["evidence"]["spice"]["scene"]["tuples"][0]["kind"] == "object"
     picture = draw_scene(scene.candidate, matched=[each.matched for each in scene.tuples if each.side == "candidate"])
     assert picture.count('class="scene-matched"') == 3
     assert picture.count('class="scene-unmatched"') == 2

@@ -12,7 +12,7 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.printable import printable
-from capmeter.report.explain import Explanation, as_json, as_text, explain
+from capmeter.report.explain import Explanation, as_text, explain, to_dicts
 
 CAPTIONS = load(
     {"one": "a dog runs on grass", "two": "a cat", "three": "two birds fly"},
@@ -45,7 +45,7 @@ def test_one_caption_is_explained_as_it_was_scored_among_all() -> None:
 
 
 def test_json_names_the_words_of_every_match() -> None:
-    (found,) = json.loads(json.dumps(as_json(explain(CAPTIONS, "rouge-l", ids=["one"]))))
+    (found,) = json.loads(json.dumps(to_dicts(explain(CAPTIONS, "rouge-l", ids=["one"]))))
     assert found["candidate"] == "a dog runs on grass" and found["references"] == ["the dog runs on the grass"]
     links = found["evidence"]["rouge-l"]["links"]
     assert {link["words"] for link in links} and all(link["words"] == link["reference_words"] for link in links)

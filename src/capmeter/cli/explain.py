@@ -25,7 +25,7 @@ from capmeter.cli.output import show, write
 from capmeter.meta.by_reference import by_reference
 from capmeter.progress import shown
 from capmeter.report.by_reference import reference_table
-from capmeter.report.explain import as_json, as_text, explain
+from capmeter.report.explain import as_text, explain, to_dicts
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 FORMATS = ("text", "json")
@@ -82,7 +82,7 @@ def explain_command(
         show(reference_table(alone), data, "table" if format == "text" else format)
         return
     if format == "json":
-        write(json.dumps(as_json(found), indent=2) + "\n")
+        write(json.dumps(to_dicts(found), indent=2) + "\n")
         return
     from rich.console import Console
 

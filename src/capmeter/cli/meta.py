@@ -117,7 +117,7 @@ def meta(
         for what, figure in each.figures() if plot else ():
             save_figures(figure, [_named(path, f"{each.report.benchmark}-{what}" if many else what) for path in plot])
     if format == "json":
-        found = [each.to_json() for each in judged]
+        found = [each.to_dict() for each in judged]
         whole = {"benchmarks": found} if many else found[0]
         write(json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
     else:
@@ -158,9 +158,9 @@ class Judged:
         if self.curve is not None:
             yield "references", curve_figure(self.curve)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The report, and what else was asked for."""
-        data = self.report.to_json()
+        data = self.report.to_dict()
         names, table = rank_correlations(self.report)
         if len(names) > 1:
             data["spearman"] = {"metrics": list(names), "values": table.tolist()}
@@ -169,7 +169,7 @@ class Judged:
                 {"first": each.first, "second": each.second, **combination_json(each)} for each in self.combinations
             ]
         if self.curve is not None:
-            data["references_curve"] = self.curve.to_json()
+            data["references_curve"] = self.curve.to_dict()
         return data
 
 

@@ -72,7 +72,7 @@ def degradation(
         )
     if plot:
         save_figures(report.degradation_figure(found), plot)
-    show(report.degradation_table(found), report.degradation_data(found), format)
+    show(report.degradation_table(found), report.degradation_to_dict(found), format)
 
 
 @app.command()
@@ -113,7 +113,7 @@ def grammar(
         )
     if plot:
         save_figures(report.grammar_figure(found), plot)
-    show(report.grammar_table(found), report.grammar_data(found), format)
+    show(report.grammar_table(found), report.grammar_to_dict(found), format)
 
 
 @app.command()
@@ -169,7 +169,7 @@ def failures(
     if sheet is not None:
         cases = write_sheet(found, sheet)
         say(f"wrote {sheet}: {cases:,} cases; write {', '.join(CAUSES)} into the column cause, then `study tally`")
-    show(report.failure_table(found), report.failure_data(found), format)
+    show(report.failure_table(found), report.failure_to_dict(found), format)
 
 
 @app.command()
@@ -188,7 +188,7 @@ def tally(
     `capmeter study tally cases.csv`
     """
     found = cause_tally(read_sheet(sheet, cause), cause, resamples=resamples, seed=seed)
-    show(report.tally_table(found), report.tally_data(found), format)
+    show(report.tally_table(found), report.tally_to_dict(found), format)
 
 
 @app.command()
@@ -220,4 +220,4 @@ def ties(
         )
     if plot:
         save_figures(report.tie_figure(found), plot)
-    show(report.tie_table(found), report.tie_data(found), format)
+    show(report.tie_table(found), report.tie_to_dict(found), format)

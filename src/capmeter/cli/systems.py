@@ -20,7 +20,7 @@ from capmeter.metrics.smurf import Smurf
 from capmeter.named import parameters_of
 from capmeter.progress import shown
 from capmeter.report.figures import save_figures
-from capmeter.report.system_figure import system_data, system_figure, system_table
+from capmeter.report.system_figure import system_figure, system_table, systems_to_dict
 
 _PARAMETERS = parameters_of(Smurf)
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
@@ -80,7 +80,7 @@ def systems(
         if plot:
             drawn = system_figure(analysed, whole.sample(analysed, sample, seed), labels=labels)
             save_figures(drawn, plot)
-    show(system_table(analysed), {"human": people, "by_system": system_data(analysed)}, format)
+    show(system_table(analysed), {"human": people, "by_system": systems_to_dict(analysed)}, format)
     say(f"note: constants: {constants.label} ({constants.source})")
 
 

@@ -108,7 +108,7 @@ class Report:
                 return Difference(first, second, -each.value, -each.high, -each.low, each.p)
         raise InputError(f"{first!r} and {second!r} were not both evaluated")
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Everything but the scores, as in the JSON output; values x 100."""
         results = []
         for each in self.results:

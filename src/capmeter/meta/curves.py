@@ -44,7 +44,7 @@ class Curve:
     seed: int
     groups: dict[str, dict[str, Floats]] = field(default_factory=dict)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The curve as in the JSON output."""
         return {
             "numbers": list(self.numbers),

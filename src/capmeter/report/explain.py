@@ -95,7 +95,7 @@ def evidence(
     return found
 
 
-def as_json(explanations: Iterable[Explanation]) -> list[dict[str, Any]]:
+def to_dicts(explanations: Iterable[Explanation]) -> list[dict[str, Any]]:
     """The explanations as JSON values: a list with one object per caption."""
     return [
         {

@@ -83,16 +83,16 @@ def write_page(
     plot = system_plot(systems, human=human, seed=seed)
     letters = letters_of(list(systems))
     data.payload.head |= {"letters": [letters.get(name, "") for name in systems]}
-    data.payload.head |= {"systemPlot": None if plot is None else plot.as_dict(), "pictures": []}
+    data.payload.head |= {"systemPlot": None if plot is None else plot.to_dict(), "pictures": []}
     room = int(megabytes * MEGABYTE) - _fixed_size() - len(data.payload.text())
     table, kept, silent = _evidence(systems, data, explained, room // 2 if images == "embed" else room)
-    data.payload.head["evidence"] = table.as_dict()
+    data.payload.head["evidence"] = table.to_dict()
     order = [data.images[image] for image in _images_first(systems, data, kept)]
     pictures = Pictures({})
     if images == "link":
         pictures = link_pictures(data.places, target, Path(images_root))
     elif images == "embed":
-        spent = _packed(table.as_dict())
+        spent = _packed(table.to_dict())
         pictures = embed_pictures(data.places, order, Path(images_root), int((room - spent) * 0.95))
     data.payload.head["pictures"] = [pictures.sources.get(image) for image in data.images]
     total = sum(len(results.ids.names) for results in systems.values())
@@ -136,7 +136,7 @@ def _evidence(
         for (system, position), number, one in flatten({row: found[row] for row in rows}):
             kept[data.first_row[system] + position] = None
             table.add(number, data.first_row[system] + position, one)
-        size = _packed(table.as_dict())
+        size = _packed(table.to_dict())
         if size <= room or not rows:
             return table, list(kept), silent
         rows = rows[: int(len(rows) * min(0.9, max(0.0, room / size) * 0.95))]

@@ -44,7 +44,7 @@ def degradation_table(study: Degradation) -> Table:
     return Table(title, ["replaced", *study.means], rows, [True] * (1 + len(study.means)), note)
 
 
-def degradation_data(study: Degradation) -> dict[str, Any]:
+def degradation_to_dict(study: Degradation) -> dict[str, Any]:
     """The same for a program, with one sentence at every step."""
     return {
         "sentences": study.sentences,
@@ -87,7 +87,7 @@ def grammar_table(study: Grammar) -> Table:
     return Table(title, ["metric", "Spearman ρ", "Pearson r"], rows, [False, True, True], note)
 
 
-def grammar_data(study: Grammar) -> dict[str, Any]:
+def grammar_to_dict(study: Grammar) -> dict[str, Any]:
     """The same for a program, with every system's scores."""
     return {
         "sentences": study.sentences,
@@ -136,7 +136,7 @@ def failure_table(study: FailureStudy) -> Table:
     return Table(title, heads, rows, [False, True, True, True, False], note)
 
 
-def failure_data(study: FailureStudy) -> dict[str, Any]:
+def failure_to_dict(study: FailureStudy) -> dict[str, Any]:
     """The same for a program, with the gravest cases."""
     return {
         "reference": study.reference,
@@ -178,7 +178,7 @@ def tally_table(tallies: Sequence[Tally]) -> Table:
     return Table("causes of critical failures", heads, rows, [False] + [True] * (len(causes) + 1), note)
 
 
-def tally_data(tallies: Sequence[Tally]) -> dict[str, Any]:
+def tally_to_dict(tallies: Sequence[Tally]) -> dict[str, Any]:
     """The same for a program."""
     return {
         each.metric: {
@@ -247,7 +247,7 @@ def tie_table(study: Ties) -> Table:
     return Table(title, heads, rows, [False, True, True, True, False, False], note)
 
 
-def tie_data(study: Ties) -> dict[str, Any]:
+def tie_to_dict(study: Ties) -> dict[str, Any]:
     """The same for a program."""
     rows = {
         each.name: {"tie_free": _bounds(each.tie_free), "ordered": _bounds(each.ordered), "tau_b": _bounds(each.tau_b)}

@@ -34,7 +34,7 @@ def system_table(systems: Mapping[str, System]) -> Table:
     return Table("systems against people", columns, rows, [False, True, True, True, True, True, False], note)
 
 
-def system_data(systems: Mapping[str, System]) -> dict[str, Any]:
+def systems_to_dict(systems: Mapping[str, System]) -> dict[str, Any]:
     """The same for a program, with covariances and outlines."""
     return {
         name: {

@@ -30,7 +30,7 @@ class SystemPlot:
     ellipses: list[dict[str, Any]] = field(default_factory=list)
     rows: list[tuple[int, list[str]]] = field(default_factory=list)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """What the page draws, as JSON values."""
         return {"x": self.x, "y": self.y, "points": self.points, "ellipses": self.ellipses}
 
