@@ -155,7 +155,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             with pytest.raises(InputError, match="is a pipe, a socket or a device"):
                 load(name)
     for name in ("a\ud800", "a\0b"):
-        with pytest.raises(InputError, match="is no file name: it holds"):
+        with pytest.raises(InputError, match="is not a file name: it contains"):
             load(name)
 
 

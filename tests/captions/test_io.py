@@ -133,7 +133,7 @@ def test_a_named_format_counts(tmp_path: Path) -> None:
     assert load(path, on_missing="keep", format="pycocoevalcap").image_ids == ("annotations", "other")
     comma = write(tmp_path / "y", b"image_id,candidate\treferences\n")
     assert (open_reading(comma).format, open_reading(comma, "csv").format) == ("tsv", "csv")
-    with pytest.raises(InputError, match="no csv file"):
+    with pytest.raises(InputError, match="not a csv file"):
         load(path, format="csv")
     with pytest.raises(InputError, match="the formats are jsonl"):
         load(path, format="xml")
@@ -217,7 +217,7 @@ def test_splits() -> None:
     assert load(results, KARPATHY, on_missing="skip", split="test").ids == ("7", "30")
     assert load(results, KARPATHY).ids == ("7", "30", "31")
     assert load(RESULTS[:1], KARPATHY).notes == {"references_without_candidate": ["30"]}, "train is no one's concern"
-    with pytest.raises(InputError, match="no image is of the split 'dev'; the splits are test, train"):
+    with pytest.raises(InputError, match="no image belongs to the split 'dev'; the splits are test, train"):
         load(results, KARPATHY, split="dev")
     rows = [{**ROWS[0], "split": "a"}, {**ROWS[1], "split": "b"}]
     assert load(rows, split="b").ids == ("30",)

@@ -48,7 +48,7 @@ def test_each_distinct_sentence_is_stored_once() -> None:
 
 
 def test_a_doubled_id_is_an_error_that_names_both_places() -> None:
-    with pytest.raises(InputError, match=r"'1' stands twice \(captions 0 and 3"):
+    with pytest.raises(InputError, match=r"duplicate id '1' \(captions 0 and 3"):
         CaptionSet.from_captions([*ROWS, ROWS[0]])
 
 

@@ -81,7 +81,7 @@ def test_repeated_candidates_and_unused_references() -> None:
     assert findings.ok
     assert findings.warnings == [
         "images with references but no candidate: 1 (9)",
-        "candidates that repeat an earlier one of the same image, as a padded data loader makes them: 1 (7#1)",
+        "candidates that repeat an earlier one of the same image, as padded data loaders produce: 1 (7#1)",
     ]
 
 

@@ -169,8 +169,8 @@ def test_one_system_of_several(tmp_path: Path) -> None:
     ("source", "arguments", "expected"),
     [
         ({"1": "a"}, {"to": "karpathy"}, "the format karpathy holds references, and the source has none"),
-        ({"1": "a"}, {"to": "xml"}, "there is no format 'xml' to write; there are jsonl"),
-        ({"1": "a"}, {"to": "list"}, "there is no format 'list' to write"),
+        ({"1": "a"}, {"to": "xml"}, "cannot write the format 'xml'; expected one of jsonl"),
+        ({"1": "a"}, {"to": "list"}, "cannot write the format 'list'"),
         ({"1": "a"}, {"to": "jsonl", "references_path": "x"}, "holds candidates and references in one file"),
         ([{"image_id": 1, "candidate": "a", "references": ["b"]}], {"to": "coco", "references_path": "."}, "a folder"),
         (

@@ -50,7 +50,7 @@ def test_files_of_one_system_are_named(run, tmp_path: Path) -> None:  # type: ig
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert ">A</bdi>" in page and ">bad</bdi>" in page
     code, _, err = run("report", "A=good-scores.json", "A=bad-scores.json")
-    assert code == 1 and "two systems are called 'A'" in err
+    assert code == 1 and "two systems have the name 'A'" in err
     assert not (tmp_path / "report.html").exists()
 
 

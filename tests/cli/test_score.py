@@ -160,7 +160,7 @@ def test_large_files_are_read_in_parts_without_being_told(run, folder: Path, mon
         (["good.json", "-r", "references.json", "-m", "blue-4"], 2, "did you mean bleu-4"),
         (["good.json", "-r", "references.json", "-f", "html"], 2, "is not one of table, json, csv, latex"),
         (["good.json", "-r", "references.json", "--per-caption", "x.xls"], 1, "expected a name that tells the format"),
-        (["good.json", "good.json", "-r", "references.json"], 1, "two systems are called 'good'"),
+        (["good.json", "good.json", "-r", "references.json"], 1, "two systems have the name 'good'"),
         (["good.json", "-r", "references.json", "-o", "no/folder.json"], 1, "no folder"),
         ([], 2, "Missing argument"),
     ],

@@ -96,7 +96,7 @@ def test_wrong_use_is_refused_before_anything_is_encoded(run) -> None:
     code, _, err = run("systems", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm", "--plot", "x.bmp")
     assert code == 2 and "x.bmp" in err
     code, _, err = run("systems", "machine.jsonl", "machine.jsonl", "--human", "human.jsonl", "-e", "minilm")
-    assert code == 1 and "two systems are called 'machine'" in err
+    assert code == 1 and "two systems have the name 'machine'" in err
 
 
 def test_standardize_saves_what_smurf_can_use(run, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""The names that fields of a row go by: capmeter's own, other common ones, and those that the user chooses.
+"""Column names of caption rows: capmeter's own, common alternatives, and those that the user chooses.
 
 >>> columns = Columns({"photo": "image_id"})
 >>> [columns.field(name) for name in ("photo", "prediction", "ref0", "ground_truth", "score")]
@@ -36,7 +36,7 @@ _KNOWN = (*FIELDS, *OTHER_NAMES, "captions")
 class Columns:
     """Which column holds which field: `chosen` (column → field) comes before the known names.
 
-    `ignored` gathers the names that mean nothing here, `met` the chosen columns that were there.
+    `ignored` collects the unknown names, `met` the chosen columns that were found.
     """
 
     chosen: Mapping[str, str] = field(default_factory=dict)
@@ -76,13 +76,13 @@ def chosen_columns(given: Sequence[str]) -> dict[str, str]:
 
 
 def number_of(name: Any) -> int | None:
-    """The number of `reference_1`, `ref0` and their like."""
+    """The number in `reference_1`, `ref0` and similar names."""
     match = _NUMBERED.fullmatch(name) if isinstance(name, str) else None
     return int(match[1]) if match else None
 
 
 def nearest(names: Iterable[Any], most: int = 8) -> str:
-    """The first names, and after each that is not known but nearly so the name that was probably meant."""
+    """The first names, each unknown one followed by the known name that was probably meant."""
     shown = []
     for name in names:
         text = name if isinstance(name, str) else f"({type(name).__name__})"

@@ -1,9 +1,9 @@
 """The one CSV writer: every table that capmeter writes as CSV or TSV goes through it.
 
-Lines end in \\n. A cell with a delimiter, a quote, \\n or \\r is quoted, so that any reader of RFC 4180 reads every
-text back as it was, ids with a carriage return too. A cell that begins with `=`, `+`, `-` or `@` is written as it is:
-these files are data, where `-0.5` is a number and every id must be found again. A spreadsheet takes such a cell for a
-formula; import the columns as text where captions come from people that are not trusted.
+Lines end in \\n. A cell with a delimiter, a quote, \\n or \\r is quoted, so that any RFC 4180 reader gets every
+text back unchanged, including ids with a carriage return. A cell that begins with `=`, `+`, `-` or `@` is written
+unchanged: in these files `-0.5` is a number and every id must match. A spreadsheet reads such a cell as a formula;
+import the columns as text if the captions come from an untrusted source.
 
 >>> import io
 >>> text = io.StringIO()
@@ -45,8 +45,8 @@ class CsvWriter:
         """One row; None is an empty cell."""
         try:
             self._writer.writerow(cells)
-        except csv.Error as error:  # Python 3.10 can write no NUL
-            raise InputError(f"no cell of a table can hold this ({error}): {named(map(str, cells))}") from None
+        except csv.Error as error:  # Python 3.10 cannot write NUL
+            raise InputError(f"a table cell cannot hold this ({error}): {named(map(str, cells))}") from None
 
 
 def csv_lines(text: str) -> Iterable[str]:

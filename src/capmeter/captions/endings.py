@@ -1,8 +1,8 @@
-"""Captions that were cut off: those that end in a word after which a sentence goes on.
+"""Truncated captions: those that end in a word after which a sentence must continue.
 
-A captioner that stops at a length leaves "a room with a bed and a". The list of words is crude: articles, conjunctions,
-auxiliary verbs, and the prepositions that English rarely ends a sentence with. People end a few captions so ("a bench
-to sit on"); a system with many of them is cut off at a length, or leaves out the end.
+A captioner with a length limit produces "a room with a bed and a". The list of words is crude: articles, conjunctions,
+auxiliary verbs, and the prepositions that English rarely ends a sentence with. People write a few such captions
+("a bench to sit on"); a system with many of them truncates its captions.
 
 >>> ends_cut_off("a living room with a couch and a tv in a"), ends_cut_off("A dog that runs in."), ends_cut_off("a dog")
 (True, True, False)

@@ -31,7 +31,7 @@ BOM = b"\xef\xbb\xbf"
 
 @contextmanager
 def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The file's bytes, unzipped where it is gzipped; what goes wrong inside the block becomes an `InputError`."""
+    """The file's bytes, unzipped where it is gzipped; errors inside the block become an `InputError`."""
     path = regular(path)
     try:
         found = path.stat()
@@ -62,7 +62,7 @@ def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 class _Bounded(io.RawIOBase):
-    """What a gzipped file unzips to, up to a number of bytes: a small file can unzip to more than a machine holds."""
+    """The content of a gzipped file, up to a limit: a small file can unzip to more than memory holds."""
 
     def __init__(self, unzipped: gzip.GzipFile, most: int, path: Path) -> None:
         self._unzipped, self._left, self._most, self._path = unzipped, most, most, path
@@ -76,17 +76,17 @@ class _Bounded(io.RawIOBase):
         if self._left < 0:
             raise InputError(
                 f"{_shown(self._path)}: it unzips to more than {self._most / 2**30:.1f} GiB and {MOST_UNZIPPED} times "
-                "its size, which no captions do; unzip it yourself if it is what it should be"
+                "its size, which captions never do; unzip it yourself if it is intact"
             )
         return count
 
 
 def _no_name(path: Path, error: ValueError) -> Exception:
-    """The sentence for a path that can be no file's name; any other error as it came."""
+    """An `InputError` for a path that cannot be a file name; any other error unchanged."""
     if isinstance(error, UnicodeEncodeError):
-        return InputError(f"{str(path)!a} is no file name: it holds half of a surrogate pair")
+        return InputError(f"{str(path)!a} is not a file name: it contains half of a surrogate pair")
     if "null" in str(error):
-        return InputError(f"{str(path)!a} is no file name: it holds a NUL character")
+        return InputError(f"{str(path)!a} is not a file name: it contains a NUL character")
     return error
 
 
@@ -97,13 +97,13 @@ def read_text(path: str | os.PathLike[str]) -> str:
     if len(data) > LARGEST_DOCUMENT:
         raise InputError(
             f"{_shown(Path(path))}: more than {LARGEST_DOCUMENT / 2**30:.1f} GiB in one document; JSON lines, CSV and "
-            "Parquet are read part by part: write the captions so"
+            "Parquet are read in parts: convert the captions to one of these"
         )
     return decode(data.removeprefix(BOM), str(path))
 
 
 def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
-    """The lines with their numbers from 1, read as they are asked for. Only \\n ends a line (not \\r, not U+2028)."""
+    """The lines with their numbers from 1, read lazily. Only \\n ends a line (not \\r, not U+2028)."""
     with open_bytes(path) as file:
         for number, line in enumerate(_lines(file, path), 1):
             if number == 1:
@@ -114,7 +114,9 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
 def _lines(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[bytes]:
     while line := file.readline(LONGEST_LINE + 1):
         if len(line) > LONGEST_LINE:
-            raise InputError(f"{_shown(Path(path))}: a line of more than {LONGEST_LINE >> 20:,} MiB, which no row is")
+            raise InputError(
+                f"{_shown(Path(path))}: a line of more than {LONGEST_LINE >> 20:,} MiB, too long for a row"
+            )
         yield line
 
 
@@ -153,7 +155,9 @@ def atomic_writer(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
 
 def check_targets(*paths: Path | None) -> None:
-    """Raises what `atomic_writer` would for a wrong name or folder, so that it is said before the work, not after."""
+    """Raises what `atomic_writer` would for a wrong name or folder, so that the mistake is reported before the work,
+    not after.
+    """
     for path in filter(None, paths):
         with _write_errors(path):
             target, is_device = _target(path)
@@ -175,7 +179,7 @@ def _target(path: Path) -> tuple[Path, bool]:
 
 @contextmanager
 def _write_errors(path: Path) -> Iterator[None]:
-    """What goes wrong in the block, while this file is written, becomes an `InputError`."""
+    """Errors in the block, while this file is written, become an `InputError`."""
     try:
         yield
     except FileNotFoundError:
@@ -191,7 +195,7 @@ def _write_errors(path: Path) -> Iterator[None]:
             raise _no_name(path, error) from None
         half = ascii(error.object[error.start : error.end])
         raise InputError(
-            f"cannot write {_shown(path)}: {half} is half of a surrogate pair and no text; nothing was written"
+            f"cannot write {_shown(path)}: {half} is half of a surrogate pair, not text; nothing was written"
         ) from None
     except ValueError as error:
         raise _no_name(path, error) from None
@@ -203,7 +207,7 @@ def _write_errors(path: Path) -> Iterator[None]:
 
 @contextmanager
 def text_writer(path: str | os.PathLike[str]) -> Iterator[TextIO]:
-    """`atomic_writer` for text: UTF-8, line ends as they are given."""
+    """`atomic_writer` for text: UTF-8, line endings unchanged."""
     with atomic_writer(path) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="", write_through=False)
         try:

@@ -34,17 +34,16 @@ def load(
 ) -> CaptionSet:
     """Reads captions whole.
 
-    `candidates` is a file in any of the formats of `capmeter.captions.formats.NAMES`, told by its content (or named by
-    `format`), plain or gzipped, or what such a file holds: a list or a dict. References stand in the same rows, or in
-    `references`, in any format too; then those count.
+    `candidates` is a file in any of the formats of `capmeter.captions.formats.NAMES`, detected from its content (or
+    given as `format`), plain or gzipped, or the content of such a file: a list or a dict. References are in the same
+    rows, or in `references`, also in any format, which takes precedence.
 
     A candidate without references is an `InputError` (`on_missing="error"`), is left out and noted (`"skip"`), or stays
-    for metrics that need none (`"keep"`). `system` chooses one of several systems; `split` the images of one split, of
-    the references where they lie apart. `columns` says what fields of rows with other names mean, such as
-    `{"hyp": "candidate", "gt_1": "references", "gt_2": "references"}`. Relative paths of pictures start at
-    `images_root`. What is worth knowing about the whole is in the set's `notes`: `skipped_…` or
-    `kept_without_references`, `references_without_candidate`, `repeated_candidates`, and `matched_by` where images are
-    not the same by id.
+    for metrics that need none (`"keep"`). `system` chooses one of several systems; `split` the images of one split (of
+    the references, if they are separate). `columns` maps other column names to fields, such as
+    `{"hyp": "candidate", "gt_1": "references", "gt_2": "references"}`. Relative paths of pictures are resolved against
+    `images_root`. The set's `notes` say what was adjusted: `skipped_…` or `kept_without_references`,
+    `references_without_candidate`, `repeated_candidates`, and `matched_by` if images were not matched by id.
     """
     how = How(
         format=format,
@@ -71,7 +70,7 @@ def load_systems(
 ) -> dict[str, CaptionSet]:
     """Reads captions of several systems (`system` in a row, or `captions: {system: text}`): one set for each.
 
-    The sets share their analyses. Captions of no named system are called by the file's name.
+    The sets share their analyses. Captions without a system name get the file's name.
     """
     how = How(format=format, references_format=references_format, on_missing=on_missing, split=split, columns=columns)
     sources, root = Sources(candidates, references, how), os.fspath(images_root)
@@ -101,7 +100,7 @@ def load_systems(
 def load_references(
     references: Source, *, format: str | None = None, split: str | None = None
 ) -> dict[str, tuple[str, ...]]:
-    """Reads references alone: those of each image, by image id.
+    """Reads references only, by image id.
 
     >>> load_references({"7": ["a dog", "a puppy"]})
     {'7': ('a dog', 'a puppy')}

@@ -39,7 +39,7 @@ class How:
 
 
 class Sources:
-    """Candidates and, where they lie apart, the references of all images."""
+    """Candidates and, if in a separate source, the references of all images."""
 
     def __init__(self, candidates: Source, references: Source | None, how: How) -> None:
         self.how = how
@@ -48,7 +48,7 @@ class Sources:
         self.table: ReferenceTable | None = None
         self._met: set[str] = set()
         if references is not None:
-            next(self.reading.rows("candidates"), None)  # what is wrong with the candidates is said first
+            next(self.reading.rows("candidates"), None)  # errors in the candidates are reported first
             reading = open_reading(references, how.references_format, side="references", columns=how.columns)
             self.references_format = reading.format
             self.table = ReferenceTable.collect(reading.rows("references"), reading.name, how.split)
@@ -63,9 +63,9 @@ class Sources:
         found = False
         for row in self.reading.rows("candidates"):
             if system is not None and row.system != system:
-                others.add(f"system {row.system}" if row.system else "captions of no named system")
+                others.add(f"system {row.system}" if row.system else "captions without a system name")
             elif split is not None and row.split != split:
-                others.add(f"split {row.split}" if row.split else "captions of no named split")
+                others.add(f"split {row.split}" if row.split else "captions without a named split")
             else:
                 found = True
                 yield row
@@ -147,7 +147,7 @@ class Missing:
 
 
 def unused_references(sources: Sources, matching: Matching | None, image_ids: Iterable[str]) -> list[str]:
-    """The images whose references no candidate asks for, of those splits that any candidate is of."""
+    """The images with references but no candidate, in the splits that the candidates belong to."""
     table = sources.table
     if table is None or matching is None:
         return []
@@ -162,7 +162,7 @@ def unused_references(sources: Sources, matching: Matching | None, image_ids: It
 
 @dataclass
 class Joined:
-    """Candidates with their references, and what is worth knowing about them all."""
+    """Candidates with their references, and notes about the whole."""
 
     rows: list[Row]
     captions: list[Caption]
@@ -227,7 +227,7 @@ def refuse_repeated_id(row: Row, id: str, first: dict[str, Row]) -> None:
     """Raises where this id was given to an earlier row, and remembers it."""
     if id in first:
         raise InputError(
-            f"{row.place}: the id {id!a} stands already at {first[id].place}; scores are keyed by id: give each "
+            f"{row.place}: duplicate id {id!a}, also at {first[id].place}; scores are keyed by id: give each "
             "candidate an id of its own, or leave the ids out"
         )
     first[id] = row
@@ -268,7 +268,7 @@ def repeated_candidates(rows: Sequence[Row], ids: Sequence[str]) -> list[str]:
 
 
 def name_of(candidates: Source) -> str:
-    """What captions of no named system are called: the file's name without its ending."""
+    """The system name of captions without one: the file's name without its ending."""
     if not isinstance(candidates, str | os.PathLike):
         return "candidates"
     if is_standard_input(candidates):

@@ -1,4 +1,4 @@
-"""JSON as captions need it: a key that stands twice is an error, and every error says line and column."""
+"""JSON as captions need it: duplicate keys are rejected, and every error gives line and column."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from capmeter.errors import InputError
 
 
 class _Twice(Exception):
-    """A key stands twice in one object."""
+    """A duplicate key in one object."""
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -24,14 +24,12 @@ _decoder = json.JSONDecoder(object_pairs_hook=_object)
 
 
 def decode_json(text: str, name: str, line: int | None = None) -> Any:
-    """The value of this JSON text; `line` is its line in the file where the text is one line of many."""
+    """The value of this JSON text; `line` is its line in the file if the text is one line of many."""
     place = name if line is None else f"{name}, line {line}"
     try:
         return _decoder.decode(text)
     except _Twice as error:
-        raise InputError(
-            f"{place}: the key {error.args[0]!a} stands twice in one object, and only one could count; keep one"
-        ) from None
+        raise InputError(f"{place}: duplicate key {error.args[0]!a} in one object; keep one") from None
     except json.JSONDecodeError as error:
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
         why = "the file ends in the middle (cut off while it was written or copied?)" if cut else error.msg

@@ -41,7 +41,7 @@ WAYS: dict[str, Callable[[str], str]] = {
 
 @dataclass
 class ReferenceTable:
-    """The references of each image, and the other names that the images go by."""
+    """The references of each image, and the images' other names."""
 
     name: str
     references: dict[str, tuple[str, ...]]
@@ -72,7 +72,7 @@ class ReferenceTable:
                     singles[row.image_id] = [*first, *given]
                 elif first != given:
                     raise InputError(
-                        f"{row.place}: image {row.image_id!a} has other references here than at "
+                        f"{row.place}: image {row.image_id!a} has different references here than at "
                         f"{places[row.image_id]}; give each image one list of references"
                     )
             else:
@@ -84,7 +84,7 @@ class ReferenceTable:
                     images[row.image_id] = row.image
         if split is not None and not lists:
             had = named(sorted(set(splits.values()))) or "not named"
-            raise InputError(f"{name}: no image is of the split {split!a}; the splits are {had}")
+            raise InputError(f"{name}: no image belongs to the split {split!a}; the splits are {had}")
         if not lists:
             raise InputError(f"{name}: there are no references")
         lists.update((image_id, tuple(texts)) for image_id, texts in singles.items())
@@ -97,7 +97,7 @@ class ReferenceTable:
             yield Row(f"image {image_id}", image_id, references=texts, image=image, split=split)
 
     def names(self, way: str) -> Mapping[str, str]:
-        """For each name of this kind the image that alone has it."""
+        """For each name of this kind that is unique, its image."""
         if way == "image id":
             return {image_id: image_id for image_id in self.references}
         found: dict[str, str] = {}

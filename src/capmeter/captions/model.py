@@ -1,8 +1,8 @@
 """Captions as everything else sees them: rows keyed by id, every distinct sentence stored once.
 
 A `CaptionSet` is an ordered, immutable table. Its candidates and references are indices into a `SentencePool`, so
-that what is said five times is analysed once. An *analysis* (tokens, n-grams, embeddings …) is a value that turns a
-pool or a set into a table; pools and sets remember each analysis's result under its identity.
+that a sentence that occurs five times is analysed once. An *analysis* (tokens, n-grams, embeddings …) is a value that
+turns a pool or a set into a table; pools and sets remember each analysis's result under its identity.
 
 >>> captions = CaptionSet.from_captions([Caption("7", "7", "a dog runs", ("a dog runs", "the dog is running"))])
 >>> len(captions), len(captions.pool)
@@ -11,8 +11,8 @@ pool or a set into a table; pools and sets remember each analysis's result under
 ('a dog runs', 'the dog is running')
 
 Captions that share one list of references (those of one image, usually) have the same number in `reference_set`, so
-that what depends on the references alone can be computed once for each of the `reference_sets`. The pictures that the
-captions name stand, each once, in the set's `pictures` (an `ImagePool`).
+that what depends on the references alone can be computed once for each of the `reference_sets`. The distinct pictures
+that the captions name are in the set's `pictures` (an `ImagePool`).
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Life = Literal["part", "run", "disk"]
 
 part: it is computed for each part of a set and dropped with it (large tables).
 run: it is computed once for a whole pool and sliced for its parts by `take(indices)` (small tables).
-disk: it is dropped with the part, but its values lie in a store and are found there again (costly analyses; see
-`capmeter.captions.stored`).
+disk: it is dropped with the part, but its values are kept in a store (costly analyses; see
+    `capmeter.captions.stored`).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Caption:
-    """One candidate caption of one image, with what people wrote (and thought) about it."""
+    """One candidate caption of one image, with its references and human scores."""
 
     id: str
     image_id: str
@@ -57,7 +57,7 @@ class Caption:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a picture lies, and the first image that names it, for messages."""
+    """The location of a picture, and the first image that names it, for messages."""
 
     path: str
     image_id: str
@@ -85,7 +85,7 @@ class SetAnalysis(Protocol[TableOut]):
 
 
 class Pool(Generic[Item]):
-    """Distinct items, each once, and what has been found out about them."""
+    """Distinct items, and the results of the analyses of them."""
 
     def __init__(self, items: Sequence[Item], *, parent: tuple[Pool[Item], Indices] | None = None) -> None:
         self.items = items
@@ -93,7 +93,7 @@ class Pool(Generic[Item]):
         self._memory: dict[Hashable, Any] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process, or the next pass, gets: the items, and those tables that are worth their room."""
+        """The state for another process or the next pass: the items, and the tables worth keeping."""
         kept = {each: table for each, table in self._memory.items() if getattr(each, "portable", False)}
         return {"items": self.items, "_parent": None, "_memory": kept}
 
@@ -130,7 +130,9 @@ class SentencePool(Pool[str]):
 
 
 class ImagePool(Pool[Place]):
-    """The distinct pictures of a set, by path. No file is opened before an analysis asks (see `capmeter.images`)."""
+    """The distinct pictures of a set, by path. Files are opened only when an analysis needs them (see
+    `capmeter.images`).
+    """
 
     def part(self, indices: Indices) -> ImagePool:
         """The pool of the pictures at these (distinct) indices; it shares the tables that are kept for the run."""
@@ -143,7 +145,7 @@ class CaptionSet:
     `ids`, `image_ids`, `images`, `systems` and `humans` have one entry per caption (the last three may be None);
     `candidates` (int, shape [n]) and `references` (`Ragged`, n rows) are indices into `pool`; `reference_set` (int,
     shape [n]) says which of the distinct `reference_sets` (`Ragged`) a caption has; `image` (int, shape [n]) is each
-    caption's picture in `pictures`, -1 without one. Relative paths of `images` start at `images_root`.
+    caption's picture in `pictures`, -1 without one. Relative paths of `images` are resolved against `images_root`.
     """
 
     def __init__(
@@ -197,7 +199,7 @@ class CaptionSet:
         for caption in captions:
             if caption.id in ids:
                 raise InputError(
-                    f"the id {caption.id!r} stands twice (captions {list(ids).index(caption.id)} and {len(ids)}, "
+                    f"duplicate id {caption.id!r} (captions {list(ids).index(caption.id)} and {len(ids)}, "
                     "counted from 0); scores are keyed by id: give each caption an id of its own"
                 )
             ids[caption.id] = None
@@ -227,7 +229,7 @@ class CaptionSet:
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process gets: everything but what can be found out again."""
+        """The state for another process: everything that cannot be recomputed."""
         return {**self.__dict__, "_rows": None, "_reference_sets": None, "_memory": {}}
 
     def __len__(self) -> int:
@@ -340,7 +342,7 @@ class CaptionSet:
         )
 
     def renamed(self, ids: Sequence[str], notes: dict[str, list[str]] | None = None) -> CaptionSet:
-        """The same captions under other ids, with other notes; what was found out about sentences is shared."""
+        """The same captions under other ids, with other notes; analyses of sentences are shared."""
         return CaptionSet(
             ids=tuple(ids),
             image_ids=self.image_ids,

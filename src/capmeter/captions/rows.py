@@ -1,6 +1,6 @@
 """Rows as files give them, and the checks that every field of every format passes.
 
-A file is read *for* candidates or *for* references: `{"7": ["a dog"]}` can be either. A `Row` says what one entry of a
+A file is read *as* candidates or *as* references: `{"7": ["a dog"]}` can be either. A `Row` says what one entry of a
 file holds; `matching` joins rows of candidates with rows of references.
 """
 
@@ -24,7 +24,7 @@ _PATH = re.compile(
 
 
 class NotCandidates(InputError):
-    """What was read for candidates has the form of references: it may be read for these."""
+    """Rows read as candidates have the form of references, and may be read as such."""
 
 
 @dataclass(slots=True)
@@ -59,8 +59,8 @@ def caption_text(value: Any, place: str, field: str) -> str:
         value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise InputError(
-            f"{place}: {field} holds {value[error.start]!a}, half of a surrogate pair, which is no text (an emoji was "
-            "cut in two); repair the writer, or replace it by U+FFFD"
+            f"{place}: {field} holds {value[error.start]!a}, half of a surrogate pair, which is not text (an emoji "
+            "was split?); correct the program that wrote it, or replace it with U+FFFD"
         ) from None
     return str(value)
 
@@ -84,14 +84,14 @@ def _whole(value: int, place: str, field: str) -> str:
     try:
         return str(value)
     except ValueError:  # Python writes no integer of more than 4,300 digits
-        raise InputError(f"{place}: {field} is a whole number of thousands of digits, which is no id") from None
+        raise InputError(f"{place}: {field} is a whole number of thousands of digits, which is not an id") from None
 
 
 def reference_list(value: Any, place: str, field: str) -> tuple[str, ...]:
     """The references of one image: a list of captions, each text or COCO's `{"caption": text}`."""
     if isinstance(value, str):
         raise InputError(
-            f"{place}: {field} is one text ({shortened(value)}) where a list of captions belongs; write "
+            f"{place}: {field} is one text ({shortened(value)}) where a list of captions was expected; write "
             f"[{shortened(value)}]"
         )
     if isinstance(value, bytes | bytearray | memoryview | range) or not isinstance(value, Sequence):
@@ -108,10 +108,10 @@ def reference_list(value: Any, place: str, field: str) -> tuple[str, ...]:
 
 
 def human_ratings(value: Any, place: str) -> tuple[float, ...] | None:
-    """What people thought: a number or a list of numbers."""
+    """The human scores: a number or a list of numbers."""
     if value is None:
         return None
-    if hasattr(value, "tolist"):  # of numpy
+    if hasattr(value, "tolist"):  # a numpy value
         value = value.tolist()
     values = value if isinstance(value, Sequence) and not isinstance(value, str) else [value]
     for rating in values:
@@ -121,22 +121,22 @@ def human_ratings(value: Any, place: str) -> tuple[float, ...] | None:
 
 
 def is_finite(value: Any) -> TypeGuard[float]:
-    """Whether it is a number that a float holds: JSON may have NaN, Infinity, and whole numbers of any length."""
+    """Whether it is a number that fits a float: JSON may have NaN, Infinity, and whole numbers of any length."""
     if isinstance(value, bool) or not isinstance(value, Real):
         return False
     try:
         return math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
+    except OverflowError:  # a whole number too large for a float
         return False
 
 
 def optional_text(value: Any, place: str, field: str) -> str | None:
-    """A name that may be missing."""
+    """An optional name."""
     return None if value is None or (isinstance(value, str) and not value) else image_key(value, place, field)
 
 
 def described(value: Any) -> str:
-    """What came, in words."""
+    """A value in words, for messages."""
     if value is None:
         return "missing (null)"
     if isinstance(value, bool):
@@ -172,7 +172,7 @@ def named(names: Any, most: int = 5) -> str:
 
 
 def refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
-    """Where most captions look like file names, someone passed names instead of what the files hold."""
+    """Raises if most captions look like file names: names were passed instead of the files' contents."""
     paths = [text for text in captions if " " not in text and _PATH.fullmatch(text)]
     if paths and 2 * len(paths) > len(captions):
         raise InputError(

@@ -1,4 +1,4 @@
-"""Captions in scripts that put no blanks between words.
+"""Captions in scripts that are written without spaces between words.
 
 >>> unspaced("一只狗在沙滩上跑。"), unspaced("개 한 마리가 달린다"), unspaced("a 狗 runs")
 (True, False, False)
@@ -19,7 +19,7 @@ _LONGEST_WORD = 5
 
 
 def unspaced(text: str) -> bool:
-    """Whether a text is mainly in Chinese, Japanese or Korean characters with hardly a blank between them."""
+    """Whether a text is mainly in Chinese, Japanese or Korean characters, with hardly any spaces."""
     if text.isascii():
         return False
     characters = len(_CHARACTER.findall(text))

@@ -1,6 +1,6 @@
-"""What one pass over a file found, kept for the next: in memory while it is small, else in a nameless temporary file.
+"""What one pass over a file found, kept for the next: in memory if small, else in an unnamed temporary file.
 
-The file is this process's own and vanishes with it; nothing that anyone else wrote is ever read back.
+The file belongs to this process and vanishes with it; nothing written by another process is read back.
 
 >>> spool = Spool()
 >>> for value in ("a", ["b"]):
@@ -38,8 +38,8 @@ class Spool:
             pickle.dump(value, self._file, pickle.HIGHEST_PROTOCOL)
         except OSError as error:
             raise InputError(
-                f"no room for the captions of the first pass in {tempfile.gettempdir()} ({error.strerror or error}); "
-                "name a folder with more room by TMPDIR, or read the file whole (--no-stream)"
+                f"no space for the captions of the first pass in {tempfile.gettempdir()} ({error.strerror or error}); "
+                "set TMPDIR to a folder with more space, or read the file whole (--no-stream)"
             ) from None
         self._ends.append(self._file.tell())
 

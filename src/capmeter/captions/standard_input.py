@@ -28,7 +28,7 @@ def is_standard_input(path: str | os.PathLike[str]) -> bool:
 
 
 def regular(path: str | os.PathLike[str]) -> Path:
-    """The path itself, or the copy of what came through the pipe that it names."""
+    """The path itself, or a copy of the content of the pipe that it names."""
     return _copy(os.fspath(path)) if is_standard_input(path) else Path(path)
 
 

@@ -1,8 +1,8 @@
-"""Captions that do not fit in memory: read again and again in parts of bounded size.
+"""Captions that do not fit in memory: read repeatedly, in parts of bounded size.
 
-One pass over the file learns what only the whole can tell, in some bytes per caption: which images have several
-candidates (their ids get `#k`), whether an id stands twice, whether references are missing. The file is read once,
-however many systems it holds and however often their captions are walked: rows, and then parts with the tokens of their
+One pass over the file collects what requires the whole, in a few bytes per caption: which images have several
+candidates (their ids get `#k`), whether ids are duplicated, whether references are missing. The file is read once,
+however many systems it holds and however often it is iterated: rows, and then parts with the tokens of their
 sentences, are kept in a temporary file.
 """
 
@@ -58,7 +58,7 @@ def stream(
 ) -> CaptionStream:
     """Reads captions in parts of at most `rows`; the arguments are those of `load`, and so are the ids.
 
-    Native rows in JSON lines, CSV, TSV and Parquet are read as they come; a JSON document, and a separate file of
+    Native rows in JSON lines, CSV, TSV and Parquet are read row by row; a JSON document, and a separate file of
     references, are held in memory.
     """
     if rows < 1:
@@ -101,7 +101,7 @@ def stream_systems(
 
 
 def is_large(source: str | os.PathLike[str]) -> bool:
-    """Whether a file is so large that it had better be read in parts."""
+    """Whether a file is large enough to be read in parts."""
     path = regular(source)
     limit = LARGE // 4 if path.suffix == ".gz" else LARGE
     return path.is_file() and path.stat().st_size > limit
@@ -109,7 +109,7 @@ def is_large(source: str | os.PathLike[str]) -> bool:
 
 @dataclass
 class _Whole:
-    """What one pass learns of all captions."""
+    """What one pass collects about all captions."""
 
     matching: Matching | None
     missing: Missing
@@ -128,7 +128,7 @@ class _Whole:
 
 
 class CaptionStream:
-    """Captions in parts, which can be gone through more than once; its length is the number of captions."""
+    """Captions in parts, which can be iterated more than once; its length is the number of captions."""
 
     def __init__(self, file: _File, system: str | None = None) -> None:
         self._file, self._system = file, system
@@ -140,7 +140,7 @@ class CaptionStream:
 
     @property
     def notes(self) -> dict[str, list[str]]:
-        """What is worth knowing about the whole; each part's own notes say which captions were left out."""
+        """Notes about the whole; each part's own notes say which captions were left out."""
         return self.whole.notes
 
     def lacking(self, need: str) -> Missing:
@@ -152,7 +152,7 @@ class CaptionStream:
 
     @property
     def whole(self) -> _Whole:
-        """What only the whole can tell, learnt at the first call."""
+        """What requires the whole, collected at the first call."""
         if self._whole is None:
             self._whole = self._file.whole(self._system)
         return self._whole
@@ -179,7 +179,7 @@ class _Own:
 
 @dataclass
 class _Part:
-    """A part of the file with the captions of all its systems, which share what is found out about sentences."""
+    """A part of the file with the captions of all its systems, which share the analyses of sentences."""
 
     captions: CaptionSet
     systems: dict[str | None, _Own]
@@ -202,14 +202,14 @@ class _File:
         return list(self._learners)
 
     def whole(self, system: str | None) -> _Whole:
-        """What only the whole of one system's captions can tell."""
+        """What requires the whole of one system's captions."""
         self._read()
         if system not in self._wholes:
             self._wholes[system] = self._learners[system].whole(lambda whole: self._named({system: whole}))
         return self._wholes[system]
 
     def parts(self) -> Iterator[_Part]:
-        """The parts, from the file at first; what was found out about one is kept with it for the next pass."""
+        """The parts, from the file at first; its analyses are kept with each for the next pass."""
         if self._parts is not None:
             yield from self._parts.read()
             return
@@ -276,7 +276,7 @@ class _File:
 
 
 class _Learner:
-    """Learns of the captions of one system, one after the other, what only the whole can tell."""
+    """Collects, caption by caption, what requires the whole of one system's captions."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
@@ -288,7 +288,7 @@ class _Learner:
         self._sample: list[Row] = []
 
     def see(self, row: Row) -> None:
-        """Takes notice of one caption."""
+        """Adds one caption."""
         key = hash(row.image_id)
         self._images.append(key)
         if row.id is None:
@@ -308,7 +308,7 @@ class _Learner:
             self._counts[row.image_id] += 1
 
     def whole(self, named: Callable[[_Whole], Iterator[tuple[Row, str]]]) -> _Whole:
-        """What was learnt; `named` gives the rows again with the ids that they then have."""
+        """What was collected; `named` gives the rows again with their final ids."""
         sources, counts, sample = self._sources, self._counts, self._sample
         refuse_paths([row.candidate or "" for row in sample], sources.reading.name, "candidates")
         refuse_paths([text for row in sample for text in row.references or ()], sources.reading.name, "references")
@@ -336,7 +336,7 @@ class _Learner:
 
 
 def _refuse_twice(named: Callable[[], Iterator[tuple[Row, str]]]) -> None:
-    """Finds the id that stands twice, if there is one: equal hashes alone are no proof."""
+    """Finds a duplicate id, if there is one: equal hashes alone are no proof."""
     hashes = array("q", (hash(id) for _, id in named()))
     suspects = set(_twice(np.asarray(hashes, np.int64)).tolist())
     first: dict[str, Row] = {}
@@ -350,7 +350,7 @@ def _hashes(texts: list[str]) -> Hashes:
 
 
 def _twice(hashes: Hashes) -> Hashes:
-    """The values that stand more than once, sorted."""
+    """The values that occur more than once, sorted."""
     values, counts = np.unique(hashes, return_counts=True)
     found: Hashes = values[counts > 1]
     return found

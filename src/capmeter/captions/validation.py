@@ -1,6 +1,6 @@
-"""A file of captions looked over before it is scored: what it is, and what may be wrong with it.
+"""Checks a file of captions before it is scored: what it holds, and what may be wrong with it.
 
-Two kinds of finding: a *problem* stops scoring or makes it wrong; a *warning* is worth a look.
+Two kinds of finding: a *problem* prevents scoring or makes it wrong; a *warning* should be looked into.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def examine(
     side: Side | None = None,
     columns: Mapping[str, str] | None = None,
 ) -> Findings:
-    """Looks over a file of captions, alone or with the file of its references; a mistake in it is a finding."""
+    """Checks a file of captions, alone or with the file of its references; a mistake in it is a finding."""
     findings = Findings()
     how = How(
         format=format,
@@ -137,20 +137,20 @@ def _look_at_captions(captions: CaptionSet, findings: Findings, *, apart: bool) 
     repeated = notes.get("repeated_candidates", [])
     if repeated:
         findings.warnings.append(
-            "candidates that repeat an earlier one of the same image, as a padded data loader makes them: "
+            "candidates that repeat an earlier one of the same image, as padded data loaders produce: "
             f"{len(repeated):,} ({named(repeated)})"
         )
     ends = cut_off({row.id: row.candidate for row in rows})
     facts["candidates that end in a function word"] = len(ends)
     if len(ends) > _CUT_OFF * len(rows):
         findings.warnings.append(
-            f"candidates that end in a function word, as truncated ones do: {len(ends):,} of {len(rows):,} "
+            f"candidates that end in a function word, as truncated captions do: {len(ends):,} of {len(rows):,} "
             f"({named(ends)})"
         )
     joined = [row.id for row in rows if unspaced(row.candidate)]
     if 2 * len(joined) > len(rows):
         findings.warnings.append(
-            f"candidates without blanks between words, as in Chinese or Japanese: {len(joined):,} ({named(joined)}); "
+            f"candidates without spaces between words, as in Chinese or Japanese: {len(joined):,} ({named(joined)}); "
             "choose a tokenizer, such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)"
         )
     texts, counts = Counter(row.candidate for row in rows), len(rows)
@@ -222,7 +222,7 @@ def _rows_of_other_images(captions: CaptionSet, rows: Sequence[int]) -> dict[int
 
 
 def _shared(candidates: dict[int, list[str]], references: dict[int, list[str]], pairs: dict[int, int]) -> float:
-    """The mean share of a candidate's distinct words that stand in the references of its partner."""
+    """The mean share of a candidate's distinct words that occur in the references of its partner."""
     shares = [
         len(set(candidates[row]) & set(references[other])) / len(set(candidates[row]))
         for row, other in pairs.items()

@@ -1,4 +1,4 @@
-"""Captions out: to every format that is read, whole or not at all, saying what the format cannot hold."""
+"""Captions out: to every format that is read, whole or not at all, reporting what the format cannot hold."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Written:
 
 @dataclass
 class _Rows:
-    """Rows that can be gone through again, so that a large file is never whole in memory."""
+    """Rows that can be iterated again, so that a large file is never whole in memory."""
 
     again: Callable[[], Iterator[Row]]
 
@@ -67,7 +67,7 @@ class _Rows:
 def save(
     captions: CaptionSet, path: str | os.PathLike[str], *, to: str, references: str | os.PathLike[str] | None = None
 ) -> Written:
-    """Writes a set in the format `to`; formats that keep references apart write them to the path `references`."""
+    """Writes a set in the format `to`; formats that keep references separate write them to the path `references`."""
     rows = [Row("", c.image_id, c.candidate, c.references, c.id, c.image, c.system, c.human) for c in captions]
     return _write(rows, path, to, references, Written("captions", "candidates"))
 
@@ -88,9 +88,9 @@ def convert(
 ) -> Written:
     """Turns captions of one format into another; arguments for reading are those of `load`.
 
-    Formats that keep references apart write the candidates to `path` and the references to `references_path`; a source
-    of references alone becomes one file of them. `side` says what the source holds where `{id: [caption, ...]}` could
-    be either.
+    Formats that keep references in a separate file write the candidates to `path` and the references to
+    `references_path`; a source of references alone becomes one file of them. `side` says what the source holds if `{id:
+    [caption, ...]}` could be either.
     """
     reading = open_reading(source, format, columns=columns)
     how = How(
@@ -124,7 +124,7 @@ def convert(
 
 
 def side_of(reading: Reading) -> Side:
-    """Whether a source holds candidates or references alone, as far as its form tells."""
+    """Whether a source holds candidates or references only, judging by its form."""
     try:
         rows = reading.rows("candidates")
         first = next(rows, None)
@@ -146,14 +146,16 @@ def _write(
     written: Written,
 ) -> Written:
     if to not in TARGETS:
-        raise InputError(f"there is no format {to!a} to write; there are {', '.join(TARGETS)}")
+        raise InputError(f"cannot write the format {to!a}; expected one of {', '.join(TARGETS)}")
     present: Counter[str] = Counter()
     for row in rows:
         present.update(name for name in FIELDS if getattr(row, name) is not None)
     if not present:
         raise InputError(f"there is nothing to write to {path}: no rows")
     if to in ROWS and references_path is not None:
-        raise InputError(f"the format {to} holds candidates and references in one file: name no file of references")
+        raise InputError(
+            f"the format {to} holds candidates and references in one file: leave out the file of references"
+        )
     held: set[str] = set()
     with ExitStack() as open_files:
         for target, what, write, fields in _parts(present, path, to, references_path):

@@ -1,4 +1,4 @@
-"""`capmeter calibrate`: what an encoder's similarities mean, from captions alone."""
+"""`capmeter calibrate`: an encoder's baseline similarities, estimated from captions alone."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 def calibrate(
     captions: str = typer.Argument(..., help="Captions of at least two images, in any format.", metavar="FILE"),
     encoder: Encoder = "minilm",
-    layer: int | None = typer.Option(None, help="The layer; else the last."),
+    layer: int | None = typer.Option(None, help="The layer (default: the last)."),
     pairs: int = typer.Option(10000, help="How many pairs of captions of different images.", min=1),
     seed: Seed = 0,
     split: Split = None,
     device: Device = None,
     format: Format = "table",
 ) -> None:
-    """Find TBR's threshold β and BERTScore's baseline for an encoder, without any human judgment.
+    """Find TBR's threshold β and BERTScore's baseline for an encoder, without human judgments.
 
-    Both are the mean greedy match between captions of different images: what similarity means nothing.
+    Both are the mean greedy match between captions of different images: the similarity of unrelated captions.
 
     **Examples**
 

@@ -25,7 +25,8 @@ def convert(
     to: str = typer.Option(..., "--to", "-t", help=f"The format to write: {', '.join(TARGETS)}."),
     references: References = None,
     references_out: str | None = typer.Option(
-        None, help="Where to write the references, for formats that keep them apart (coco, pycocoevalcap, clipscore)."
+        None,
+        help="Where to write the references, if the format keeps them separate (coco, pycocoevalcap, clipscore).",
     ),
     system: System = None,
     split: Split = None,
@@ -34,7 +35,7 @@ def convert(
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
 ) -> None:
-    """Turn captions of one format into another, saying what the new format cannot hold.
+    """Convert captions from one format to another, reporting what the new format cannot hold.
 
     **Examples**
 

@@ -1,4 +1,4 @@
-"""`capmeter doctor`: what can run here, and the command for what cannot."""
+"""`capmeter doctor`: what can run here, and how to install what cannot."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "platformdirs", "typer", "rich
 def doctor(
     format: Format = "table",
 ) -> None:
-    """Say what can run here, and give the command for what cannot.
+    """Show what can run here, and how to install what cannot.
 
     **Example**
 
@@ -65,7 +65,7 @@ def _parsers() -> list[list[str]]:
 
 
 def _plugins() -> dict[str, tuple[str, str]]:
-    """The names that other packages announce: whether they are ready, and their package or what is wrong."""
+    """The names that other packages register: whether they are ready, and their package or the problem."""
     found: dict[str, tuple[str, str]] = {}
     for registry in (METRICS, TRANSFORMS):
         for name in registry.foreign():
@@ -77,7 +77,7 @@ def _plugins() -> dict[str, tuple[str, str]]:
 
 
 def _assets() -> list[list[str]]:
-    """Encoders, tables and trained checkpoints: where they lie, their content's hash, their licence."""
+    """Encoders, tables and trained checkpoints: their location, content hash and licence."""
     rows = []
     for asset in ASSETS.values():
         found = state(asset)

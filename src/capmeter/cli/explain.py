@@ -36,10 +36,10 @@ def explain_command(
     candidates: str = typer.Argument(..., help="A file of captions.", metavar="CANDIDATES"),
     references: References = None,
     metrics: Metrics = "rouge-l,cider-d",
-    id: list[str] = typer.Option([], "--id", help="Explain the caption with this id (may be given again)."),
-    worst: int | None = typer.Option(None, help="Explain the K captions of lowest score.", min=1, metavar="K"),
-    best: int | None = typer.Option(None, help="Explain the K captions of highest score.", min=1, metavar="K"),
-    by: str | None = typer.Option(None, help="The metric that says which are worst (default: the first)."),
+    id: list[str] = typer.Option([], "--id", help="Explain the caption with this id; repeatable."),
+    worst: int | None = typer.Option(None, help="Explain the K captions with the lowest scores.", min=1, metavar="K"),
+    best: int | None = typer.Option(None, help="Explain the K captions with the highest scores.", min=1, metavar="K"),
+    by: str | None = typer.Option(None, help="The metric that decides which are worst or best (default: the first)."),
     references_alone: bool = typer.Option(
         False, "--by-reference", help="Show the score against each reference alone, and their spread, instead."
     ),
@@ -51,7 +51,7 @@ def explain_command(
     device: Device = None,
     precision: Precision = None,
 ) -> None:
-    """Show what each metric matched in a caption, and what it did not.
+    """Show what each metric matched in a caption, and what it did not match.
 
     **Examples**
 
@@ -60,7 +60,7 @@ def explain_command(
     `capmeter explain rows.jsonl -m bleu-4,rouge-l --id 391895 --format json`
     """
     if sum((bool(id), worst is not None, best is not None)) != 1:
-        raise typer.BadParameter("say which captions: --id, --worst or --best, and one of them only")
+        raise typer.BadParameter("choose captions with exactly one of --id, --worst and --best")
     settings = settings_of(device, precision)
     with shown():
         captions = load(

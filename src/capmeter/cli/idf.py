@@ -18,8 +18,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 def idf(
     references: str = typer.Argument(..., help="A file of references, in any format.", metavar="FILE"),
     output: Path = typer.Option(..., "--output", "-o", help="Where to save the table (.npz)."),
-    n: int = typer.Option(4, help="n-grams up to this order.", min=1, max=8),
-    tokenizer: str = typer.Option("ptb", help="ptb, or whitespace for text that is tokenised already."),
+    n: int = typer.Option(4, help="The highest n-gram order.", min=1, max=8),
+    tokenizer: str = typer.Option("ptb", help="ptb, or whitespace for text that is already tokenised."),
 ) -> None:
     """Save the document frequencies of a reference corpus, so that CIDEr's idf does not depend on the run.
 

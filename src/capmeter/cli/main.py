@@ -1,4 +1,4 @@
-"""The command `capmeter`: finds the file of the command that was asked for, and turns errors into exit codes.
+"""The command `capmeter`: loads the requested command and turns errors into exit codes.
 
 Exit codes: 0 done, 1 the input is bad or the output cannot be written, 2 the command was called wrongly, 3 something
 optional is missing, 4 a check that was asked for failed (`score --minimum`, `compare --fail-if-worse`).
@@ -89,7 +89,7 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def capmeter_command(
-    version: bool = typer.Option(False, "--version", help="Show the version and stop."),
+    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
 ) -> None:
     """Measures image captions, and says how far each number can be trusted.
 
@@ -101,7 +101,7 @@ def capmeter_command(
 
 
 def main() -> None:
-    """Runs the command line and leaves with its exit code."""
+    """Runs the command line and exits with its exit code."""
     warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
     with guarded() as output:
         code = _run()

@@ -53,31 +53,31 @@ def meta(
         None,
         "--protocol",
         "-p",
-        help="A preset, with changes in brackets: `clipscore2021(statistic=tau-b)`; `capmeter list protocol` shows "
+        help="A preset, with any changes in brackets: `clipscore2021(statistic=tau-b)`; `capmeter list protocol` shows "
         "what can be changed.",
     ),
-    sample: bool = typer.Option(False, "--sample", help="Accept a part of the set: do not check the number."),
+    sample: bool = typer.Option(False, "--sample", help="Accept a subset: do not check the number of judgments."),
     resamples: Resamples = 1000,
     seed: Seed = 0,
     level: Level = 0.95,
-    differences: bool = typer.Option(False, "--differences", help="Show the paired differences of all metrics too."),
+    differences: bool = typer.Option(False, "--differences", help="Also show the paired differences of all metrics."),
     device: Device = None,
     precision: Precision = None,
     format: Format = "table",
     per_caption: Path | None = typer.Option(None, help="Write scores and judgments of each caption here."),
-    export: Path | None = typer.Option(None, help="Write the captions with their ids here (JSONL), and stop."),
+    export: Path | None = typer.Option(None, help="Write the captions with their ids here (JSONL), and exit."),
     references_curve: str | None = typer.Option(
         None,
         "--references-curve",
         metavar="K|K,K,…",
-        help="Judge with 1 to K references, or with these numbers of them (1,5,20), drawn anew each time.",
+        help="Evaluate with 1 to K references, or with these numbers of references (1,5,20), sampled at random.",
     ),
-    repeats: int = typer.Option(5, help="With --references-curve: how many draws of the references.", min=1),
-    combine: bool = typer.Option(False, "--combine", help="Judge the sums of every two metrics too."),
+    repeats: int = typer.Option(5, help="With --references-curve: how often references are sampled.", min=1),
+    combine: bool = typer.Option(False, "--combine", help="Also evaluate the sum of every two metrics."),
     plot: Plots = [],
-    list_all: bool = typer.Option(False, "--list", help="List benchmarks and protocols, and stop."),
+    list_all: bool = typer.Option(False, "--list", help="List benchmarks and protocols, and exit."),
 ) -> None:
-    """Say how far metrics agree with people, with intervals and ranks of significance.
+    """Measure how far metrics agree with people, with intervals and ranks of significance.
 
     **Examples**
 
@@ -131,7 +131,7 @@ def meta(
 
 @dataclass(frozen=True)
 class Judged:
-    """Everything asked for of one benchmark."""
+    """All requested results of one benchmark."""
 
     report: Report
     curve: Curve | None
@@ -159,7 +159,7 @@ class Judged:
             yield "references", curve_figure(self.curve)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report, and what else was asked for."""
+        """The report and the other requested results."""
         data = self.report.to_dict()
         names, table = rank_correlations(self.report)
         if len(names) > 1:
@@ -174,7 +174,7 @@ class Judged:
 
 
 def below(notes: list[str], format: str) -> None:
-    """The lines that belong below a table: in LaTeX as comments, beside CSV on standard error."""
+    """The lines below a table: comments in LaTeX, standard error for CSV."""
     for line in notes:
         if format == "csv":
             say(line)

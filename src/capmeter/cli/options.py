@@ -1,7 +1,7 @@
-"""Options that several commands share: one name, one meaning, one line of help, one exit code where a value is wrong.
+"""Options that several commands share: one name, one meaning, one line of help, and one exit code for wrong values.
 
-A command writes `format: Format = "table"`. A value that is not among an option's choices, and a metric that does not
-exist, are mistakes in calling the command (exit code 2).
+A command writes `format: Format = "table"`. A value that is not among an option's choices, and an unknown metric,
+are usage errors (exit code 2).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from capmeter.settings import PRECISIONS, Settings
 
 
 def one_of(names: Iterable[str], metavar: str | None = None) -> dict[str, Any]:
-    """What makes an option take one of these names: its check, and what stands for its value in the help."""
+    """What restricts an option to these names: its check, and the placeholder of its value in the help."""
     allowed = tuple(names)
 
     def check(value: str | None) -> str | None:
@@ -34,7 +34,7 @@ def one_of(names: Iterable[str], metavar: str | None = None) -> dict[str, Any]:
 
 
 def _metrics(value: Any) -> Any:
-    """The metrics' names as they were given, if they are names of metrics."""
+    """The metrics' names unchanged, if all of them are known."""
     try:
         if value:
             parse_list(value)
@@ -56,7 +56,7 @@ def _judged_metrics(value: str) -> str:
 
 
 def _plots(value: list[Path]) -> list[Path]:
-    """The files to draw, if their names say a kind of picture."""
+    """The files to draw, if their names end in a picture format."""
     try:
         for path in value:
             image_kind(path)
@@ -65,25 +65,25 @@ def _plots(value: list[Path]) -> list[Path]:
     return value
 
 
-# what goes in
+# input
 Files = Annotated[
     list[str],
     typer.Argument(
-        help="Files of captions, each of one system or several. `NAME=FILE` names the system.", metavar="FILE..."
+        help="Files of captions, each with one system or several. `NAME=FILE` names the system.", metavar="FILE..."
     ),
 ]
 References = Annotated[
     str | None, typer.Option("--references", "-r", help="The references, in any format, if in a separate file.")
 ]
-System = Annotated[str | None, typer.Option("--system", help="Of several systems in one file, take this one alone.")]
+System = Annotated[str | None, typer.Option("--system", help="Use only this system of a file with several.")]
 Split = Annotated[
-    str | None, typer.Option("--split", help="Take the images of this split alone (Karpathy's files name it).")
+    str | None, typer.Option("--split", help="Use only the images of this split (named in Karpathy's files).")
 ]
 OnMissing = Annotated[
     str,
     typer.Option(
         "--on-missing",
-        help="Captions without references: stop, leave them out, or keep them for metrics that need none.",
+        help="Captions without references: stop, skip them, or keep them for metrics that need none.",
         **one_of(("error", "skip", "keep")),
     ),
 ]
@@ -91,12 +91,13 @@ OnMissingPaired = Annotated[
     str,
     typer.Option(
         "--on-missing",
-        help="Captions without references: stop, or leave them out.",
+        help="Captions without references: stop, or skip them.",
         **one_of(("error", "skip")),
     ),
 ]
 Columns = Annotated[
-    list[str], typer.Option("--column", help="Which column holds what: candidate=NAME, references=NAME …; repeatable.")
+    list[str],
+    typer.Option("--column", help="Which column holds a field: candidate=NAME, references=NAME …; repeatable."),
 ]
 InputFormat = Annotated[
     str | None,
@@ -114,12 +115,12 @@ Reading = Annotated[
     str | None,
     typer.Option(
         "--side",
-        help="Read the file as candidates or as references (default: its form tells).",
+        help="Read the file as candidates or as references (default: detected).",
         **one_of(("candidates", "references")),
     ),
 ]
 
-# what is computed, and where
+# computation
 Metrics = Annotated[
     str,
     typer.Option("--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them.", callback=_metrics),
@@ -135,9 +136,11 @@ JudgedMetrics = Annotated[
 ]
 Encoders = Annotated[
     list[str],
-    typer.Option("--encoder", "-e", help="An encoder: an alias, a hub id or a folder; repeatable."),
+    typer.Option("--encoder", "-e", help="An encoder: an alias, a Hugging Face hub id or a folder; repeatable."),
 ]
-Encoder = Annotated[str, typer.Option("--encoder", "-e", help="An encoder: an alias, a hub id or a folder.")]
+Encoder = Annotated[
+    str, typer.Option("--encoder", "-e", help="An encoder: an alias, a Hugging Face hub id or a folder.")
+]
 Device = Annotated[
     str | None,
     typer.Option(
@@ -146,13 +149,13 @@ Device = Annotated[
 ]
 Precision = Annotated[
     str | None,
-    typer.Option("--precision", help="Of neural metrics (default: float32).", **one_of(PRECISIONS)),
+    typer.Option("--precision", help="Precision of neural metrics (default: float32).", **one_of(PRECISIONS)),
 ]
-Resamples = Annotated[int, typer.Option("--resamples", help="How many bootstrap resamples.", min=10)]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of everything random in this command.", min=0)]
-Level = Annotated[float, typer.Option("--level", help="Confidence of intervals and ranks.", min=0.5, max=0.999)]
+Resamples = Annotated[int, typer.Option("--resamples", help="Number of bootstrap resamples.", min=10)]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of all random numbers in this command.", min=0)]
+Level = Annotated[float, typer.Option("--level", help="Confidence level of intervals and ranks.", min=0.5, max=0.999)]
 
-# what comes out
+# output
 Format = Annotated[str, typer.Option("--format", "-f", help="What to print.", **one_of(FORMATS))]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write everything here (JSON).")]
 Plots = Annotated[
@@ -169,7 +172,7 @@ Scale = Annotated[
     float,
     typer.Option(
         "--scale",
-        help="Multiply the scores of a table by this, as papers print them: 100. JSON and CSV keep them as they are.",
+        help="Multiply the scores in tables by this factor, such as 100 for papers. JSON and CSV are not scaled.",
         min=1e-6,
         max=1e6,
     ),
@@ -177,6 +180,6 @@ Scale = Annotated[
 
 
 def settings_of(device: str | None, precision: str | None = None) -> Settings:
-    """`--device` and `--precision` as settings; what was not given comes from the environment."""
+    """`--device` and `--precision` as settings; missing ones come from the environment."""
     given: dict[str, Any] = {"device": device, "precision": precision}
     return Settings(**{key: value for key, value in given.items() if value is not None})

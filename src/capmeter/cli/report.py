@@ -27,7 +27,7 @@ def report(
         help="Files that `capmeter score --output` wrote. `NAME=FILE` names the system.",
         metavar="RESULTS.json...",
     ),
-    output: Path | None = typer.Option(None, "--output", "-o", help="The page's file (default: report.html)."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="The file of the page (default: report.html)."),
     format: Annotated[
         str | None,
         typer.Option(
@@ -40,17 +40,17 @@ def report(
     digits: Digits = None,
     scale: Scale = 1,
     title: str = typer.Option("Caption scores", help="The page's heading."),
-    explain: int = typer.Option(500, help="For how many captions explanations are kept, if they fit.", min=0),
+    explain: int = typer.Option(500, help="Keep explanations for at most this many captions, if they fit.", min=0),
     images: Annotated[
         str, typer.Option("--images", help="Pictures; embed: thumbnails of files.", **one_of(MODES))
     ] = "link",
-    images_root: Path = typer.Option(Path(), help="The folder that relative paths of pictures start from."),
-    megabytes: float = typer.Option(5.0, help="Explanations and thumbnails fill the page up to this size.", min=1),
-    human: str | None = typer.Option(None, help="The system that people are, for SMURF's overlap with them."),
+    images_root: Path = typer.Option(Path(), help="The folder that relative paths of pictures are resolved against."),
+    megabytes: float = typer.Option(5.0, help="Add explanations and thumbnails up to this page size.", min=1),
+    human: str | None = typer.Option(None, help="The system that holds human captions, for SMURF's overlap."),
     resamples: Resamples = 1000,
     seed: Seed = 0,
 ) -> None:
-    """Write one page with scores, plots, every caption, and why it was scored so.
+    """Write one page with scores, plots, every caption, and explanations of its scores.
 
     The page is one file and needs no network: table with intervals and significance, distributions, metrics against
     each other, the searchable list of captions with explanations, signatures, and the commands that made it.
@@ -92,7 +92,7 @@ def report(
 
 
 def read_named(given: list[str]) -> dict[str, Results]:
-    """The systems of these files; `NAME=FILE` renames the system of a file that holds one."""
+    """The systems of these files; `NAME=FILE` renames the system of a file with one system."""
     systems: dict[str, Results] = {}
     for each in given:
         name, path = name_and_path(each)

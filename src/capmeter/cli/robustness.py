@@ -1,4 +1,4 @@
-"""`capmeter robustness`: human captions made worse on purpose, and which metrics notice."""
+"""`capmeter robustness`: controlled degradation of human captions, and which metrics notice."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WAYS = "; ".join(f"{name}: {TRANSFORMS.kind(name).SUMMARY}" for name in TRANSFO
 def robustness(
     references: str = typer.Argument(
         ...,
-        help="References in any format, two at least of each image: one is degraded, the others judge.",
+        help="References in any format, at least two per image: one is degraded and scored against the others.",
         metavar="FILE",
     ),
     metrics: Metrics = "bleu-4,rouge-l,cider-d",
@@ -35,13 +35,13 @@ def robustness(
         help=f"Names, separated by commas, or `all`. {_WAYS}. `capmeter list NAME` shows the parameters of one.",
     ),
     candidates: str | None = typer.Option(
-        None, help="Degrade the captions of this file instead, and judge them by all references."
+        None, help="Degrade the captions of this file instead, and score them against all references."
     ),
-    images: int | None = typer.Option(None, help="Draw this many of the images.", min=2),
+    images: int | None = typer.Option(None, help="Sample this many images.", min=2),
     split: Split = None,
     strengths: str = typer.Option(",".join(f"{k:g}" for k in STRENGTHS), help="The strengths γ, from 0 to 1."),
     format: Format = "table",
-    examples: bool = typer.Option(False, "--examples", help="Show what becomes of one caption, too."),
+    examples: bool = typer.Option(False, "--examples", help="Also show the degraded versions of one caption."),
     output: Output = None,
     plot: Plots = [],
     resamples: Resamples = 1000,
@@ -49,7 +49,7 @@ def robustness(
     precision: Precision = None,
     seed: Seed = 0,
 ) -> None:
-    """Degrade human captions with growing strength, and see which metrics notice.
+    """Degrade human captions with increasing strength, and show which metrics notice.
 
     A table of the area under each curve (the lower, the more a metric notices), and the curves with `--plot`.
 
@@ -85,7 +85,7 @@ def robustness(
         show(examples_table(study), {}, format)
     for way, shares in study.unchanged.items():
         if shares[1:].max() > 0:
-            say(f"note: {way} left up to {100 * shares[1:].max():.1f}% of the captions as they were")
+            say(f"note: {way} left up to {100 * shares[1:].max():.1f}% of the captions unchanged")
     for reason, ids in study.captions.notes.items():
         say(f"note: {reason.replace('_', ' ')}: {', '.join(ids[:5])}{f' and {len(ids) - 5:,} more' if ids[5:] else ''}")
     for signature in dict.fromkeys(curve.signature for curve in study):

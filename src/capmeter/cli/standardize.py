@@ -21,19 +21,21 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 @app.command()
 def standardize(
-    human: str = typer.Argument(..., help="Human captions, with others of the same images.", metavar="FILE"),
+    human: str = typer.Argument(
+        ..., help="Human captions, with other captions of the same images as references.", metavar="FILE"
+    ),
     output: Path = typer.Option(..., "--output", "-o", help="Write the constants here (JSON)."),
     encoder: Encoder = "minilm",
     references: References = None,
-    hold_out: bool = typer.Option(False, "--hold-out", help="Leave each caption out of its own references."),
+    hold_out: bool = typer.Option(False, "--hold-out", help="Remove each caption from its own references."),
     system: System = None,
     split: Split = None,
-    source: str | None = typer.Option(None, help="What to write down as the constants' source; else the file's name."),
+    source: str | None = typer.Option(None, help="The recorded source of the constants (default: the file's name)."),
     device: Device = None,
     precision: Precision = None,
     format: Format = "table",
 ) -> None:
-    """Estimate what SMURF standardises by, from human captions, and save it.
+    """Estimate SMURF's normalisation constants from human captions, and save them.
 
     Then use it: `capmeter score FILE -m "smurf(encoder=NAME,standard=FILE.json)"`.
 

@@ -47,8 +47,8 @@ app = typer.Typer(
 def degradation(
     text: str = typer.Argument(..., help="A plain text (.txt), or captions in any format.", metavar="FILE"),
     encoder: Encoders = ["minilm"],
-    sample: int = typer.Option(25, help="How many sentences are drawn.", min=2),
-    steps: int = typer.Option(20, help="In how many steps all words are replaced.", min=1),
+    sample: int = typer.Option(25, help="How many sentences to sample.", min=2),
+    steps: int = typer.Option(20, help="The number of steps until all words are replaced.", min=1),
     seed: Seed = 0,
     resamples: Resamples = 1000,
     device: Device = None,
@@ -56,7 +56,7 @@ def degradation(
     plot: Plots = [],
     format: Format = "table",
 ) -> None:
-    """Replace more and more words by random ones, and see what MIMA makes of it (SMURF, Figure 5).
+    """Replace more and more words with random ones, and measure MIMA (SMURF, Figure 5).
 
     `capmeter study degradation articles.txt -e minilm -e roberta --plot degradation.png`
     """
@@ -84,11 +84,11 @@ def grammar(
         ...,
         "--human",
         "-H",
-        help="What people thought of the systems: {system: score}, such rows, or rankings.",
+        help="Human scores of the systems: {system: score}, rows, or rankings.",
     ),
-    key: str | None = typer.Option(None, help="The score's name in the rows of --human."),
+    key: str | None = typer.Option(None, help="The field of the score in the rows of --human."),
     metrics: Metrics = "mima(encoder=minilm)",
-    exclude: list[str] = typer.Option([], "--exclude", help="Leave this system out (INPUT, say); repeatable."),
+    exclude: list[str] = typer.Option([], "--exclude", help="Leave this system out (such as INPUT); repeatable."),
     seed: Seed = 0,
     resamples: Resamples = 1000,
     device: Device = None,
@@ -96,7 +96,7 @@ def grammar(
     plot: Plots = [],
     format: Format = "table",
 ) -> None:
-    """Set metrics against people on systems that correct grammar (SMURF, Table 1).
+    """Compare metrics with human scores of grammar correction systems (SMURF, Table 1).
 
     `capmeter study grammar sentences.jsonl --human judgments.jsonl -m "mima(encoder=minilm)" --plot grammar.png`
     """
@@ -119,16 +119,16 @@ def grammar(
 @app.command()
 def failures(
     files: Files,
-    human: str = typer.Option(
-        ..., "--human", "-H", help="What people thought of the systems: {system: score}, or rows."
-    ),
-    key: str | None = typer.Option(None, help="The score's name in the rows of --human."),
+    human: str = typer.Option(..., "--human", "-H", help="Human scores of the systems: {system: score}, or rows."),
+    key: str | None = typer.Option(None, help="The field of the score in the rows of --human."),
     references: References = None,
     metrics: Metrics = "cider-d,meteor,rouge-l,bleu-4",
     against: str = typer.Option("smurf(encoder=minilm)", "--against", "-a", help="The reference metric."),
-    gravest: int = typer.Option(20, help="How many of the gravest cases to give (--format json, --sheet).", min=0),
+    gravest: int = typer.Option(20, help="How many of the gravest cases to include (--format json, --sheet).", min=0),
     sheet: Path | None = typer.Option(
-        None, "--sheet", help="Write the gravest cases here (CSV) for a person to label; `study tally` reads it back."
+        None,
+        "--sheet",
+        help="Write the gravest cases here (CSV) for manual labelling; `study tally` reads the file back.",
     ),
     seed: Seed = 0,
     resamples: Resamples = 1000,
@@ -137,7 +137,7 @@ def failures(
     plot: Plots = [],
     format: Format = "table",
 ) -> None:
-    """Count the images on which a metric turns the order of systems upside down (SMURF, Table 5).
+    """Count the images on which a metric reverses the order of systems (SMURF, Table 5).
 
     `capmeter study failures rows.jsonl --human m2.json -m cider-d,meteor -a "smurf(encoder=minilm)" --plot f.png`
     """
@@ -151,7 +151,7 @@ def failures(
                 several = {name: next(iter(several.values()))}
             twice = [each for each in several if each in systems]
             if twice:
-                raise InputError(f"{given}: two systems are called {twice[0]!r}; name each: NAME=FILE")
+                raise InputError(f"{given}: two systems have the name {twice[0]!r}; name each one: NAME=FILE")
             systems |= several
         scores = read_system_scores(human, key)
         found = critical_failures(
@@ -176,13 +176,13 @@ def failures(
 def tally(
     sheet: Path = typer.Argument(..., help="The sheet of `study failures --sheet`, labelled.", metavar="SHEET.csv"),
     cause: list[str] = typer.Option(
-        list(CAUSES), "--cause", help="The causes that the sheet may name; repeat for each (default: the paper's)."
+        list(CAUSES), "--cause", help="A cause that the sheet may name; repeatable (default: the paper's causes)."
     ),
     seed: Seed = 0,
     resamples: Resamples = 1000,
     format: Format = "table",
 ) -> None:
-    """Tally why metrics failed, from a labelled sheet of cases (SMURF, Table 5).
+    """Count the causes of failures in a labelled sheet of cases (SMURF, Table 5).
 
     `capmeter study failures rows.jsonl --human m2.json -m cider-d --sheet cases.csv`, label it, then
     `capmeter study tally cases.csv`
@@ -196,7 +196,7 @@ def ties(
     experts: str = typer.Argument(..., help="Captions with the experts' ratings (`human`).", metavar="EXPERTS"),
     crowd: str = typer.Argument(..., help="Captions with another group's ratings.", metavar="CROWD"),
     metrics: Metrics = "sparcs,cider-d,rouge-l,bleu-1",
-    own: bool = typer.Option(False, "--own", help="Keep captions that are one of their own references."),
+    own: bool = typer.Option(False, "--own", help="Keep captions that are among their own references."),
     seed: Seed = 0,
     resamples: Resamples = 1000,
     device: Device = None,
@@ -204,7 +204,7 @@ def ties(
     plot: Plots = [],
     format: Format = "table",
 ) -> None:
-    """Compare metrics, and a second group of people, with experts where nobody ties (SMURF, Table 4).
+    """Compare metrics, and a second group of raters, with experts on tie-free pairs (SMURF, Table 4).
 
     `capmeter study ties flickr8k_expert.jsonl.gz flickr8k_cf.jsonl.gz -m sparcs,cider-d,meteor --plot ties.png`
     """

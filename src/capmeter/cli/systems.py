@@ -1,4 +1,4 @@
-"""`capmeter systems`: whole captioning systems against people, with the scatter of meaning and style."""
+"""`capmeter systems`: whole captioning systems against people, with a scatter plot of meaning and style."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Each = TypeVar("Each")
 def systems(
     files: Files,
     human: str = typer.Option(
-        ..., "--human", "-H", help="The captions that people wrote: a file, or the name of a system in the files."
+        ..., "--human", "-H", help="Human captions: a file, or the name of a system in the files."
     ),
     references: References = None,
     hold_out: bool = typer.Option(
-        False, "--hold-out", help="Leave each image's human caption out of the references, for all systems."
+        False, "--hold-out", help="Remove each image's human caption from the references, for all systems."
     ),
     encoder: str = typer.Option("distilbert+distilroberta", "--encoder", "-e", help=f"{_PARAMETERS['encoder'].help}."),
     standard: str | None = typer.Option(None, help=f"{_PARAMETERS['standard'].help}."),
@@ -43,14 +43,14 @@ def systems(
         False, "--scored", help="The files are results that `capmeter score --output` wrote (sparcs, mima, spurts)."
     ),
     plot: Plots = [],
-    sample: int = typer.Option(100, help="How many images are drawn for the scatter's points.", min=1),
+    sample: int = typer.Option(100, help="How many images to sample for the points of the plot.", min=1),
     seed: Seed = 0,
-    labels: bool = typer.Option(True, help="Write names and centroid captions into the figure."),
+    labels: bool = typer.Option(True, help="Print names and centroid captions in the figure."),
     device: Device = None,
     precision: Precision = None,
     format: Format = "table",
 ) -> None:
-    """Judge whole systems against people: meaning, style, overlap, grammar.
+    """Compare whole systems with people: meaning, style, overlap, grammar.
 
     **Examples**
 
@@ -95,7 +95,7 @@ def _gathered(files: Iterable[tuple[str, dict[str, Each]]]) -> dict[str, Each]:
     for given, several in files:
         for name, each in several.items():
             if name in systems:
-                raise InputError(f"{given}: two systems are called {name!r}; name each: NAME=FILE")
+                raise InputError(f"{given}: two systems have the name {name!r}; name each one: NAME=FILE")
             systems[name] = each
     return systems
 

@@ -1,4 +1,4 @@
-"""`capmeter train`: trains what capmeter ships trained."""
+"""`capmeter train`: trains the models that capmeter ships."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown", no_args_is_
 
 @app.callback()
 def train() -> None:
-    """Train what capmeter ships trained."""
+    """Train the models that capmeter ships."""
 
 
 @app.command()
 def parser(
     parses: list[Path] = typer.Argument(..., help="Parsed captions (gzipped JSON lines).", metavar="FILE..."),
     exclusions: Path = typer.Option(
-        ..., "--exclusions", help="Photos of benchmarks: captions of these are never read (gzipped JSON)."
+        ..., "--exclusions", help="Photos of benchmarks, whose captions are never used (gzipped JSON)."
     ),
     output: Path | None = typer.Option(
         None, "--output", "-o", help="Train, and write the parser, its checkpoint and its log to this folder."
     ),
     evaluate: bool = typer.Option(
-        False, "--evaluate", help="Train nothing: measure the parser in `--output`, or the one that capmeter ships."
+        False, "--evaluate", help="Do not train: evaluate the parser in `--output`, or the one that capmeter ships."
     ),
-    epochs: int = typer.Option(30, help="How often each sentence is read.", min=1),
+    epochs: int = typer.Option(30, help="The number of epochs.", min=1),
     share: float = typer.Option(
-        1.0, help="Learn from this share of the photos, for a learning curve.", min=0.001, max=1.0
+        1.0, help="Train on this share of the photos, for a learning curve.", min=0.001, max=1.0
     ),
-    threads: int = typer.Option(1, help="Of the processor; other numbers give other weights.", min=1),
+    threads: int = typer.Option(1, help="Number of threads; another number gives slightly different weights.", min=1),
     seed: Seed = 0,
     format: Format = "table",
 ) -> None:
-    """Train the caption parser on the parses of another, or measure it on photos that it never saw.
+    """Train the caption parser on the parses of another parser, or evaluate it on held-out photos.
 
-    Three of a hundred photos are held out by their number. A run that was stopped goes on where it was.
+    Three per cent of the photos are held out, chosen by their number. An interrupted run is resumed.
 
     **Examples**
 
@@ -67,7 +67,7 @@ def parser(
         files: list[TrainingData] = []
         for path in parses:
             found, excluded = read_examples(path, listed)
-            say(f"{path.name}: {len(found):,} captions; {excluded:,} of photos in benchmarks were left out")
+            say(f"{path.name}: {len(found):,} captions; {excluded:,} of benchmark photos were left out")
             examples += found
             files.append(TrainingData(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), len(found)))
         if output is not None and not evaluate:

@@ -31,7 +31,7 @@ def validate(
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
 ) -> None:
-    """Look over captions before they are scored: what the file is, and what may be wrong with it.
+    """Check captions before they are scored: what the file holds, and what may be wrong with it.
 
     The exit code is 1 when the captions cannot be scored as they are; warnings alone leave it 0.
 

@@ -109,7 +109,7 @@ class EvidenceTable:
     def _word(self, word: str) -> int:
         return self._words.setdefault(word, len(self._words))
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The table as JSON values."""
         return {
             "words": list(self._words),

@@ -1,4 +1,4 @@
-"""The file formats: which there are, and which of them a file is in, told by its content."""
+"""The file formats: which there are, and which one a file has, detected from its content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from capmeter.captions.standard_input import is_standard_input, regular
 from capmeter.errors import InputError
 
 NAMES = {
-    "jsonl": "native rows, one JSON object a line",
+    "jsonl": "native rows, one JSON object per line",
     "json": "native rows, a JSON list",
     "csv": "native rows, comma separated, with a header",
     "tsv": "native rows, tab separated, with a header",
@@ -26,7 +26,7 @@ NAMES = {
     "coco": "COCO results [{image_id, caption}]; as references, annotations {images, annotations}",
     "pycocoevalcap": "{id: [caption, ...]}",
     "clipscore": "{image: caption}; as references {image: [caption, ...]}",
-    "karpathy": "dataset_coco.json and its like: references by split",
+    "karpathy": "dataset_coco.json and similar files: references by split",
     "list": "a list of captions; as references a list of lists; ids are positions",
 }
 STREAMED = ("jsonl", "csv", "tsv", "parquet")
@@ -34,7 +34,7 @@ STREAMED = ("jsonl", "csv", "tsv", "parquet")
 
 @dataclass
 class Reading:
-    """A file or an object of captions, recognised; `rows` can be asked for more than once."""
+    """A file or an object of captions whose format is known; `rows` can be asked for more than once."""
 
     name: str
     format: str
@@ -58,7 +58,7 @@ def open_reading(
     side: Side = "candidates",
     columns: Mapping[str, str] | None = None,
 ) -> Reading:
-    """What `source` (a path, or captions as lists and dicts) holds; `format` names it where it shall not be guessed.
+    """What `source` (a path, or captions as lists and dicts) holds; `format` overrides detection.
 
     `columns` says which fields of rows mean what: the name in the source → the native row's.
     """
@@ -91,10 +91,10 @@ def _file(path: Path, format: str | None) -> Reading:
         guessed = format
     if guessed is None:
         if format in STREAMED:
-            raise InputError(f"{name}: this is one JSON document, no {format} file; leave the format out")
+            raise InputError(f"{name}: this is one JSON document, not a {format} file; leave the format out")
         return _document(document, name, format)
     if format not in (None, guessed):
-        raise InputError(f"{name}: this is a {guessed} file, no {format} file; leave the format out")
+        raise InputError(f"{name}: this is a {guessed} file, not a {format} file; leave the format out")
     if guessed == "jsonl":
         return Reading(name, guessed, lambda side, columns: native.read_json_lines(path, name, side, columns))
     if guessed == "parquet":
@@ -104,7 +104,7 @@ def _file(path: Path, format: str | None) -> Reading:
 
 
 def _recognised(path: Path, name: str) -> tuple[str | None, Any]:
-    """The format of a file, or None and its value where it is one JSON document."""
+    """The format of a file, or None and its value if it is one JSON document."""
     with open_bytes(path) as file:
         head = file.read(len(parquet.MAGIC))
         if head == parquet.MAGIC:
@@ -159,7 +159,7 @@ def _document(document: Any, name: str, format: str | None) -> Reading:
         return Reading(name, format, lambda side, columns: native.read_list(items, name, side, columns))
     if format == "list":
         return Reading(name, format, lambda side, _: _read_list(items, name, side))
-    raise InputError(f"{name}: {described(items)} is not of the format {format}; leave the format out")
+    raise InputError(f"{name}: {described(items)} does not have the format {format}; leave the format out")
 
 
 def _document_format(document: Any, name: str) -> str:

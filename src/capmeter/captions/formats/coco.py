@@ -40,7 +40,7 @@ def read_annotations(document: Mapping[str, Any], name: str, side: Side) -> Iter
         captions[key] = []
         file_name = entry.get("file_name")
         if isinstance(file_name, str) and file_names.setdefault(key, file_name) != file_name:
-            raise InputError(f"{place}: the image id {key} stands twice, with different file names; keep one")
+            raise InputError(f"{place}: duplicate image id {key} with different file names; keep one")
     for number, item in enumerate(annotations):
         try:
             raw_id, caption = item["image_id"], item["caption"]
@@ -80,7 +80,7 @@ def _place(name: str, where: str, number: int) -> str:
 
 
 def number_or_text(image_id: str) -> int | str:
-    """COCO's ids are numbers: the text of one becomes one again, any other text stays."""
+    """COCO's ids are numbers: numeric text becomes a number again, other text is kept."""
     plain = image_id.isascii() and image_id.isdigit() and len(image_id) < 19 and (image_id == "0" or image_id[0] != "0")
     return int(image_id) if plain else image_id
 

@@ -21,7 +21,7 @@ def read(document: Mapping[Any, Any], name: str, side: Side) -> Iterator[Row]:
         image_id = image_key(key, name, "the key")
         place = f"{name}, key {image_id!a}"
         if image_id in seen:
-            raise InputError(f"{place}: the key stands twice, as number and as text; keep one")
+            raise InputError(f"{place}: duplicate key, as a number and as text; keep one")
         seen.add(image_id)
         if side == "references":
             yield Row(place, image_id, references=reference_list(value, place, "the value"))

@@ -1,9 +1,9 @@
 """capmeter's own row: `{"id"?, "image_id", "candidate", "references": [...], "image"?, "system"?, "human"?, "split"?}`.
 
-JSON lines, a JSON list, CSV, TSV and Parquet all hold such rows. These freedoms are allowed on reading: other names for
-`candidate` and `references` (see `capmeter.captions.columns`; `reference` and `ground_truth` may be one text,
+JSON lines, a JSON list, CSV, TSV and Parquet all hold such rows. These variants are accepted on reading: other names
+for `candidate` and `references` (see `capmeter.captions.columns`; `reference` and `ground_truth` may be one text,
 `reference_1`, `ref0` … are a column for each), and names that the user chooses; `references` as the JSON text of a
-list; `captions: {system: text}` for the candidates of several systems. Read for references, a row with nothing but a
+list; `captions: {system: text}` for the candidates of several systems. Read as references, a row with nothing but a
 `caption` is one reference of its image.
 """
 

@@ -19,7 +19,7 @@ _BATCH = 4096
 
 
 def read(path: Path, name: str, side: Side, columns: Columns) -> Iterator[Row]:
-    """The rows, some thousands in memory at a time."""
+    """The rows, a few thousand in memory at a time."""
     import pyarrow
     from pyarrow import parquet
 
@@ -45,7 +45,7 @@ def read(path: Path, name: str, side: Side, columns: Columns) -> Iterator[Row]:
 
 
 def write(rows: Iterable[Row], columns: Sequence[str], file: BinaryIO) -> None:
-    """These columns of the rows, some thousands in memory at a time."""
+    """These columns of the rows, a few thousand in memory at a time."""
     import pyarrow
     from pyarrow import parquet
 

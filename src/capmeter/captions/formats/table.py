@@ -1,7 +1,7 @@
-"""CSV and TSV with a header: one native row a line.
+"""CSV and TSV with a header: one native row per line.
 
 `references` is a JSON list in its cell (`["a dog", "a puppy"]`), or there is a column for each: `reference_1`,
-`reference_2` … Empty cells mean "not given", save the candidate's, which is then an empty caption.
+`reference_2` … Empty cells mean "not given", except the candidate's, which is then an empty caption.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read(path: Path, name: str, side: Side, columns: Columns, delimiter: str) ->
 
 
 def _delimiter(header: str, delimiter: str, columns: Columns) -> str:
-    """A semicolon where the header's names are known only so, as where Excel writes decimal commas."""
+    """A semicolon if the header's names are recognised only that way, as in files from Excel with decimal commas."""
 
     def known(by: str) -> int:
         return sum(columns.field(column.strip().strip('"')) is not None for column in header.rstrip("\r\n").split(by))
@@ -67,7 +67,7 @@ def check_header(header: list[str], name: str, columns: Columns) -> None:
     """Captions need an image and a text."""
     twice = {column for column in header if column and header.count(column) > 1}
     if twice:
-        raise InputError(f"{name}: the column {named(sorted(twice))} stands twice in the header; keep one")
+        raise InputError(f"{name}: duplicate column {named(sorted(twice))} in the header; keep one")
     fields = {columns.field(column) for column in header}
     if "image_id" not in fields or not fields & {"candidate", "references"}:
         raise InputError(
