@@ -168,7 +168,7 @@ def test_a_gzip_bomb_is_refused_before_memory_goes(tmp_path: Path, monkeypatch: 
             with pytest.raises(InputError, match=r"unzips to more than 0\.0 GiB and 100 times its size"):
                 read(path)
     path.write_bytes(b"[" + b" " * (2 << 20) + b"]")
-    with pytest.raises(InputError, match="in one document; JSON lines, CSV and Parquet are read part by part"):
+    with pytest.raises(InputError, match="in one document; JSON lines, CSV and Parquet are read in parts"):
         load(path)
     monkeypatch.setattr(files, "LONGEST_LINE", 100)
     path.write_bytes(ROWS + b'{"image_id": 2, "candidate": "' + b"a" * 100 + b'"}\n')

@@ -65,7 +65,7 @@ def test_references_of_other_images_are_noticed() -> None:
         ({"3": "a bird " * 200}, "texts longer than 1,000 characters: in 1 of the candidates (3)"),
         (
             {"3": "a bird with a", "4": "a cat sits on the."},
-            "candidates that end in a function word, as truncated ones do: 2 of 24 (3, 4)",
+            "candidates that end in a function word, as truncated captions do: 2 of 24 (3, 4)",
         ),
         ({str(k): "a dog" for k in range(6)}, '6 of 24 candidates are the same: "a dog"'),
     ],

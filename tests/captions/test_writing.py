@@ -176,7 +176,7 @@ def test_one_system_of_several(tmp_path: Path) -> None:
         (
             [{"image_id": 1, "candidate": "a", "references": [r]} for r in "bc"],
             {"to": "coco", "references_path": "r"},
-            "other references",
+            "different references",
         ),
     ],
 )

@@ -95,7 +95,7 @@ def test_json_csv_latex_and_the_file_agree(folder: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["-r", "refs.json", "a=good.json"], 1, "needs at least two systems"),
-        (["-r", "refs.json", "a=good.json", "a=poor.json"], 1, "two systems are called 'a'"),
+        (["-r", "refs.json", "a=good.json", "a=poor.json"], 1, "two systems have the name 'a'"),
         (["-r", "refs.json", "a=good.json", "b=short.json"], 1, "only in 'a': 1, 2, 3"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--test", "t"], 2, "known are: permutation, bootstrap"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--plot", "a.gif"], 2, "end the name in .png"),

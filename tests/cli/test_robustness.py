@@ -82,7 +82,7 @@ def test_what_becomes_of_a_caption_and_captions_that_cannot_change(tmp_path: Pat
     shown = [line.split() for line in done.stdout.splitlines()]
     word = next(line[2] for line in shown if line[:2] == ["permutation", "0"])
     assert ["1", "dogs", word] in shown
-    assert "note: permutation left up to 100.0% of the captions as they were" in done.stderr
+    assert "note: permutation left up to 100.0% of the captions unchanged" in done.stderr
     assert "repetition left" not in done.stderr
 
 

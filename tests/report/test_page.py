@@ -116,11 +116,11 @@ def test_empty_captions_are_listed_under_their_note(tmp_path: Path) -> None:
     assert notes["empty candidate"] == [12, 13]
 
 
-def test_human_judgements_are_a_column(tmp_path: Path) -> None:
+def test_human_judgments_are_a_column(tmp_path: Path) -> None:
     rows = [Caption(str(k), str(k), "a dog", ("a dog runs",), human=(1.0, k) if k else None) for k in range(3)]
     results = evaluate(CaptionSet.from_captions(rows), parse_list("bleu-1"))
     head, columns = data_of(write_page({"a": results}, tmp_path / "page.html", resamples=50).path)
-    assert head["metrics"][1]["name"] == "human judgement" and head["metrics"][1]["human"]
+    assert head["metrics"][1]["name"] == "human judgment" and head["metrics"][1]["human"]
     assert [value / 10 ** head["metrics"][1]["decimals"] for value in columns["score1"][1:]] == [1.0, 1.5]
 
 
@@ -207,7 +207,7 @@ def test_cut_off_captions_are_counted_with_examples(tmp_path: Path) -> None:
     ).path
     text = text_of(page)
     assert "cut 2 of 12 (16.7%) … room with a bed and a; two dogs on the" in text
-    assert "whole" not in text.partition("How they end")[2].partition("How this was made")[0]
+    assert "whole" not in text.partition("How they end")[2].partition(">Method<")[0]
     head, columns = data_of(page)
     notes = {note["reason"]: columns[f"note{k}"] for k, note in enumerate(head["notes"])}
     assert notes["ends in a function word"] == [0, 1]
@@ -226,7 +226,7 @@ def test_long_captions_are_listed_but_not_explained(tmp_path: Path) -> None:
 def test_a_number_that_no_column_holds_is_refused(tmp_path: Path) -> None:
     rows = [Caption("1", "1", "a dog", ("a dog",), human=(1e12,))]
     results = evaluate(CaptionSet.from_captions(rows), parse_list("bleu-1"))
-    with pytest.raises(InputError, match=r"a: human judgement has the number 1e\+12, expected none above"):
+    with pytest.raises(InputError, match=r"a: human judgment has the number 1e\+12, expected none above"):
         write_page({"a": results}, tmp_path / "page.html", resamples=10)
 
 

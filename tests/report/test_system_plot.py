@@ -23,7 +23,7 @@ def test_the_table_says_what_the_analysis_of_systems_says() -> None:
     outline = {name: ellipse(each) for name, each in points.items()}
     overlap = area(clip(outline["machine"], outline["people"])) / area(outline["machine"])
     (_, people), (_, machine) = plot.rows
-    assert plot.heads == ["SPARCS", "SPURTS", "H∩M / M", "penalty", "Central caption"]
+    assert plot.heads == ["SPARCS", "SPURTS", "H∩M / M", "penalty", "Centroid caption"]
     assert people[2] == "1.000" and machine[2] == f"{overlap:.3f}" and machine[3] == "−100.00"
     assert machine[0] == f"{points['machine'][:, 0].mean():.3f}"
     assert len(plot.points) == 100 and plot.ellipses[1]["outline"][0] == plot.ellipses[1]["outline"][-1]
@@ -34,7 +34,7 @@ def test_raw_scores_are_drawn_on_their_own_scale() -> None:
     both = results({"sparcs": {"score": random.random(30)}, "spurts(encoder=minilm)": {"score": random.random(30)}})
     plot = system_plot({"both": both, "other": scored(candidates(5, 0))})
     assert plot is not None and plot.x == "meaning: SPARCS"
-    assert [row[0] for row in plot.rows] == [0] and plot.heads == ["SPARCS", "SPURTS", "Central caption"]
+    assert [row[0] for row in plot.rows] == [0] and plot.heads == ["SPARCS", "SPURTS", "Centroid caption"]
 
 
 def test_without_the_scores_there_is_no_plot() -> None:

@@ -1,7 +1,7 @@
 """The command `capmeter`: loads the requested command and turns errors into exit codes.
 
-Exit codes: 0 done, 1 the input is bad or the output cannot be written, 2 the command was called wrongly, 3 something
-optional is missing, 4 a check that was asked for failed (`score --minimum`, `compare --fail-if-worse`).
+Exit codes: 0 done, 1 the input is bad or the output cannot be written, 2 wrong usage of the command, 3 something optional
+is missing, 4 a requested check failed (`score --minimum`, `compare --fail-if-worse`).
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ app = typer.Typer(
 def capmeter_command(
     version: bool = typer.Option(False, "--version", help="Show the version and exit."),
 ) -> None:
-    """Measures image captions, and says how far each number can be trusted.
+    """Measure image captions, and say how far each number can be trusted.
 
     Try `capmeter score results.json --references captions.json --metrics bleu-4,rouge-l,cider-d`.
     """

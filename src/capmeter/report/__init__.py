@@ -1,1 +1,1 @@
-"""What the numbers mean, shown: tables, plots, explanations, one page."""
+"""What the numbers mean: tables, plots, explanations, the page."""

@@ -28,14 +28,14 @@ def reference_table(found: Sequence[ByReference], digits: int = 4) -> Table:
             for value, reference in zip(each.values, each.references, strict=True)
         ]
     heads = ["id", "metric", "score", "spread", "against this reference alone"]
-    note = "spread: the largest value against a single reference less the smallest"
+    note = "spread: the largest value against a single reference minus the smallest"
     return Table("scores by reference", heads, rows, [False, False, True, True, False], note)
 
 
 def checked_kind(path: Path) -> str:
-    """The format that the file's name says."""
+    """The format that the file's name ends with."""
     if path.suffix not in KINDS:
-        raise InputError(f"{path}: expected a name that tells the format, ending in {', '.join(KINDS)}")
+        raise InputError(f"{path}: expected a name that ends in {', '.join(KINDS)}")
     return path.suffix
 
 

@@ -23,8 +23,8 @@ from capmeter.captions.files import write_atomic
 from capmeter.errors import InputError, MissingBackend
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6B4C9A", "#4D4D4D")
-"""Okabe and Ito's colours, which those who see fewer colours can tell apart (their yellow, too pale on white, is
-violet here)."""
+"""Okabe and Ito's colours, which remain distinct with colour-blindness (violet replaces their yellow, which is too pale
+on white)."""
 
 _DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
@@ -49,7 +49,7 @@ _STYLE: dict[str, Any] = {
     "lines.linewidth": 1.6,
     "lines.markersize": 4,
     "savefig.facecolor": "white",
-    "svg.fonttype": "none",  # text stays text: it can be searched and is read aloud
+    "svg.fonttype": "none",  # text stays text: it can be searched and read aloud
     "svg.hashsalt": "capmeter",
     "xtick.color": "#404040",
     "xtick.labelsize": 8.5,
@@ -88,7 +88,7 @@ def open_figure(
 
 
 def series_style(number: int) -> dict[str, Any]:
-    """Colour, dashes and marker of the k-th series: the first 32 differ, also without colour the first eight."""
+    """Colour, dashes and marker of the k-th series: the first 32 differ, the first eight also without colour."""
     dashes = _DASHES[(number + number // len(COLOURS)) % len(_DASHES)]
     return {
         "color": COLOURS[number % len(COLOURS)],
@@ -109,7 +109,7 @@ def save_figure(figure: Any, path: str | Path, *, dpi: int = 160) -> Path:
 
 
 def save_figures(figure: Any, paths: Sequence[str | Path], *, dpi: int = 160) -> list[Path]:
-    """The figure under each of these names; a wrong name is refused before any file is written."""
+    """The figure under each of these names; a wrong name is rejected before any file is written."""
     for path in paths:
         image_kind(path)
     return [save_figure(figure, path, dpi=dpi) for path in paths]
@@ -119,5 +119,5 @@ def image_kind(path: str | Path) -> str:
     """`png`, `svg` or `pdf`, by the file's ending; another ending is an `InputError`."""
     ending = Path(path).suffix.lower().removeprefix(".")
     if ending not in _METADATA:
-        raise InputError(f"{path}: cannot tell the kind of picture; end the name in .png, .svg or .pdf")
+        raise InputError(f"{path}: unknown picture format; end the name in .png, .svg or .pdf")
     return ending

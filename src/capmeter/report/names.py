@@ -1,6 +1,6 @@
 """Metrics as papers print them: CIDEr-D for `cider-d`.
 
-Everywhere else a metric stands under its name, which can be typed back; in LaTeX a table goes into a paper.
+Everywhere else a metric has its parsable name; a LaTeX table goes into a paper.
 
 >>> MetricName("cider-d").printed, MetricName("bleu-4").printed, MetricName("rouge-l(beta=1.0)").printed
 ('CIDEr-D', 'BLEU-4', 'ROUGE-L (beta=1.0)')
@@ -23,7 +23,7 @@ class MetricName(str):
 
     @property
     def printed(self) -> str:
-        """The field's spelling of the name, then its parameters; a name that is not known stays as it is."""
+        """The field's spelling of the name, then its parameters; an unknown name is unchanged."""
         name, bracket, parameters = self.partition("(")
         printed = name.upper() if name.startswith("bleu-") else _PRINTED.get(name, name)
         return f"{printed} ({parameters}" if bracket else printed

@@ -1,9 +1,9 @@
-"""The page: one file that shows what the numbers mean, and needs no network.
+"""The page: one file that shows what the numbers mean, without a network connection.
 
-`write_page` brings together the table with its intervals, the plots, every caption with its scores, the evidence of the
-captions that people ask about first, and how it was all made. The page holds its data compressed (see `payload`), its
-plots are drawn in the browser by its own script, and a content security policy lets no other script run: captions are
-hostile until proven otherwise.
+`write_page` brings together the table with its intervals, the plots, every caption with its scores, the evidence for
+the most extreme captions, and how everything was computed. The page's data is compressed (see `payload`), its plots are
+drawn in the browser by its own script, and a content security policy allows no other script: captions are treated as
+hostile.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True)
 class Written:
-    """What was written: where, how large, and how many of the captions are explained in it."""
+    """The written file: its path, its size, and how many captions it explains."""
 
     path: Path
     size: int
@@ -65,14 +65,14 @@ def write_page(
         systems: name → results that hold their captions (`score`, or `read_all` of what `--output` wrote).
         path: the page's file.
         title: its heading.
-        explained: for how many captions evidence is kept, as far as there is room.
+        explained: for at most how many captions evidence is kept, if it fits.
         images: `link` pictures where paths or addresses were given, `embed` thumbnails of files, or `none`.
-        images_root: the folder that relative paths of pictures start from.
-        megabytes: the size that explanations and thumbnails may fill the page up to.
-        human: the system that people are, for SMURF's overlap with them.
+        images_root: the folder that relative paths of pictures are resolved against.
+        megabytes: the page size up to which explanations and thumbnails are added.
+        human: the system that holds human captions, for SMURF's overlap.
         resamples: resamples of images for intervals and comparisons.
         seed: seed of the resamples.
-        command: the command line that makes the page, to be shown in it.
+        command: the command line that makes the page, shown on it.
     """
     if images not in MODES:
         raise InputError(f"images is {images!r}; expected one of {', '.join(MODES)}")
@@ -124,7 +124,7 @@ def write_page(
 def _evidence(
     systems: Mapping[str, Results], data: PageData, explained: int, room: int
 ) -> tuple[EvidenceTable, list[int], list[str]]:
-    """The evidence that fits the room, the page's rows that it explains, and why some metrics give none."""
+    """The evidence that fits, the rows of the page that it explains, and why some metrics have none."""
     rows = extremes(systems, explained)
     found, silent = gather(systems, rows, data.metrics)
     if long := sum(int((~explainable(results)).sum()) for results in systems.values()):
@@ -143,12 +143,12 @@ def _evidence(
 
 
 def _packed(value: Any) -> int:
-    """About how many bytes of the page this JSON value takes."""
+    """The approximate size of this JSON value on the page, in bytes."""
     return len(base64.b64encode(gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 6)))
 
 
 def _images_first(systems: Mapping[str, Results], data: PageData, kept: Sequence[int]) -> list[int]:
-    """Images in the order in which thumbnails are made: of explained captions first."""
+    """Images in the order in which thumbnails are made: those of explained captions first."""
     number = {image: k for k, image in enumerate(data.images)}
     of_row = [number[image] for results in systems.values() for image in results.ids.images]
     return list(dict.fromkeys([*(of_row[row] for row in kept), *of_row]))
@@ -163,7 +163,7 @@ def _scripts() -> list[str]:
 
 
 def _fixed_size() -> int:
-    """The size of what every page carries, with room for its table and text."""
+    """The size of what every page contains, with allowance for its table and text."""
     return sum(len(script.encode()) for script in [*_scripts(), _read("page.css")]) + 40_000
 
 
@@ -173,7 +173,7 @@ def _rendered(context: Mapping[str, Any], payload: str) -> str:
         from markupsafe import Markup
     except ImportError:
         raise MissingBackend("the page needs jinja2; install it with: pip install 'capmeter[report]'") from None
-    # the text between <script> and </script> must be what was hashed, so it may not hold the closing tag
+    # the text between <script> and </script> must equal what was hashed, so it must not contain the closing tag
     scripts = ["\n" + script.replace("</script", "<\\/script") for script in _scripts()]
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     sources = "data: file: http: https:" if context["linked"] else "data:"
@@ -213,13 +213,13 @@ def _many(number: int, noun: str) -> str:
 
 def _explained(kept: int, total: int) -> str:
     if kept == 0:
-        return "This page keeps no explanations; `capmeter explain` gives them."
+        return "This page has no explanations; `capmeter explain` shows them."
     if kept == total:
-        return "Every caption can be opened for its references and for what each metric saw in it."
+        return "Open a caption for its references and for what each metric matched."
     return (
-        f"Every caption opens for its references. What each metric saw in it is kept for {kept:,} of the {total:,}: "
-        "the worst and the best by each metric in each system, the most extreme first, as many as fit this page; "
-        "`capmeter explain` gives any other."
+        f"Open a caption for its references. What each metric matched is shown for {kept:,} of the {total:,}: "
+        "the worst and the best by each metric in each system, as many as fit on this page; "
+        "`capmeter explain` shows the others."
     )
 
 
@@ -243,14 +243,14 @@ def _protocol(systems: Mapping[str, Results], resamples: int, seed: int) -> list
     if len(systems) > 1 and not untested(systems):
         lines.append(
             "Significance: paired permutation test, system labels are swapped within an image, two-sided, all pairs of "
-            f"systems under one metric adjusted after Holm, p < {alpha(LEVEL):g}."
+            f"systems under one metric Holm-corrected, p <  {alpha(LEVEL):g}."
         )
     lines.append("Scores of captions are shown to three decimals; ranks and plots use five digits.")
     return lines
 
 
 def _signatures(systems: Mapping[str, Results], metrics: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """For each metric its signature, or its signatures with the systems that each belongs to."""
+    """The signature of each metric, or its signatures with their systems."""
     rows = []
     for metric in metrics:
         users: dict[str, list[str]] = {}

@@ -1,7 +1,7 @@
-"""Results that may come from a damaged file: what the page shows of them must be of the kind that it expects.
+"""Checks of results that may come from a damaged file: what the page shows must have the expected type.
 
-Reading a file checks its numbers and captions. Notes, signatures, commands and places of pictures are passed on as they
-were found; here a wrong one becomes a sentence before anything is computed.
+Reading a file checks its numbers and captions. Notes, signatures, commands and paths of pictures are passed on
+unchecked; here a wrong one becomes an `InputError` before anything is computed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from capmeter.errors import InputError
 from capmeter.metrics.scores import Results
 
 LARGEST = 2_000_000_000
-"""The largest number that a column of the page holds."""
+"""The largest number that a column of the page can hold."""
 
 
 def require_sound(systems: Mapping[str, Results]) -> None:
-    """Refuses results that no page can show; the sentence names the system and what is wrong with it."""
+    """Rejects results that cannot be shown; the error names the system and the problem."""
     if not systems:
         raise InputError("there are no results to show; give at least one")
     for system, results in systems.items():
         if not len(results):
-            raise InputError(f"{system}: the results hold no metric; score the captions again")
+            raise InputError(f"{system}: the results contain no metric; score the captions again")
         _require_notes(system, "notes", results.notes)
         _require_text(system, "command", results.command, optional=True)
         for metric, scores in results.items():
@@ -36,7 +36,7 @@ def require_sound(systems: Mapping[str, Results]) -> None:
             for id, place in zip(results.captions.ids, results.captions.images, strict=True):
                 _require_text(system, f"picture of {id}", place, optional=True)
             for human in results.captions.humans:
-                _require_size(system, "human judgement", human)
+                _require_size(system, "human judgment", human)
 
 
 def _require_text(system: str, what: str, value: Any, *, optional: bool = False) -> None:

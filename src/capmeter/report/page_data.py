@@ -1,4 +1,4 @@
-"""The captions of all systems as the page's columns: every sentence and every set of references once."""
+"""The captions of all systems as the page's columns: every distinct sentence and set of references once."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from capmeter.metrics.base import Floats
 from capmeter.metrics.scores import Results
 from capmeter.report.payload import Payload
 
-HUMAN = "human judgement"
+HUMAN = "human judgment"
 ENDS = "ends in a function word"
 _EXAMPLES, _WORDS = 3, 6
 
 
 class _Numbers(dict[Any, int]):
-    """Distinct values, numbered as they come."""
+    """Distinct values, numbered in order of first use."""
 
     def __missing__(self, key: Any) -> int:
         self[key] = len(self)
@@ -31,12 +31,12 @@ class _Numbers(dict[Any, int]):
 
 @dataclass(frozen=True)
 class PageData:
-    """The payload without its evidence and pictures, and what is needed to add them."""
+    """The payload without evidence and pictures, and what is needed to add them."""
 
     payload: Payload
     first_row: dict[str, int]  # the page's row of each system's first caption
     metrics: list[str]
-    places: dict[str, str]  # image id: where its picture lies
+    places: dict[str, str]  # image id: the location of its picture
     images: list[str]
 
 
@@ -96,11 +96,11 @@ def columns(systems: Mapping[str, Results], standing: Mapping[str, Standing]) ->
 
 
 def _captions(name: str, results: Results) -> CaptionSet:
-    """The captions of these results; refuses results without them, or with others than those that were scored."""
+    """The captions of these results; rejects results without them, or with captions other than those scored."""
     if results.captions is None:
         raise InputError(
-            f"the results of {name} hold no captions (they were streamed, or another program wrote them); score them "
-            "again with `capmeter score --no-stream --output`, which stores the captions beside the scores"
+            f"the results of {name} contain no captions (streamed, or written by another program); score them "
+            "again with `capmeter score --no-stream --output`, which stores the captions with the scores"
         )
     if list(results.captions.ids) != list(results.ids.names):
         raise InputError(f"{name}: the captions in the results are not those that were scored; score them again")

@@ -24,7 +24,7 @@ from capmeter.report.explain import evidence, phrase
 from capmeter.text.scene_graphs import SceneGraph
 
 LONGEST = 2000
-"""Characters of a caption or reference that is explained: of longer ones nobody reads every link."""
+"""Characters of a caption or reference that is explained: nobody reads every link of a longer one."""
 
 DRAWN = 100
 """Objects, attributes and relations of a scene graph that are drawn, of each so many."""
@@ -46,7 +46,7 @@ class EvidenceTable:
         self.found: list[list[Any]] = []
 
     def add(self, metric: int, row: int, found: Evidence) -> None:
-        """Adds what metric number `metric` says of the caption in row `row` of the page."""
+        """Adds the evidence of metric number `metric` for the caption in row `row` of the page."""
         found = _on_one_line(found)
         links: list[float] = []
         for link in found.links:
@@ -147,8 +147,8 @@ def _short(value: float) -> float:
 
 
 def extremes(systems: Mapping[str, Results], most: int) -> list[Row]:
-    """At most `most` captions that people ask about first: the worst and the best by each metric in each system, the
-    most extreme of all of them before the second most extreme. Captions that are not `explainable` are passed over.
+    """At most `most` captions to explain: the worst and the best by each metric in each system, the most extreme
+    of all of them before the second most extreme. Captions that are not `explainable` are skipped.
     """
     fit = {system: explainable(results) for system, results in systems.items()}
     orders = [
@@ -188,7 +188,7 @@ def _both_ends(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
 def gather(
     systems: Mapping[str, Results], rows: Sequence[Row], metrics: Sequence[str]
 ) -> tuple[dict[Row, list[tuple[int, Evidence]]], list[str]]:
-    """The evidence of these captions by each metric that can give it; and a sentence for each metric that could not."""
+    """The evidence for these captions from each metric that has some; and a sentence for each metric without."""
     found: dict[Row, list[tuple[int, Evidence]]] = {row: [] for row in rows}
     silent: dict[str, None] = {}
     with task("explaining", total=len(systems) * len(metrics)) as advance:
@@ -201,7 +201,7 @@ def gather(
                     continue
                 metric = results[name].metric
                 if metric is None or not metric.explains:
-                    silent[f"{name} gives no explanation."] = None
+                    silent[f"{name} has no explanations."] = None
                     continue
                 try:
                     known = replace(known, metrics=(metric,)).collected(results.captions)

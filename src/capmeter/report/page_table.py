@@ -1,7 +1,7 @@
 """The page's table of scores: each with its interval, the systems that it is significantly above, and its notes.
 
-A note says of which captions a metric's number may mislead ("candidate is one of its own references": such a caption
-is sure of its full score). Its mark stands beside the score, and what it says below the table.
+A note names captions whose score may be misleading ("candidate is one of its own references": such a caption always
+gets the full score). Its mark is printed beside the score, its text below the table.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _NONE = {"best": False, "value": "-inf", "text": "–", "beats": "", "beats_name
 
 
 def letters_of(systems: Sequence[str]) -> dict[str, str]:
-    """The letter of each system, by which the table names those that another is above; none for one or for many."""
+    """The letter of each system, by which the table refers to it; none for a single system or too many."""
     return {name: chr(ord("a") + k) for k, name in enumerate(systems)} if 1 < len(systems) <= 26 else {}
 
 
@@ -41,12 +41,12 @@ def score_rows(systems: Mapping[str, Results], found: Mapping[str, Standing]) ->
         }
         for name, results in systems.items()
     ]
-    notes = ["Below each score its 95% interval. Choose a heading to sort by it."]
+    notes = ["Below each score: its 95% interval. Click a heading to sort by it."]
     if any(each.best for each in found.values()):
         notes.append(
             "Bold: the best system of a column, and all that are not significantly below it. Small letters: the "
-            "systems that this one is significantly above (paired permutation test by image, adjusted after "
-            f"Holm, p < {alpha(LEVEL):g})."
+            "systems that this one is significantly above (paired permutation test by image, Holm-corrected, "
+            f"p <  {alpha(LEVEL):g})."
         )
     elif why := untested(systems):
         notes.append(why)
@@ -54,7 +54,7 @@ def score_rows(systems: Mapping[str, Results], found: Mapping[str, Standing]) ->
 
 
 class _Reasons:
-    """The reasons of notes: each with the mark that stands beside a score, and how many captions of which system."""
+    """The reasons of notes: each with its mark beside scores, and its number of captions per system."""
 
     def __init__(self) -> None:
         self._found: dict[str, dict[str, int]] = {}
@@ -114,7 +114,7 @@ def _cell(
 
 
 def _noted(results: Results, metric: str) -> dict[str, int]:
-    """The reasons for which captions of this score were noted, each with how many they are."""
+    """The reasons for notes on captions of this score, each with the number of captions."""
     scores = results[metric]
     rows: dict[str, set[str]] = {}
     # notes on the captions concern every metric that compares them with references

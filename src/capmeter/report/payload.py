@@ -1,8 +1,8 @@
-"""Much data in a small page: JSON and integer columns, packed, compressed, and written as base64.
+"""Much data in a small page: JSON and integer columns, packed, compressed and base64-encoded.
 
 The page unpacks it with the browser's own `DecompressionStream`. Columns are 32-bit integers whose four byte planes are
-stored apart: the planes of small numbers are nearly constant and compress to nothing. Decimal numbers are kept as
-integers with a number of decimals, so what the page shows is rounded once, here, and not by the way it was stored.
+stored separately: the planes of small numbers are nearly constant and compress to almost nothing. Decimal numbers are
+kept as integers with a number of decimals, so that what the page shows is rounded only once, here.
 
 >>> packed = Payload({"title": "two numbers"})
 >>> packed.column("x", [3, -4])
@@ -38,7 +38,7 @@ class Payload:
         self._columns[name] = np.asarray(values, np.int32)
 
     def numbers(self, name: str, values: npt.NDArray[np.float64]) -> int:
-        """Adds a column of decimal numbers (NaN: missing), rounded; gives the number of decimals that were kept."""
+        """Adds a column of decimal numbers (NaN: missing), rounded; returns the number of decimals that were kept."""
         known = values[np.isfinite(values)]
         decimals = decimals_for(float(np.abs(known).max()) if len(known) else 1.0)
         scaled = np.round(np.where(np.isfinite(values), values, 0.0) * 10.0**decimals)
@@ -48,7 +48,7 @@ class Payload:
     def text(self) -> str:
         """Everything as one string of ASCII characters that need no escaping in HTML."""
         columns = {name: len(values) for name, values in self._columns.items()}
-        # ASCII escapes keep half surrogates, which have no UTF-8
+        # ASCII escapes keep lone surrogates, which UTF-8 cannot encode
         head = json.dumps({"head": self.head, "columns": columns}, ensure_ascii=True, separators=(",", ":")).encode()
         planes = [values.astype("<i4").view(np.uint8).reshape(-1, 4).T.tobytes() for values in self._columns.values()]
         raw = b"".join([len(head).to_bytes(4, "little"), head, *planes])
@@ -56,7 +56,7 @@ class Payload:
 
 
 def decimals_for(largest: float) -> int:
-    """How many decimals show five digits of a number of this size: 4 for 27.1, 5 for 0.3."""
+    """How many decimals give five digits for numbers of this size: 4 for 27.1, 5 for 0.3."""
     if largest == 0:
         return _DIGITS
     return int(np.clip(_DIGITS - np.ceil(np.log10(largest)), 0, 9))

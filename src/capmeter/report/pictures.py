@@ -1,4 +1,4 @@
-"""The pictures of the page: linked where they lie, or embedded as thumbnails as far as there is room."""
+"""The pictures of the page: linked, or embedded as thumbnails as long as there is room."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _WEB = ("http://", "https://")
 
 @dataclass
 class Pictures:
-    """Where each image's picture comes from, and a sentence on what was embedded or left out."""
+    """The source of each image's picture, and a sentence on what was embedded or left out."""
 
     sources: dict[str, str]
     note: str = ""
 
 
 def link_pictures(places: dict[str, str], page: Path, root: Path) -> Pictures:
-    """A link for each image: addresses as they are, files that exist relative to the page."""
+    """A link for each image: URLs unchanged, existing files relative to the page."""
     sources = {}
     missing = []
     for image, place in places.items():
@@ -51,7 +51,7 @@ def link_pictures(places: dict[str, str], page: Path, root: Path) -> Pictures:
 def _is_file(path: Path) -> bool:
     try:
         return path.is_file()
-    except (OSError, ValueError):  # a name too long, or with a null character
+    except (OSError, ValueError):  # a name that is too long, or has a null character
         return False
 
 
@@ -93,7 +93,7 @@ def embed_pictures(places: dict[str, str], order: Iterable[str], root: Path, roo
             "(--images-root names another folder)"
         )
     note = f"{len(sources):,} of {len(wanted):,} pictures are embedded as thumbnails"
-    reasons = [f"{web:,} lie on the web and are never downloaded"] if web else []
+    reasons = [f"{web:,} are on the web and are never downloaded"] if web else []
     reasons += [f"{len(broken):,} could not be read (the first: {broken[0]})"] if broken else []
     left = len(wanted) - len(sources) - web - len(broken)
     reasons += [f"{left:,} had no room"] if left else []

@@ -1,4 +1,4 @@
-"""Names beside points, each where it covers neither another name nor a point."""
+"""Labels of points, placed so that they cover neither each other nor points."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import numpy as np
 from capmeter.metrics.base import Floats
 
 _SIZE = 7.5
-# where a name may stand, from its point: horizontally and vertically -1, 0, 1 (before, centred, after)
+# the positions of a label relative to its point: horizontally and vertically -1, 0, 1 (before, centred, after)
 _PLACES = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 _ALIGNED = {-1: ("right", "top"), 0: ("center", "center"), 1: ("left", "bottom")}
 
 
 def name_points(panel: Any, names: Sequence[str], x: Floats, y: Floats) -> None:
-    """Writes each name beside its point, in the first place that is free, the most crowded points first."""
+    """Writes each label beside its point, in the first free position, the most crowded points first."""
     panel.autoscale_view()
     to_pixels = panel.transData.transform
     points = to_pixels(np.stack([x, y], axis=1))

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _COLUMNS = 3
-_INSIDE = 5  # metrics whose legend finds room inside a panel
+_INSIDE = 5  # metrics whose legend fits inside a panel
 
 
 def robustness_table(study: Robustness) -> Table:
-    """One row per degradation and metric, the metric that notices most first: the smallest area."""
+    """One row per degradation and metric, the most sensitive metric (the smallest area) first."""
     half, full = _nearest(study, 0.5), _nearest(study, 1.0)
     strengths = study[0].strengths
     rows = [
@@ -45,11 +45,11 @@ def robustness_table(study: Robustness) -> Table:
     ]
     images = len(set(study.captions.image_ids))
     return Table(
-        f"{len(study.captions):,} human captions of {images:,} images, degraded with growing strength γ",
+        f"{len(study.captions):,} human captions of {images:,} images, degraded with increasing strength γ",
         heads,
         rows,
         [False, False, True, True, True, True, True, True],
-        "area: under the curve of the score over γ, the untouched captions' at 1; lower notices more. "
+        "area: under the curve of the score over γ, relative to the untouched captions; lower is more sensitive. "
         "preferred: the untouched caption scores higher than the degraded one.",
     )
 
@@ -108,16 +108,16 @@ def _sorted(study: Robustness, way: str) -> Sequence[Curve]:
 
 
 def _nearest(study: Robustness, strength: float) -> int:
-    """The point of the study that is nearest to this strength, and not the untouched one."""
+    """The study's strength that is nearest to this one, except 0."""
     strengths = study[0].strengths
     return 1 + int(abs(strengths[1:] - strength).argmin())
 
 
 def examples_table(study: Robustness) -> Table:
-    """What becomes of the first caption at each strength."""
+    """The first caption at each strength."""
     rows = [
         [way if number == 0 else "", f"{strength:g}", text]
         for way, texts in study.examples.items()
         for number, (strength, text) in enumerate(zip(study[0].strengths.tolist(), texts, strict=True))
     ]
-    return Table("what becomes of one caption", ["degradation", "γ", "caption"], rows, [False, True, False])
+    return Table("one caption at each strength", ["degradation", "γ", "caption"], rows, [False, True, False])

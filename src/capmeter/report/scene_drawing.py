@@ -1,6 +1,6 @@
-"""A scene graph as a picture (SVG): objects below each other, attributes beside them, relations as arrows.
+"""A scene graph as a picture (SVG): objects listed vertically, attributes beside them, relations as arrows.
 
-The picture is as wide as asked (390 px fits a telephone) and as high as it must be. What agrees with the other side is
+The picture has the requested width (390 px fits a phone) and the height it needs. What matches the other side is
 filled, what does not has a dashed outline, so that colour is not needed to tell them apart.
 
 >>> from capmeter.text.scene_graphs import no_synsets, scene_graph
@@ -114,7 +114,7 @@ class _Canvas:
         self._shapes.append(f'<text x="{left:g}" y="{self._top + 4 + 17:g}">{_plain(text)}</text>')
 
     def _fitted(self, text: str, left: float) -> tuple[str, float]:
-        """As much of a text as fits from there to the right edge, and the width of its box."""
+        """The part of a text that fits up to the right edge, and the width of its box."""
         room = int((self._width - left - 2 - 2 * _PAD) / _LETTER)
         shown = text if len(text) <= room else text[: max(room - 1, 1)] + "…"
         return shown, self._wide(shown)
@@ -125,5 +125,5 @@ class _Canvas:
 
 
 def _plain(text: str) -> str:
-    """Text that XML can hold."""
+    """Text that is valid in XML."""
     return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))

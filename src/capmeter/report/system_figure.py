@@ -1,4 +1,4 @@
-"""The scatter of whole systems: style over meaning, on the scale of human captions (SMURF, Figure 1)."""
+"""The scatter plot of whole systems: style over meaning, on the scale of human captions (SMURF, Figure 1)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def system_table(systems: Mapping[str, System]) -> Table:
 
 
 def systems_to_dict(systems: Mapping[str, System]) -> dict[str, Any]:
-    """The same for a program, with covariances and outlines."""
+    """The same as JSON values, with covariances and outlines."""
     return {
         name: {
             "captions": len(each.points),
@@ -79,13 +79,13 @@ def system_figure(systems: Mapping[str, System], points: Mapping[str, Floats], *
         panel.set_aspect("equal", adjustable="datalim")
         panel.set_xlabel("SPARCS′: meaning, in standard deviations of human captions")
         panel.set_ylabel("SPURTS′: style, in standard deviations of human captions")
-        panel.set_title(f"{len(next(iter(points.values())))} images drawn; ellipses of 1.15 standard deviations")
+        panel.set_title(f"{len(next(iter(points.values())))} images sampled; ellipses of 1.15 standard deviations")
         figure.legend(loc="outside lower left", ncols=1, handletextpad=0.3, scatterpoints=1)
     return figure
 
 
 def _name_means(panel: Any, systems: Mapping[str, System]) -> None:
-    """Each name beside its mean, pushed away from the middle of all means so that neighbours do not collide."""
+    """Each name beside its mean, moved away from the centre of all means so that neighbours do not overlap."""
     means = np.array([system.mean for system in systems.values()])
     middle = means.mean(axis=0)
     for number, (name, mean) in enumerate(zip(systems, means, strict=True)):
@@ -107,7 +107,7 @@ def _name_means(panel: Any, systems: Mapping[str, System]) -> None:
 
 
 def _quoted(system: System) -> str:
-    """The centroid caption, in quotation marks and shortened; its id where the text is not known."""
+    """The centroid caption, in quotation marks and shortened; its id if the text is unknown."""
     if system.components.texts is None:
         return f"centroid {system.example}"
     text = " ".join(system.example.split())

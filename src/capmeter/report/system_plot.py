@@ -1,7 +1,7 @@
-"""Whole systems by meaning and style, for the page: Figure 1 of SMURF, where its scores exist.
+"""Whole systems by meaning and style, for the page: Figure 1 of SMURF, if its scores exist.
 
-The points are SMURF's own standardised parts where `smurf` was scored, else SPARCS and SPURTS as they are. What a
-system amounts to (ellipse, overlap with people, centroid caption, penalty) is defined in `capmeter.meta.systems`.
+The points are SMURF's standardised parts if `smurf` was scored, else raw SPARCS and SPURTS. The summary of a system
+(ellipse, overlap with people, centroid caption, penalty) is defined in `capmeter.meta.systems`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from capmeter.metrics.scores import Results
 
 @dataclass
 class SystemPlot:
-    """Captions as points (system, x, y), an ellipse for each system, and a table of what each amounts to."""
+    """Captions as points (system, x, y), an ellipse for each system, and a table that sums each up."""
 
     x: str
     y: str
@@ -38,9 +38,9 @@ class SystemPlot:
 def system_plot(
     systems: Mapping[str, Results], *, human: str | None = None, sample: int = 150, seed: int = 0
 ) -> SystemPlot | None:
-    """The plot of the systems that were scored by SMURF or its parts; None where fewer than one was.
+    """The plot of the systems that were scored by SMURF or its parts; None if there is none.
 
-    `human` is the system that people are: with it the table has each ellipse's overlap with theirs.
+    `human` is the system of human captions: with it the table has each ellipse's overlap with the human one.
     """
     if human is not None:
         require_people(systems, human)
@@ -60,9 +60,9 @@ def system_plot(
     plot = SystemPlot(
         f"meaning: SPARCS{unit}",
         f"style: SPURTS{unit}",
-        f"Each ellipse lies {DEVIATIONS} standard deviations around a system's mean, the large dot (as in Figure 1 of "
+        f"Each ellipse spans {DEVIATIONS} standard deviations around a system's mean, the large dot (Figure 1 of "
         f"SMURF). Small dots are captions, at most {sample} of each system.",
-        ["SPARCS", "SPURTS", *optional, "Central caption"],
+        ["SPARCS", "SPURTS", *optional, "Centroid caption"],
     )
     random = np.random.default_rng(seed)
     for number, (name, results) in enumerate(systems.items()):

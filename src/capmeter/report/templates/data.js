@@ -73,7 +73,7 @@ capmeter.ranks = (values, among = null) => {
   return ranks;
 };
 
-// Work that need not be done before the page answers: piece by piece, when the browser has nothing else to do.
+// Deferred work: done piece by piece, when the browser is idle.
 capmeter.later = (() => {
   const waiting = [];
   const idle = window.requestIdleCallback ?? ((work) => setTimeout(() => work({ timeRemaining: () => 10 }), 30));
@@ -142,7 +142,7 @@ capmeter.element = (tag, attributes = {}, ...children) => {
 
 capmeter.shown = (value, decimals) => (Number.isNaN(value) ? "–" : value.toFixed(Math.min(decimals, 3)).replace("-", "−"));
 
-// A box that scrolls sideways says so while there is more to see: its edge fades, and a line below names the way.
+// A box that scrolls sideways shows it: its edge fades, and a line below gives the direction.
 capmeter.cue = (box) => {
   const line = capmeter.element("p", { class: "more", "aria-hidden": "true", hidden: true });
   box.after(line);

@@ -1,4 +1,4 @@
-// One opened caption: its references and picture, why each metric scored it so, and what others said of the image.
+// One opened caption: its references and picture, the evidence behind each score, and other captions of the image.
 "use strict";
 
 capmeter.evidence = (captions) => {
@@ -134,7 +134,7 @@ capmeter.evidence = (captions) => {
     const references = captions.referencesOf(r);
     left.append(element("h3", { class: "small" }, references.length === 1 ? "Reference" : "References"),
       references.length ? element("ul", { class: "references" }, ...references.map((t) => element("li", { dir: "auto" }, captions.texts[t])))
-        : element("p", { class: "note" }, "There are none."));
+        : element("p", { class: "note" }, "No references."));
     const others = captions.sameImage.get(captions.image[r]).filter((other) => other !== r);
     const image = picture(r);
     box.append(element("div", { class: "sides" }, left, ...(image ? [image] : [])));
@@ -153,19 +153,19 @@ capmeter.evidence = (captions) => {
       choose(ordering !== "" && mine.has(Number(ordering)) ? Number(ordering) : metrics[0]);
     } else {
       box.append(element("p", { class: "note" }, kept.found.length
-        ? "No explanation is kept for this caption; see below the list which captions have one, or ask for it: "
-        : "This page keeps no explanations; ask for one: ", element("code", {}, "capmeter explain … --id "), element("code", {}, captions.ids[captions.id[r]])));
+        ? "This page has no explanation for this caption (the note below the list says which have one); to get it: "
+        : "This page has no explanations; to get one:  ", element("code", {}, "capmeter explain … --id "), element("code", {}, captions.ids[captions.id[r]])));
     }
     if (others.length) {
       const metrics = captions.metrics.map((_, m) => m).slice(0, 6);
-      const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "The same image by others" }, element("table", { class: "others" },
+      const table = element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Other captions of this image" }, element("table", { class: "others" },
         element("thead", {}, element("tr", {}, ...["", "Caption"].map((head) => element("th", { scope: "col" }, head || element("span", { class: "hidden" }, "System"))),
           ...metrics.map((m) => element("th", { scope: "col", class: "number" }, captions.metrics[m].name)))),
         element("tbody", {}, ...others.slice(0, 50).map((other) => element("tr", {},
           element("th", { scope: "row" }, element("i", { class: "dot", "data-system": captions.system[other] % 8 }), element("bdi", {}, captions.systems[captions.system[other]])),
           element("td", {}, element("bdi", { dir: "auto" }, captions.texts[captions.text[other]].slice(0, 400) || "(empty)")),
           ...metrics.map((m) => element("td", { class: "number" }, shown(captions.scores[m][other], captions.metrics[m].decimals))))))));
-      const heading = element("h3", { class: "small" }, "The same image by others");
+      const heading = element("h3", { class: "small" }, "Other captions of this image");
       box.append(heading, table);
       capmeter.cue(table);
     }

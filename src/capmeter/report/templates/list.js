@@ -135,7 +135,7 @@ capmeter.list = (captions, evidence) => {
     state.page = Math.min(Math.max(state.page, 0), pages - 1);
     const rows = state.found.slice(state.page * PAGE, (state.page + 1) * PAGE);
     at("list").tBodies[0].replaceChildren(...(rows.length ? rows.flatMap(row)
-      : [element("tr", {}, element("td", { colspan: columns.size + 1, class: "nothing" }, "No caption fits. Take a word out of the search, or reset."))]));
+      : [element("tr", {}, element("td", { colspan: columns.size + 1, class: "nothing" }, "No matching captions. Remove a word from the search, or reset."))]));
     const noun = captions.rows === 1 ? "caption" : "captions";
     const total = captions.rows.toLocaleString("en");
     const number = state.found.length.toLocaleString("en");

@@ -6,7 +6,7 @@ capmeter.plots = (captions, only) => {
   const { element } = capmeter;
   const { node, scale, canvas, gridX, gridY, polygon, symbol, hexagons, widthOf, fit, extent } = capmeter.chart;
   const at = (id) => document.getElementById(id);
-  // Okabe and Ito's colours, told apart with any colour vision; the order keeps neighbours far apart in lightness too
+  // Okabe and Ito's colours, distinct with any colour vision; neighbours in this order also differ in lightness
   const LIGHT = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#6b4c9a", "#4d4d4d"];
   const DARK = ["#5ab4e6", "#f28e4b", "#3cc9a0", "#e6a5c8", "#f2c14e", "#a9d8f5", "#b79ad1", "#b5b5b5"];
   let printing = false;
@@ -28,7 +28,7 @@ capmeter.plots = (captions, only) => {
   // a figure with its title, its plot and the button that saves it
   const figure = (title, describe, draw) => {
     const plot = element("div", { class: "plot" });
-    const save = element("button", { type: "button", class: "save", "aria-label": `Save ${title} as SVG`, title: "save as SVG", onclick: () => download(title, draw) }, "SVG");
+    const save = element("button", { type: "button", class: "save", "aria-label": `Save ${title} as SVG`, title: "Save as SVG", onclick: () => download(title, draw) }, "SVG");
     const made = element("figure", { class: "card" }, element("figcaption", {}, element("span", {}, title), save), plot);
     let width = 0;
     const render = () => {
@@ -88,7 +88,7 @@ capmeter.plots = (captions, only) => {
         const letter = captions.letters[cell.system];
         svg.append(node("text", { x: left - 10, y, dy: ".35em", "text-anchor": "end" }, fit(systems[cell.system], left - 14, letter && ` ${letter}`)));
         const side = cell.score < x.low ? -1 : cell.score > x.high ? 1 : 0;
-        if (side) { // far from all others: an arrow at the edge, with its number
+        if (side) { // an outlier: an arrow at the edge, with its number
           const edge = side < 0 ? left : right;
           svg.append(node("path", { d: polygon([[edge + 5 * side, y], [edge - 4 * side, y - 5], [edge - 4 * side, y + 5]]) + "Z", fill: ink }),
             node("text", { x: edge - 9 * side, y, dy: ".35em", fill: theme.faint, "text-anchor": side < 0 ? "start" : "end" }, cell.score.toFixed(4).replace("-", "−")));
@@ -121,7 +121,7 @@ capmeter.plots = (captions, only) => {
     const describe = () => systems.map((system, s) => {
       const values = Float64Array.from(rowsOf[s], (r) => captions.scores[m][r]).filter((value) => !Number.isNaN(value)).sort();
       const part = (q) => values[Math.floor(q * (values.length - 1))];
-      return values.length ? `${system}: median ${part(0.5).toFixed(3)}, middle half from ${part(0.25).toFixed(3)} to ${part(0.75).toFixed(3)}` : `${system}: no scores`;
+      return values.length ? `${system}: median ${part(0.5).toFixed(3)}, interquartile range from ${part(0.25).toFixed(3)} to ${part(0.75).toFixed(3)}` : `${system}: no scores`;
     }).join("; ");
     return figure(name, describe, (width, theme) => {
       const [left, right, top, bottom] = [40, width - 12, 10, 142];
@@ -154,13 +154,13 @@ capmeter.plots = (captions, only) => {
     const among = points.map((point) => point.r);
     const ranked = (m) => (among.length === captions.rows ? captions.rank(m) : capmeter.ranks(captions.scores[m], among));
     const rho = capmeter.correlation(ranked(x), ranked(y), among);
-    const describe = () => `${points.length} captions; rank correlation ${Number.isNaN(rho) ? "not defined" : rho.toFixed(2)}. Every field can be chosen with the pointer; the list below orders by disagreement.`;
+    const describe = () => `${points.length} captions; rank correlation ${Number.isNaN(rho) ? "not defined" : rho.toFixed(2)}. Click a point to list its captions; the list below can be sorted by disagreement.`;
     // few captions are dots in their systems' colours; many are counted in hexagons, of one colour where systems mix
     const mixed = chosen === "" && systems.length > 1;
     at("pairs").querySelector("[data-legend]").hidden = !(dots && mixed);
     return figure(`${b.name} against ${a.name}`, describe, (width, theme, live) => {
       const found = `ρ ${Number.isNaN(rho) ? "–" : rho.toFixed(2).replace("-", "−")} · ${points.length.toLocaleString("en")} captions`;
-      const label = width < 500 ? found : `Spearman ${found}${dots ? "" : ", more in larger dots"}`;
+      const label = width < 500 ? found : `Spearman ${found}${dots ? "" : ", larger dots: more captions"}`;
       const field = fieldOf(width, Math.max(300, Math.min(480, width * 0.6)), theme, a.name, b.name, points, label);
       const spots = points.map((point) => [field.x.at(point.x), field.y.at(point.y)]);
       if (dots) {

@@ -35,7 +35,7 @@
   start().catch((problem) => {
     const broken = document.getElementById("broken");
     broken.hidden = false;
-    broken.textContent = `The page's data could not be read (${problem.message}). It needs a browser of 2023 or newer; or the file was cut off while it was copied.`;
+    broken.textContent = `The page's data could not be read (${problem.message}). It needs a browser from 2023 or later; or the file was truncated when copied.`;
     console.error(problem);
   });
 })();
