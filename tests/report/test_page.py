@@ -234,7 +234,7 @@ def test_results_without_captions_are_refused(tmp_path: Path) -> None:
     results = score(candidates=["a dog"], references=[["a dog"]], metrics="rouge-l")
     saved = results.to_dict("a")
     del saved["systems"]["a"]["captions"]
-    with pytest.raises(InputError, match=r"hold no captions.*score them again"):
+    with pytest.raises(InputError, match=r"contain no captions.*score them again"):
         write_page({"a": Results.from_dict(saved)}, tmp_path / "page.html")
     assert not (tmp_path / "page.html").exists()
     with pytest.raises(InputError, match="no results to show"):

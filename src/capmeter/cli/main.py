@@ -1,7 +1,7 @@
 """The command `capmeter`: loads the requested command and turns errors into exit codes.
 
-Exit codes: 0 done, 1 the input is bad or the output cannot be written, 2 wrong usage of the command, 3 something optional
-is missing, 4 a requested check failed (`score --minimum`, `compare --fail-if-worse`).
+Exit codes: 0 done, 1 the input is bad or the output cannot be written, 2 wrong usage of the command, 3 something
+optional is missing, 4 a requested check failed (`score --minimum`, `compare --fail-if-worse`).
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 """The parser that ships: words, tags, lemmas and dependency trees of captions, without Java and without torch.
 
-It imitates the parser that SPICE runs (Stanford CoreNLP 3.6.0: the English PCFG, Universal Dependencies version 1), and
-was trained on that parser's output for captions of photos that are in no benchmark (`capmeter train parser`). How near
-it comes is said in `capmeter/weights/parser/README.md`.
+It reproduces the parser that SPICE runs (Stanford CoreNLP 3.6.0: the English PCFG, Universal Dependencies version 1),
+and was trained on that parser's output for captions of photos that are in no benchmark (`capmeter train parser`). Its
+agreement with that parser is reported in `capmeter/weights/parser/README.md`.
 
-Sentences are read in groups of one length, so that a call with many captions is the fastest. What is longer than
-`LONGEST` words is cut into pieces that are parsed one by one: time grows with the number of words, not faster.
+Sentences are processed in groups of equal length, so that calls with many captions are fastest. Sentences longer than
+`LONGEST` words are split into pieces that are parsed one by one, so that time stays linear in the number of words.
 
 >>> parse = CaptionParser().parse(["Two dogs are running on the beach."])[0]
 >>> list(zip(parse.sentences[0].lemmas, parse.sentences[0].heads, parse.sentences[0].labels))[1:4]
@@ -37,9 +37,9 @@ from capmeter.text.tree_decoding import best_trees
 KIND = SHIPPED = "parser"
 LONGEST = 80
 _WORDS_AT_ONCE = 4096
-_TOO_FEW = 4  # words that tell no language
+_TOO_FEW = 4  # words, too few to tell the language
 _ENGLISH = 0.6  # of an English caption's words nearly all are known, of a German or French one's less than this
-_DOUBT = 1.0  # a tag whose log odds to the next are smaller is in doubt
+_DOUBT = 1.0  # a tag with smaller log odds to the next is in doubt
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "`"})
 
 
@@ -50,7 +50,7 @@ class CaptionParser:
         checkpoint: the name of a shipped or installed checkpoint, or its folder (`capmeter.checkpoints`).
 
     Raises:
-        AssetError: there is no such checkpoint, it is damaged, or it is no parser's.
+        AssetError: there is no such checkpoint, it is damaged, or it is not a parser's.
         MissingBackend: safetensors is not installed.
     """
 
@@ -66,11 +66,11 @@ class CaptionParser:
             self.network = ParserNetwork(found.weights, NetworkShape(**parameters["shape"]))
             self._root = self.vocabulary.labels.index("root")
         except (KeyError, TypeError, ValueError) as error:
-            raise AssetError(f"parser {checkpoint}: its parameters are not those of a parser: {error!r}") from error
+            raise AssetError(f"parser {checkpoint}: it has no parser's parameters: {error!r}") from error
         self.version = f"caption-{found.label}"
 
     def parse(self, captions: Sequence[str]) -> list[CaptionParse | None]:
-        """The parse of each caption; one without a token has no sentence. Never None: nothing takes too long."""
+        """The parse of each caption; one without a token has no sentence. Never None: no caption takes too long."""
         sentences: list[list[str]] = []
         counts: list[int] = []
         for caption in captions:
@@ -86,7 +86,7 @@ class CaptionParser:
         return found
 
     def parse_sentences(self, sentences: Sequence[Sequence[str]]) -> list[Parse]:
-        """The parse of each sentence, given as tokens, case kept; none may be empty."""
+        """The parse of each sentence, given as tokens with case; none may be empty."""
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__
         by_length: defaultdict[int, list[int]] = defaultdict(list)
@@ -112,7 +112,7 @@ class CaptionParser:
     def _analyse(self, words: Integers, vectors: tuple[Floats, Floats]) -> tuple[Integers, Integers, Integers]:
         """Tags, heads and labels of sentences of one length, as numbers.
 
-        Where a tag is in doubt, the sentence is read once more with the second likeliest tag of its most doubtful word,
+        If a tag is in doubt, the sentence is parsed once more with the second likeliest tag of its most doubtful word,
         and the likelier of the two analyses is kept: p(tags) p(heads | tags) p(labels | heads, tags).
         """
         states, scores = self.network.read_words(words, vectors)
@@ -134,7 +134,7 @@ class CaptionParser:
         return first.tags, first.heads, first.labels
 
     def _tree(self, states: Floats, tags: Integers) -> _Trees:
-        """The trees of sentences whose tags are decided."""
+        """The trees of sentences with known tags."""
         states = self.network.read_tagged(states, tags)
         governors = self.network.governors(states)
         heads = best_trees(governors)
@@ -156,14 +156,14 @@ class CaptionParser:
         )
 
     def knows(self, words: Iterable[str]) -> bool:
-        """Whether these are English as far as the parser learned it: most of the words, or too few to tell."""
+        """Whether these look English: the parser knows most of the words, or there are too few to tell."""
         spelled = [word for word in words if any(map(str.isalpha, word))]
         return len(spelled) < _TOO_FEW or sum(map(self.vocabulary.knows, spelled)) >= _ENGLISH * len(spelled)
 
 
 @lru_cache(maxsize=1)
 def shipped_parser() -> CaptionParser:
-    """The parser that ships, read once."""
+    """The shipped parser, loaded once."""
     return CaptionParser()
 
 
@@ -207,7 +207,7 @@ def _tokens(caption: str) -> list[str]:
 
 
 def _pieces(sentence: list[str]) -> list[list[str]]:
-    """The sentence, cut into pieces of nearly equal length where it is longer than `LONGEST`."""
+    """The sentence, split into pieces of nearly equal length if it is longer than `LONGEST`."""
     count = -(-len(sentence) // LONGEST)
     edges = [len(sentence) * k // count for k in range(count + 1)]
     return [sentence[start:end] for start, end in pairwise(edges)]

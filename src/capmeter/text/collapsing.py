@@ -1,7 +1,7 @@
-"""Basic dependencies made into collapsed ones with conjunctions propagated, as Stanford CoreNLP 3.6 makes them.
+"""Collapses basic dependencies and propagates conjunctions, as Stanford CoreNLP 3.6 does.
 
 Prepositions move into labels ("nmod:in_front_of"), conjunctions too ("conj:and"), and what governs the first conjunct
-governs the others. Relative pronouns and subjects of open complements are left alone.
+governs the others. Relative pronouns and subjects of open complements are unchanged.
 
 >>> from capmeter.text.parses import Parse
 >>> words, tags = ("dogs", "and", "cats", "run"), ("NNS", "CC", "NNS", "VBP")
@@ -77,7 +77,7 @@ def _in_order(graph: DependencyGraph, words: list[int]) -> list[int]:
 
 
 def _copy_for_conjoined_phrases(graph: DependencyGraph) -> None:
-    """ "slides down a slide and into the water": the second phrase hangs from a copy of the verb."""
+    """ "slides down a slide and into the water": the second phrase depends on a copy of the verb."""
     found = []
     for noun in _in_order(graph, [word for word in _coordinated(graph) if graph.has_child(word, "case")]):
         if any(label in _MODIFIERS for _, label in graph.governors[noun]):
@@ -101,7 +101,7 @@ def _copy_for_conjoined_phrases(graph: DependencyGraph) -> None:
 
 
 def _copy_for_conjoined_prepositions(graph: DependencyGraph) -> None:
-    """ "on and under the table": the noun also hangs, by the second preposition, from a copy of its governor."""
+    """ "on and under the table": the noun also depends, by the second preposition, on a copy of its governor."""
     found = []
     prepositions = [word for word in _coordinated(graph) if any(label == "case" for _, label in graph.governors[word])]
     for noun in _in_order(graph, [noun for word in prepositions for noun, _ in graph.governors[word]]):
@@ -123,7 +123,7 @@ def _copy_for_conjoined_prepositions(graph: DependencyGraph) -> None:
 
 
 def _label_agents(graph: DependencyGraph) -> None:
-    """Who does what is said in the passive: "by" makes `nmod:agent`."""
+    """The agent of a passive verb: "by" makes `nmod:agent`."""
     for verb in range(1, len(graph)):
         if graph.has_child(verb, "auxpass"):
             for noun, label in list(graph.dependents[verb]):
@@ -133,7 +133,7 @@ def _label_agents(graph: DependencyGraph) -> None:
 
 
 def _label_modifiers(graph: DependencyGraph) -> None:
-    """A modifier's label takes its preposition in: the longest, of several single words the last."""
+    """A modifier's label takes on its preposition: the longest, or the last of several single words."""
     for noun in range(1, len(graph)):
         if not graph.has_child(noun, "case"):
             continue
@@ -149,7 +149,7 @@ def _label_modifiers(graph: DependencyGraph) -> None:
         for governor, label in modified:
             runs = _runs(graph, group)
             graph.relabel(governor, noun, label, _marked(label, runs[-1]))
-            for run in runs[:-1]:  # words apart from each other give an edge each
+            for run in runs[:-1]:  # separate words give an edge each
                 graph.add(governor, noun, _marked(label, run))
 
 
@@ -159,7 +159,7 @@ def _expression(graph: DependencyGraph, case: int) -> list[int]:
 
 
 def _runs(graph: DependencyGraph, words: list[int]) -> list[str]:
-    """Words joined by "_" as far as they are neighbours."""
+    """Neighbouring words joined by "_"."""
     runs: list[list[int]] = []
     for word in words:
         if runs and graph.position[word] == graph.position[runs[-1][-1]] + 1:

@@ -1,8 +1,8 @@
-"""SPICE's own parser through Java: Stanford CoreNLP 3.6.0 with its English PCFG, for who needs the official number.
+"""SPICE's own parser through Java: Stanford CoreNLP 3.6.0 with its English PCFG, for the official numbers.
 
-Nothing is compiled: CoreNLP's own command line (its interactive shell, which reads a caption a line and writes JSON)
-is run, with any Java from 8 on. One process is started at the first caption and kept for the run; a caption that takes
-too long is given up, and a process that dies is started again once.
+Nothing is compiled: CoreNLP's own command line (its interactive shell, which reads one caption per line and writes
+JSON) is run, with any Java from 8 on. One process is started at the first caption and kept for the run; a caption that
+takes too long is skipped, and a process that dies is restarted once.
 
 What is needed is `stanford-corenlp-3.6.0.jar`, the slf4j jars beside it, and the parser's model, alone
 (`englishPCFG.ser.gz`, 1.9 MB) or inside `stanford-corenlp-3.6.0-models.jar`. They are looked for in the folder that the
@@ -44,7 +44,7 @@ _HOW = (
 
 _STARTING, _PER_CAPTION = 120.0, 60.0  # seconds
 _MEMORY = "-Xmx3G"
-_COMMANDS = ("q", "quit", "exit")  # what the shell takes for an order
+_COMMANDS = ("q", "quit", "exit")  # what the shell reads as a command
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class CoreNlp:
     batch: int = 256  # ten seconds of work
 
     def __init__(self, *, seconds: float = _PER_CAPTION) -> None:
-        """A parser that gives up a caption after so many seconds."""
+        """A parser that skips a caption after this many seconds."""
         self._seconds = seconds
         self._found = find_installation()
         self._process: _Process | None = None
@@ -142,7 +142,7 @@ class CoreNlp:
         line = one_line(caption)
         if not line:
             return CaptionParse()
-        for _ in range(2):  # a process that dies is started again once
+        for _ in range(2):  # a process that dies is restarted once
             process = self._running()
             try:
                 return process.ask(line, self._seconds)
@@ -160,7 +160,7 @@ class CoreNlp:
 
 
 def one_line(caption: str) -> str:
-    """A caption as the shell can read it: one line, and none of its commands."""
+    """A caption that the shell can read: one line, and not one of its commands."""
     line = " ".join(caption.split("\n")).replace("\r", " ").replace("\0", " ")
     line = line.encode("utf-8", "replace").decode("utf-8")  # lone surrogates
     return line + " " if line.strip().lower() in _COMMANDS else line if line.strip() else ""
@@ -219,7 +219,7 @@ class _Process:
             raise AssetError(f"Stanford CoreNLP did not start; it said: {said or 'nothing'}") from None
 
     def ask(self, line: str, seconds: float) -> CaptionParse | None:
-        """The parse of one line; None where the answer is no parse."""
+        """The parse of one line; None if the answer is not a parse."""
         try:
             assert self._running.stdin is not None
             self._running.stdin.write(line.encode("utf-8") + b"\n")
@@ -251,7 +251,7 @@ class _Process:
 
 
 def _read(stream: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
-    """Hands on the lines of a stream, then None."""
+    """Passes on the lines of a stream, then None."""
     for line in stream:
         lines.put(line)
     lines.put(None)
@@ -264,5 +264,5 @@ def _end(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
         if stream is not None:
             try:
                 stream.close()
-            except OSError:  # what was still to be written to a process that is gone
+            except OSError:  # unwritten input of a process that is gone
                 continue

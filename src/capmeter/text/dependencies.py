@@ -1,10 +1,10 @@
-"""The graph of a sentence's dependencies: what a tree becomes when phrases are collapsed and conjuncts share edges.
+"""The graph of a sentence's dependencies: a tree with collapsed phrases and shared edges of conjuncts.
 
 A node is a number: 0 stands for nothing, 1 … n are the words, larger ones are copies of words (in "slides down a slide
 and into the water" each preposition gets a verb of its own). Edges have labels; a node may have several governors.
 
-Where a rule takes the first of several nodes, order decides. `children` and `nodes` give Stanford CoreNLP's: its graph
-is a hash table whose keys are the words' positions (plus 29 for each earlier sentence).
+Where a rule takes the first of several nodes, their order matters. `children` and `nodes` give Stanford CoreNLP's: its
+graph is a hash table whose keys are the words' positions (plus 29 for each earlier sentence).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DependencyGraph:
         self.dependents: list[list[Edge]] = [[] for _ in range(count)]
         self.roots: list[int] = []
         self._shift = _SENTENCE * sentence
-        # where no two words can share a slot, nodes are in order by their numbers
+        # if no two words can share a slot, nodes are ordered by number
         self._plain = not sentence and count <= _SLOTS
         for word, (head, label) in enumerate(zip(parse.heads, parse.labels, strict=True), 1):
             if head:
@@ -64,13 +64,13 @@ class DependencyGraph:
             self.governors[dependent].append((governor, label))
 
     def remove(self, governor: int, dependent: int, label: str) -> None:
-        """Takes an edge away; one that is not there is no error."""
+        """Removes an edge; a missing one is not an error."""
         if (dependent, label) in self.dependents[governor]:
             self.dependents[governor].remove((dependent, label))
             self.governors[dependent].remove((governor, label))
 
     def relabel(self, governor: int, dependent: int, old: str, new: str) -> None:
-        """Gives an edge another label, at its old place."""
+        """Gives an edge another label, in the same position."""
         outgoing, incoming = self.dependents[governor], self.governors[dependent]
         outgoing[outgoing.index((dependent, old))] = (dependent, new)
         incoming[incoming.index((governor, old))] = (governor, new)
@@ -81,7 +81,7 @@ class DependencyGraph:
             self.remove(governor, word, label)
 
     def move_children(self, old: int, new: int) -> None:
-        """Gives all edges out of one word to another."""
+        """Moves all edges out of one word to another."""
         for dependent, label in list(self.dependents[old]):
             self.remove(old, dependent, label)
             self.add(new, dependent, label)
@@ -115,7 +115,7 @@ class DependencyGraph:
         return next((label for word, label in self.dependents[governor] if word == dependent), None)
 
     def nodes(self) -> list[int]:
-        """All nodes, governors before dependents (by position where the edges make a circle)."""
+        """All nodes, governors before dependents (by position if the edges form a cycle)."""
         return self.ordered([self.children(word) for word in range(len(self))])
 
     def ordered(self, edges: list[list[Edge]]) -> list[int]:
@@ -143,7 +143,7 @@ class DependencyGraph:
 
 
 def _topological(vertices: list[int], edges: list[list[Edge]]) -> list[int] | None:
-    """The reverse of the order in which a depth-first walk leaves the nodes; None where it runs in a circle."""
+    """The reverse of the order in which a depth-first walk leaves the nodes; None if there is a cycle."""
     left: list[int] = []
     state = bytearray(len(edges))  # 1: on the path, 2: left
     for start in vertices:

@@ -1,7 +1,7 @@
-"""Tokens of languages that are written without blanks between words.
+"""Tokens of languages that are written without spaces between words.
 
 `char` needs nothing: every Chinese, Japanese or Korean character is a token, the rest is split at white space. `zh`
-(jieba), `ja` (MeCab with IPADIC) and `ko` (MeCab-ko) cut words as their dictionaries say; each is an extra of its own.
+(jieba), `ja` (MeCab with IPADIC) and `ko` (MeCab-ko) segment words by their dictionaries; each has its own extra.
 All lower-case the text first and drop tokens that are punctuation alone, as the standard English tokenizer does.
 
 >>> characters("一只狗在 Beach 上跑。")
@@ -30,12 +30,12 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 
 
 def characters(text: str) -> list[str]:
-    """Every CJK character, and what lies between white space otherwise."""
+    """Every CJK character, and otherwise whatever is between white space."""
     return _words(_PART.findall(text.lower()))
 
 
 def language_version(language: str) -> str:
-    """What a signature says of this language's words: the packages and their versions."""
+    """The tokenizer in signatures: the packages and their versions."""
     try:
         return language + "".join(f"-{package}-{version(package)}" for package in PACKAGES[language])
     except PackageNotFoundError as missing:
@@ -43,7 +43,7 @@ def language_version(language: str) -> str:
 
 
 def split_words(language: str, sentences: Sequence[str]) -> list[list[str]]:
-    """The words of each sentence, as the language's package cuts them."""
+    """The words of each sentence, as segmented by the language's package."""
     try:
         cut = _cutter(language)
     except ImportError as missing:
@@ -57,7 +57,7 @@ def _cutter(language: str) -> Callable[[str], list[str]]:
         import logging
 
         jieba = import_module("jieba")
-        jieba.setLogLevel(logging.WARNING)  # it tells on standard error how long its dictionary took
+        jieba.setLogLevel(logging.WARNING)  # it logs the loading of its dictionary to standard error
         cut: Callable[[str], list[str]] = jieba.lcut
         return cut
     mecab, dictionary = (

@@ -1,9 +1,9 @@
 """Lemmas as Stanford's `Morphology` gives them, from a word and its tag.
 
-Plural nouns (NNS) and verbs (VB…) lose their endings by rules "this ending becomes that one", the longest ending that
-fits decides; a whole word is an ending too, so that irregular words are rules like any other. A short table holds the
-rest ("an" → "a", "his" → "he"). Proper nouns keep their case, other words are lower-cased. Rules and table are learned
-from parses (`capmeter.learning.parser.lemma_rules`).
+Plural nouns (NNS) and verbs (VB…) lose their endings by rules "this ending becomes that one", of which the longest
+matching one applies; a whole word is an ending too, so that irregular words are rules like any other. A short table
+has the rest ("an" → "a", "his" → "he"). Proper nouns keep their case, other words are lower-cased. Rules and table are
+learned from parses (`capmeter.learning.parser.lemma_rules`).
 
 >>> rules = LemmaRules({"NNS": {"s": "", "ies": "y", "^skis": "ski"}, "V": {"ing": ""}}, {"DT": {"an": "a"}})
 >>> [rules.lemma(*word) for word in (("Cities", "NNS"), ("skis", "NNS"), ("an", "DT"), ("Paris", "NNP"))]
@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 WHOLE_WORD = "^"
-Endings = Mapping[str, str]  # ending -> what takes its place; "^word" is a whole word
+Endings = Mapping[str, str]  # ending -> its replacement; "^word" is a whole word
 
 
 def inflected(tag: str) -> str | None:
@@ -26,7 +26,7 @@ def inflected(tag: str) -> str | None:
 
 
 def folded(word: str, tag: str) -> str:
-    """The word as its lemma spells it: proper nouns keep their case."""
+    """The word with the case of its lemma: proper nouns keep theirs."""
     return word if tag.startswith("NNP") else word.lower()
 
 
@@ -34,8 +34,8 @@ class LemmaRules:
     """The lemma of a word with a tag.
 
     Args:
-        endings: per kind (see `inflected`) the endings and what takes their place.
-        table: per tag the words (as `folded`) whose lemma no rule gives.
+        endings: per kind (see `inflected`) the endings and their replacements.
+        table: per tag the words (as `folded`) whose lemma is not covered by rules.
     """
 
     def __init__(self, endings: Mapping[str, Endings], table: Mapping[str, Mapping[str, str]]) -> None:
@@ -43,7 +43,7 @@ class LemmaRules:
         self._known: dict[tuple[str, str], str] = {}
 
     def lemma(self, word: str, tag: str) -> str:
-        """The lemma; never empty for a word that is not."""
+        """The lemma; never empty for a non-empty word."""
         known = self._known.get((word, tag))
         if known is None:
             known = self._find(word, tag)
@@ -61,7 +61,7 @@ class LemmaRules:
 
 
 def without_ending(word: str, endings: Endings) -> str:
-    """The word with its longest known ending replaced; the word itself where nothing would be left."""
+    """The word with its longest known ending replaced; the word itself if nothing would be left."""
     whole = endings.get(WHOLE_WORD + word)
     if whole is not None:
         return whole

@@ -2,9 +2,9 @@
 
 A word's vector is the sum of its features' vectors, plus what a window of three words adds. Layers of self-attention
 (Vaswani et al. 2017; normalised before each half, attention biased by the distance of two words) read the whole
-sentence. After some of them the words' tags are decided and told to the layers that follow, so that the tree fits the
+sentence. After some of them the words' tags are predicted and fed to the following layers, so that the tree fits the
 tags. Biaffine scores (Dozat and Manning 2017) say which word governs which; a small perceptron over a word and its
-governor names the relation.
+governor predicts the relation.
 
 The sentences of one call have the same number of words, so nothing is padded.
 """
@@ -20,18 +20,18 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int64]
 
-_EPSILON = np.float32(1e-5)  # of the layer normalisation, as torch has it
+_EPSILON = np.float32(1e-5)  # of the layer normalisation, as in torch
 _IMPOSSIBLE = np.float32(-1e9)
 
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """What the weights do not say by their own shapes.
+    """What cannot be inferred from the shapes of the weights.
 
     Args:
-        heads: of the attention.
-        layers: of self-attention.
-        tags_after: the number of layers that are read before tags are decided.
+        heads: number of attention heads.
+        layers: number of self-attention layers.
+        tags_after: the number of layers before tags are predicted.
     """
 
     heads: int = 4
@@ -57,7 +57,7 @@ class ParserNetwork:
 
     Args:
         weights: the tensors of `capmeter.learning.parser.network.ParserModule` by name.
-        shape: what they do not say themselves.
+        shape: what they do not tell.
     """
 
     def __init__(self, weights: Mapping[str, npt.NDArray[np.floating]], shape: NetworkShape) -> None:
@@ -102,11 +102,11 @@ class ParserNetwork:
         return vectors, np.stack([vectors @ self._before, vectors @ self._here, vectors @ self._after])
 
     def read_words(self, words: Integers, vectors: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-        """The layers before tags are decided.
+        """The layers before tags are predicted.
 
         Args:
             words: shape [sentences, n], positions in `vectors`.
-            vectors: what `vectors` gave.
+            vectors: the result of `vectors`.
 
         Returns:
             States [sentences, n, width] and the scores of every tag [sentences, n, tags].

@@ -1,8 +1,8 @@
-"""What the caption parser sees of a word: the word itself, how it is written, how it begins and ends.
+"""What the caption parser sees of a word: the word itself, its shape, its beginning and its end.
 
 A word's features are texts such as "w:dogs" (lower case), "c:Dogs" (as written, where that differs), "h:Xx" (shape),
-"s3:ogs" (ending), "p2:do" (beginning). Features that training met often enough have a number; the vector of a word is
-the sum of its features' vectors. Number 0 is no feature, number 1 stands for a word that is not known.
+"s3:ogs" (ending), "p2:do" (beginning). Features that are frequent enough in training have a number; the vector of a
+word is the sum of its features' vectors. Number 0 means no feature, number 1 an unknown word.
 
 >>> word_features("Dogs")[:3]
 ['w:dogs', 'h:Xx', 'c:Dogs']
@@ -20,7 +20,7 @@ NOTHING, UNKNOWN, FIRST_FEATURE = 0, 1, 2
 MOST_FEATURES = 11
 _ENDINGS, _BEGINNINGS = (1, 2, 3, 4, 5), (1, 2, 3)
 _LETTERS, _DIGITS = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
-_LONGEST = 60  # what is longer is no word; its middle is not looked at
+_LONGEST = 60  # anything longer is not a word; its middle is ignored
 
 
 def _shape(letters: re.Match[str]) -> str:
@@ -46,14 +46,14 @@ def word_features(word: str) -> list[str]:
 
 
 class ParserVocabulary:
-    """The numbers of features, and the tags and labels that the parser gives, in the order of their scores."""
+    """The numbers of features, and the parser's tags and labels, in the order of their scores."""
 
     def __init__(self, features: Mapping[str, int], tags: Sequence[str], labels: Sequence[str]) -> None:
         self.features, self.tags, self.labels = features, tuple(tags), tuple(labels)
         self._rows: dict[str, list[int]] = {}
 
     def row(self, word: str) -> list[int]:
-        """The numbers of a word's features, `MOST_FEATURES` of them, `NOTHING` where there are fewer."""
+        """The numbers of a word's features, `MOST_FEATURES` of them, padded with `NOTHING`."""
         row = self._rows.get(word)
         if row is None:
             numbers = [self.features.get(each, NOTHING) for each in word_features(word)]
@@ -68,5 +68,5 @@ class ParserVocabulary:
         return np.array([self.row(word) for word in words], np.int64).reshape(len(words), MOST_FEATURES)
 
     def knows(self, word: str) -> bool:
-        """Whether training met this word, in whatever case."""
+        """Whether this word occurred in training, in any case."""
         return self.row(word)[0] != UNKNOWN

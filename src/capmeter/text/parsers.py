@@ -1,4 +1,4 @@
-"""Parsers by name, and the parses of captions: what several metrics read, made once.
+"""Parsers by name, and the parses of captions, shared by several metrics.
 
 `caption` is the parser that ships with capmeter; `corenlp` is SPICE's own, through Java (`capmeter.text.corenlp`).
 Parses are kept in a store on disk under the parser's name and its model's hash; the last ones stay in memory.
@@ -23,9 +23,9 @@ from capmeter.recent import Recent
 from capmeter.store import Store
 from capmeter.text.parses import CaptionParse
 
-ParserName = Annotated[Literal["caption", "corenlp"], "what parses: the parser that ships, or the official one (Java)"]
+ParserName = Annotated[Literal["caption", "corenlp"], "the parser: the one that ships, or the official one (Java)"]
 
-# name: module:what makes it
+# name: module:factory
 PARSERS = {
     "caption": "capmeter.text.caption_parser:shipped_parser",
     "corenlp": "capmeter.text.corenlp:CoreNlp",
@@ -35,16 +35,16 @@ _REMEMBERED = 1 << 15  # some 100 MB
 
 
 class Parser(Protocol):
-    """What turns captions into parses."""
+    """Turns captions into parses."""
 
     @property
     def version(self) -> str:
-        """What a signature says of it: name and hash of what was learned."""
+        """The parser in signatures: its name and the hash of its model."""
         ...
 
     @property
     def batch(self) -> int:
-        """How many captions of a long list one call should get."""
+        """How many captions to pass in one call."""
         ...
 
     def parse(self, captions: Sequence[str]) -> list[CaptionParse | None]:
@@ -61,7 +61,7 @@ class Pool(Protocol):
 
 
 def check_parser(name: str) -> None:
-    """Refuses a name that is no parser's."""
+    """Rejects an unknown parser."""
     if name not in PARSERS:
         raise InputError(f"there is no parser {name!r}; expected one of {', '.join(PARSERS)}")
 
@@ -80,7 +80,7 @@ def find_parser(name: str) -> Parser:
 def parser_state(name: str) -> tuple[bool, str]:
     """Whether a parser can run here, and a sentence that says where it is or what is missing."""
     if name == "corenlp":
-        from capmeter.text.corenlp import corenlp_state  # the one parser that is more than its model
+        from capmeter.text.corenlp import corenlp_state  # the only parser that needs more than its model
 
         return corenlp_state()
     try:

@@ -1,7 +1,7 @@
 """The parse of a caption: its sentences, each with words, tags, lemmas and a dependency tree.
 
-Tokens and tags are the Penn Treebank's (case kept), labels those of Universal Dependencies version 1 as Stanford's
-converter had them in 2015 ("nmod", "dobj", "acl:relcl" …), basic dependencies: one head per word, one root, no cycle.
+Tokens and tags are the Penn Treebank's (case kept), labels those of Universal Dependencies version 1 as in Stanford's
+converter of 2015 ("nmod", "dobj", "acl:relcl" …), basic dependencies: one head per word, one root, no cycle.
 
 >>> parse = Parse(("Dogs", "run"), ("NNS", "VBP"), ("dog", "run"), (2, 0), ("nsubj", "root"))
 >>> CaptionParse((parse,)).to_dict()["sentences"][0]["heads"]
@@ -37,7 +37,7 @@ class Parse:
         labels: the grammatical relation of each word to its governor; "root" for the root.
 
     Raises:
-        InputError: fields of different lengths, a head that is no word, no root or several, a cycle.
+        InputError: fields of different lengths, a head that is not a word, no root or several, a cycle.
     """
 
     words: tuple[str, ...]
@@ -62,7 +62,7 @@ class Parse:
         return len(self.words)
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields by name, as lists: what JSON holds."""
+        """The fields by name, as JSON values."""
         return {name: list(getattr(self, name)) for name in ("words", "tags", "lemmas", "heads", "labels")}
 
     @classmethod
@@ -80,12 +80,12 @@ class Parse:
 
 @dataclass(frozen=True, slots=True)
 class CaptionParse:
-    """A caption's sentences in their order; none for a caption without a token."""
+    """A caption's sentences in their order; empty for a caption without tokens."""
 
     sentences: tuple[Parse, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The sentences, as JSON holds them."""
+        """The sentences, as JSON values."""
         return {"sentences": [sentence.to_dict() for sentence in self.sentences]}
 
     @classmethod
@@ -98,7 +98,7 @@ class CaptionParse:
 
 
 def shortened(parse: Parse, count: int) -> Parse:
-    """The first `count` words of a sentence; those that hang from a later word hang from the first such word."""
+    """The first `count` words of a sentence; those that depend on a later word depend on the first such word."""
     heads = [head if head <= count else 0 for head in parse.heads[:count]]
     labels = ["root" if head == 0 else label for head, label in zip(heads, parse.labels, strict=False)]
     root = heads.index(0) + 1
@@ -116,7 +116,7 @@ def _texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
 
 
 def _check_tree(parse: Parse) -> None:
-    """Refuses what is no tree over all words with one root."""
+    """Rejects anything but a tree over all words with one root."""
     heads, count = parse.heads, len(parse.heads)
     if not count:
         raise InputError("a parse without words; a caption without words has no sentence")
@@ -126,7 +126,7 @@ def _check_tree(parse: Parse) -> None:
     roots = heads.count(0)
     if roots != 1:
         raise InputError(f"{parse._named} has {roots} roots (words with the head 0), expected one")
-    known = bytearray(count + 1)  # words that are known to hang from the root
+    known = bytearray(count + 1)  # words that are known to descend from the root
     known[0] = 1
     for start in range(1, count + 1):
         at = start

@@ -1,7 +1,7 @@
 """Prepositions of two and three words become one: "in front of", "next to", "out of".
 
-The words become one group, the first a `case` of the noun and the others `mwe` of the first. A group is looked for
-among neighbouring words, list by list, so that an earlier entry goes first where two overlap.
+The words become one group, the first a `case` of the noun and the others `mwe` of the first. Groups are searched
+among neighbouring words, list by list, so that the earlier entry wins if two overlap.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _join_three(graph: DependencyGraph, first: int) -> None:
 
 
 def _group(graph: DependencyGraph, governor: int, label: str, words: tuple[int, ...]) -> None:
-    """Hangs the first of some words from a governor, the others from the first as one multi-word expression."""
+    """Attaches the first of some words to a governor, and the others to the first as one multi-word expression."""
     for word in words:
         graph.detach(word)
     graph.add(governor, words[0], label)

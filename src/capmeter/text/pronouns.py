@@ -1,6 +1,6 @@
-"""Pronouns give way to what they probably mean: the topmost noun of the sentence, if it stands before them.
+"""Replaces pronouns by their probable antecedent: the topmost noun of the sentence, if it precedes them.
 
-As SPICE's scene graph parser (Schuster et al. 2015) has it: a search from the root, breadth first, for the first noun.
+As in SPICE's scene graph parser (Schuster et al. 2015): a breadth-first search from the root for the first noun.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _SINGULAR = frozenset(
 
 
 def resolve_pronouns(graph: DependencyGraph) -> None:
-    """Moves the edges of every pronoun, the first word's apart, to its antecedent."""
+    """Moves the edges of every pronoun, except the first word, to its antecedent."""
     pronouns = [word for word in range(2, len(graph)) if graph.tags[word].startswith("PRP")]
     nouns = {singular: _topmost_noun(graph, singular=singular) for singular in (True, False)} if pronouns else {}
     pairs = []
@@ -41,7 +41,7 @@ def _topmost_noun(graph: DependencyGraph, *, singular: bool) -> int:
 
 
 def _stand_in(graph: DependencyGraph, pronoun: int, noun: int) -> None:
-    """Gives all edges of the pronoun to the noun."""
+    """Moves all edges of the pronoun to the noun."""
     for governor, label in list(graph.governors[pronoun]):
         graph.remove(governor, pronoun, label)
         graph.add(governor, noun, label)

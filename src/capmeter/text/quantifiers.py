@@ -1,7 +1,7 @@
-"""Quantifiers step down: in "a lot of dogs" and "three of the dogs" the dogs take the quantifier's place.
+"""Demotes quantifiers: in "a lot of dogs" and "three of the dogs" the dogs take the quantifier's place.
 
-The quantifier's words hang from the noun, the first by "det:qmod", the others by "mwe" from the first. As SPICE's
-scene graph parser (Schuster et al. 2015) has it: three patterns, each looked for in the graph as it stands before it.
+The quantifier's words depend on the noun: the first by "det:qmod", the others by "mwe" on the first. As in SPICE's
+scene graph parser (Schuster et al. 2015): three patterns, each searched in the graph that the previous one left.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _a_number_of(graph: DependencyGraph, word: int) -> _Found | None:
 
 
 def _many_of(graph: DependencyGraph, word: int) -> _Found | None:
-    """ "lots of dogs": the word, "of", and what hangs from the word before it."""
+    """ "lots of dogs": the word, "of", and the dependents of the word before it."""
     if not _ALONE.fullmatch(graph.words[word].lower()):
         return None
     counted = _first_counted(graph, word, "NN", "PRP")
@@ -105,7 +105,7 @@ def _words_before(graph: DependencyGraph, word: int, preposition: int) -> list[i
 
 
 def _step_down(graph: DependencyGraph, head: int, noun: int, words: list[int]) -> bool:
-    """The noun takes the head's place, the words hang from it; False where the head has no place in the graph."""
+    """The noun takes the head's place and governs the words; False if the head is not in the graph."""
     if head in graph.roots:
         graph.roots.remove(head)
         graph.roots.append(noun)

@@ -1,8 +1,8 @@
-"""Scene graphs: objects, their attributes, and relations between them; what is said twice is in the graph once.
+"""Scene graphs: objects, their attributes, and relations between them; what is mentioned twice is in the graph once.
 
 A *concept* is a set of words and the synsets that they belong to; two concepts are similar if they share a word or a
 synset. A word that is similar to an object of the graph joins it ("man", then "guy": one object, man/guy), the same
-holds for an object's attributes and for relations between the same two objects. As SPICE has it (Anderson et al. 2016).
+holds for an object's attributes and for relations between the same two objects. As in SPICE (Anderson et al. 2016).
 
 >>> graph = scene_graph([("dog", "cat", "chase"), ("dog", "brown"), ("dog",)], lambda word: frozenset())
 >>> print(graph)
@@ -21,14 +21,14 @@ from typing import Any
 
 from capmeter.errors import InputError
 
-_LONG = 32  # from so many concepts on a list has an index
+_LONG = 32  # lists with this many concepts get an index
 
 Synsets = Callable[[str], frozenset[int]]  # a word, blanks as "_": the numbers of its synsets
 
 
 @dataclass(frozen=True, slots=True)
 class Concept:
-    """Words that mean the same here, in the order they came, and their synsets."""
+    """Words with the same meaning, in order of occurrence, and their synsets."""
 
     words: tuple[str, ...]
     synsets: frozenset[int] = frozenset()
@@ -74,7 +74,7 @@ class SceneGraph:
         return "\n".join(lines)
 
     def owned(self) -> dict[int, list[int]]:
-        """For each object with attributes their places in `attributes`."""
+        """For each object with attributes, their positions in `attributes`."""
         owned: dict[int, list[int]] = {}
         for k, (owner, _) in enumerate(self.attributes):
             owned.setdefault(owner, []).append(k)
@@ -98,7 +98,7 @@ class SceneGraph:
         return list(dict.fromkeys(" ".join(reversed(each) if len(each) == 2 else each) for each in chosen))
 
     def to_dict(self) -> dict[str, Any]:
-        """The graph's words, as JSON holds them."""
+        """The graph's words, as JSON values."""
         return {
             "objects": [list(each.words) for each in self.objects],
             "attributes": [[owner, list(each.words)] for owner, each in self.attributes],
@@ -138,14 +138,14 @@ def _concept(words: Any, synsets: Synsets) -> Concept:
 
 
 def synset_key(phrase: str) -> str:
-    """How the synonym dictionary writes a word or phrase."""
+    """A word or phrase as in the synonym dictionary."""
     return phrase.strip().lower().replace(" ", "_")
 
 
 def scene_graph(tuples: Iterable[Sequence[str]], synsets: Synsets) -> SceneGraph:
     """The graph of tuples (object), (object, attribute), (subject, object, relation), in their order.
 
-    Without synonyms (`synsets` always empty) nothing merges but what is named by the same words.
+    Without synonyms (`synsets` always empty) only identical words merge.
     """
     builder = _Builder(synsets)
     for each in tuples:
@@ -258,7 +258,7 @@ class _Groups:
             concepts[place] = concepts[place].joined(new)
 
     def _index(self, key: tuple[int, int]) -> dict[str | int, int]:
-        """Where the words and synsets of a list first occur, found when the list has become long."""
+        """Where the words and synsets of a list first occur, computed once the list is long."""
         if key not in self._first:
             first: dict[str | int, int] = {}
             for place, each in enumerate(self.concepts[key]):
@@ -294,5 +294,5 @@ def graph_of_merged(tuples: Iterable[Sequence[Concept]]) -> SceneGraph:
 
 
 def no_synsets(phrase: str) -> frozenset[int]:
-    """The synsets of a word where synonyms do not count: none."""
+    """The synsets of a word if synonyms do not count: none."""
     return frozenset()

@@ -1,6 +1,6 @@
-"""Which tuples of a candidate's scene graph a references' graph confirms.
+"""Which tuples of a candidate's scene graph are confirmed by the references' graph.
 
-A candidate tuple is true if some reference tuple of the same kind shares a word or a synset with it at every place.
+A candidate tuple is true if some reference tuple of the same kind shares a word or a synset with it in every position.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from capmeter.text.scene_graphs import Concept, SceneGraph
 
 KINDS = ("all", "object", "attribute", "relation", "color", "cardinality", "size")
 
-# what an attribute says, by its text; a merged one ("red/crimson") belongs to none
+# the kind of an attribute, by its text; a merged one ("red/crimson") has none
 COLORS = frozenset(
     "black brown blue red yellow pink gray grey green dark light white cream orange purple maroon beige violet".split()  # noqa: SIM905
 )

@@ -1,8 +1,8 @@
-"""What a caption says of the scene, as tuples: objects, attributes of objects, relations between objects.
+"""What a caption says about the scene, as tuples: objects, attributes of objects, relations between objects.
 
 A tuple is (object), (object, attribute) or (subject, object, relation), in lemmas. The rules are SPICE's (Anderson et
-al. 2016), in its order; they read collapsed dependencies after quantifiers have stepped down and pronouns have given
-way to nouns.
+al. 2016), in its order; they read collapsed dependencies after quantifiers are demoted and pronouns are replaced
+by nouns.
 
 >>> from capmeter.text.parses import CaptionParse, Parse
 >>> words = ("A", "young", "girl", "rides", "two", "horses")
@@ -159,7 +159,7 @@ class _Sentence:
             yield self.name[head], self.name[modifier]
 
     def nouns(self) -> Iterator[SceneTuple]:
-        """Every noun that is in no compound."""
+        """Every noun outside compounds."""
         compounds = {word for pair in self._compounds() for word in pair}
         for word in self.nodes:
             if self.noun[word] and word not in compounds:
@@ -198,7 +198,7 @@ class _Sentence:
         return f"{'' if lemma == 'be' else lemma} {self.graph.words[particle]}"
 
     def _predicated(self, subject: int, predicate: int) -> Iterator[SceneTuple]:
-        """What is said of a subject: a preposition with its noun, or an attribute; "be" says nothing."""
+        """The predicate of a subject: a preposition with its noun, or an attribute; "be" adds nothing."""
         case = next((word for word, label in self.edges[predicate] if label == "case"), 0)
         if case:
             others = [word for word, label in self.edges[case] if label == "mwe"]

@@ -1,7 +1,7 @@
 """Where one sentence of a caption ends and the next begins, as Stanford CoreNLP 3.6 splits them.
 
 A sentence ends after a token ".", or one of "!" and "?" alone; closing quotation marks and brackets that follow still
-belong to it. "..." and abbreviations such as "etc." end nothing by themselves.
+belong to it. "..." and abbreviations such as "etc." do not end a sentence.
 
 >>> split_sentences(["A", "dog", ".", "It", "runs", "!", "''"])
 [['A', 'dog', '.'], ['It', 'runs', '!', "''"]]

@@ -1,4 +1,4 @@
-"""How near a parser comes to the parses it imitates: tags, governors, relations, lemmas, scene tuples."""
+"""Agreement of a parser with the parses it was trained on: tags, governors, relations, lemmas, scene tuples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from capmeter.text.scene_tuples import scene_tuples
 
 
 class Parses(Protocol):
-    """What turns captions into parses."""
+    """Turns captions into parses."""
 
     def parse(self, captions: Sequence[str]) -> list[CaptionParse | None]:
         """The parse of each caption."""
@@ -20,11 +20,11 @@ class Parses(Protocol):
 
 @dataclass(frozen=True)
 class ParserScores:
-    """Agreement with the right parses, in percent (0 where there is nothing to count).
+    """Agreement with the gold parses, in per cent (0 if there is nothing to count).
 
     Args:
-        captions: how many were parsed.
-        split: captions whose tokens and sentences are the right ones; only their words count in what follows.
+        captions: number of parsed captions.
+        split: captions with the right tokens and sentences; only their words count in the following scores.
         tags: words with the right tag.
         lemmas: words with the right tag that have the right lemma.
         uas: words with the right governor.
@@ -94,7 +94,7 @@ def evaluate(parser: Parses, examples: Sequence[Example]) -> ParserScores:
 
 
 def by_form(examples: Iterable[Example]) -> dict[str, list[Example]]:
-    """The examples as people wrote them, those in lower case without punctuation, and the damaged ones."""
+    """The examples as written, those in lower case without punctuation, and the damaged ones."""
     groups: dict[str, list[Example]] = {"as written": [], "lower case": [], "damaged": []}
     for example in examples:
         name = {"as written": "as written", "lower": "lower case"}.get(example.form, "damaged")

@@ -1,8 +1,8 @@
-"""Parsed captions to learn from: read, without photos of benchmarks, apart by photo, as numbers.
+"""Parsed training captions: read without benchmark photos, split by photo, and converted to numbers.
 
 A row is what `caption_parses.jsonl.gz` holds: `{"source", "photo", "form", "caption", "sentences": [{words, tags,
-lemmas, heads, labels}]}`. Three of a hundred photos are held out, whichever their captions: a photo belongs to them by
-the hash of its source and number, so that every run holds out the same.
+lemmas, heads, labels}]}`. Three per cent of the photos are held out, chosen by
+the hash of source and number, so that every run holds out the same.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SOURCES = {"coco": "coco", "flickr30k": "flickr"}  # source of a row: its list 
 
 @dataclass(frozen=True)
 class Example:
-    """A caption with its parse, and where it is from."""
+    """A caption with its parse and its source."""
 
     source: str
     photo: str
@@ -57,10 +57,10 @@ def read_exclusions(path: Path) -> dict[str, frozenset[str]]:
 
 
 def read_examples(path: Path, exclusions: Mapping[str, frozenset[str]]) -> tuple[list[Example], int]:
-    """The examples of a file, and how many rows were left out because a benchmark has their photo.
+    """The examples of a file, and how many rows were left out because their photo is in a benchmark.
 
     Raises:
-        InputError: a line that is no parsed caption, or of a source that the exclusions do not list.
+        InputError: a line that is not a parsed caption, or has a source that the exclusions do not list.
     """
     examples: list[Example] = []
     excluded = 0
@@ -70,12 +70,12 @@ def read_examples(path: Path, exclusions: Mapping[str, frozenset[str]]) -> tuple
                 row["source"], str(row["photo"]), row["form"], row["caption"], CaptionParse.from_dict(row)
             )
         except (KeyError, TypeError, InputError) as error:
-            raise InputError(f"{path}, line {number}: no parsed caption: {error}") from error
+            raise InputError(f"{path}, line {number}: not a parsed caption: {error}") from error
         if example.source not in exclusions:
             known = ", ".join(sorted(exclusions))
             raise InputError(
-                f"{path}, line {number}: photos of {example.source!r} are in no list of exclusions ({known}): "
-                "whether a benchmark has them cannot be told"
+                f"{path}, line {number}: photos of {example.source!r} are in no list of exclusions ({known}), "
+                "so they may be in a benchmark"
             )
         if example.photo in exclusions[example.source]:
             excluded += 1
@@ -99,7 +99,7 @@ def sentences(examples: Iterable[Example]) -> list[Parse]:
 
 
 def learn_vocabulary(parses: Sequence[Parse]) -> tuple[ParserVocabulary, npt.NDArray[np.float32]]:
-    """The features worth a vector, and for each number how likely training does not show it (rare words, often).
+    """The features that get a vector, and for each number how likely it is hidden in training (often for rare words).
 
     Words count if they occur twice, other features if three words or twenty tokens have them.
     """
@@ -142,7 +142,7 @@ class Packed:
 
 
 def pack(parses: Iterable[Parse], vocabulary: ParserVocabulary) -> dict[int, Packed]:
-    """The sentences by length, the very long ones left out; tags and labels that training never met count as 0."""
+    """The sentences by length, without the very long ones; tags and labels that do not occur in training count as 0."""
     tags = {tag: number for number, tag in enumerate(vocabulary.tags)}
     labels = {label: number for number, label in enumerate(vocabulary.labels)}
     by_length: dict[int, list[Parse]] = {}

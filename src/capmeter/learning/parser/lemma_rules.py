@@ -1,7 +1,7 @@
 """Lemma rules from parses: the endings that words lose, as few as give every known word its lemma.
 
 For each ending, from the shortest to whole words, the replacement that most words with it show is a rule if the rule
-of the next shorter ending says otherwise.
+of the next shorter ending differs.
 
 >>> endings = learn_endings({"dogs": "dog", "cats": "cat", "toys": "toy", "boxes": "box", "foxes": "fox"})
 >>> endings["s"], endings["es"]
@@ -17,11 +17,11 @@ from typing import Any
 from capmeter.text.lemmas import WHOLE_WORD, folded, inflected, without_ending
 from capmeter.text.parses import Parse
 
-_Edit = tuple[int, str]  # letters cut off the end, and what takes their place
+_Edit = tuple[int, str]  # letters removed from the end, and their replacement
 
 
 def lemma_rules(parses: Iterable[Parse]) -> dict[str, Any]:
-    """What `capmeter.text.lemmas.LemmaRules` is made of: `endings` and `table`."""
+    """The arguments of `capmeter.text.lemmas.LemmaRules`: `endings` and `table`."""
     seen: defaultdict[tuple[str, str], Counter[str]] = defaultdict(Counter)
     for parse in parses:
         for word, tag, lemma in zip(parse.words, parse.tags, parse.lemmas, strict=True):
@@ -45,7 +45,7 @@ def lemma_rules(parses: Iterable[Parse]) -> dict[str, Any]:
 
 
 def learn_endings(lemmas: Mapping[str, str]) -> dict[str, str]:
-    """The endings, and what takes their place, that turn every word into its lemma."""
+    """The endings, and their replacements, that turn every word into its lemma."""
     edits: defaultdict[str, Counter[_Edit]] = defaultdict(Counter)
     for word, lemma in lemmas.items():
         same = _common(word, lemma)
@@ -57,7 +57,7 @@ def learn_endings(lemmas: Mapping[str, str]) -> dict[str, str]:
     for ending in sorted(edits, key=len):
         edit, count = edits[ending].most_common(1)[0]
         if edit[0] > len(ending.removeprefix(WHOLE_WORD)):
-            continue  # a longer ending says what is cut off
+            continue  # a longer ending decides
         shorter = next((kept[ending[k:]] for k in range(1, len(ending) + 1) if ending[k:] in kept), (0, ""))
         if shorter != edit and edits[ending][shorter] < count:
             kept[ending] = edit

@@ -1,4 +1,4 @@
-"""The caption parser's network as torch trains it; `capmeter.text.parser_network` is its forward pass in numpy.
+"""The caption parser's network for training in torch; `capmeter.text.parser_network` is its forward pass in numpy.
 
 The tensors' names are those of the shipped file.
 """
@@ -22,15 +22,15 @@ class ParserModule(nn.Module):
     """Tags, governors and relations of the words of sentences that have the same length.
 
     Args:
-        features: how many features have a vector.
-        tags: how many tags there are.
-        labels: how many relations there are.
+        features: number of features with a vector.
+        tags: number of tags.
+        labels: number of relations.
         shape: layers and attention heads.
         width: of the states.
         hidden: width of each layer's perceptron.
         dropout: inside the network.
         word_dropout: of the words' vectors, the same places for a whole sentence.
-        rareness: for each feature how likely it is not seen in training, shape [features].
+        rareness: for each feature the probability of hiding it in training, shape [features].
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class ParserModule(nn.Module):
 
         Args:
             rows: feature numbers, [B, n, features of a word].
-            tags: the right tags, [B, n], which training tells to the later layers in a share `told` of the sentences.
-            heads: the arcs whose relations are named; the likeliest ones where None.
+            tags: the gold tags, [B, n], which the later layers get in training for a share `told` of the sentences.
+            heads: the arcs whose relations are scored; None: the likeliest arcs.
             told: that share.
         """
         count, length, width = rows.shape
@@ -132,7 +132,7 @@ class _Layer(nn.Module):
         self.widen, self.narrow = nn.Linear(width, hidden), nn.Linear(hidden, width)
         self.dropout = nn.Dropout(dropout)
         distance = torch.arange(-_REACH_OF_ATTENTION, _REACH_OF_ATTENTION + 1).float()
-        # heads begin with a look to the left, to the right, nearby and everywhere
+        # heads are initialised to attend to the left, to the right, nearby and everywhere
         looks = [-(distance + 1).abs() * 0.7, -(distance - 1).abs() * 0.7, -distance.abs() * 0.3, 0 * distance]
         self.distance = nn.Parameter(torch.stack([looks[head % len(looks)] for head in range(heads)]))
 

@@ -12,14 +12,14 @@ class Recipe:
     """The settings of a run.
 
     Args:
-        epochs: how often each sentence is read.
-        tokens: of one batch.
-        rate: highest learning rate. It rises for `warmup` steps, a tenth of the run at most, and falls to 0 in a
-            straight line.
-        told: share of sentences whose right tags are told to the layers behind the tags.
-        norm: gradients are scaled down to this length.
-        average: weight of the past in the average of weights that is kept, per `AVERAGED_EVERY` steps.
-        seed: of the first weights, the order of batches, and dropout.
+        epochs: number of passes over the sentences.
+        tokens: tokens per batch.
+        rate: highest learning rate. It rises for `warmup` steps, at most a tenth of the run, and falls linearly to
+            0.
+        told: share of sentences whose gold tags are given to the layers after tagging.
+        norm: gradients are clipped to this norm.
+        average: decay of the moving average of the weights, per `AVERAGED_EVERY` steps.
+        seed: seed of the initial weights, the order of batches, and dropout.
     """
 
     epochs: int = 30

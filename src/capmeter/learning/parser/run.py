@@ -33,18 +33,18 @@ def train_parser(
     """Trains a parser on the examples whose photos are not held out, and writes its checkpoint.
 
     Args:
-        examples: none of a benchmark's photo (`read_examples` leaves them out).
+        examples: without benchmark photos (`read_examples` leaves them out).
         recipe: settings.
-        folder: to write to; a run that was stopped there is taken up.
-        data: the files that the examples are from.
-        share: of the photos that are learned from.
-        threads: of the processor. Another number adds in another order, and so gives slightly other weights.
+        folder: the output folder; an interrupted run there is resumed.
+        data: the files of the examples.
+        share: share of the photos to train on.
+        threads: number of threads. Another number sums in another order and gives slightly different weights.
 
     Returns:
         The last line of the log.
 
     Raises:
-        InputError: nothing to learn from, or nothing held out.
+        InputError: no training sentences, or none held out.
         MissingBackend: torch is not installed.
     """
     try:
@@ -56,7 +56,7 @@ def train_parser(
     held_out = sentences(example for example in examples if example.held_out)
     if not learned or not held_out:
         raise InputError(
-            f"{len(examples)} captions are {len(learned)} sentences to learn from and {len(held_out)} held out; "
+            f"{len(examples)} captions give {len(learned)} training sentences and {len(held_out)} held out; "
             "expected some of each: give more captions"
         )
     vocabulary, rareness = learn_vocabulary(learned)
@@ -112,6 +112,6 @@ def parser_checkpoint(
 
 
 def _within(example: Example, share: float) -> bool:
-    """Whether the photo is among this share, by another hash than the one that holds photos out."""
+    """Whether the photo is in this share, by a different hash from the one that holds photos out."""
     digest = hashlib.sha256(f"share {example.source} {example.photo}".encode()).hexdigest()
     return int(digest[:12], 16) < share * 16**12

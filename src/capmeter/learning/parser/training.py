@@ -1,8 +1,8 @@
 """The training of the caption parser: Adam, a learning rate that falls to 0, averaged weights, one core.
 
 The loss is the sum of three cross-entropies: tags, governors, relations to the right governor. Batches hold sentences
-of one length. A run is a function of its data, settings and seed; it writes a checkpoint after every epoch and goes on
-from there to the same weights as a run that was never stopped.
+of one length. A run is a function of its data, settings and seed; it writes a checkpoint after every epoch and resumes
+from there with the same final weights as an uninterrupted run.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ STATE, LOG = "training.pt", "log.jsonl"
 
 
 class Training:
-    """A run of training, which can be stopped after any epoch and taken up again.
+    """A training run, which can be interrupted after any epoch and resumed.
 
     Args:
-        examples: what is learned from, packed by length.
-        held_out: what is measured after each epoch.
+        examples: training sentences, packed by length.
+        held_out: sentences for evaluation after each epoch.
         vocabulary: features, tags and labels.
         rareness: from `learn_vocabulary`.
         recipe: settings.
-        folder: of the checkpoint and the log; a checkpoint found there is taken up.
+        folder: folder of the checkpoint and the log; a checkpoint found there is resumed.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Training:
         self._take_up()
 
     def run(self, *, epochs: int | None = None) -> dict[str, Any]:
-        """Trains to the end, or so many epochs more; gives the last line of the log."""
+        """Trains to the end, or this many more epochs; returns the last line of the log."""
         import torch
 
         last = self.recipe.epochs if epochs is None else min(self.recipe.epochs, self.epoch + epochs)
@@ -137,7 +137,7 @@ class Training:
         return [float(each) for each in sums / max(1, len(batches))]
 
     def _batches(self) -> list[tuple[int, Any]]:
-        """The batches of this epoch, in an order that seed and epoch fix."""
+        """The batches of this epoch, in an order determined by seed and epoch."""
         rng = np.random.default_rng((self.recipe.seed, self.epoch))
         batches = []
         for length, packed in self.examples.items():
@@ -147,7 +147,9 @@ class Training:
         return batches
 
     def measured(self) -> dict[str, float]:
-        """Of the averaged weights on the held-out sentences, in percent: `tags`, `uas`, `las`, each head by itself."""
+        """The scores of the averaged weights on the held-out sentences, in per cent: `tags`, `uas`, `las`, each head on
+        its own.
+        """
         import torch
 
         trained = {name: values.clone() for name, values in self.module.state_dict().items()}

@@ -80,7 +80,7 @@ capmeter.evidence = (captions) => {
       [element("span", {}, `${name} `, element("b", {}, typeof value === "number" ? number(value) : String(value))), " "])));
     if (found.scene) box.append(scenes(found.scene));
     else if (found.links.length) box.append(matches(found));
-    else box.append(element("p", { class: "note" }, "Nothing of the caption was matched."));
+    else box.append(element("p", { class: "note" }, "No word of the caption was matched."));
     return box;
   };
   // two scene graphs beside each other: objects, beside them their attributes, below them their relations
