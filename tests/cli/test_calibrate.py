@@ -57,7 +57,7 @@ def test_score_runs_where_it_is_told_to(run) -> None:
     code, _, err = run(*command, "--device", "cuda:9")
     assert code == 1 and "not available" in err
     code, _, err = run(*command, "--precision", "fp8")
-    assert code == 1 and "float32, half" in err
+    assert code == 2 and "float32, half" in err
 
 
 def test_a_missing_encoder_leaves_with_3_and_the_command(run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -82,6 +82,6 @@ def test_explain_in_the_terminal_and_as_json(run) -> None:  # type: ignore[no-un
 def test_explain_wants_to_know_which(run) -> None:  # type: ignore[no-untyped-def]
     for choice in ((), ("--worst", "1", "--id", "3")):
         code, _, err = run("explain", "bad.json", "-r", "references.json", *choice)
-        assert code == 2 and "say which captions" in err
+        assert code == 2 and "exactly one of" in err
     code, _, err = run("explain", "bad.json", "-r", "references.json", "--id", "99")
     assert code == 1 and "no caption with the id '99'" in err

@@ -86,8 +86,8 @@ def test_no_photo_of_a_benchmark_is_in_the_training_data(shared: Path) -> None:
     ("change", "message"),
     [
         ({"source": "elsewhere"}, "in no list of exclusions"),
-        ({"sentences": [{"words": ["a"]}]}, "line 1: no parsed caption"),
-        ({"sentences": None}, "line 1: no parsed caption"),
+        ({"sentences": [{"words": ["a"]}]}, "line 1: not a parsed caption"),
+        ({"sentences": None}, "line 1: not a parsed caption"),
     ],
 )
 def test_bad_rows_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:

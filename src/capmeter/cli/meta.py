@@ -45,10 +45,14 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 @app.command()
 def meta(
-    benchmark: list[str] = typer.Option([], "--benchmark", "-b", help="The benchmark; several take as many --data."),
-    data: list[Path] = typer.Option([], "--data", "-d", help="Its file (or folder of the original distribution)."),
+    benchmark: list[str] = typer.Option(
+        [], "--benchmark", "-b", help="The benchmark; repeatable, each with its --data."
+    ),
+    data: list[Path] = typer.Option([], "--data", "-d", help="Its file (or the folder of the original distribution)."),
     metrics: JudgedMetrics = "",
-    scores: list[Path] = typer.Option([], "--scores", "-s", help="A file of anyone's scores by id (JSON, CSV …)."),
+    scores: list[Path] = typer.Option(
+        [], "--scores", "-s", help="A file of external scores by id (JSON, CSV …); repeatable."
+    ),
     protocol: str | None = typer.Option(
         None,
         "--protocol",

@@ -24,9 +24,9 @@ PLANNED = {
     "refpac-s": "PAC-S with references",
     "siglip-score": "match of image and caption in SigLIP",
     "blip-itm": "BLIP's image-text matching",
-    "clair": "a language model's judgement",
+    "clair": "a language model's judgment",
     "fleur": "a vision-language model's smoothed score",
-    "g-veval": "a vision-language model's judgement, step by step",
+    "g-veval": "a vision-language model's judgment, step by step",
     "capmeter": "the toolkit's own metric",
 }
 

@@ -178,7 +178,7 @@ def write_items(report: Report, path: Path) -> None:
     """The scores behind a report, one row per caption (or system) with what people said: .csv, .tsv or .jsonl."""
     kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
     if kind not in (".csv", ".tsv", ".jsonl"):
-        raise InputError(f"{path}: expected a name that tells the format, ending in .csv, .tsv or .jsonl")
+        raise InputError(f"{path}: expected a name that ends in .csv, .tsv or .jsonl")
     rows = list(_items(report))
     if kind == ".jsonl":
         write_atomic(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))

@@ -17,15 +17,15 @@ KINDS = (".parquet", ".csv", ".tsv", ".jsonl")
 
 
 def checked_kind(path: Path) -> str:
-    """The format that the file's name says; a name that says none is an `InputError`."""
+    """The format of the file's ending; an unknown ending is an `InputError`."""
     kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
     if kind not in KINDS:
-        raise InputError(f"{path}: expected a name that tells the format, ending in {', '.join(KINDS)}")
+        raise InputError(f"{path}: expected a name that ends in {', '.join(KINDS)}")
     return kind
 
 
 def write_per_caption(systems: Mapping[str, Results], path: Path, *, texts: bool = False) -> None:
-    """Writes the rows in the format that the file's name says, whole or not at all.
+    """Writes the rows in the format of the file's ending, whole or not at all.
 
     With `texts` each row has the caption and its references too (as JSON in CSV and TSV).
     """
