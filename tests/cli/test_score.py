@@ -287,7 +287,7 @@ def test_version_and_help(run) -> None:
         (("--output", "good.json/s.json"), 1, "lies under a file"),
         (("--output", "."), 1, "it is a folder"),
         (("--per-caption", "nowhere/s.csv"), 1, "there is no folder nowhere"),
-        (("--per-caption", "s.txt"), 1, "ending in .parquet, .csv, .tsv, .jsonl"),
+        (("--per-caption", "s.txt"), 1, "ends in .parquet, .csv, .tsv, .jsonl"),
         (("--output", "s.jsonl", "--per-caption", "s.jsonl"), 2, "--per-caption"),
         (("--seed", "-1"), 2, "--seed"),
     ],
