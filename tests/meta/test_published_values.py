@@ -206,14 +206,14 @@ def test_corrections_are_judged_on_thirteen_systems(shared: Path) -> None:
 
 
 def test_gleu_ranks_corrections(shared: Path) -> None:
-    """Its r comes within .6 of the published one, its ρ does not; both are what docs/benchmarks.md says."""
+    """Its r comes within .7 of the published one, its ρ does not; both are what docs/benchmarks.md says."""
     data = shared / "data/conll14_gec_sentences.jsonl.gz"
     found = run("gleu,gleu(references=protocol)", benchmark="conll14", data=data, resamples=2)
     assert (found["gleu"].n, found["gleu"].published.value) == (13, 85.2)
     assert found["gleu"].value == pytest.approx(80.22, abs=0.01)
     assert found["gleu(references=protocol)"].value == pytest.approx(72.53, abs=0.01)
     pearson = run("gleu", benchmark="conll14", data=data, protocol="napoles2016-pearson", resamples=2)["gleu"]
-    assert pearson.value == pytest.approx(83.2, abs=0.05) and pearson.published.value == 83.8
+    assert pearson.value == pytest.approx(83.1, abs=0.05) and pearson.published.value == 83.8
 
 
 def test_composite_of_smurf_comes_within_a_point(shared: Path) -> None:
