@@ -86,7 +86,7 @@ def test_systems_are_compared_and_share_reference_graphs(monkeypatch: pytest.Mon
     monkeypatch.setattr(scenes, "scene_graph", lambda tuples, synsets: built.append(1) or build(tuples, synsets))
     one, two = capmeter.score(caption_set(CANDIDATES), "spice"), capmeter.score(caption_set(OTHERS), "spice")
     assert len(built) == 3 + 3 + 3  # the candidates of either, and the references once
-    found = compare({"one": caption_set(CANDIDATES), "two": caption_set(OTHERS)}, ["spice", "spider"], draws=200)
+    found = compare({"one": caption_set(CANDIDATES), "two": caption_set(OTHERS)}, ["spice", "spider"], resamples=200)
     assert found.results["two"]["spice"].score == two["spice"].score
     (pair,) = found["spice"].differences
     assert abs(pair.difference) == pytest.approx(abs(one["spice"].score - two["spice"].score))
@@ -101,7 +101,7 @@ def test_it_is_judged_like_any_metric(tmp_path: Path) -> None:
     ]
     path = tmp_path / "rated.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = capmeter.meta.run(["spice", "spider"], benchmark="rated", data=path, draws=20)
+    report = capmeter.meta.run(["spice", "spider"], benchmark="rated", data=path, resamples=20)
     assert report["spice"].value > 80
     assert report["spider"].n == 9
 
