@@ -3,6 +3,8 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+# one process for each core, whole files to each, so that what a file's tests share is made once
+TESTING := -n auto --dist loadfile
 
 .PHONY: demo test quick lint fuzz clean
 
@@ -17,10 +19,10 @@ demo: $(VENV)/.demo
 	@echo "The page, for a browser:     $(CURDIR)/out/report.html"
 
 test: $(VENV)/.dev lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(TESTING)
 
 quick: $(VENV)/.dev lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(TESTING) -m "not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -129,7 +129,7 @@ def test_damaged_image_features_are_named(tmp_path: Path) -> None:
     for _ in range(1000):
         path.write_bytes(mutated(good, draw))
         try:
-            np.testing.assert_allclose(_features(str(path), ["3", "1"]), ARRAYS["table"][[2, 0]])
+            np.testing.assert_allclose(_features(str(path), ["3", "1"]), ARRAYS["table"][[2, 0]])  # type: ignore[index]
         except InputError as error:
             assert "features.npz: expected an .npz file" in str(error)
             refused += 1

@@ -67,7 +67,7 @@ def test_bleu_has_the_shapes_types_and_numbers_of_the_standard_code(n: int) -> N
     assert len(mine[0]) == n
     for a, b in zip(mine, theirs, strict=True):
         assert type(a) is type(b)
-        assert type(a[0]) is type(b[0])
+        assert type(a[0]) is type(b[0])  # type: ignore[index]
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
     assert type(mine[1][0][0]) is float
 
@@ -112,7 +112,7 @@ def test_real_captions(shared: Path, name: str) -> None:
         score, scores = scorer.compute_score(gts, res)
         assert score == pytest.approx(table.corpus[key], abs=1e-12)
         assert np.abs(scores - table.items[items]).max() < 1e-12
-    corpus, scores = Bleu(4).compute_score(gts, res)
+    corpus, scores = Bleu(4).compute_score(gts, res)  # type: ignore[assignment]
     np.testing.assert_allclose(corpus, table.corpus["bleu"], rtol=0, atol=1e-12)
     assert np.shape(scores) == (4, 1000)
 
@@ -194,7 +194,7 @@ def test_mistakes_in_coco_objects() -> None:
     with pytest.raises(InputError, match="expected"):
         PTBTokenizer().tokenize({1: [{"text": "a"}]})
     with pytest.raises(InputError, match="expected a list"):
-        PTBTokenizer().tokenize({1: "a dog"})
+        PTBTokenizer().tokenize({1: "a dog"})  # type: ignore[dict-item]
 
 
 class Annotated:

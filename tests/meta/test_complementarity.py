@@ -40,7 +40,7 @@ def test_two_that_err_differently_are_better_together(report: Report) -> None:
     found = {frozenset((each.first, each.second)): each for each in combined(report)}
     assert len(found) == 3
     together = found[frozenset(("left", "right"))]
-    better = max(report["left"].value, report["right"].value)
+    better = max(report["left"].value, report["right"].value)  # type: ignore[type-var]
     assert together.gain.value == pytest.approx(together.agreement.value - better) and together.gain.low > 0
     assert together.gain.p < 0.05  # the scale of `right` does not matter: both are standardised
     assert found[frozenset(("left", "copy"))].gain.value == pytest.approx(0, abs=1e-9)

@@ -39,7 +39,7 @@ def shipped(shared: Path) -> dict[str, Components]:
     parts = {
         name: [scores[f"shipped_{each}"][k::4] for each in ("SPARCS", "MIMA", "SPURTS")] for k, name in enumerate(NAMES)
     }
-    return {name: Components(*each, encoders, ids, ids) for name, each in parts.items()}
+    return {name: Components(*each, encoders, ids, ids) for name, each in parts.items()}  # type: ignore[call-arg]
 
 
 def test_equals_the_released_analysis(shared: Path) -> None:

@@ -203,15 +203,15 @@ def test_notes_stand_beside_the_scores_that_they_concern(tmp_path: Path) -> None
 def test_cut_off_captions_are_counted_with_examples(tmp_path: Path) -> None:
     cut = ["a room with a bed and a", "two dogs on the", *candidates(10, 0)]
     page = write_page(
-        {"cut": scored(cut), "whole": scored(candidates(12, 1))}, tmp_path / "page.html", resamples=10
+        {"cut": scored(cut), "finished": scored(candidates(12, 1))}, tmp_path / "page.html", resamples=10
     ).path
     text = text_of(page)
     assert "cut 2 of 12 (16.7%) … room with a bed and a; two dogs on the" in text
-    assert "whole" not in text.partition("How they end")[2].partition(">Method<")[0]
+    assert "finished" not in text.partition("How they end")[2].partition(">Method<")[0]
     head, columns = data_of(page)
     notes = {note["reason"]: columns[f"note{k}"] for k, note in enumerate(head["notes"])}
     assert notes["ends in a function word"] == [0, 1]
-    whole = write_page({"whole": scored(candidates(12, 1))}, tmp_path / "page.html", resamples=10).path
+    whole = write_page({"finished": scored(candidates(12, 1))}, tmp_path / "page.html", resamples=10).path
     assert "function word" not in text_of(whole)
 
 

@@ -38,7 +38,7 @@ def test_equals_scipy(levels: int, other: int) -> None:
     random = np.random.default_rng(levels * 1000 + other)
     x = random.normal(size=1501)
     y = x + random.normal(size=1501)
-    x, y = (np.digitize(v, np.linspace(-1, 1, k)) if k else v for v, k in ((x, levels), (y, other)))
+    x, y = (np.digitize(v, np.linspace(-1, 1, k)) if k else v for v, k in ((x, levels), (y, other)))  # type: ignore[assignment]
     assert tau_b(x, y) == pytest.approx(kendalltau(x, y, variant="b").statistic, abs=1e-12)
     assert tau_c(x, y) == pytest.approx(kendalltau(x, y, variant="c").statistic, abs=1e-12)
 

@@ -149,8 +149,8 @@ def test_parallel_builders_end_with_one_whole_index(tmp_path: Path) -> None:
     [
         (paraphrase_bytes(PARAPHRASES)[:-20], "damaged"),
         (b"no gzip", "damaged"),
-        (gzip.compress(b""), "has no paraphrases"),
-        (gzip.compress(b"0.5\n\nword\n"), "empty phrase"),
+        (gzip.compress(b"", mtime=0), "has no paraphrases"),
+        (gzip.compress(b"0.5\n\nword\n", mtime=0), "empty phrase"),
     ],
 )
 def test_a_damaged_table_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
