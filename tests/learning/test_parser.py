@@ -211,7 +211,7 @@ def test_the_command_trains_a_parser_that_learned_its_grammar(files: tuple[Path,
     parses, exclusions = files
     done = _run("parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--epochs", "40", "-f", "json")
     assert done.returncode == 0, done.stderr
-    assert "2 of photos in benchmarks were left out" in done.stderr
+    assert "2 of benchmark photos were left out" in done.stderr
     shown = json.loads(done.stdout)
     for scores in shown["held_out"].values():
         assert scores["tags"] > 95

@@ -41,7 +41,7 @@ def test_without_the_scores_there_is_no_plot() -> None:
     assert system_plot({"a": scored(candidates(5, 0))}) is None
     flat = results({"sparcs": {"score": np.ones(9)}, "spurts(encoder=minilm)": {"score": np.ones(9)}})
     assert system_plot({"flat": flat}) is None
-    with pytest.raises(InputError, match="no system called 'people'"):
+    with pytest.raises(InputError, match="no system named 'people'"):
         system_plot({"a": scored(candidates(5, 0))}, human="people")
 
 

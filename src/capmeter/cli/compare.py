@@ -46,24 +46,24 @@ def compare(
     references: References = None,
     metrics: Metrics = "bleu-4,rouge-l,cider-d",
     test: str = typer.Option(
-        "permutation", "--test", help="Where p comes from: permutation, permutation(permutations=2000) or bootstrap."
+        "permutation", "--test", help="Significance test: permutation, permutation(permutations=2000) or bootstrap."
     ),
     differing: int = typer.Option(
-        0, "--differing", "-k", help="Show this many of the captions of the first two systems that differ most.", min=0
+        0, "--differing", "-k", help="Show this many captions on which the first two systems differ most.", min=0
     ),
-    by: str | None = typer.Option(None, help="The metric that says which captions differ most (default: the first)."),
+    by: str | None = typer.Option(None, help="The metric that orders these captions (default: the first)."),
     all_pairs: bool = typer.Option(
-        False, "--all-pairs", help="Of four systems and more, show all pairs, not only neighbours in the ranking."
+        False, "--all-pairs", help="With four or more systems, show all pairs, not only neighbours in the ranking."
     ),
     fail_if_worse: bool = typer.Option(
         False,
         "--fail-if-worse",
-        help="Leave with exit code 4 if the first system is significantly worse than another, under any metric.",
+        help="Exit with code 4 if the first system is significantly worse than another, under any metric.",
     ),
     format: Format = "table",
     output: Output = None,
     plot: Plots = [],
-    permutations: int | None = typer.Option(None, help="How many permutations are tried (default: 10,000).", min=100),
+    permutations: int | None = typer.Option(None, help="Number of permutations (default: 10,000).", min=100),
     resamples: Resamples = 1000,
     level: Level = 0.95,
     seed: Seed = 0,
@@ -74,7 +74,7 @@ def compare(
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
 ) -> None:
-    """Compare systems on the same images: differences, whether they are significant, and where they lie.
+    """Compare systems on the same images: differences, their significance, and the captions that differ most.
 
     **Examples**
 

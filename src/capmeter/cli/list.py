@@ -43,7 +43,9 @@ def list_names(
     """
     if name == "metrics":
         columns = ["metric", "measures", "parameters and defaults", "extra", "ready", "explains"]
-        title = "Metrics (`capmeter list NAME` explains parameters, `capmeter doctor` says how to get what is missing)"
+        title = (
+            "Metrics (`capmeter list NAME` explains parameters, `capmeter doctor` shows how to install what is missing)"
+        )
         _show_all(title, columns, METRICS, format)
     elif name == "transforms":
         columns = ["transform", "what it does", "parameters and defaults", "ready"]
@@ -74,7 +76,7 @@ def _show_all(title: str, columns: list[str], registry: Registry[Any], format: s
 
 
 def _known(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, Any]]:
-    """A name's row of the table, and the same as data."""
+    """The table row of a name, and the same as JSON values."""
     kind, fixed = registry.kind(name), registry.entry(name).fixed
     parameters = {key: each for key, each in parameters_of(kind).items() if key not in fixed}
     row = [kind.SUMMARY, " ".join(f"{key}={_default(each)}" for key, each in parameters.items())]

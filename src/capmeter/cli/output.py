@@ -23,7 +23,7 @@ _FIRST = 5
 
 
 def chosen_metrics(names: str, option: str) -> list[Metric]:
-    """The metrics that another option than `--metrics` names; a wrong name is a mistake in calling the command."""
+    """The metrics that another option than `--metrics` names; an unknown name is a usage error."""
     try:
         return parse_list(names)
     except InputError as problem:
@@ -35,14 +35,14 @@ def show(table: Table, data: dict[str, Any], format: str) -> None:
     if format == "table":
         from rich.console import Console
 
-        # a pipe or file gets the table at its full width, not at that of some terminal
+        # pipes and files get the table at full width, not at that of a terminal
         print_table(table, Console(soft_wrap=False, width=None if sys.stdout.isatty() else 10_000, highlight=False))
     else:
         write(rendered(table, data, format))
 
 
 def write(text: str) -> None:
-    """Text for programs on standard output; a terminal gets it without what would steer it."""
+    """Text for programs on standard output; without control characters on a terminal."""
     if sys.stdout.isatty():
         text = "\n".join(map(printable, text.split("\n")))
     sys.stdout.write(text)
@@ -56,7 +56,7 @@ def show_scores(
     digits: int | None = None,
     scale: float = 1,
 ) -> None:
-    """The systems' scores on standard output, with as many decimals as their scale leaves of four."""
+    """The systems' scores on standard output, with four decimals minus those of the scale."""
     if digits is None:
         digits = max(0, 4 - round(math.log10(scale)))
     table = score_table(systems, standing, digits, scale, untested(systems) if len(systems) > 1 else "")
@@ -64,12 +64,12 @@ def show_scores(
 
 
 def command_line() -> str:
-    """The command as it was typed, fit to be typed again."""
+    """The command line, quoted so that it can be run again."""
     return shlex.join(["capmeter", *sys.argv[1:]])
 
 
 def tell_notes(systems: Mapping[str, Results]) -> None:
-    """What a reader must know of these results, on standard error: left-out captions, empty ones …, then signatures."""
+    """Notes on these results on standard error (skipped captions, empty ones …), then signatures."""
     told: dict[str, None] = {}
     for system, results in systems.items():
         where = f"{system}: " if len(systems) > 1 else ""

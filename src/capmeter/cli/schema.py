@@ -14,7 +14,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 @app.command()
 def schema() -> None:
-    """Print the JSON Schema of results, as `score --output` and `--format json` give them.
+    """Print the JSON Schema of the results of `score --output` and `--format json`.
 
     **Example**
 

@@ -1,4 +1,4 @@
-"""Standard output that may be closed (`| head`), full, or unable to show a letter: one sentence, not a traceback."""
+"""Standard output that may be closed (`| head`), full, or unable to encode a character: a sentence, not a traceback."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from capmeter.errors import CapmeterError
 
 
 class OutputError(CapmeterError):
-    """Standard output did not take what was to be printed (exit code 1)."""
+    """Standard output could not be written (exit code 1)."""
 
 
 class StandardOutput:
-    """A text stream whose failures are `OutputError`; letters that its encoding lacks are escaped. None: closed."""
+    """A text stream whose failures are `OutputError`; characters outside its encoding are escaped. None: closed."""
 
     def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self.encoding = (stream.encoding if stream is not None else None) or "utf-8"
 
     def write(self, text: str) -> int:
-        """Writes the text, or the beginning of it into a buffer."""
+        """Writes the text, possibly part of it to a buffer."""
         shown = text.encode(self.encoding, "backslashreplace").decode(self.encoding)
         with self._failures():
             if self._stream is None:
@@ -32,13 +32,13 @@ class StandardOutput:
         return len(text)
 
     def flush(self) -> None:
-        """Empties the buffer."""
+        """Flushes the buffer."""
         with self._failures():
             if self._stream is not None:
                 self._stream.flush()
 
     def isatty(self) -> bool:
-        """Whether a person looks."""
+        """Whether this is a terminal."""
         return self._stream is not None and self._stream.isatty()
 
     def __getattr__(self, name: str) -> Any:
@@ -56,7 +56,7 @@ class StandardOutput:
             raise OutputError(f"standard output cannot be written ({problem.strerror or problem})") from None
 
     def _forget(self) -> None:
-        """What is still in the buffer must not fail again when Python closes it."""
+        """Drops what is still buffered, so that closing does not fail again."""
         stream, self._stream = self._stream, None
         if stream is None:
             return

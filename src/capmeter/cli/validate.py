@@ -1,4 +1,4 @@
-"""`capmeter validate`: is this file of captions fit to be scored?"""
+"""`capmeter validate`: can this file of captions be scored?"""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def validate(
 ) -> None:
     """Check captions before they are scored: what the file holds, and what may be wrong with it.
 
-    The exit code is 1 when the captions cannot be scored as they are; warnings alone leave it 0.
+    The exit code is 1 if the captions cannot be scored as they are; it is 0 with warnings only.
 
     **Examples**
 

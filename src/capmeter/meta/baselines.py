@@ -1,4 +1,4 @@
-"""Baselines: metrics of other fields that stand beside caption metrics on one benchmark, by name, in `capmeter meta`.
+"""Baselines: metrics of other fields for comparison with caption metrics on one benchmark, by name, in `capmeter meta`.
 
 A caption metric sees candidates and references. A `Baseline` sees the judgments themselves, and what only they hold:
 the sentences that a system was given to correct, say. It is run by `meta` alone, not by `score`.

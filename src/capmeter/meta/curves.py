@@ -68,7 +68,7 @@ def numbers_up_to(most: int) -> tuple[int, ...]:
 
 
 def numbers_of(text: str) -> tuple[int, ...]:
-    """The numbers of references that a text asks for: `5` is 1 to 5, `1,5,20` are these three.
+    """Parses numbers of references: `5` means 1 to 5, `1,5,20` these three.
 
     >>> numbers_of("3"), numbers_of("20, 5,1")
     ((1, 2, 3), (1, 5, 20))

@@ -54,7 +54,7 @@ class SignificanceTest(Named, ABC):
         return self.NAME
 
     def for_systems(self, number: int) -> SignificanceTest:
-        """The test as it is needed for so many systems: correction for all pairs asks for smaller p."""
+        """The test for this many systems: the correction for all pairs requires smaller p."""
         return self
 
     @abstractmethod

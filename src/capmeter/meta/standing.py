@@ -92,7 +92,7 @@ def _same_images(systems: Mapping[str, Results]) -> bool:
 def _intervals(
     systems: Mapping[str, Results], resamples: int, seed: int, level: float
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    """For each metric and system that has rows to resample; images are drawn by name, whatever their order."""
+    """For each metric and system that has rows to resample; images are resampled by name, whatever their order."""
     comparable = _same_images(systems)
     universe = _images(next(iter(systems.values())))
     found: dict[str, dict[str, tuple[float, float]]] = {metric: {} for of in systems.values() for metric in of}

@@ -160,7 +160,7 @@ def combination_json(combination: Combination) -> dict[str, Any]:
 
 
 def curve_table(curve: Curve, digits: int = 1) -> Table:
-    """One row per metric, one column per number of references: the mean over the draws and half the range."""
+    """One row per metric, one column per number of references: the mean over the samples and half the range."""
 
     def cell(row: Floats) -> str:
         return f"{row.mean():.{digits}f} ±{(row.max() - row.min()) / 2:.{digits}f}"
@@ -170,7 +170,7 @@ def curve_table(curve: Curve, digits: int = 1) -> Table:
         rows.append([MetricName(name), *(cell(row) for row in values)])
         rows += [[f"  {group}", *(cell(row) for row in each)] for group, each in curve.groups.get(name, {}).items()]
     heads = ["metric", *(f"{number} ref{'s' if number > 1 else ''}" for number in curve.numbers)]
-    title = f"{curve.benchmark}: {curve.statistic} by number of references (± half the range of the draws)"
+    title = f"{curve.benchmark}: {curve.statistic} by number of references (± half the range over samples)"
     return Table(title, heads, rows, [False] + [True] * len(curve.numbers))
 
 

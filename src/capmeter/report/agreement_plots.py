@@ -206,7 +206,7 @@ def _heat_map(
 
 @styled
 def curve_figure(curve: Curve) -> Any:
-    """Agreement by number of references: the mean of the draws, and the range they span."""
+    """Agreement by number of references: the mean and range over the samples."""
     figure, axes = open_figure(width=5.6, height=3.6)
     axis = axes[0, 0]
     for number, (name, values) in enumerate(curve.values.items()):
@@ -222,6 +222,6 @@ def curve_figure(curve: Curve) -> Any:
     axis.set_xlabel("references of each image")
     axis.set_ylabel(f"{curve.statistic} x 100")
     repeats = next(iter(curve.values.values())).shape[1]
-    axis.set_title(f"{curve.benchmark}: mean and range of {repeats} draws")
+    axis.set_title(f"{curve.benchmark}: mean and range of {repeats} samples")
     axis.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     return figure

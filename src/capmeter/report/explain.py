@@ -1,6 +1,6 @@
 """Why captions got their scores: the evidence of one caption or of the worst, for people and for programs.
 
-Nothing here knows a metric: whatever gives `Evidence` is shown the same way.
+Nothing here is specific to a metric: all `Evidence` is shown the same way.
 
 >>> from capmeter.captions.io import load
 >>> captions = load(["a dog runs"], [["the dog is running", "a dog runs fast"]])
@@ -51,15 +51,15 @@ def explain(
     best: bool = False,
     settings: Settings | None = None,
 ) -> list[Explanation]:
-    """The evidence of these captions, or of the `worst` so many (or best) by the metric `by` (the first of `metrics`).
+    """The evidence for these captions, or for the `worst` (or best) by the metric `by` (default: the first).
 
-    All captions are scored, since document frequencies and the like come from all of them. Without `ids` and `worst`
-    every caption is explained. A metric that cannot explain itself is an `InputError`.
+    All captions are scored, since document frequencies, for example, come from all of them. Without `ids` and `worst`
+    every caption is explained. A metric without explanations is an `InputError`.
     """
     chosen = parse_list(metrics)
     mute = [str(metric) for metric in chosen if not metric.explains]
     if mute:
-        raise InputError(f"{', '.join(mute)} cannot explain a score; leave it out, or take a metric that can")
+        raise InputError(f"{', '.join(mute)} cannot explain a score; leave it out, or choose a metric that can")
     ordering = chosen[0] if by is None else parse(by)
     metrics_shown = (*chosen, *(() if ordering in chosen else (ordering,)))
     evaluation = Evaluation(metrics_shown, settings or Settings()).collected(captions)
@@ -177,14 +177,14 @@ def as_text(explanations: Sequence[Explanation]) -> RenderableType:
 
 
 def _with_members(found: Iterable[Evidence]) -> Iterator[Evidence]:
-    """Each evidence, and that of the metrics it is made of."""
+    """Each metric's evidence, followed by that of its members."""
     for each in found:
         yield each
         yield from _with_members(each.members.values())
 
 
 def _table(name: str, found: Evidence, colours: Mapping[str, str], score: float | None = None) -> RenderableType:
-    """One metric's evidence; of a metric made of metrics the words stand with its members."""
+    """One metric's evidence; a composite metric shows the words with its members."""
     from rich.table import Table
     from rich.text import Text
 
@@ -256,7 +256,7 @@ def _matches(found: Evidence, colours: Mapping[str, str], most: int = 12) -> Tex
 
 
 def _tuples(scene: SceneEvidence) -> Iterator[tuple[str, Text]]:
-    """The tuples of each kind: what agrees, then what either side alone has, each with the nearest on the other."""
+    """The tuples of each kind: the common ones, then those on one side only, each with its nearest on the other."""
     from rich.text import Text
 
     for kind in ("object", "attribute", "relation"):
@@ -275,7 +275,7 @@ def _tuples(scene: SceneEvidence) -> Iterator[tuple[str, Text]]:
 
 
 def phrase(words: tuple[str, ...]) -> str:
-    """A tuple as people read it: "dog", "brown dog", "dog – run on – grass"."""
+    """A readable tuple: "dog", "brown dog", "dog – run on – grass"."""
     return " – ".join(words) if len(words) == 3 else " ".join(reversed(words))
 
 

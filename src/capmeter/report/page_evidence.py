@@ -1,7 +1,7 @@
-"""Which captions the page explains, and their evidence in few bytes.
+"""Which captions the page explains, and their evidence in compact form.
 
-Words stand once in a vocabulary, sequences of words and scene graphs once in a table; links and marks are flat lists of
-numbers.
+Each word is stored once in a vocabulary, each word sequence and scene graph once in a table; links and marks are flat
+lists of numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LONGEST = 2000
 """Characters of a caption or reference that is explained: nobody reads every link of a longer one."""
 
 DRAWN = 100
-"""Objects, attributes and relations of a scene graph that are drawn, of each so many."""
+"""How many objects, attributes and relations of a scene graph are drawn at most."""
 
 Graph = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
 Row = tuple[str, int]
@@ -69,7 +69,7 @@ class EvidenceTable:
     def _scene(self, scene: SceneEvidence) -> list[Any]:
         """For both sides the graph's number, which tuples the other side has (flags), and what is nearest to the rest.
 
-        What is nearest comes as pairs: a tuple's place, the number of the words.
+        The nearest ones are pairs: a tuple's position, the number of the words.
         """
         sides = []
         for side, graph in (("candidate", scene.candidate), ("reference", scene.reference)):
@@ -132,7 +132,7 @@ def _drawn(graph: SceneGraph) -> tuple[list[int], list[int], list[int]]:
 
 
 def _on_one_line(found: Evidence) -> Evidence:
-    """Of a metric made of metrics, its facts over the words and links of its first member that has some; one scene."""
+    """For a composite metric, its facts with the words and links of its first member that has any; one scene."""
     if not found.members:
         return found
     members = [_on_one_line(each) for each in found.members.values()]

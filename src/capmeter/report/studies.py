@@ -40,7 +40,7 @@ def degradation_table(study: Degradation) -> Table:
         for k, fraction in enumerate(study.fractions)
     ]
     title = f"mean MIMA of {study.sentences} sentences as words are replaced at random"
-    note = "in brackets: 95% interval, sentences drawn with replacement"
+    note = "in brackets: 95% interval, sentences resampled"
     return Table(title, ["replaced", *study.means], rows, [True] * (1 + len(study.means)), note)
 
 
@@ -83,7 +83,7 @@ def grammar_table(study: Grammar) -> Table:
     """One row per metric: Spearman's and Pearson's correlation with people."""
     rows = [[each.metric, _bracketed(each.spearman), _bracketed(each.pearson)] for each in study.agreements]
     title = f"agreement with people on {len(study.human)} systems, {study.sentences:,} sentences"
-    note = "in brackets: 95% interval, sentences drawn with replacement"
+    note = "in brackets: 95% interval, sentences resampled"
     return Table(title, ["metric", "Spearman ρ", "Pearson r"], rows, [False, True, True], note)
 
 
@@ -131,7 +131,7 @@ def failure_table(study: FailureStudy) -> Table:
         for each in study.failures
     ]
     title = f"critical failures against {study.reference}: {study.images:,} images, systems {', '.join(study.human)}"
-    note = "in brackets: 95% interval, images drawn with replacement; no order: images whose captions score the same"
+    note = "in brackets: 95% interval, images resampled; no order: images whose captions score the same"
     heads = ["metric", "P(F)", "mean disparity", "no order", "published"]
     return Table(title, heads, rows, [False, True, True, True, False], note)
 
@@ -173,7 +173,7 @@ def tally_table(tallies: Sequence[Tally]) -> Table:
         for each in tallies
     ]
     left = sum(each.unlabelled for each in tallies)
-    note = "in brackets: 95% interval, cases drawn with replacement" + (f"; {left:,} without a cause" if left else "")
+    note = "in brackets: 95% interval, cases resampled" + (f"; {left:,} without a cause" if left else "")
     heads = ["metric", *(f"P({cause}|F)" for cause in causes), "cases"]
     return Table("causes of critical failures", heads, rows, [False] + [True] * (len(causes) + 1), note)
 
@@ -241,7 +241,7 @@ def tie_table(study: Ties) -> Table:
     title = f"agreement with the experts on {study.captions:,} captions that both groups judged"
     note = (
         f"pairs: {study.pairs:,} tied by neither group, {study.ordered_pairs:,} ordered by the experts, "
-        f"{study.all_pairs:,} in all; in brackets: 95% interval, images drawn with replacement"
+        f"{study.all_pairs:,} in all; in brackets: 95% interval, images resampled"
     )
     heads = ["metric", *(label for label, _ in _TAUS), "published: tie-free", "published: all of Flickr8k"]
     return Table(title, heads, rows, [False, True, True, True, False, False], note)
