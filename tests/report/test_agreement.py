@@ -88,7 +88,7 @@ def test_items(tmp_path: Path) -> None:
     assert lines[:3] == ["id,human,m", "0/a,1.0,0.0", "0/b,-1.0,0.0"]
     write_items(ranked(), tmp_path / "x.tsv")
     assert (tmp_path / "x.tsv").read_text().splitlines()[1] == "s0\t0.0\t1.0\t3.0"
-    with pytest.raises(InputError, match=r"ending in \.csv, \.tsv or \.jsonl"):
+    with pytest.raises(InputError, match=r"ends in \.csv, \.tsv or \.jsonl"):
         write_items(rated(), tmp_path / "x.txt")
 
 
