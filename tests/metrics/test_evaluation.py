@@ -114,7 +114,7 @@ def test_captions_without_references_are_an_error_that_names_the_first_five() ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({}, "expected captions, or candidates="),
+        ({}, "expected either captions, or candidates="),
         ({"candidates": ["a"], "captions": "x.json"}, "but not both"),
         ({"captions": iter([])}, "can be read only once"),
         ({"captions": [1, 2]}, "is a number|are numbers|expected"),
@@ -226,10 +226,12 @@ def test_what_a_metric_needs_is_said_before_anything_runs(read: Any) -> None:
     with pytest.raises(Ran):
         evaluate(read(PICTURED), [Looks()])
     rows = [row if k in (2, 4) else {**row, "image": None} for k, row in enumerate(PICTURED)]
-    with pytest.raises(InputError, match=r"7 captions name no picture \(the first: 0, 1, 3, 5, 6\), but looks look at"):
+    with pytest.raises(
+        InputError, match=r"7 captions name no picture \(the first: 0, 1, 3, 5, 6\), but looks needs images"
+    ):
         evaluate(read(rows), [Looks()])
     rows = [{**row, "references": []} if k == 8 else row for k, row in enumerate(PICTURED)]
-    with pytest.raises(InputError, match=r"1 captions have no reference \(the first: 8\), but cider compare with"):
+    with pytest.raises(InputError, match=r"1 captions have no reference \(the first: 8\), but cider needs references"):
         evaluate(read(rows, on_missing="keep"), [Looks(), parse("cider")])
 
 
@@ -246,18 +248,18 @@ def test_no_format_carries_regions() -> None:
         needs: ClassVar[frozenset[str]] = frozenset({"regions"})
 
     for source in (load(PICTURED), stream(PICTURED)):
-        with pytest.raises(InputError, match=r"9 captions have no regions .* but looks look at regions"):
+        with pytest.raises(InputError, match=r"9 captions have no regions .* but looks needs regions"):
             evaluate(source, [Regions()])
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.array([1.0, 2.0]), r"gave float64\[2\] for 2 captions, expected float64\[2, 1\]: one row per caption"),
-        (np.ones((2, 2)), r"gave float64\[2, 2\] for 2 captions"),
-        (np.ones((3, 1)), r"gave float64\[3, 1\] for 2 captions"),
-        (np.ones((2, 1), np.int64), r"gave int64\[2, 1\]"),
-        ([[1.0], [2.0]], "gave list for 2 captions"),
+        (np.array([1.0, 2.0]), r"returned float64\[2\] for 2 captions; expected float64\[2, 1\]: one row per caption"),
+        (np.ones((2, 2)), r"returned float64\[2, 2\] for 2 captions"),
+        (np.ones((3, 1)), r"returned float64\[3, 1\] for 2 captions"),
+        (np.ones((2, 1), np.int64), r"returned int64\[2, 1\]"),
+        ([[1.0], [2.0]], "returned list for 2 captions"),
         (np.array([[1.0], [np.inf]]), r"a value is not a finite number for the captions \['b'\]"),
     ],
 )
@@ -272,7 +274,7 @@ def test_rows_that_are_none_are_refused(monkeypatch: pytest.MonkeyPatch, values:
     ("scores", "message"),
     [
         ({"other": 1.0}, 'must return a dict with "score" first'),
-        ({"score": np.float64(1)}, "finish gave score of the shape"),
+        ({"score": np.float64(1)}, "finish returned score of shape"),
         (None, 'must return a dict with "score" first'),
     ],
 )

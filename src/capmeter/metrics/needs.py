@@ -14,13 +14,13 @@ from capmeter.metrics.base import Metric
 _SAID = {
     "references": (
         "have no reference",
-        'need references; give them, drop these captions (on_missing="skip"), or choose metrics that need none',
+        'references; give them, drop these captions (on_missing="skip"), or choose metrics that need none',
     ),
     "image": (
         "name no picture",
-        "need images; name each caption's picture in the field image, or choose metrics that need none",
+        "images; name each caption's picture in the field image, or choose metrics that need none",
     ),
-    "regions": ("have no regions of their picture", "need regions; choose metrics that need none"),
+    "regions": ("have no regions of their picture", "regions; choose metrics that need none"),
 }
 
 
@@ -35,9 +35,8 @@ def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric])
             continue
         count, first = _lacking(captions, need)
         if count:
-            raise InputError(
-                f"{count:,} captions {lack} (the first: {', '.join(first)}), but {', '.join(needing)} {why}"
-            )
+            named = f"{', '.join(needing)} {'needs' if len(needing) == 1 else 'need'}"
+            raise InputError(f"{count:,} captions {lack} (the first: {', '.join(first)}), but {named} {why}")
 
 
 def _lacking(captions: CaptionSet | CaptionStream, need: str) -> tuple[int, Sequence[str]]:
