@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 
 
 @pytest.mark.parametrize("page", ["writing-a-metric.md", "training-reward.md"])
@@ -17,7 +18,7 @@ def test_examples_do_what_the_page_says(page: str) -> None:
     assert found.attempted > 5 and found.failed == 0
 
 
-@pytest.mark.parametrize("page", sorted(each.name for each in DOCS.glob("*.md")))
-def test_links_to_files_lead_somewhere(page: str) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)", (DOCS / page).read_text("utf-8")):
-        assert "://" in target or (DOCS / target).exists(), target
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")]), ids=lambda page: page.name)
+def test_links_to_files_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8")):
+        assert "://" in target or (page.parent / target).exists(), target
