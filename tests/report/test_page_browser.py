@@ -290,7 +290,7 @@ def test_a_wide_table_says_that_it_scrolls(open_page) -> None:
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_bars_under_the_scores_are_explained(open_page, width: int) -> None:
     tab = open_page(systems(12), width=width).tab
-    assert "share of all captions here that score lower" in tab.text_content("#bars")
+    assert "share of captions with a lower score" in tab.text_content("#bars")
     assert tab.is_visible("#bars .bar") and tab.locator("#bars .bar").bounding_box()["width"] > 20
 
 
