@@ -13,7 +13,7 @@ from capmeter.metrics.evaluation import evaluate, score
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.results_file import json_schema
 from capmeter.metrics.scores import Results, from_dict, read_all, save_all, to_dict
-from capmeter.report.tables import as_json
+from capmeter.report.tables import scores_to_dict
 
 jsonschema = pytest.importorskip("jsonschema", reason="the dev extra brings jsonschema")
 ROWS = [("a dog runs", ["a dog runs fast"]), ("two cats", ["two cats sleep"]), ("", ["a man sits"]), ("x", ["y"])]
@@ -47,7 +47,7 @@ def test_one_system_and_many_have_one_layout_and_fit_the_schema(results: Results
             *("score", "signature", "parts", "items", "part_items", "notes", "rows"),
         ]
         assert each["metrics"]["bleu-2"]["notes"] == {"empty candidate": ["i2"]}
-        printed = as_json(systems, standings(systems, resamples=20))
+        printed = scores_to_dict(systems, standings(systems, resamples=20))
         valid(printed)
         assert list(printed) == list(saved) and list(printed["systems"]) == list(systems)
         assert printed["systems"]["a"]["metrics"]["bleu-2"]["score"] == results["bleu-2"].score
@@ -90,7 +90,7 @@ def test_what_the_schema_forbids_is_not_read_either(results: Results, damage: An
 
 def test_what_format_json_prints_has_no_captions_to_read(results: Results) -> None:
     with pytest.raises(InputError, match="holds no captions' scores"):
-        from_dict(as_json({"a": results}))
+        from_dict(scores_to_dict({"a": results}))
 
 
 def test_another_version_of_the_layout_is_named() -> None:

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from capmeter.errors import InputError
 from capmeter.meta.standing import standings, untested
-from capmeter.report.tables import Table, as_json, print_table, rendered, score_table
+from capmeter.report.tables import Table, print_table, rendered, score_table, scores_to_dict
 
 TABLE = Table(
     "two & two",
@@ -94,12 +94,12 @@ def test_a_table_says_why_nothing_is_bold() -> None:
 def test_machines_are_told_who_is_best() -> None:
     systems = {"good": scored(candidates(40, 0)), "bad": scored(candidates(40, 2), metrics="rouge-l")}
     standing = standings(systems, resamples=200)
-    data = as_json(systems, standing)["systems"]
+    data = scores_to_dict(systems, standing)["systems"]
     assert data["good"]["metrics"]["rouge-l"]["best"] and data["good"]["metrics"]["rouge-l"]["above"] == ["bad"]
     assert "best" not in data["good"]["metrics"]["bleu-1"]  # only one system was scored by it
     table = score_table(systems, standing)
     assert [row[2] for row in table.rows] == ["-", "-", data_row(data), "-"]
-    rows = list(csv.DictReader(io.StringIO(rendered(table, as_json(systems, standing), "csv"))))
+    rows = list(csv.DictReader(io.StringIO(rendered(table, scores_to_dict(systems, standing), "csv"))))
     assert float(rows[-1]["score"]) == systems["bad"]["rouge-l"].score
 
 

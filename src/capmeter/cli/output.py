@@ -17,7 +17,7 @@ from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Results
 from capmeter.printable import printable
-from capmeter.report.tables import Table, as_json, print_table, rendered, score_table
+from capmeter.report.tables import Table, print_table, rendered, score_table, scores_to_dict
 
 _FIRST = 5
 
@@ -60,7 +60,7 @@ def show_scores(
     if digits is None:
         digits = max(0, 4 - round(math.log10(scale)))
     table = score_table(systems, standing, digits, scale, untested(systems) if len(systems) > 1 else "")
-    show(table, as_json(systems, standing), format)
+    show(table, scores_to_dict(systems, standing), format)
 
 
 def command_line() -> str:

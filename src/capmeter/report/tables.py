@@ -91,7 +91,7 @@ def score_table(
         heads, *rows = (list(line) for line in zip(heads, *rows, strict=True))
         heads[0] = "metric"
         best = {(m - 1, s + 1) for s, m in best}
-    notes = [f"in brackets: {100 * level:g}% interval, images drawn with replacement"] if bounded else []
+    notes = [f"in parentheses: {100 * level:g}% interval, images resampled with replacement"] if bounded else []
     if best:
         notes.append(
             "bold: the best of each metric, and all that are not significantly below it (paired permutation test, "
@@ -216,7 +216,7 @@ def as_csv(table: Table) -> str:
 
 
 def scores_as_csv(data: dict[str, Any]) -> str:
-    """What `as_json` gave as comma-separated values in full precision: one row per system and metric."""
+    """What `scores_to_dict` gave as comma-separated values in full precision: one row per system and metric."""
     rows = [
         [system, metric, scores["score"], scores.get("low", ""), scores.get("high", ""), scores["signature"]]
         for system, results in data["systems"].items()
@@ -268,7 +268,7 @@ def _cells(table: Table, plain: Callable[[Any], str], bold: Callable[[str], str]
     return rows
 
 
-def as_json(systems: Mapping[str, Results], standing: Mapping[str, Standing] | None = None) -> dict[str, Any]:
+def scores_to_dict(systems: Mapping[str, Results], standing: Mapping[str, Standing] | None = None) -> dict[str, Any]:
     """Scores, intervals, parts, notes and signatures, in the layout of `--output` without the captions' own scores.
 
     Of several systems also whether each is among the best, and which systems it is significantly above.
