@@ -58,7 +58,27 @@ def test_stems_of_real_captions_are_nltk_s(shared: Path) -> None:
     assert {word: stem(word) for word in vocabulary} == vocabulary
 
 
-@given(st.text("abcdefghijklmnopqrstuvwxyzé", max_size=14))
-def test_a_stem_never_grows_by_more_than_an_e(word: str) -> None:
+WORD = st.text("abcdefghijklmnopqrstuvwxyzé", max_size=14)
+SUFFIXED = st.builds(
+    "".join,
+    st.tuples(
+        st.text("abcdeglorstuy", min_size=1, max_size=6),
+        st.sampled_from(["s", "es", "ies", "ing", "ed", "eed", "ational", "iveness", "ement", "ly", "e", "y", "logi"]),
+    ),
+)
+
+
+@given(WORD | SUFFIXED)
+def test_a_stem_is_never_longer_than_its_word_and_begins_alike(word: str) -> None:
     assert len(stem(word)) <= len(word)
     assert stem(word)[:1] == word[:1]
+
+
+def test_stems_of_any_word_are_nltk_s() -> None:
+    nltk = pytest.importorskip("nltk.stem.porter", reason="needs NLTK, the extra benchmarks").PorterStemmer()
+
+    @given(WORD | SUFFIXED)
+    def equal(word: str) -> None:
+        assert stem(word) == nltk.stem(word)
+
+    equal()
