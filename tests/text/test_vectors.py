@@ -123,8 +123,8 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypa
         (b"hello\nworld\n", "expected a word and its numbers"),
         (b"dog 1 2 3\ncat 1 2\n", "line 2: expected a word and 3 numbers"),
         (b"dog 1 2 3\ncat 1 x 3\n", "line 2: expected a word and 3 numbers"),
-        (b"2 3\ndog \x00\x00\x80?\x00\x00", "cut off or damaged"),
-        (struct.pack("<2i", 793712314, 12), "cut off or damaged"),
+        (b"2 3\ndog \x00\x00\x80?\x00\x00", "truncated or damaged"),
+        (struct.pack("<2i", 793712314, 12), "truncated or damaged"),
     ],
 )
 def test_damaged_files_are_named(tmp_path: Path, content: bytes, message: str) -> None:

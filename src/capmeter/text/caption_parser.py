@@ -66,7 +66,9 @@ class CaptionParser:
             self.network = ParserNetwork(found.weights, NetworkShape(**parameters["shape"]))
             self._root = self.vocabulary.labels.index("root")
         except (KeyError, TypeError, ValueError) as error:
-            raise AssetError(f"parser {checkpoint}: it has no parser's parameters: {error!r}") from error
+            raise AssetError(
+                f"parser {checkpoint}: its parameters are not those of a parser ({error!r}); train it again"
+            ) from error
         self.version = f"caption-{found.label}"
 
     def parse(self, captions: Sequence[str]) -> list[CaptionParse | None]:
