@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 # one process for each core, whole files to each, so that what a file's tests share is made once
-TESTING := -n auto --dist loadfile
+TESTING := -n auto --dist loadfile --no-loadscope-reorder
 
 .PHONY: demo test quick lint fuzz clean
 

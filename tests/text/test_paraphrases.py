@@ -152,6 +152,7 @@ def test_parallel_builders_end_with_one_whole_index(tmp_path: Path) -> None:
         (gzip.compress(b"", mtime=0), "has no paraphrases"),
         (gzip.compress(b"0.5\n\nword\n", mtime=0), "empty phrase"),
     ],
+    ids=["truncated", "no gzip", "empty", "no phrase"],  # a gzip header has the time, a test's name must not
 )
 def test_a_damaged_table_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
     table = tmp_path / "paraphrase-en.gz"
