@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from capmeter.captions.rows import named
@@ -47,6 +47,17 @@ class CsvWriter:
             self._writer.writerow(cells)
         except csv.Error as error:  # Python 3.10 cannot write NUL
             raise InputError(f"a table cell cannot hold this ({error}): {named(map(str, cells))}") from None
+
+
+def csv_text(rows: Sequence[Mapping[str, Any]], delimiter: str = ",") -> str:
+    """Rows of the same keys as a table; the keys of the first are its heads."""
+    text = io.StringIO()
+    writer = CsvWriter(text, delimiter)
+    heads = list(rows[0])
+    writer.write(heads)
+    for row in rows:
+        writer.write([row[head] for head in heads])
+    return text.getvalue()
 
 
 def csv_lines(text: str) -> Iterable[str]:

@@ -49,8 +49,8 @@ from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.registry import parse, parse_list
 from capmeter.metrics.scores import Results, save_all
 from capmeter.progress import shown
-from capmeter.report.by_reference import checked_kind as checked_reference_kind
 from capmeter.report.by_reference import write_by_reference
+from capmeter.report.row_files import checked_kind as checked_reference_kind
 from capmeter.stats.ties import preferred
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.files import text_writer, write_atomic
+from capmeter.captions.files import text_writer
 from capmeter.errors import InputError
 from capmeter.judgments.judged import Floats, Judgments, Pairs, Points, Systems
 from capmeter.meta.agreement import Agreement, Report
@@ -18,6 +16,7 @@ from capmeter.meta.curves import Curve
 from capmeter.meta.human_level import HumanLevel
 from capmeter.meta.published import Published
 from capmeter.report.names import MetricName
+from capmeter.report.row_files import write_rows
 from capmeter.report.tables import Table
 
 
@@ -176,20 +175,7 @@ def curve_table(curve: Curve, digits: int = 1) -> Table:
 
 def write_items(report: Report, path: Path) -> None:
     """The scores behind a report, one row per caption (or system) with what people said: .csv, .tsv or .jsonl."""
-    kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
-    if kind not in (".csv", ".tsv", ".jsonl"):
-        raise InputError(f"{path}: expected a name that ends in .csv, .tsv or .jsonl")
-    rows = list(_items(report))
-    if kind == ".jsonl":
-        write_atomic(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
-        return
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), delimiter="\t" if kind == ".tsv" else ",", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(
-        {key: json.dumps(value) if isinstance(value, list) else value for key, value in row.items()} for row in rows
-    )
-    write_atomic(path, text.getvalue())
+    write_rows(list(_items(report)), path)
 
 
 def _items(report: Report) -> Iterator[dict[str, Any]]:

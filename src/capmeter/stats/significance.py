@@ -38,7 +38,6 @@ Table = tuple[Array, Array]
 
 LEVEL = 0.95
 PERMUTATIONS = 10_000
-RESAMPLES = 1000
 _FOR_EACH_PAIR = 100
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
+from capmeter.captions.csvtext import csv_text
 from capmeter.captions.files import read_text, write_atomic
 from capmeter.errors import InputError
 from capmeter.meta.studies.failures import FailureStudy
@@ -71,11 +72,7 @@ def write_sheet(study: FailureStudy, path: str | os.PathLike[str]) -> int:
     rows = sheet(study)
     if not rows:
         raise InputError("there is no critical failure to label; no sheet was written")
-    text = io.StringIO()
-    writer = csv.DictWriter(text, list(rows[0]), quoting=csv.QUOTE_ALL, lineterminator="\r\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    write_atomic(path, text.getvalue())
+    write_atomic(path, csv_text(rows))
     return len(rows)
 
 

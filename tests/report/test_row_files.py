@@ -1,0 +1,38 @@
+"""Rows as files: every text comes back unchanged from each kind."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from capmeter.errors import InputError
+from capmeter.report.row_files import write_rows
+
+ROWS = [{"id": 'a\rb,\t"c"\n', "score": -0.5, "human": [1.0, 2.0]}, {"id": "=1+1", "score": 0.25, "human": []}]
+
+
+@pytest.mark.parametrize(("name", "delimiter"), [("r.csv", ","), ("r.tsv", "\t"), ("r.csv.gz", ",")])
+def test_hostile_ids_come_back(tmp_path: Path, name: str, delimiter: str) -> None:
+    write_rows(ROWS, tmp_path / name)
+    data = (tmp_path / name).read_bytes()
+    text = (gzip.decompress(data) if name.endswith(".gz") else data).decode()
+    (tmp_path / "plain").write_bytes(text.encode())
+    with (tmp_path / "plain").open(newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file, delimiter=delimiter))
+    assert [row["id"] for row in found] == [row["id"] for row in ROWS]
+    assert [float(row["score"]) for row in found] == [-0.5, 0.25]
+    assert [json.loads(row["human"]) for row in found] == [[1.0, 2.0], []]
+
+
+def test_lines_are_json(tmp_path: Path) -> None:
+    write_rows(ROWS, tmp_path / "r.jsonl")
+    assert [json.loads(line) for line in (tmp_path / "r.jsonl").read_text("utf-8").split("\n")[:-1]] == ROWS
+
+
+def test_another_ending_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"ends in \.csv, \.tsv or \.jsonl"):
+        write_rows(ROWS, tmp_path / "r.xlsx")
