@@ -18,7 +18,6 @@ from capmeter.errors import InputError
 from capmeter.learning.parser.evaluation import evaluate
 from capmeter.learning.parser.examples import Example, learn_vocabulary, pack, read_examples, read_exclusions, sentences
 from capmeter.learning.parser.lemma_rules import learn_endings, lemma_rules
-from capmeter.learning.parser.recipe import Recipe
 from capmeter.text.caption_parser import CaptionParser
 from capmeter.text.lemmas import LemmaRules
 from capmeter.text.parses import CaptionParse, Parse
@@ -174,25 +173,27 @@ def test_evaluation_of_nothing() -> None:
 
 
 def test_a_stopped_run_goes_on_to_the_same_weights(files: tuple[Path, Path], tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter.learning.parser.training import Training
+    pytest.importorskip("torch", reason="training needs the neural extra")
+    from capmeter.learning.loop import Run, Weights
+    from capmeter.learning.parser.training import ParserLearner, ParserRecipe
 
     examples, _ = read_examples(files[0], read_exclusions(files[1]))
     learned = sentences(examples)[:150]
     vocabulary, rareness = learn_vocabulary(learned)
     packed = pack(learned, vocabulary)
-    recipe = Recipe(epochs=4, tokens=200, warmup=5, width=16, hidden=16)
+    recipe = ParserRecipe(epochs=4, tokens=200, width=16, hidden=16)
 
-    def run(folder: str, *epochs: int) -> dict[str, Any]:
+    def run(folder: str, *epochs: int) -> Weights:
         for count in epochs:
-            training = Training(packed, packed, vocabulary, rareness, recipe, tmp_path / folder)
-            training.run(epochs=count)
-        return training.average
+            learner = ParserLearner(packed, packed, vocabulary, rareness, recipe)
+            outcome = Run(learner, recipe, tmp_path / folder, description="parser").train(epochs=count)
+        return outcome.weights
 
     whole, stopped = run("whole", 4), run("stopped", 1, 2, 1)
-    assert all(torch.equal(values, stopped[name]) for name, values in whole.items())
+    assert all(np.array_equal(values, stopped[name]) for name, values in whole.items())
+    other = ParserRecipe()
     with pytest.raises(InputError, match="other settings"):
-        Training(packed, packed, vocabulary, rareness, Recipe(), tmp_path / "whole")
+        Run(ParserLearner(packed, packed, vocabulary, rareness, other), other, tmp_path / "whole", description="parser")
 
 
 def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:

@@ -239,7 +239,7 @@ class Encoder:
 def load_encoder(name: str, settings: Settings | None = None) -> Encoder:
     """The encoder called `name` with these settings (None: from the environment); its weights are loaded only once."""
     settings = settings or Settings()
-    encoder = copy.copy(_load(find_encoder(name), _device(settings.device), settings.precision))
+    encoder = copy.copy(_load(find_encoder(name), device_name(settings.device), settings.precision))
     encoder.settings = settings
     return encoder
 
@@ -249,7 +249,12 @@ def _load(files: EncoderFiles, device: str, precision: str) -> Encoder:
     return Encoder(files, device, precision)
 
 
-def _device(name: str) -> str:
+def device_name(name: str) -> str:
+    """The torch device that `name` stands for: `auto` is a GPU if there is one.
+
+    Raises:
+        InputError: there is no such device here.
+    """
     require_neural()
     import torch
 

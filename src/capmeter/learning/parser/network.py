@@ -82,11 +82,11 @@ class ParserModule(nn.Module):
         """
         count, length, width = rows.shape
         if self.training:
-            unseen = torch.rand(rows.shape) < self.rareness[rows]
-            rows = torch.where(unseen, torch.tensor(UNKNOWN, dtype=rows.dtype), rows)
+            unseen = torch.rand(rows.shape, device=rows.device) < self.rareness[rows]
+            rows = rows.masked_fill(unseen, UNKNOWN)
         states = self.features(rows.reshape(count * length, width)).view(count, length, -1)
         if self.training and self.word_dropout:
-            kept = torch.rand(count, 1, states.shape[2]) > self.word_dropout
+            kept = torch.rand(count, 1, states.shape[2], device=rows.device) > self.word_dropout
             states = states * kept / (1 - self.word_dropout)
         padded = functional.pad(states, (0, 0, 1, 1))
         around = torch.cat([padded[:, :-2], states, padded[:, 2:]], 2)
@@ -97,7 +97,7 @@ class ParserModule(nn.Module):
                 tag_scores = self.tag(self.dropout(self.tag_norm(states)))
                 chosen = tag_scores.argmax(-1)
                 if self.training:
-                    chosen = torch.where(torch.rand(count, 1) < told, tags, chosen)
+                    chosen = torch.where(torch.rand(count, 1, device=rows.device) < told, tags, chosen)
                 states = states + self.tag_vectors(chosen)
             states = layer(states)
         states = self.norm(states)
@@ -116,9 +116,11 @@ class ParserModule(nn.Module):
         governors = self.dropout(functional.relu(self.head(rooted)))
         scores: Tensor = self.agreement(dependents) @ governors.transpose(1, 2) / math.sqrt(dependents.shape[2])
         scores = (
-            scores + self.governor_bias(governors).transpose(1, 2) + self.distance[_distances(length, _REACH_OF_ARCS)]
+            scores
+            + self.governor_bias(governors).transpose(1, 2)
+            + self.distance[_distances(length, _REACH_OF_ARCS, states.device)]
         )
-        return scores + _IMPOSSIBLE * functional.pad(torch.eye(length), (1, 0))
+        return scores + _IMPOSSIBLE * functional.pad(torch.eye(length, device=states.device), (1, 0))
 
 
 class _Layer(nn.Module):
@@ -142,7 +144,7 @@ class _Layer(nn.Module):
         parts = self.attend(self.attention_norm(states)).view(count, length, 3, self.heads, width // self.heads)
         query, key, value = parts.permute(2, 0, 3, 1, 4)
         scores = query @ key.transpose(2, 3) / math.sqrt(width // self.heads)
-        scores = scores + self.distance[:, _distances(length, _REACH_OF_ATTENTION)[:, 1:]]
+        scores = scores + self.distance[:, _distances(length, _REACH_OF_ATTENTION, states.device)[:, 1:]]
         read = (self.dropout(scores.softmax(-1)) @ value).transpose(1, 2).reshape(count, length, width)
         states = states + self.dropout(self.mix(read))
         wide = self.dropout(functional.relu(self.widen(self.perceptron_norm(states))))
@@ -150,7 +152,7 @@ class _Layer(nn.Module):
         return result
 
 
-def _distances(length: int, reach: int) -> Tensor:
+def _distances(length: int, reach: int, device: torch.device) -> Tensor:
     """Positions in a table of distances −reach … reach for each word and place 0 (the root), 1 … n."""
-    place = torch.arange(length + 1)
+    place = torch.arange(length + 1, device=device)
     return (place[None] - place[1:, None]).clamp(-reach, reach) + reach

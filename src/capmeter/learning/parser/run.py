@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from capmeter.checkpoints import Checkpoint, TrainingData, Weights
-from capmeter.errors import InputError, MissingBackend
+from capmeter.errors import InputError
+from capmeter.learning.loop import Outcome, Run
 from capmeter.learning.parser.examples import Example, learn_vocabulary, pack, sentences
 from capmeter.learning.parser.lemma_rules import lemma_rules
-from capmeter.learning.parser.recipe import Recipe
-from capmeter.learning.parser.training import Training
+from capmeter.learning.parser.training import ParserLearner, ParserRecipe
 from capmeter.text.caption_parser import KIND
 from capmeter.text.parser_network import NetworkShape
 from capmeter.text.parser_vocabulary import ParserVocabulary
@@ -23,13 +24,14 @@ from capmeter.text.parser_vocabulary import ParserVocabulary
 
 def train_parser(
     examples: Sequence[Example],
-    recipe: Recipe,
+    recipe: ParserRecipe,
     folder: Path,
     *,
     data: Sequence[TrainingData],
     share: float = 1.0,
     threads: int = 1,
-) -> dict[str, Any]:
+    device: str = "cpu",
+) -> Outcome:
     """Trains a parser on the examples whose photos are not held out, and writes its checkpoint.
 
     Args:
@@ -39,18 +41,11 @@ def train_parser(
         data: the files of the examples.
         share: share of the photos to train on.
         threads: number of threads. Another number sums in another order and gives slightly different weights.
-
-    Returns:
-        The last line of the log.
+        device: a torch device. Weights made on a GPU are repeated nearly, not bit for bit.
 
     Raises:
         InputError: no training sentences, or none held out.
-        MissingBackend: torch is not installed.
     """
-    try:
-        import torch
-    except ImportError as error:
-        raise MissingBackend('training needs torch: pip install "capmeter[neural]"') from error
     torch.set_num_threads(threads)
     learned = sentences(example for example in examples if not example.held_out and _within(example, share))
     held_out = sentences(example for example in examples if example.held_out)
@@ -60,13 +55,11 @@ def train_parser(
             "expected some of each: give more captions"
         )
     vocabulary, rareness = learn_vocabulary(learned)
-    packed, kept = pack(learned, vocabulary), pack(held_out, vocabulary)
-    training = Training(packed, kept, vocabulary, rareness, recipe, folder)
-    last = training.run()
-    weights = {name: values.numpy().astype(np.float16) for name, values in training.average.items()}
+    learner = ParserLearner(pack(learned, vocabulary), pack(held_out, vocabulary), vocabulary, rareness, recipe)
+    outcome = Run(learner, recipe, folder, description="training the parser", device=device).train()
     checkpoint = parser_checkpoint(
-        weights,
-        training.shape,
+        {name: values.astype(np.float16) for name, values in outcome.weights.items()},
+        recipe.shape,
         vocabulary,
         lemma_rules(learned),
         data=data,
@@ -74,13 +67,14 @@ def train_parser(
             **asdict(recipe),
             "share": share,
             "threads": threads,
+            "device": torch.device(device).type,
             "sentences": len(learned),
             "words": sum(map(len, learned)),
         },
-        scores={name: last[name] for name in ("tags", "uas", "las")},
+        scores=outcome.scores,
     )
     checkpoint.save(folder)
-    return last
+    return outcome
 
 
 def parser_checkpoint(

@@ -1,32 +1,24 @@
-"""`capmeter train`: trains the models that capmeter ships."""
+"""`capmeter train parser`."""
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from capmeter.cli.main import say
-from capmeter.cli.options import Format, Seed
+from capmeter.cli.options import Device, Format, Seed
 from capmeter.cli.output import show
+from capmeter.cli.train.options import Exclusions, Threads, need_torch
 from capmeter.progress import shown
 from capmeter.report.tables import Table
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown", no_args_is_help=True)
 
-
-@app.callback()
-def train() -> None:
-    """Train the models that capmeter ships."""
-
-
-@app.command()
 def parser(
-    parses: list[Path] = typer.Argument(..., help="Parsed captions (gzipped JSON lines).", metavar="FILE..."),
-    exclusions: Path = typer.Option(
-        ..., "--exclusions", help="Photos of benchmarks, whose captions are never used (gzipped JSON)."
-    ),
+    parses: Annotated[list[Path], typer.Argument(help="Parsed captions (gzipped JSON lines).", metavar="FILE...")],
+    exclusions: Exclusions,
     output: Path | None = typer.Option(
         None, "--output", "-o", help="Train, and write the parser, its checkpoint and its log to this folder."
     ),
@@ -37,7 +29,8 @@ def parser(
     share: float = typer.Option(
         1.0, help="Train on this share of the photos, for a learning curve.", min=0.001, max=1.0
     ),
-    threads: int = typer.Option(1, help="Number of threads; another number gives slightly different weights.", min=1),
+    threads: Threads = 1,
+    device: Device = None,
     seed: Seed = 0,
     format: Format = "table",
 ) -> None:
@@ -55,8 +48,6 @@ def parser(
     from capmeter.learning.parser.evaluation import ParserScores, by_form
     from capmeter.learning.parser.evaluation import evaluate as agreement
     from capmeter.learning.parser.examples import Example, read_examples, read_exclusions
-    from capmeter.learning.parser.recipe import Recipe
-    from capmeter.learning.parser.run import train_parser
     from capmeter.text.caption_parser import CaptionParser
 
     if output is None and not evaluate:
@@ -71,8 +62,14 @@ def parser(
             examples += found
             files.append(TrainingData(path.name, hashlib.sha256(path.read_bytes()).hexdigest(), len(found)))
         if output is not None and not evaluate:
-            recipe = Recipe(epochs=epochs, seed=seed)
-            train_parser(examples, recipe, output, data=files, share=share, threads=threads)
+            need_torch()
+            from capmeter.encoders.encoder import device_name
+            from capmeter.learning.parser.run import train_parser
+            from capmeter.learning.parser.training import ParserRecipe
+
+            recipe = ParserRecipe(epochs=epochs, seed=seed)
+            chosen = device_name(device or "cpu")
+            train_parser(examples, recipe, output, data=files, share=share, threads=threads, device=chosen)
         made = CaptionParser() if output is None else CaptionParser(output)
         groups = by_form(example for example in examples if example.held_out)
         scores = {name: agreement(made, group) for name, group in groups.items() if group}

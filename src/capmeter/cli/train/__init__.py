@@ -1,0 +1,17 @@
+"""`capmeter train`: trains the models that capmeter ships, one file per model."""
+
+from __future__ import annotations
+
+import typer
+
+from capmeter.cli.train.parser import parser
+
+app = typer.Typer(add_completion=False, rich_markup_mode="markdown", no_args_is_help=True)
+
+
+@app.callback()
+def train() -> None:
+    """Train the models that capmeter ships."""
+
+
+app.command()(parser)
