@@ -7,9 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from capmeter.errors import CapmeterError
 from capmeter.text.meteor_resources import meteor_language
+
+# no example is refused because the machine is busy, and every run tries the same ones; `make fuzz` tries others
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("random", parent=settings.get_profile("steady"), derandomize=False)
+settings.load_profile("steady")
 
 
 @pytest.fixture(scope="session")

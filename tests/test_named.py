@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capmeter.errors import InputError
@@ -134,7 +134,6 @@ NESTED = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(NESTED)
 def test_every_value_is_read_back_from_its_text(value: Measure) -> None:
     assert parse(str(value)) == value
@@ -144,13 +143,11 @@ def test_every_value_is_read_back_from_its_text(value: Measure) -> None:
             assert isinstance(parameter.text(getattr(value, key)), str)
 
 
-@settings(deadline=None)
 @given(st.lists(NESTED, min_size=1, max_size=3, unique=True))
 def test_lists_are_read_back_too(values: list[Measure]) -> None:
     assert MEASURES.parse_list(",".join(map(str, values))) == values
 
 
-@settings(deadline=None)
 @given(st.text(max_size=20), st.text('()",=+\\ aov4', max_size=20))
 def test_no_text_is_more_than_wrong(inside: str, symbols: str) -> None:
     for text in (inside, f"combine({inside})", f"combine({symbols})", f"everything(words={symbols})"):

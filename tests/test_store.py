@@ -64,7 +64,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(content=st.binary(max_size=40), value=JSON)
 def test_every_json_value_comes_back(tmp_path_factory: pytest.TempPathFactory, content: bytes, value: Any) -> None:
     store = Store(tmp_path_factory.getbasetemp() / "json-values")

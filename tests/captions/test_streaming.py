@@ -36,7 +36,7 @@ def outcome(read: Any) -> Any:
         return str(error)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(rows=captions_of, size=st.integers(1, 5), on_missing=st.sampled_from(["error", "skip", "keep"]))
 def test_the_parts_are_the_whole(rows: list[dict[str, Any]], size: int, on_missing: Any) -> None:
     whole = outcome(lambda: list(load(rows, on_missing=on_missing)))

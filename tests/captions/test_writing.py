@@ -46,7 +46,7 @@ def sets(draw: Any, rows: Any = full) -> CaptionSet:
     return CaptionSet.from_captions(made)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(captions=sets())
 @pytest.mark.parametrize("to", ROWS)
 @pytest.mark.parametrize("ending", ["", ".gz"])
@@ -63,7 +63,7 @@ unique_images = st.lists(st.tuples(name, text, references), min_size=1, max_size
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(captions=unique_images)
 @pytest.mark.parametrize("to", ["coco", "pycocoevalcap", "clipscore"])
 @pytest.mark.parametrize("ending", ["", ".gz"])

@@ -93,7 +93,7 @@ def test_a_masked_piece_keeps_its_place_and_gets_no_attention() -> None:
         list(encoder.encode_ids([ids], masks=[mask[:3]]))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(order=st.permutations(range(len(SENTENCES))), tokens=st.sampled_from([1, 9, 40, 10_000]))
 def test_order_and_batch_size_do_not_move_a_vector(order: list[int], tokens: int) -> None:
     encoder = load_encoder("minilm")

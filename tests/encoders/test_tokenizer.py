@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from capmeter.encoders import find_encoder
@@ -46,7 +46,6 @@ def test_real_captions(shared: Path, theirs: Any) -> None:
     assert TOKENIZER.inner_ids(sentences) == theirs(sentences, add_special_tokens=False)["input_ids"]
 
 
-@settings(deadline=None)
 @given(st.text(max_size=40))
 def test_any_text(text: str) -> None:
     ids = TOKENIZER.ids([text])[0]

@@ -40,7 +40,7 @@ def test_equals_the_evaluator(metric: str) -> None:
 
 @pytest.mark.parametrize("metric", ["cider-d", "bleu-4", "rouge-l"])
 @given(rows=ROWS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_equals_the_evaluator_on_anything(metric: str, rows: list[tuple[str, list[str]]]) -> None:
     candidates, references = [one for one, _ in rows], [many for _, many in rows]
     expected = capmeter.score(candidates=candidates, references=references, metrics=metric)[metric].items.array

@@ -173,7 +173,7 @@ def test_rescaling_maps_the_baseline_to_zero() -> None:
         measure(BertScore(layer=3, rescale=True), captions())
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(order=st.permutations(range(len(ROWS))), tokens=st.sampled_from([1, 16, 4096]), flip=st.booleans())
 def test_scores_depend_on_neither_order_nor_batches(order: list[int], tokens: int, flip: bool) -> None:
     expected = measure(BertScore(idf=True), captions())

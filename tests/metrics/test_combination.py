@@ -88,7 +88,7 @@ def test_a_member_without_spread_is_standardised_to_nothing() -> None:
     assert found.items.array.tolist() == [0, 0, 0]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(ROWS, st.integers(1, 4), st.booleans())
 def test_split_and_merge_equals_the_whole(rows: Any, size: int, standardised: bool) -> None:
     metric = Combination(members=(BLEU, CIDER, ROUGE), weights=(1.0, 2.0, 3.0), standardised=standardised)
@@ -108,7 +108,7 @@ def test_split_and_merge_equals_the_whole(rows: Any, size: int, standardised: bo
     np.testing.assert_allclose(items, whole.items.array, rtol=0, atol=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=2, max_size=20), st.integers(1, 19))
 def test_moments_merge(values: list[float], cut: int) -> None:
     scores = np.array([values])

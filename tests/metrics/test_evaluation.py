@@ -37,7 +37,7 @@ class Parts:
         return (CaptionSet.from_captions(self.captions.select(piece)) for piece in self.pieces)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(ROWS, st.lists(st.integers(0, 12), max_size=4))
 def test_split_and_merge_equals_the_whole(rows, cuts) -> None:
     metrics = parse_list(CLASSIC)
@@ -51,7 +51,7 @@ def test_split_and_merge_equals_the_whole(rows, cuts) -> None:
         assert parts[metric].notes == whole[metric].notes
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(ROWS, st.integers(1, 3))
 def test_chunks_of_a_set_equal_the_whole(rows, size) -> None:
     metrics = parse_list(CLASSIC)
@@ -62,7 +62,7 @@ def test_chunks_of_a_set_equal_the_whole(rows, size) -> None:
         assert np.abs(chunked[metric].items.array - whole[metric].items.array).max() <= 1e-12
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(ROWS, st.randoms(use_true_random=False))
 def test_the_order_of_captions_does_not_matter(rows, random) -> None:
     captions = caption_set(rows)

@@ -125,7 +125,7 @@ def plain_transport(cost: np.ndarray, supply: list[float], demand: list[float]) 
     return float(linprog(cost.ravel(), A_eq=np.array(rows), b_eq=[*supply, *demand], method="highs").fun)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_distance_is_the_linear_programs_optimum(data: st.DataObject) -> None:
     rng = np.random.default_rng(data.draw(st.integers(0, 10**6)))

@@ -30,7 +30,7 @@ def test_an_empty_graph():
 WORDS = st.text(max_size=60)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.one_of(st.tuples(WORDS), st.tuples(WORDS, WORDS), st.tuples(WORDS, WORDS, WORDS)), max_size=8))
 def test_any_words_stay_inside(tuples):
     picture = draw_scene(scene_graph(tuples, no_synsets), width=390)

@@ -29,7 +29,7 @@ def test_perfect_and_reversed() -> None:
 
 
 @given(st.integers(0, 10_000))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_weights_are_repetitions(seed: int) -> None:
     random = np.random.default_rng(seed)
     x, y, weights = random.integers(5, size=20), random.integers(8, size=20) / 7, random.integers(4, size=20)

@@ -44,7 +44,7 @@ def test_equals_scipy(levels: int, other: int) -> None:
 
 
 @given(values, st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_equals_brute_force(x: list[int], random) -> None:
     y = [random.randint(0, 4) for _ in x]
     signs = [np.sign(x[i] - x[j]) * np.sign(y[i] - y[j]) for i in range(len(x)) for j in range(i)]
@@ -52,7 +52,7 @@ def test_equals_brute_force(x: list[int], random) -> None:
 
 
 @given(values, st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_weights_are_repetitions(x: list[int], random) -> None:
     y = [random.randint(0, 40) / 10 for _ in x]
     weights = [random.randint(0, 3) for _ in x]

@@ -38,7 +38,7 @@ def test_group_mean_under_weights() -> None:
 
 
 @given(st.integers(0, 10_000), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_calibration_equals_trying_every_epsilon(seed: int, grouped: bool) -> None:
     random = np.random.default_rng(seed)
     human, metric = random.integers(3, size=14), random.integers(12, size=14)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from counting import steps
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ import capmeter
 from capmeter.checkpoints import WEIGHTS, Checkpoint
 from capmeter.errors import AssetError
 from capmeter.text.caption_parser import LONGEST, CaptionParser
+from capmeter.text.parser_network import Integers
 from capmeter.text.parser_vocabulary import MOST_FEATURES, word_features
 from capmeter.text.parsers import knows_language
 from capmeter.text.parses import CaptionParse
@@ -94,7 +96,7 @@ def test_strange_captions_get_trees(parser: CaptionParser, caption: str) -> None
     assert CaptionParse.from_dict(parse.to_dict()) == parse  # which checks that each sentence is a tree
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.text(max_size=80))
 def test_any_text_gets_trees(text: str) -> None:
     (parse,) = _PARSER.parse([text])
@@ -116,15 +118,25 @@ def test_long_captions_are_cut_into_pieces(parser: CaptionParser) -> None:
     assert min(map(len, parse.sentences)) >= LONGEST // 2
 
 
-@pytest.mark.slow
-def test_time_is_linear_in_words(parser: CaptionParser) -> None:
-    def seconds(words: int) -> float:
-        start = time.process_time()
-        parsed(parser, "a dog runs on the beach " * (words // 6))
-        return time.process_time() - start
+def test_work_is_linear_in_words(parser: CaptionParser, monkeypatch: pytest.MonkeyPatch) -> None:
+    arcs = 0
+    analyse = CaptionParser._analyse
 
-    seconds(6000)
-    assert seconds(60_000) < 40 * seconds(6000) + 1
+    def counted(self: CaptionParser, words: Integers, vectors: Any) -> Any:
+        nonlocal arcs
+        arcs += words.shape[0] * words.shape[1] ** 2
+        return analyse(self, words, vectors)
+
+    def work(words: int) -> tuple[int, int]:
+        nonlocal arcs
+        arcs = 0
+        taken = steps(lambda: parsed(parser, "a dog runs on the beach " * (words // 6)))
+        return taken, arcs
+
+    monkeypatch.setattr(CaptionParser, "_analyse", counted)
+    small, large = work(1200), work(6000)
+    assert large[0] < 6 * small[0]
+    assert large[1] <= 5 * small[1] <= 5 * LONGEST * 1200
 
 
 def test_the_signature_names_the_weights(parser: CaptionParser) -> None:

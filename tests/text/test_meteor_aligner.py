@@ -99,20 +99,20 @@ def test_java_hashes_utf_16() -> None:
     assert java_hash("\U0001f600") == 31 * 0xD83D + 0xDE00
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(st.tuples(SENTENCES, SENTENCES), min_size=1, max_size=8), st.sampled_from([1, 2, 5, 40]))
 def test_equals_the_search_written_plainly(language, pairs, beam) -> None:
     plainly = [align_plainly(one, other, language, PARAPHRASES, beam) for one, other in pairs]
     assert aligned(pairs, language, beam) == plainly
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(WORDS, min_size=60, max_size=90), st.lists(WORDS, min_size=40, max_size=90))
 def test_long_sentences_need_more_than_one_machine_word(language, one, other) -> None:
     assert aligned([(one, other)], language, 8) == [align_plainly(one, other, language, PARAPHRASES, 8)]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(SENTENCES, SENTENCES), min_size=2, max_size=8))
 def test_a_pair_is_aligned_the_same_alone_and_among_others(language, pairs) -> None:
     together = aligned(pairs, language)

@@ -4,7 +4,7 @@ from collections import Counter
 
 import numpy as np
 from captionsets import ROWS, caption_set
-from hypothesis import given, settings
+from hypothesis import given
 
 from capmeter.captions.model import SentencePool
 from capmeter.ragged import Ragged
@@ -16,7 +16,6 @@ def grams(text: str, n: int) -> list[tuple[str, ...]]:
     return [tuple(words[i : i + k]) for k in range(1, n + 1) for i in range(len(words) - k + 1)]
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_counts_are_those_of_a_counter(rows) -> None:
     pool = caption_set(rows).pool
@@ -33,7 +32,6 @@ def test_counts_are_those_of_a_counter(rows) -> None:
     assert table.size == sum(map(len, number.values()))
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_document_frequencies_are_those_of_a_counter(rows) -> None:
     captions = caption_set(rows)
@@ -44,7 +42,6 @@ def test_document_frequencies_are_those_of_a_counter(rows) -> None:
     assert (np.diff(hashes.astype(object)) > 0).all()
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_matches_are_the_ngrams_in_common(rows) -> None:
     captions = caption_set(rows)

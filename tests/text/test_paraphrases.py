@@ -61,7 +61,7 @@ def test_by_hand(tmp_path: Path) -> None:
     assert listed(index, "") == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(PHRASES, PHRASES), min_size=1, max_size=25), PHRASES)
 def test_equals_a_dictionary(tmp_path_factory, pairs, sentence) -> None:
     index = build_index(written(tmp_path_factory.mktemp("table"), pairs))

@@ -147,7 +147,7 @@ anything = st.text(st.characters(), max_size=60) | st.text(
 
 
 @given(anything)
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_never_fails_and_no_token_is_empty_or_holds_a_space(caption: str) -> None:
     tokens = split(caption)
     assert all(tokens)
@@ -156,7 +156,6 @@ def test_never_fails_and_no_token_is_empty_or_holds_a_space(caption: str) -> Non
 
 
 @given(st.lists(anything, max_size=5))
-@settings(deadline=None)
 def test_a_caption_does_not_know_its_neighbours(captions: list[str]) -> None:
     assert tokenize_all(captions) == [tokenize(caption) for caption in captions]
 
@@ -168,7 +167,6 @@ def test_a_caption_does_not_know_its_neighbours(captions: list[str]) -> None:
     ),
     st.sampled_from(["", ".", " .", ",", "  "]),
 )
-@settings(deadline=None)
 def test_the_quick_way_is_the_long_way(words: list[str], end: str) -> None:
     caption = " ".join(words) + end
     assert tokenize(caption) == [token for token in split(caption) if token not in PUNCTUATION]

@@ -39,7 +39,7 @@ def test_well_formed_is_the_definition(words: int) -> None:
     assert well_formed(np.array(rows)).tolist() == [is_tree(row) for row in rows]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 5), st.integers(0, 2**32 - 1))
 def test_no_tree_is_better(words: int, seed: int) -> None:
     scores = np.random.default_rng(seed).normal(size=(7, words, words + 1))

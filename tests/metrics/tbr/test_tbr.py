@@ -165,7 +165,7 @@ def test_a_caption_that_is_its_only_reference_scores_one_and_an_empty_one_zero()
     np.testing.assert_array_equal(measure(Tbr(as_released=True), captions())[4], 0)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     order=st.permutations(range(len(ROWS))),
     tokens=st.sampled_from([1, 16, 4096]),
