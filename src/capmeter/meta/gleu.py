@@ -25,13 +25,13 @@ Napoles, Sakaguchi, Post, Tetreault: GLEU Without Tuning. arXiv:1605.02592, 2016
 
 from __future__ import annotations
 
-import math
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from capmeter.errors import ProtocolError
 from capmeter.judgments.judged import Floats, Judgments, Systems
@@ -58,35 +58,54 @@ class Gleu(Baseline):
                 f"{judgments.benchmark} has no source sentences, which {self.name} needs: it is a baseline of conll14 "
                 "with a file of sentences (source, systems, references)"
             )
-        captions = judgments.captions
-        known: dict[tuple[str, str], float] = {}
-        found = np.zeros(len(captions))
-        for row, caption in enumerate(captions):
-            original = judgments.originals[caption.image_id]
-            references = original.references if self.references == "every" else caption.references
-            key = (caption.image_id, caption.candidate)  # what several systems wrote is scored once
-            if key not in known:
-                each = [sentence_gleu(original.source, caption.candidate, reference) for reference in references]
-                known[key] = sum(each) / len(each) if each else 0.0
-            found[row] = known[key]
+        references: dict[str, tuple[str, ...]] = {}
+        by_source: dict[str, dict[str, list[int]]] = {}  # source's id → correction → rows of the systems that wrote it
+        for row, caption in enumerate(judgments.captions):
+            references[caption.image_id] = caption.references
+            by_source.setdefault(caption.image_id, {}).setdefault(caption.candidate, []).append(row)
+        found = np.zeros(len(judgments.captions))
+        for id, corrections in by_source.items():
+            original = judgments.originals[id]
+            chosen = original.references if self.references == "every" else references[id]
+            table = gleu_table(original.source, list(corrections), chosen)
+            for rows, each in zip(corrections.values(), table.tolist(), strict=True):
+                found[rows] = sum(each) / len(each) if each else 0.0
         return np.array([found[members].mean() for members in judgments.members])
 
 
 def sentence_gleu(source: str, candidate: str, reference: str) -> float:
     """GLEU of one sentence against one reference; an empty candidate scores 0 (1 where the reference is empty)."""
-    length, expected = len(candidate.split()), len(reference.split())
-    if not length:
-        return 0.0 if expected else 1.0
-    logarithms = 0.0
+    return float(gleu_table(source, [candidate], [reference])[0, 0])
+
+
+def gleu_table(source: str, candidates: Sequence[str], references: Sequence[str]) -> Floats:
+    """GLEU of each candidate (rows) against each reference (columns)."""
+    sentences = [each.split() for each in (source, *candidates, *references)]
+    lengths, expected = np.split(np.array([len(words) for words in sentences[1:]], np.int64), [len(candidates)])
+    logarithms = np.zeros((len(candidates), len(references)))
     for n in ORDERS:
-        mine, theirs, before = _ngrams(candidate, n), _ngrams(reference, n), _ngrams(source, n)
-        kept = sum(min(count, theirs[gram]) for gram, count in mine.items())
-        uncorrected = sum(min(count, before[gram]) for gram, count in mine.items() if gram not in theirs)
-        logarithms += math.log(max(kept - uncorrected, 0) or 1) - math.log(max(length + 1 - n, 0) or 1)
-    return math.exp(min(0.0, 1 - (expected or 1) / length) + logarithms / len(ORDERS))
+        counts = _ngram_counts(sentences, n)
+        before, mine, theirs = counts[0], counts[1 : len(candidates) + 1, None], counts[len(candidates) + 1 :]
+        kept = np.minimum(mine, theirs).sum(axis=2)
+        uncorrected = (np.minimum(mine, before) * (theirs == 0)).sum(axis=2)
+        total = np.maximum(lengths + 1 - n, 1)[:, None]
+        logarithms += np.log(np.maximum(kept - uncorrected, 1)) - np.log(total)
+    shortness = np.minimum(0.0, 1 - np.maximum(expected, 1) / np.maximum(lengths, 1)[:, None])
+    empty = lengths[:, None] == 0
+    found: Floats = np.where(empty, expected == 0, np.exp(shortness + logarithms / len(ORDERS)))
+    return found
 
 
-@lru_cache(maxsize=1 << 12)
-def _ngrams(sentence: str, n: int) -> Counter[tuple[str, ...]]:
-    words = sentence.split()
-    return Counter(zip(*(words[k:] for k in range(n)), strict=False))
+def _ngram_counts(sentences: Sequence[Sequence[str]], n: int) -> npt.NDArray[np.int64]:
+    """How often each sentence (rows) has each n-gram that any of them has (columns)."""
+    numbers: defaultdict[tuple[str, ...], int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    found = [
+        (row, numbers[gram])
+        for row, words in enumerate(sentences)
+        for gram in zip(*(words[k:] for k in range(n)), strict=False)
+    ]
+    counts = np.zeros((len(sentences), len(numbers)), np.int64)
+    if found:
+        np.add.at(counts, tuple(np.array(found).T), 1)
+    return counts
