@@ -32,7 +32,7 @@ Sharif, White, Bennamoun, Liu, Shah: WEmbSim: A Simple yet Effective Metric for 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, MeanMetric, Measurement
+from capmeter.metrics.pooling import Pooling, pool_over_references
 from capmeter.metrics.word_pieces import encoder_facts, truncation_note
 from capmeter.metrics.word_vectors import (
     ContentWords,
@@ -85,7 +86,7 @@ class WEmbSim(MeanVectors):
     NAME: ClassVar[str] = "wembsim"
     SUMMARY: ClassVar[str] = "cosine of mean word vectors, mean over references"
 
-    pooling: Annotated[Literal["mean", "max", "min"], "how scores over several references are pooled"] = "mean"
+    pooling: Annotated[Pooling, "how scores over several references are pooled"] = "mean"
     encoder: Annotated[str | None, "alias, hub id or folder: contextual vectors instead of word vectors"] = None
     layer: Annotated[int | None, "of the encoder; none: the last"] = None
 
@@ -110,11 +111,7 @@ class WEmbSim(MeanVectors):
             cut = truncation_note(part, self.encoder, context.settings)
         cosine, there = cosines(part, table)
         similarity = np.where(there, np.abs(cosine), 0.0)
-        starts = part.references.offsets[:-1]
-        if self.pooling == "mean":
-            pooled = np.add.reduceat(similarity, starts) / part.references.lengths
-        else:
-            pooled = (np.maximum if self.pooling == "max" else np.minimum).reduceat(similarity, starts)
+        pooled = pool_over_references(similarity, part, self.pooling)
         return Measurement(pooled[:, None], without_vectors(part, table) | cut)
 
     def facts(self, context: Context) -> dict[str, str]:
@@ -127,14 +124,19 @@ class WEmbSim(MeanVectors):
 
 @dataclass(frozen=True, kw_only=True)
 class Mowe(MeanVectors):
-    """Maximum cosine of mean word vectors over references. vectors: `minilm` or a file."""
+    """Cosine of mean word vectors.
+
+    vectors: `minilm` or a file. pooling over references: max, as in LCEval, mean or min (its appendix B.2).
+    """
 
     NAME: ClassVar[str] = "mowe"
     SUMMARY: ClassVar[str] = "cosine of mean word vectors, best reference (LCEval's feature)"
+
+    pooling: Annotated[Pooling, "how cosines with several references are pooled"] = "max"
 
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""
         table: WordTable = part.pool.analyse(ContentWords(self.vectors, DELETED, context.settings))
         cosine, there = cosines(part, table)
-        best = np.maximum.reduceat(np.where(there, cosine, -1.0), part.references.offsets[:-1])
-        return Measurement(best[:, None], without_vectors(part, table))
+        pooled = pool_over_references(np.where(there, cosine, -1.0), part, self.pooling)
+        return Measurement(pooled[:, None], without_vectors(part, table))

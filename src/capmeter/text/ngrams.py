@@ -150,13 +150,18 @@ class Matches:
     def run(self, captions: CaptionIndices) -> MatchTable:
         """The match table of these captions."""
         grams: NGramTable = captions.pool.analyse(NGrams(self.n, self.tokenizer, self.letters))
-        positions = Ragged(np.arange(len(grams.entries.values)), grams.entries.offsets)
-        slots = positions.take(captions.candidates)
-        theirs = positions.take(captions.references.values)
-        row = np.repeat(captions.references.rows, theirs.lengths)
-        pair = theirs.rows
-        mine = slots.rows * grams.size + grams.entries.values[slots.values]
-        sought = row * grams.size + grams.entries.values[theirs.values]
-        found = np.searchsorted(mine, sought)
-        hit = np.flatnonzero(mine[np.minimum(found, len(mine) - 1)] == sought) if len(mine) else found[:0]
-        return MatchTable(grams, slots, found[hit], pair[hit], theirs.values[hit])
+        return matched(captions, grams)
+
+
+def matched(captions: CaptionIndices, grams: NGramTable) -> MatchTable:
+    """The entries of `grams`, a table of the captions' pool, that candidates share with their references."""
+    positions = Ragged(np.arange(len(grams.entries.values)), grams.entries.offsets)
+    slots = positions.take(captions.candidates)
+    theirs = positions.take(captions.references.values)
+    row = np.repeat(captions.references.rows, theirs.lengths)
+    pair = theirs.rows
+    mine = slots.rows * grams.size + grams.entries.values[slots.values]
+    sought = row * grams.size + grams.entries.values[theirs.values]
+    found = np.searchsorted(mine, sought)
+    hit = np.flatnonzero(mine[np.minimum(found, len(mine) - 1)] == sought) if len(mine) else found[:0]
+    return MatchTable(grams, slots, found[hit], pair[hit], theirs.values[hit])
