@@ -10,9 +10,11 @@ from rich.console import Console
 from capmeter.captions.io import load
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
+from capmeter.metrics.contributions import Contributions
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.printable import printable
 from capmeter.report.explain import Explanation, as_text, explain, to_dicts
+from capmeter.report.page_evidence import EvidenceTable
 
 CAPTIONS = load(
     {"one": "a dog runs on grass", "two": "a cat", "three": "two birds fly"},
@@ -87,3 +89,22 @@ def test_hostile_captions_cannot_steer_the_terminal() -> None:
 def test_printable_leaves_all_scripts_alone() -> None:
     assert printable("naïve كلب 犬 🐕") == "naïve كلب 犬 🐕"
     assert printable("a\tb\x1b[31m") == "a\\tb\\x1b[31m"
+
+
+def test_contributions_to_a_learned_score_are_shown_largest_first() -> None:
+    told = Contributions("the mean caption", -0.5, 1.0, (("meteor", 0.25, 0.2, 0.5), ("spice", 0.75, 0.125, 1.0)))
+    evidence = Evidence(("a", "dog"), (("a", "dog"),), contributions=told)
+    found = Explanation(Caption("1", "1", "a dog", ("a dog",)), {"learned": 0.73}, {"learned": evidence})
+    text = plain([found])
+    assert "1.000 = -0.500 (the mean caption) + contributions" in text
+    assert text.index("+1.000  spice 0.75 (base 0.125)") < text.index("+0.500  meteor 0.25 (base 0.2)")
+    (said,) = json.loads(json.dumps(to_dicts([found])))
+    kept = said["evidence"]["learned"]["contributions"]
+    assert kept["base_logit"] + sum(each["contribution"] for each in kept["inputs"]) == kept["logit"]
+    assert [each["input"] for each in kept["inputs"]] == ["meteor", "spice"]
+    table = EvidenceTable()
+    table.add(0, 3, evidence)
+    assert table.found[0][7:] == [
+        None,
+        ["the mean caption", -0.5, 1, [["meteor", 0.25, 0.2, 0.5], ["spice", 0.75, 0.125, 1]]],
+    ]

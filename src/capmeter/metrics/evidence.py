@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from capmeter.metrics.contributions import Contributions
 from capmeter.metrics.scene_evidence import SceneEvidence
 
 
@@ -44,7 +45,8 @@ class Mark:
 class Evidence:
     """One caption as the metric saw it: the tokens of both sides, links, marks, facts and scene graphs.
 
-    `members`: for a composite metric, each member's own evidence, which may be tokenised differently.
+    `contributions`: of a learned metric, what each of its inputs contributed to the score. `members`: for a composite
+    metric, each member's own evidence, which may be tokenised differently.
     """
 
     candidate: tuple[str, ...]
@@ -54,3 +56,4 @@ class Evidence:
     facts: dict[str, float | str] = field(default_factory=dict)
     members: dict[str, Evidence] = field(default_factory=dict)
     scene: SceneEvidence | None = None
+    contributions: Contributions | None = None

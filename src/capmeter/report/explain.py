@@ -20,6 +20,7 @@ import numpy as np
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Metric
+from capmeter.metrics.contributions import Contributions
 from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.evidence import Evidence, Mark
 from capmeter.metrics.registry import parse, parse_list
@@ -139,6 +140,7 @@ def _evidence_json(found: Evidence) -> dict[str, Any]:
         "facts": dict(found.facts),
         **({"members": {name: _evidence_json(each) for name, each in found.members.items()}} if found.members else {}),
         **({} if found.scene is None else {"scene": found.scene.to_dict()}),
+        **({} if found.contributions is None else {"contributions": found.contributions.to_dict()}),
     }
 
 
@@ -203,7 +205,22 @@ def _table(name: str, found: Evidence, colours: Mapping[str, str], score: float 
     if found.facts:
         facts = "   ".join(f"{fact} {_number(value)}" for fact, value in found.facts.items())
         table.add_row(Text("facts", style="dim"), Text(printable(facts)))
+    for label, line in () if found.contributions is None else _contributions(found.contributions):
+        table.add_row(Text(label, style="dim"), line)
     return table
+
+
+def _contributions(found: Contributions) -> Iterator[tuple[str, Text]]:
+    """The logit as a sum: the base's, then the contributions, the largest first."""
+    from rich.text import Text
+
+    yield "logit", Text(f"{found.logit:.3f} = {found.start:.3f} ({printable(found.base)}) + contributions")
+    for name, value, base, part in sorted(found.inputs, key=lambda each: -abs(each[3])):
+        line = Text(f"{part:+8.3f}", style="green" if part > 0 else "red" if part < 0 else "dim")
+        yield (
+            "",
+            line.append(f"  {printable(name)} {_number(value)}", style="").append(f" (base {_number(base)})", "dim"),
+        )
 
 
 def _line(found: Evidence, reference: int | None, colours: Mapping[str, str]) -> Text:

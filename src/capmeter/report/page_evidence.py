@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.errors import AssetError, InputError, MissingBackend
+from capmeter.metrics.contributions import Contributions
 from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.scene_evidence import SceneEvidence
@@ -59,8 +60,11 @@ class EvidenceTable:
             marks += [side, mark.start, mark.end, kind, _short(mark.weight)]
         facts = {name: value if isinstance(value, str) else _short(value) for name, value in found.facts.items()}
         sequences = [self._sequence(tokens) for tokens in (found.candidate, *found.references)]
-        scene = [] if found.scene is None else [self._scene(found.scene)]
-        self.found.append([metric, row, sequences[0], sequences[1:], links, marks, facts, *scene])
+        further: list[Any] = [None if found.scene is None else self._scene(found.scene)]
+        further.append(None if found.contributions is None else _contributions(found.contributions))
+        while further and further[-1] is None:
+            further.pop()
+        self.found.append([metric, row, sequences[0], sequences[1:], links, marks, facts, *further])
 
     def _sequence(self, tokens: Sequence[str]) -> int:
         numbers = tuple(map(self._word, tokens))
@@ -132,13 +136,21 @@ def _drawn(graph: SceneGraph) -> tuple[list[int], list[int], list[int]]:
 
 
 def _on_one_line(found: Evidence) -> Evidence:
-    """For a composite metric, its facts with the words and links of its first member that has any; one scene."""
+    """For a composite metric, its facts and contributions, with the words and links of its first member that has any,
+    and one scene.
+    """
     if not found.members:
         return found
     members = [_on_one_line(each) for each in found.members.values()]
     leading = next((each for each in members if each.links or each.marks), found)
     scene = next((each.scene for each in members if each.scene is not None), None)
-    return replace(leading, facts=found.facts, members={}, scene=scene)
+    return replace(leading, facts=found.facts, members={}, scene=scene, contributions=found.contributions)
+
+
+def _contributions(found: Contributions) -> list[Any]:
+    """The base in words, its logit, the caption's logit, then name, value, the base's value, contribution of each."""
+    inputs = [[name, *map(_short, numbers)] for name, *numbers in found.inputs]
+    return [found.base, _short(found.start), _short(found.logit), inputs]
 
 
 def _short(value: float) -> float:

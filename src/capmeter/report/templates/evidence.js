@@ -10,14 +10,14 @@ capmeter.evidence = (captions) => {
     byRow.get(r).set(m, rest);
   }
   const words = (sequence) => kept.sequences[sequence].map((word) => kept.words[word]);
-  const read = ([candidate, references, links, marks, facts, scene]) => {
+  const read = ([candidate, references, links, marks, facts, scene, contributions]) => {
     const list = (flat, width, make) => Array.from({ length: flat.length / width }, (_, k) => make(flat.slice(k * width, (k + 1) * width)));
     return {
       candidate: words(candidate),
       references: references.map(words),
       links: list(links, 7, ([a, b, reference, c, d, kind, weight]) => ({ candidate: [a, b], reference, place: [c, d], kind, weight })),
       marks: list(marks, 5, ([reference, a, b, kind, weight]) => ({ reference, place: [a, b], kind, weight })),
-      facts, scene,
+      facts, scene, contributions,
     };
   };
   const STRUCK = /cut|removed|deleted/;
@@ -78,6 +78,7 @@ capmeter.evidence = (captions) => {
     const facts = Object.entries(found.facts);
     if (facts.length) box.append(element("p", { class: "factline" }, ...facts.flatMap(([name, value]) =>
       [element("span", {}, `${name} `, element("b", {}, typeof value === "number" ? number(value) : String(value))), " "])));
+    if (found.contributions) box.append(contributions(found.contributions));
     if (found.scene) box.append(scenes(found.scene));
     else if (found.links.length) box.append(matches(found));
     else box.append(element("p", { class: "note" }, "No word of the caption was matched."));
@@ -103,6 +104,18 @@ capmeter.evidence = (captions) => {
     return element("figure", { class: "scene" }, element("figcaption", {}, title),
       lines.length ? element("ul", {}, ...lines) : element("p", { class: "note" }, "nothing that makes a graph"),
       ...(more ? [element("p", { class: "note" }, `and ${more} more`)] : []));
+  };
+  // a learned score's logit as a sum: what each input contributed, the largest first
+  const contributions = ([base, start, logit, inputs]) => {
+    const ordered = [...inputs].sort((a, b) => Math.abs(b[3]) - Math.abs(a[3]));
+    const most = Math.max(...ordered.map((each) => Math.abs(each[3])), 1e-9);
+    return element("div", { class: "matches" },
+      element("p", { class: "note" }, `logit ${number(logit)} = ${number(start)} (${base}) + contributions`),
+      element("table", { class: "contributions" }, element("thead", {}, element("tr", {}, ...["input", "value", base, "contribution", ""].map((head, k) =>
+        element("th", { scope: "col", class: k > 0 && k < 4 ? "number" : null }, head)))),
+      element("tbody", {}, ...ordered.map(([name, value, of, part]) => element("tr", {}, element("td", {}, name),
+        ...[value, of, part].map((each) => element("td", { class: "number" }, number(each))),
+        element("td", {}, element("span", { class: part < 0 ? "bar less" : "bar", style: `--share:${(Math.abs(part) / most).toFixed(3)}` })))))));
   };
   const matches = (found) => {
     const LONGEST = 100;
