@@ -10,6 +10,7 @@ EXTRAS = {
     "meteor": ("pycocoevalcap",),
     "report": ("jinja2", "matplotlib", "PIL"),
 }
+EXTRAS["all"] = tuple(dict.fromkeys(module for modules in EXTRAS.values() for module in modules))
 
 
 def availability(extra: str | None) -> str | None:

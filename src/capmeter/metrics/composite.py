@@ -32,7 +32,53 @@ from capmeter.metrics.evidence import Evidence
 MemberScores = Mapping[Metric, Mapping[str, Floats]]
 
 
-class CompositeMetric(Metric):
+class DerivedMetric(Metric):
+    """A metric computed from other metrics and maybe from the captions. A subclass defines `requires`, and how it
+    measures.
+
+    It needs what its members need; their facts (tokenizer, idf, weights …) appear in its signature, and an explanation
+    consists of theirs.
+    """
+
+    @abstractmethod
+    def requires(self) -> tuple[Metric, ...]:
+        """The members: the metrics that this one is made of, without duplicates."""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the members need."""
+        return frozenset().union(*(member.needs for member in self.requires()))
+
+    def facts(self, context: Context) -> dict[str, str]:
+        """The members' facts; where members differ, their values in the members' order, joined by +."""
+        found: dict[str, dict[str, None]] = {}
+        for member in self.requires():
+            for name, value in member.facts(context.required[member]).items():
+                found.setdefault(name, {})[value] = None
+        return {name: "+".join(values) for name, values in found.items()}
+
+    @property
+    def explains(self) -> bool:
+        """Whether any member can give evidence."""
+        return any(member.explains for member in self.requires())
+
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
+        """For each caption the composite's parts, and under each member's name the member's evidence.
+
+        For a member that cannot explain its scores, its score and parts.
+        """
+        rows = self.measure(part, context).values
+        scores = self.finish(rows, np.ones(len(part)))
+        told: dict[str, list[Evidence]] = {}
+        for member in self.requires():
+            if member.explains:
+                told[str(member)] = member.explain(part, context.required[member])
+            else:
+                told[str(member)] = [_bare(part, row, context.scores[member]) for row in range(len(part))]
+        return [_bare(part, row, scores, {name: each[row] for name, each in told.items()}) for row in range(len(part))]
+
+
+class CompositeMetric(DerivedMetric):
     """A metric made of other metrics. A subclass defines `requires` and `combine`.
 
     `requires` names the members. `combine` gets each member's "score" and parts and returns the composite's: "score"
@@ -48,17 +94,8 @@ class CompositeMetric(Metric):
     """
 
     @abstractmethod
-    def requires(self) -> tuple[Metric, ...]:
-        """The members: the metrics that this one is made of, without duplicates."""
-
-    @abstractmethod
     def combine(self, scores: MemberScores, state: Any = None) -> dict[str, Floats]:
         """The composite's score and parts from each member's score and parts."""
-
-    @property
-    def needs(self) -> frozenset[str]:
-        """What the members need."""
-        return frozenset().union(*(member.needs for member in self.requires()))
 
     @property
     def combined(self) -> tuple[str, ...]:
@@ -92,34 +129,6 @@ class CompositeMetric(Metric):
             scores[member] = member.finish(sums[..., start:end], counts)
             start = end
         return self.combine(scores)
-
-    def facts(self, context: Context) -> dict[str, str]:
-        """The members' facts; where members differ, their values in the members' order, joined by +."""
-        found: dict[str, dict[str, None]] = {}
-        for member in self.requires():
-            for name, value in member.facts(context.required[member]).items():
-                found.setdefault(name, {})[value] = None
-        return {name: "+".join(values) for name, values in found.items()}
-
-    @property
-    def explains(self) -> bool:
-        """Whether any member can give evidence."""
-        return any(member.explains for member in self.requires())
-
-    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
-        """For each caption the composite's parts, and under each member's name the member's evidence.
-
-        For a member that cannot explain its scores, its score and parts.
-        """
-        rows = self.measure(part, context).values
-        scores = self.finish(rows, np.ones(len(part)))
-        told: dict[str, list[Evidence]] = {}
-        for member in self.requires():
-            if member.explains:
-                told[str(member)] = member.explain(part, context.required[member])
-            else:
-                told[str(member)] = [_bare(part, row, context.scores[member]) for row in range(len(part))]
-        return [_bare(part, row, scores, {name: each[row] for name, each in told.items()}) for row in range(len(part))]
 
 
 def _bare(

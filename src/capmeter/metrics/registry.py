@@ -13,9 +13,6 @@ from capmeter.registry import Entry, Registry
 
 # Names of published metrics that are kept for them; one that is in the table below is no longer planned.
 PLANNED = {
-    "hwcm": "agreement of head-word chains",
-    "nneval": "a network over the scores of other metrics",
-    "lceval": "a network over lexical, semantic and syntactic features",
     "leic": "a critic trained to tell human from machine captions",
     "umic": "a contrastively trained metric without references",
     "clipscore": "cosine of image and caption in CLIP",
@@ -60,6 +57,9 @@ METRICS: Registry[Metric] = Registry(
         "wembsim": Entry("capmeter.metrics.mowe:WEmbSim"),
         "mowe": Entry("capmeter.metrics.mowe:Mowe"),
         "wmd": Entry("capmeter.metrics.wmd:Wmd"),
+        "hwcm": Entry("capmeter.metrics.hwcm:Hwcm"),
+        "nneval": Entry("capmeter.metrics.lceval.lceval:NnEval"),
+        "lceval": Entry("capmeter.metrics.lceval.lceval:LcEval"),
     },
     PLANNED,
 )

@@ -1,0 +1,1 @@
+"""LCEval and NNEval: features, network, metrics."""
