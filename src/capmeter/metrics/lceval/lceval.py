@@ -115,6 +115,11 @@ class _LearnedComposite(DerivedMetric):
         """The score, the logit of a learned one, and the features."""
         return ("score", "logit", *self.inputs) if self.learned else ("score", *self.inputs)
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """References alone; known without the network."""
+        return frozenset({"references"})
+
     def requires(self) -> tuple[Metric, ...]:
         """The metrics that features come from."""
         if self.learned:
