@@ -11,6 +11,7 @@ import pytest
 from capmeter.errors import InputError, ProtocolError
 from capmeter.judgments.text_only import EXPECTED_WINS
 from capmeter.meta.agreement import run
+from capmeter.meta.curves import reference_curve
 from capmeter.meta.gleu import sentence_gleu
 
 SOURCE = "she go to the school yesterday"
@@ -67,6 +68,25 @@ def test_baseline_of_conll14(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     with pytest.raises(InputError, match="reference_sets"):
         run("gleu", benchmark="conll14", data=path)
+
+
+def test_curve_over_references(tmp_path: Path) -> None:
+    path, sets = (
+        tmp_path / "sentences.jsonl",
+        {"one": REFERENCE, "two": "yesterday she went to school", "three": SOURCE},
+    )
+    texts = list(sets.values())
+    outputs = {name: " ".join(texts[k % 3].split()[: 2 + k % 4]) for k, name in enumerate(EXPECTED_WINS)}
+    row = {"sent_id": 0, "source": SOURCE, "systems": outputs, "references": [REFERENCE], "reference_sets": sets}
+    path.write_text(json.dumps(row) + "\n")
+    whole = run("gleu", benchmark="conll14", data=path, resamples=10)
+    curve = reference_curve(whole.judgments, "gleu", (1, 3), repeats=8)
+    assert curve.values["gleu"][1] == pytest.approx([whole["gleu"].value] * 8)
+    assert len(set(curve.values["gleu"][0])) > 1  # which reference was drawn matters
+    with pytest.raises(InputError, match="from 1 to 1, as many as gleu\\(references=protocol\\) can see"):
+        reference_curve(whole.judgments, "gleu(references=protocol)", (2,))
+    with pytest.raises(InputError, match="from 1 to 1, as many as bleu-1, gleu can see"):
+        reference_curve(whole.judgments, "gleu,bleu-1", (3,))
 
 
 def test_other_benchmarks_have_no_source(tmp_path: Path) -> None:

@@ -30,6 +30,10 @@ class Baseline(Named, ABC):
     def scores(self, judgments: Judgments) -> Floats:
         """One score per system (of judgments of captions: one per id)."""
 
+    def most_references(self, judgments: Judgments) -> int:
+        """The largest number of references that it sees of one caption: by default as many as a metric does."""
+        return int(judgments.captions.references.lengths.max(initial=0))
+
 
 BASELINES: Registry[Baseline] = Registry(
     "baseline",

@@ -17,12 +17,11 @@ import numpy.typing as npt
 from capmeter import progress
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.judgments.judged import Floats, Judgments
+from capmeter.judgments.judged import Floats, Judgments, Original, Systems
 from capmeter.meta.coefficient import statistic
 from capmeter.meta.human_level import SCALE
-from capmeter.meta.scored import measured
+from capmeter.meta.scored import measured, named_metrics
 from capmeter.metrics.base import Metric
-from capmeter.metrics.registry import parse_list
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
 from capmeter.stats.groups import MeanOfGroups
@@ -89,9 +88,13 @@ def reference_curve(
     seed: int = 0,
     settings: Settings | None = None,
 ) -> Curve:
-    """Evaluates the metrics with each of these `numbers` of references, `repeats` times each."""
-    chosen = parse_list(metrics)
-    most = int(judgments.captions.references.lengths.max(initial=0))
+    """Evaluates the metrics and baselines with each of these `numbers` of references, `repeats` times each."""
+    chosen, beside = named_metrics(metrics)
+    most = min(
+        [int(judgments.captions.references.lengths.max(initial=0))] * bool(chosen)
+        + [each.most_references(judgments) for each in beside],
+        default=0,
+    )
     if judgments.owners is not None:
         raise InputError(
             f"a curve over references needs all of them at once, but the protocol has "
@@ -99,16 +102,21 @@ def reference_curve(
         )
     if not numbers or min(numbers) < 1 or max(numbers) > most:
         raise InputError(
-            f"expected numbers of references from 1 to {most}, as many as captions have, but got {numbers}"
+            f"expected numbers of references from 1 to {most}, as many as "
+            f"{', '.join(map(str, [*chosen, *beside]))} can see, but got {numbers}"
         )
-    values = {str(metric): np.empty((len(numbers), repeats)) for metric in chosen}
+    values = {str(metric): np.empty((len(numbers), repeats)) for metric in [*chosen, *beside]}
     groups: dict[str, dict[str, Floats]] = {}
     with progress.task("references", total=repeats * len(numbers)) as advance:
         for repeat in range(repeats):
-            order = _orders(judgments.captions, np.random.default_rng([seed, repeat]))
+            generator = np.random.default_rng([seed, repeat])
+            order, originals = _orders(judgments.captions, generator), _shuffled(judgments, generator)
             for place, number in enumerate(numbers):
                 drawn = replace(judgments, captions=_first(judgments.captions, order, number))
-                scores, _ = measured(drawn, chosen, settings)
+                if isinstance(drawn, Systems):
+                    cut = {key: replace(each, references=each.references[:number]) for key, each in originals.items()}
+                    drawn = replace(drawn, originals=cut)
+                scores, _ = measured(drawn, metrics, settings)
                 for name, found in scores.items():
                     made = statistic(drawn, found)
                     values[name][place, repeat] = SCALE * made()
@@ -141,6 +149,15 @@ def _orders(captions: CaptionSet, random: np.random.Generator) -> list[npt.NDArr
             drawn[key] = random.permutation(references)
         orders.append(drawn[key])
     return orders
+
+
+def _shuffled(judgments: Judgments, random: np.random.Generator) -> dict[str, Original]:
+    """The sentences that systems rewrote, each with its references in random order."""
+    originals = judgments.originals if isinstance(judgments, Systems) else {}
+    return {
+        key: replace(each, references=tuple(each.references[k] for k in random.permutation(len(each.references))))
+        for key, each in originals.items()
+    }
 
 
 def _first(captions: CaptionSet, orders: Sequence[npt.NDArray[Any]], number: int) -> CaptionSet:

@@ -72,6 +72,12 @@ class Gleu(Baseline):
                 found[rows] = sum(each) / len(each) if each else 0.0
         return np.array([found[members].mean() for members in judgments.members])
 
+    def most_references(self, judgments: Judgments) -> int:
+        """With `every`, more than the protocol's."""
+        if self.references == "every" and isinstance(judgments, Systems):
+            return max((len(each.references) for each in judgments.originals.values()), default=0)
+        return super().most_references(judgments)
+
 
 def sentence_gleu(source: str, candidate: str, reference: str) -> float:
     """GLEU of one sentence against one reference; an empty candidate scores 0 (1 where the reference is empty)."""
