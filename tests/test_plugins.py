@@ -76,6 +76,10 @@ def chrf(candidate: str, reference: str, n: int, *, blanks: bool = False, beta: 
     return (1 + beta**2) * p * r / (beta**2 * p + r) if p + r else 0.0
 
 
+def test_example_is_short() -> None:
+    assert len((EXAMPLE / "capmeter_chrf.py").read_text().splitlines()) <= 40
+
+
 def test_example_scores(installed: Path, files: tuple[Path, Path]) -> None:
     candidates, references = files
     data = told(

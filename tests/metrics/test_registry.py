@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from capmeter.errors import InputError
+from capmeter.metrics import availability
 from capmeter.metrics.base import Metric
 from capmeter.metrics.cider import CiderD
 from capmeter.metrics.registry import METRICS, names, parse, parse_list
@@ -18,6 +19,21 @@ def test_every_name_gives_a_metric_whose_text_form_parses_back() -> None:
         assert (str(metric), metric.name) == (text, name)
         assert parse(str(metric)) == metric
         assert metric.SUMMARY and "\n" not in metric.SUMMARY
+
+
+def test_a_metric_needs_the_extras_of_what_it_is_made_of() -> None:
+    assert parse("bleu-4").extras == ()
+    assert parse("soft-spice").extras == ("meteor", "neural")
+    assert parse("mean(bleu-4,spice)").extras == ("meteor",)
+    assert parse("combine(mean(meteor,cider-d),bertscore,weights=1+2)").extras == ("meteor", "neural")
+
+
+def test_what_is_missing_is_installed_by_one_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(availability.EXTRAS, "neural", ("no_such_module",))
+    assert availability.availability("meteor,neural") == "pip install 'capmeter[neural]'"
+    monkeypatch.setitem(availability.EXTRAS, "meteor", ("no_such_module",))
+    assert availability.availability("meteor,neural") == "pip install 'capmeter[meteor,neural]'"
+    assert availability.availability(None) is availability.availability("of another package") is None
 
 
 def test_parameters_that_are_at_their_default_are_not_said() -> None:

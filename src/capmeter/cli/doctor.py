@@ -41,7 +41,7 @@ def doctor(
         *([package, "ready", importlib.metadata.version(package), ""] for package in CORE),
     ]
     for extra in EXTRAS:
-        users = [name for name in METRICS.ready() if extra == METRICS.kind(name).EXTRA]
+        users = [name for name in METRICS.ready() if extra in (METRICS.kind(name).EXTRA or "").split(",")]
         missing = availability(extra)
         what = ", ".join(users) or {"report": "plots and the page"}.get(extra, "")
         rows.append([f"[{extra}]", "ready" if missing is None else "missing", what, missing or ""])

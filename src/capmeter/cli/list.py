@@ -86,10 +86,13 @@ def _known(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, Any
     }
     if not issubclass(kind, Metric):
         return [*row, "yes"], data | {"ready": True}
-    ready, explains = availability(kind.EXTRA) is None, kind.explain is not Metric.explain
-    row += [f"[{kind.EXTRA}]" if kind.EXTRA else "", "yes" if ready else "no", "yes" if explains else ""]
-    needs = [] if any(each.default is MISSING for each in parameters.values()) else sorted(registry.parse(name).needs)
-    data |= {"extra": kind.EXTRA, "ready": ready, "needs": needs, "explains": explains}
+    needs, extra, explains = list[str](), kind.EXTRA, kind.explain is not Metric.explain
+    if not any(each.default is MISSING for each in parameters.values()):
+        metric = registry.parse(name)
+        needs, extra = sorted(metric.needs), ",".join(metric.extras) or None
+    ready = availability(extra) is None
+    row += [f"[{extra}]" if extra else "", "yes" if ready else "no", "yes" if explains else ""]
+    data |= {"extra": extra, "ready": ready, "needs": needs, "explains": explains}
     return row, data
 
 

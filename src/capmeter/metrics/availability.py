@@ -14,12 +14,17 @@ EXTRAS["all"] = tuple(dict.fromkeys(module for modules in EXTRAS.values() for mo
 
 
 def availability(extra: str | None) -> str | None:
-    """None if an extra is installed or belongs to another package, else the command that installs it."""
-    if extra not in EXTRAS or all(importlib.util.find_spec(module) for module in EXTRAS[extra]):
-        return None
-    return install_command(extra)
+    """None if an extra (or each of several, "meteor,neural") is installed or belongs to another package, else the
+    command that installs what is missing.
+    """
+    missing = [each for each in (extra or "").split(",") if not _installed(each)]
+    return install_command(",".join(missing)) if missing else None
 
 
 def install_command(extra: str) -> str:
     """The command that installs an extra."""
     return f"pip install 'capmeter[{extra}]'"
+
+
+def _installed(extra: str) -> bool:
+    return all(importlib.util.find_spec(module) for module in EXTRAS.get(extra, ()))

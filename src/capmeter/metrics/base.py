@@ -82,8 +82,9 @@ class Corpus(ABC):
 class Metric(Named, ABC):
     """The base class of all metrics. A subclass is a frozen dataclass whose fields are its parameters.
 
-    Class attributes: `NAME`, the metric's name; `SUMMARY`, one line; `EXTRA`, the pip extra it needs, if any; `ROWS`,
-    the preferred number of captions per part. `needs` says what each caption must have.
+    Class attributes: `NAME`, the metric's name; `SUMMARY`, one line; `EXTRA`, the pip extra it needs, if any (of
+    several: "neural,meteor"); `ROWS`, the preferred number of captions per part. `needs` says what each caption must
+    have.
     """
 
     EXTRA: ClassVar[str | None] = None
@@ -107,6 +108,12 @@ class Metric(Named, ABC):
     def requires(self) -> tuple[Metric, ...]:
         """The metrics whose caption-level scores this one needs."""
         return ()
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """The pip extras that it needs, with those of the metrics that it requires."""
+        own = self.EXTRA.split(",") if self.EXTRA else []
+        return tuple(sorted({*own, *(extra for each in self.requires() for extra in each.extras)}))
 
     def corpus(self) -> Corpus | None:
         """What must be collected from the whole run first."""

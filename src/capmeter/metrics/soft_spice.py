@@ -47,7 +47,7 @@ class SoftSpice(MeanMetric):
 
     NAME: ClassVar[str] = "soft-spice"
     SUMMARY: ClassVar[str] = "scene graph tuples compared as phrases by the cosine of sentence vectors"
-    EXTRA: ClassVar[str | None] = "neural"
+    EXTRA: ClassVar[str | None] = "meteor,neural"
     ROWS: ClassVar[int] = 2048
 
     encoder: Annotated[str, "alias, hub id or folder, best a sentence-transformers model"] = "minilm"
