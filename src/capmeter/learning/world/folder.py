@@ -1,0 +1,117 @@
+"""A made world as files, for programs that read files.
+
+    images/ID.png     the pictures
+    captions.jsonl    candidates with references, picture, system and truth (`human`), as capmeter's native rows
+    facts.jsonl       what every candidate states: {"id", "facts": [{"kind", "value", "mention", "other", "holds"}]}
+    regions/ID.npz    boxes of all things and of the whole picture: norm_bb, bbox (pixels), image_w, image_h, labels,
+                      attributes and, with an encoder, features
+    world.json        the world's text form, and the versions that drew it
+
+The same world is written with the same bytes by the same versions of capmeter, Pillow and numpy.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter._version import __version__
+from capmeter.captions.model import CaptionSet
+from capmeter.captions.writing import save
+from capmeter.errors import InputError
+from capmeter.learning.world.captions import truth
+from capmeter.learning.world.scenes import Regions, Scene
+from capmeter.learning.world.world import World
+from capmeter.progress import task
+
+Features = Callable[[Scene, Regions], npt.NDArray[np.float32]]
+"""The features of a scene's regions, float32 [n, d]."""
+DESCRIPTION = "world.json"
+_THEN = (1980, 1, 1, 0, 0, 0)
+
+
+def write_world(world: World, folder: str | os.PathLike[str], *, features: Features | None = None) -> dict[str, int]:
+    """Writes the files of a world, whole or not at all, and returns how many pictures and captions there are.
+
+    Args:
+        world: the world.
+        folder: does not exist, or is empty. It is renamed into place when everything is written.
+        features: gives the regions' features; without it the regions have boxes and labels alone.
+
+    Raises:
+        InputError: the folder is not empty, or cannot be written to.
+    """
+    target = Path(folder)
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise InputError(f"{target} exists and is not an empty folder; name a new one, or remove it first")
+    captions = world.captions()
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
+            made = Path(temporary, "world")
+            _write(world, captions, made, features)
+            made.replace(target)
+    except OSError as error:
+        raise InputError(f"cannot write a made world to {target} ({error.strerror}); name another folder") from None
+    return {"pictures": len(world), "captions": len(captions)}
+
+
+def _write(world: World, captions: CaptionSet, folder: Path, features: Features | None) -> None:
+    for name in ("images", "regions"):
+        (folder / name).mkdir(parents=True)
+    with task("drawing", len(world)) as advance:
+        for scene in world:
+            scene.render().save(folder / "images" / f"{scene.id}.png")
+            (folder / "regions" / f"{scene.id}.npz").write_bytes(_npz(region_arrays(scene, features)))
+            advance(1)
+    save(captions, folder / "captions.jsonl", to="jsonl")
+    with (folder / "facts.jsonl").open("w", encoding="utf-8") as file:
+        for index, scene in enumerate(world):
+            for system, caption in world.candidates(index).items():
+                judged = truth(scene, caption.content)
+                pairs = zip(judged.facts, judged.holds, strict=True)
+                facts = [{**asdict(fact), "holds": holds} for fact, holds in pairs]
+                row = {"id": f"{scene.id}#{system}", "coverage": judged.coverage, "facts": facts}
+                file.write(json.dumps(row) + "\n")
+    described = {"world": str(world), "capmeter": __version__, "pillow": version("pillow"), "numpy": np.__version__}
+    (folder / DESCRIPTION).write_text(json.dumps(described, indent=1) + "\n", "utf-8")
+
+
+def region_arrays(scene: Scene, features: Features | None = None) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a scene's regions, with the names that readers of region files know; no pickled objects."""
+    regions, side = scene.regions(), np.float32(scene.pixels)
+    corners = regions.boxes / side
+    size = corners[:, 2:] - corners[:, :2]
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "bbox": regions.boxes,
+        "norm_bb": np.concatenate([corners, size], axis=1).astype(np.float32),
+        "image_w": np.array(scene.pixels),
+        "image_h": np.array(scene.pixels),
+        "labels": np.array(regions.labels),
+        "attributes": np.array([" ".join(each) for each in regions.attributes]),
+    }
+    if features is not None:
+        arrays["features"] = np.asarray(features(scene, regions), np.float32)
+    return arrays
+
+
+def _npz(arrays: dict[str, npt.NDArray[Any]]) -> bytes:
+    """The arrays as an npz whose bytes do not depend on the time."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            one = io.BytesIO()
+            np.lib.format.write_array(one, np.asarray(array), allow_pickle=False)
+            archive.writestr(zipfile.ZipInfo(f"{name}.npy", _THEN), one.getvalue())
+    return made.getvalue()

@@ -1,0 +1,70 @@
+"""A made world as files: read back by the house's readers, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from capmeter.captions.io import load
+from capmeter.captions.model import Place
+from capmeter.cli.world import app
+from capmeter.errors import InputError
+from capmeter.images import read_picture
+from capmeter.learning.world import World, truth, write_world
+
+WORLD = World(split="dev", size=4, seed=2, pixels=48)
+
+
+def test_files_hold_the_world(tmp_path: Path) -> None:
+    assert write_world(WORLD, tmp_path / "made") == {"pictures": 4, "captions": len(WORLD.captions())}
+    captions = load(tmp_path / "made" / "captions.jsonl")
+    assert list(captions) == list(WORLD.captions())
+    for scene in WORLD:
+        picture = read_picture(Place(str(tmp_path / "made" / "images" / f"{scene.id}.png"), scene.id))
+        assert picture.pixels.tobytes() == scene.render().tobytes() and not picture.notes
+        with np.load(tmp_path / "made" / "regions" / f"{scene.id}.npz") as arrays:
+            assert arrays["bbox"].tolist() == scene.regions().boxes.tolist()
+            assert arrays["labels"].tolist() == list(scene.regions().labels) and "features" not in arrays
+            assert np.allclose(arrays["norm_bb"][:, 2] - arrays["norm_bb"][:, 0], arrays["norm_bb"][:, 4])
+    facts = [json.loads(line) for line in (tmp_path / "made" / "facts.jsonl").open()]
+    assert [each["id"] for each in facts] == list(captions.ids)
+    caption = WORLD.candidates(0)["true"]
+    assert [each["holds"] for each in facts[0]["facts"]] == list(truth(WORLD[0], caption.content).holds)
+    assert json.loads((tmp_path / "made" / "world.json").read_text())["world"] == str(WORLD)
+
+
+def test_the_same_world_is_written_with_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_world(
+            WORLD, tmp_path / name, features=lambda scene, regions: np.ones((len(regions.labels), 2), np.float32)
+        )
+    files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
+    assert len(files) == 11
+    assert all((tmp_path / "a" / each).read_bytes() == (tmp_path / "b" / each).read_bytes() for each in files)
+
+
+def test_nothing_is_left_of_a_world_that_could_not_be_written(tmp_path: Path) -> None:
+    def fails(scene: object, regions: object) -> np.ndarray:
+        raise InputError("no features")
+
+    with pytest.raises(InputError, match="no features"):
+        write_world(WORLD, tmp_path / "made", features=fails)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    with pytest.raises(InputError, match="is not an empty folder"):
+        write_world(WORLD, tmp_path / "full")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write a made world to"):
+        write_world(WORLD, tmp_path / "file" / "made")
+
+
+def test_the_command_writes_a_world(tmp_path: Path) -> None:
+    done = CliRunner().invoke(app, [str(tmp_path / "made"), "--split", "dev", "--size", "3", "--pixels", "32"])
+    assert done.exit_code == 0 and "3 pictures of world(split=dev,size=3,pixels=32)" in done.stdout
+    assert len(list((tmp_path / "made" / "images").iterdir())) == 3
+    assert CliRunner().invoke(app, [str(tmp_path / "x"), "--split", "val"]).exit_code == 2
