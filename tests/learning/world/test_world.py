@@ -30,6 +30,7 @@ from capmeter.learning.world.scenes import Box
 from capmeter.learning.world.vocabulary import BACKGROUNDS, COLOURS, KINDS, RELATIONS, TEXTURES
 
 WORLD = World(split="train", size=150, seed=4)
+FLOW = World(size=400, seed=8)
 
 
 def pixels_of(scene: Scene) -> np.ndarray:
@@ -103,7 +104,7 @@ def judged_by_geometry(scene: Scene, a: int, name: str, b: int) -> bool:
 
 def test_stated_relations_are_there_in_the_boxes() -> None:
     seen: Counter[str] = Counter()
-    for scene in World(size=400, seed=8):
+    for scene in FLOW:
         for a, name, b in scene.relations():
             assert judged_by_geometry(scene, a, name, b), (scene, a, name, b)
             seen[name] += 1
@@ -209,8 +210,8 @@ def test_an_unknown_error_is_a_sentence() -> None:
 def test_errors_are_as_likely_as_the_truth(kind: str) -> None:
     """What replaces what is as frequent as the reverse, so words alone hardly tell which of two captions is wrong."""
     rng, flow = np.random.default_rng(3), Counter[tuple[str, str]]()
-    for scene in World(size=500, seed=12):
-        for caption in scene.captions(count=3):
+    for scene in FLOW:
+        for caption in scene.captions():
             if error := wrong(scene, caption, kind, rng):
                 old, new = (set(each.content.facts()) for each in (caption, error))
                 a, b = (f"{fact.value}" for fact in (*(old - new), *(new - old)))
