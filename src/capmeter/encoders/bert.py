@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from capmeter.encoders.layers import Layer, linear_of, through
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-
-    Linear = tuple[Tensor, Tensor]  # weight and bias
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _ROBERTAS = {"roberta", "xlm-roberta", "camembert"}
@@ -45,18 +44,6 @@ _NAMES = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
-    """The weights of one layer, in order of use. heads: queries divided by √d, keys and values, side by side."""
-
-    heads: Linear
-    join: Linear
-    joined: Linear
-    widen: Linear
-    narrow: Linear
-    narrowed: Linear
-
-
 class Bert:
     """A model of the BERT family.
 
@@ -74,26 +61,14 @@ class Bert:
         self.width, self._epsilon = int(config["hidden_size"]), float(config.get("layer_norm_eps", 1e-12))
         weights = {_name(name): tensor.to(device, dtype) for name, tensor in load_file(str(folder / WEIGHTS)).items()}
 
-        def linear(name: str) -> Linear:
-            return weights[f"{name}.weight"], weights[f"{name}.bias"]
-
         self._words = weights["embeddings.word_embeddings.weight"]
         self._places = weights["embeddings.position_embeddings.weight"]
         if "embeddings.token_type_embeddings.weight" in weights:
             self._places = self._places + weights["embeddings.token_type_embeddings.weight"][0]
         if self._words.shape[1] != self.width:
             raise ValueError(f"its weights are {self._words.shape[1]} wide, but {CONFIG} says {self.width}")
-        self._norm = linear("embeddings.LayerNorm")
-        self._stack = []
-        for number in range(self.layers):
-            at = f"encoder.layer.{number}."
-            queries, keys, values = (linear(f"{at}attention.self.{part}") for part in ("query", "key", "value"))
-            scale = (self.width // self.heads) ** -0.5
-            heads = [torch.cat([q * scale, k, v]) for q, k, v in zip(queries, keys, values, strict=True)]
-            rest = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense")
-            self._stack.append(
-                Layer((heads[0], heads[1]), *(linear(at + part) for part in (*rest, "output.LayerNorm")))
-            )
+        self._norm = linear_of(weights, "embeddings.LayerNorm")
+        self._stack = [Layer.of(weights, f"encoder.layer.{number}.", self.heads) for number in range(self.layers)]
         # RoBERTa's positions start after the padding id, and padding is at the position of that id.
         self._padding = int(config.get("pad_token_id", 1)) if config["model_type"] in _ROBERTAS else None
         self.vocabulary = len(self._words)
@@ -125,7 +100,7 @@ class Bert:
         x = self._embed(ids).view(b * t, self.width)
         states, maps = x if hidden == 0 else None, []
         for number, layer in enumerate(self._stack[: self.layers if attentions else hidden], start=1):
-            x, attention = self._through(layer, x, mask, b)
+            x, attention = through(layer, x, mask, (b, self.heads), self._epsilon)
             if number == hidden:
                 states = x
             if attentions:
@@ -137,33 +112,14 @@ class Bert:
 
     def _embed(self, ids: Tensor) -> Tensor:
         import torch
+        from torch.nn.functional import layer_norm
 
         if self._padding is None:
             places = torch.arange(ids.shape[1], device=ids.device)
         else:
             word = (ids != self._padding).long()
             places = word.cumsum(dim=1) * word + self._padding
-        return self._normed(self._words[ids] + self._places[places], self._norm)
-
-    def _through(self, layer: Layer, x: Tensor, mask: Tensor | None, b: int) -> tuple[Tensor, Tensor]:
-        """The states [b · t, width] after a layer, and the layer's attention maps [b, heads, t, t]."""
-        import torch
-        from torch.nn.functional import gelu, linear
-
-        split = linear(x, *layer.heads).view(b, -1, 3, self.heads, self.width // self.heads)
-        queries, keys, values = split.permute(2, 0, 3, 1, 4).contiguous()
-        fit = queries @ keys.transpose(2, 3)
-        if mask is not None:
-            fit = fit.masked_fill(~mask[:, None, None, :], torch.finfo(fit.dtype).min)
-        attention = fit.softmax(dim=-1)
-        seen = (attention @ values).transpose(1, 2).reshape(x.shape)
-        y = self._normed(linear(seen, *layer.join).add_(x), layer.joined)
-        return self._normed(linear(gelu(linear(y, *layer.widen)), *layer.narrow).add_(y), layer.narrowed), attention
-
-    def _normed(self, x: Tensor, norm: Linear) -> Tensor:
-        from torch.nn.functional import layer_norm
-
-        return layer_norm(x, (self.width,), *norm, self._epsilon)
+        return layer_norm(self._words[ids] + self._places[places], (self.width,), *self._norm, self._epsilon)
 
 
 def _config(folder: Path) -> dict[str, Any]:
