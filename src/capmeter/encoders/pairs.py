@@ -1,0 +1,170 @@
+"""A vision-and-language encoder for scoring: pairs of a caption and a picture's regions, batch by batch.
+
+Pairs of equal total length go through the network together, so that none is padded. Regions are embedded once per
+picture, captions once per distinct sentence of a part; what depends on both is computed for every pair.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.assets import find_checkpoint
+from capmeter.checkpoints import Checkpoint, load_checkpoint
+from capmeter.encoders.batches import Rows, run_batches
+from capmeter.encoders.encoder import device_name
+from capmeter.encoders.models import require_neural
+from capmeter.encoders.pieces import PieceTable, gather
+from capmeter.encoders.side_by_side import torch_threads
+from capmeter.encoders.uniter import Layout, Uniter, UniterShape
+from capmeter.encoders.uniter_files import KIND
+from capmeter.encoders.word_piece import WordPieceTokenizer
+from capmeter.errors import AssetError, InputError
+from capmeter.settings import Settings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_CPU_TOKENS, _GPU_TOKENS = 2048, 65536
+Output = TypeVar("Output")
+
+
+@dataclass(frozen=True, eq=False)
+class PairStates:
+    """A batch's last states [b, t, width]; words and regions per pair; the last layer's attention [b, heads, t, t]."""
+
+    states: Tensor
+    words: NDArray[np.int64]
+    regions: NDArray[np.int64]
+    attention: Tensor | None
+
+
+class PairEncoder:
+    """A UNITER with its tokenizer, loaded once per process by `load_pair_encoder`.
+
+    shape: its sizes. label: for signatures. heads: the heads its checkpoint has (`rank_output`, `itm_output`).
+    """
+
+    def __init__(self, checkpoint: Checkpoint, device: str, precision: str) -> None:
+        require_neural()
+        import torch
+
+        half = torch.bfloat16 if device == "cpu" else torch.float16
+        self.dtype = torch.float32 if precision == "float32" else half
+        self.device, self.label = device, checkpoint.label
+        try:
+            self.shape = UniterShape(**checkpoint.parameters["shape"])
+            self.tokenizer = WordPieceTokenizer(checkpoint.vocabulary, bool(checkpoint.parameters["lowercase"]))
+            weights = {
+                name: torch.tensor(checkpoint.weights[name]).to(device, self.dtype)
+                for name in (*self.shape.weights(), *(each for each in checkpoint.weights if "_output." in each))
+            }
+            self.uniter = Uniter(weights, self.shape)
+        except (KeyError, TypeError, ValueError) as error:
+            raise AssetError(
+                f"checkpoint {checkpoint.label}: its parameters are not those of a UNITER ({error!r}); train or convert "
+                "it again"
+            ) from error
+        self.heads = frozenset(name.partition(".")[0] for name in weights if "_output." in name)
+
+    def pieces(self, sentences: Sequence[str], lower: bool = False) -> PieceTable:
+        """Word-piece ids of the sentences; what does not fit before the model's last position is cut, [SEP] kept."""
+        rows = self.tokenizer.ids([sentence.lower() for sentence in sentences] if lower else sentences)
+        most = self.shape.positions
+        cut = [len(row) > most for row in rows]
+        rows = [[*row[: most - 1], self.tokenizer.end_id] if long else row for row, long in zip(rows, cut, strict=True)]
+        return PieceTable.of(rows, cut)
+
+    def embed(self, features: NDArray[np.float32], boxes: NDArray[np.float32]) -> Tensor:
+        """The embeddings of one picture's regions: features [n, features], boxes [n, 7]."""
+        import torch
+
+        if features.shape[1] != self.shape.features:
+            raise InputError(
+                f"these regions have {features.shape[1]} features, but {self.label} was trained with "
+                f"{self.shape.features}; extract regions with the detector that the checkpoint was trained with"
+            )
+        with torch.inference_mode():
+            seen, placed = (torch.from_numpy(each).to(self.device, self.dtype) for each in (features, boxes))
+            return self.uniter.regions(seen, placed)
+
+    def run(
+        self,
+        pieces: PieceTable,
+        captions: NDArray[np.int64],
+        embedded: Sequence[Tensor],
+        pictures: NDArray[np.int64],
+        work: Callable[[PairStates], Output],
+        settings: Settings,
+        attention: bool = False,
+    ) -> Iterator[tuple[Rows, Output]]:
+        """Runs pairs through the network; yields each batch's rows with what `work` makes of its states.
+
+        captions: each pair's row of `pieces`. pictures: each pair's place in `embedded`.
+        """
+        import torch
+
+        words, regions = pieces.lengths[captions], np.array([len(each) for each in embedded], np.int64)[pictures]
+
+        def forward(rows: Rows) -> Output:
+            positions, _ = gather(pieces.offsets, captions[rows])
+            distinct, which = np.unique(pictures[rows], return_inverse=True)
+            sizes = np.array([len(embedded[k]) for k in distinct.tolist()], np.int64)
+            layout = Layout.of(words[rows], regions[rows], (np.cumsum(sizes) - sizes)[which])
+            maps: list[Tensor] | None = [] if attention else None
+            with torch.inference_mode():
+                ids = torch.from_numpy(pieces.ids[positions].astype(np.int64)).to(self.device)
+                states = self.uniter.states(
+                    self.uniter.words(ids, torch.from_numpy(layout.places).to(self.device)),
+                    torch.cat([embedded[k] for k in distinct.tolist()]),
+                    torch.from_numpy(layout.index).to(self.device),
+                    None if layout.mask is None else torch.from_numpy(layout.mask).to(self.device),
+                    maps,
+                )
+                return work(PairStates(states, words[rows], regions[rows], maps[-1] if maps else None))
+
+        tokens = settings.tokens or (_CPU_TOKENS if self.device == "cpu" else _GPU_TOKENS)
+        yield from run_batches(
+            words + regions,
+            forward,
+            lambda length: tokens // length,
+            threads=(settings.threads or torch_threads()) if self.device == "cpu" else 1,
+            device=self.device,
+            description="captions with their pictures",
+        )
+
+
+def load_pair_encoder(name: str, settings: Settings, advice: str = "") -> PairEncoder:
+    """The encoder of a checkpoint (shipped, in the user's data folder, or a folder), loaded only once.
+
+    Raises:
+        AssetError: there is none, with `advice` on how to get one; or it is damaged or of another kind.
+    """
+    folder = find_checkpoint(name)
+    if folder is None and advice:
+        raise AssetError(f"there is no checkpoint {name!r}; {advice}")
+    changed = 0 if folder is None else (folder / "checkpoint.json").stat().st_mtime_ns
+    return _load(name, changed, device_name(settings.device), settings.precision)
+
+
+@functools.lru_cache(maxsize=2)
+def _load(name: str, changed: int, device: str, precision: str) -> PairEncoder:
+    return PairEncoder(load_checkpoint(name, KIND), device, precision)
+
+
+def attention_to_regions(batch: PairStates) -> list[Any]:
+    """How much [CLS] attends to each region in the last layer, mean over heads, for each pair: sums to 1."""
+    import torch
+
+    if batch.attention is None:
+        raise ValueError("attention maps were not asked for")
+    shares = []
+    for row, (words, regions) in enumerate(zip(batch.words.tolist(), batch.regions.tolist(), strict=True)):
+        given = batch.attention[row, :, 0, words : words + regions].to("cpu", torch.float64).mean(dim=0)
+        shares.append((given / given.sum()).numpy())
+    return shares

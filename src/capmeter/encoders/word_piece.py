@@ -1,0 +1,65 @@
+"""BERT's tokenizer made from a list of word pieces, for checkpoints that carry their vocabulary.
+
+>>> tokenizer = WordPieceTokenizer([*SPECIAL, "a", "dog", "run", "##s"], lowercase=True)
+>>> tokenizer.ids(["A dog runs", "a zebra"])
+[[2, 4, 5, 6, 7, 3], [2, 4, 1, 3]]
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from capmeter.errors import AssetError
+
+PAD, UNKNOWN, BEGIN, END = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
+
+
+class WordPieceTokenizer:
+    """Sentences to ids, [CLS] and [SEP] included.
+
+    Args:
+        vocabulary: the pieces in the order of their ids, the special tokens among them.
+        lowercase: lower-case and strip accents first, as uncased BERTs do.
+
+    Raises:
+        AssetError: the vocabulary lacks a special token or has duplicates.
+    """
+
+    def __init__(self, vocabulary: Sequence[str], lowercase: bool) -> None:
+        from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+        known = {piece: number for number, piece in enumerate(vocabulary)}
+        missing = [each for each in SPECIAL if each not in known]
+        if missing or len(known) != len(vocabulary):
+            what = f"lacks {', '.join(missing)}" if missing else "has duplicates"
+            raise AssetError(f"the vocabulary of word pieces {what}; expected BERT's vocab.txt, one piece per line")
+        backend: Any = Tokenizer(models.WordPiece(known, unk_token=UNKNOWN, max_input_chars_per_word=100))
+        backend.normalizer = normalizers.BertNormalizer(
+            clean_text=True, handle_chinese_chars=True, strip_accents=lowercase, lowercase=lowercase
+        )
+        backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        backend.post_processor = processors.BertProcessing((END, known[END]), (BEGIN, known[BEGIN]))
+        self._backend, self.vocabulary = backend, tuple(vocabulary)
+        self.end_id = known[END]
+
+    def ids(self, sentences: Sequence[str]) -> list[list[int]]:
+        """The word pieces of each sentence, not truncated."""
+        return [each.ids for each in self._backend.encode_batch_fast(list(sentences))]
+
+    def pieces(self, ids: Iterable[int]) -> list[str]:
+        """The pieces of some ids as text."""
+        return [self.vocabulary[number] for number in ids]
+
+
+def learn_vocabulary(sentences: Iterable[str], least: int = 2) -> tuple[str, ...]:
+    """The special tokens, every letter (at a word's beginning and inside), and the words found at least so often."""
+    backend = WordPieceTokenizer(SPECIAL, lowercase=True)._backend
+    counts: Counter[str] = Counter()
+    for sentence in sentences:
+        normalised = backend.normalizer.normalize_str(sentence)
+        counts.update(word for word, _ in backend.pre_tokenizer.pre_tokenize_str(normalised))
+    letters = sorted({letter for word in counts for letter in word})
+    words = sorted(word for word, count in counts.items() if count >= least and len(word) > 1)
+    return (*SPECIAL, *letters, *(f"##{letter}" for letter in letters), *words)
