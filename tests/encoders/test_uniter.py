@@ -18,9 +18,17 @@ SHAPE = UniterShape(28996, 64, 2, 4, 256, 512, 2048)
 @pytest.fixture(scope="module")
 def oracle(shared: Path) -> tuple[Uniter, dict, dict, list]:
     folder = shared / "oracles"
-    weights = {name: torch.from_numpy(array.astype(np.float32)) for name, array in np.load(folder / "umic_state_dict.npz").items()}
+    weights = {
+        name: torch.from_numpy(array.astype(np.float32))
+        for name, array in np.load(folder / "umic_state_dict.npz").items()
+    }
     batches = json.loads((folder / "umic_meta.json").read_text())["batches"]
-    return Uniter(weights, SHAPE), dict(np.load(folder / "umic_inputs.npz")), dict(np.load(folder / "umic_outputs.npz")), batches
+    return (
+        Uniter(weights, SHAPE),
+        dict(np.load(folder / "umic_inputs.npz")),
+        dict(np.load(folder / "umic_outputs.npz")),
+        batches,
+    )
 
 
 def run(model: Uniter, ids: list, features: list, boxes: list, *, padding: int = 0) -> np.ndarray:

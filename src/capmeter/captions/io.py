@@ -31,6 +31,7 @@ def load(
     split: str | None = None,
     columns: Mapping[str, str] | None = None,
     images_root: str | os.PathLike[str] = "",
+    regions: str | os.PathLike[str] = "",
 ) -> CaptionSet:
     """Reads captions whole.
 
@@ -42,8 +43,9 @@ def load(
     for metrics that need none (`"keep"`). `system` chooses one of several systems; `split` the images of one split (of
     the references, if they are separate). `columns` maps other column names to fields, such as
     `{"hyp": "candidate", "gt_1": "references", "gt_2": "references"}`. Relative paths of pictures are resolved against
-    `images_root`. The set's `notes` say what was adjusted: `skipped_…` or `kept_without_references`,
-    `references_without_candidate`, `repeated_candidates`, and `matched_by` if images were not matched by id.
+    `images_root`; `regions` is a folder or an LMDB with the pictures' regions. The set's `notes` say what was adjusted:
+    `skipped_…` or `kept_without_references`, `references_without_candidate`, `repeated_candidates`, and `matched_by` if
+    images were not matched by id.
     """
     how = How(
         format=format,
@@ -54,7 +56,9 @@ def load(
         columns=columns,
     )
     found = joined(Sources(candidates, references, how))
-    return CaptionSet.from_captions(found.captions, notes=found.notes, images_root=os.fspath(images_root))
+    return CaptionSet.from_captions(
+        found.captions, notes=found.notes, images_root=os.fspath(images_root), regions=os.fspath(regions)
+    )
 
 
 def load_systems(
@@ -67,25 +71,27 @@ def load_systems(
     split: str | None = None,
     columns: Mapping[str, str] | None = None,
     images_root: str | os.PathLike[str] = "",
+    regions: str | os.PathLike[str] = "",
 ) -> dict[str, CaptionSet]:
     """Reads captions of several systems (`system` in a row, or `captions: {system: text}`): one set for each.
 
     The sets share their analyses. Captions without a system name get the file's name.
     """
     how = How(format=format, references_format=references_format, on_missing=on_missing, split=split, columns=columns)
-    sources, root = Sources(candidates, references, how), os.fspath(images_root)
+    sources = Sources(candidates, references, how)
+    images, found_in = os.fspath(images_root), os.fspath(regions)
     rows: dict[str, list[Row]] = {}
     for row in sources.rows():
         rows.setdefault(row.system or name_of(candidates), []).append(row)
     found = {system: joined(sources, own) for system, own in rows.items()}
     if len(found) == 1:
         return {
-            system: CaptionSet.from_captions(own.captions, notes=own.notes, images_root=root)
+            system: CaptionSet.from_captions(own.captions, notes=own.notes, images_root=images, regions=found_in)
             for system, own in found.items()
         }
     everything = [caption for own in found.values() for caption in own.captions]
     numbered = (replace(caption, id=str(place)) for place, caption in enumerate(everything))
-    whole = CaptionSet.from_captions(numbered, images_root=root)
+    whole = CaptionSet.from_captions(numbered, images_root=images, regions=found_in)
     systems: dict[str, CaptionSet] = {}
     start = 0
     for system, own in found.items():

@@ -162,6 +162,7 @@ class CaptionSet:
         notes: dict[str, list[str]] | None = None,
         reference_set: npt.NDArray[Any] | None = None,
         images_root: str = "",
+        regions: str = "",
         pictures: tuple[ImagePool, Indices] | None = None,
     ) -> None:
         self.ids, self.image_ids, self.pool = ids, image_ids, pool
@@ -171,7 +172,7 @@ class CaptionSet:
         self.systems: Sequence[str | None] = systems or nothing
         self.humans: Sequence[tuple[float, ...] | None] = humans or nothing
         self.notes = notes or {}
-        self.images_root = images_root
+        self.images_root, self.regions = images_root, regions
         self._reference_set, self._pictures = reference_set, pictures
         self._reference_sets: Ragged | None = None
         self._rows: dict[str, int] | None = None
@@ -179,7 +180,12 @@ class CaptionSet:
 
     @classmethod
     def from_captions(
-        cls, captions: Iterable[Caption], *, notes: dict[str, list[str]] | None = None, images_root: str = ""
+        cls,
+        captions: Iterable[Caption],
+        *,
+        notes: dict[str, list[str]] | None = None,
+        images_root: str = "",
+        regions: str = "",
     ) -> CaptionSet:
         """The set of these captions, in their order. Two captions with one id are an `InputError`."""
         seen: dict[str, int] = {}
@@ -222,6 +228,7 @@ class CaptionSet:
             references=Ragged.from_rows(lists, np.int32).take(sets),
             reference_set=sets,
             images_root=images_root,
+            regions=regions,
             images=tuple(images),
             systems=tuple(systems),
             humans=tuple(humans),
@@ -338,6 +345,7 @@ class CaptionSet:
             humans=tuple(self.humans[i] for i in order),
             reference_set=None if self._reference_set is None else _renumbered(self._reference_set[chosen]),
             images_root=self.images_root,
+            regions=self.regions,
             pictures=pictures,
         )
 
@@ -355,6 +363,7 @@ class CaptionSet:
             notes=notes,
             reference_set=self._reference_set,
             images_root=self.images_root,
+            regions=self.regions,
             pictures=self._pictures,
         )
 

@@ -40,6 +40,7 @@ _SAMPLE = 1000
 _MOST_SYSTEMS = 4  # a part holds this many times the captions that were asked for, of all systems together
 LARGE = 1 << 28
 """Bytes from which `is_large` calls a file large (a quarter of it for a gzipped one)."""
+_Path = str | os.PathLike[str]
 Hashes = npt.NDArray[np.int64]
 
 
@@ -54,6 +55,7 @@ def stream(
     split: str | None = None,
     columns: Mapping[str, str] | None = None,
     images_root: str | os.PathLike[str] = "",
+    regions: str | os.PathLike[str] = "",
     rows: int = 8192,
 ) -> CaptionStream:
     """Reads captions in parts of at most `rows`; the arguments are those of `load`, and so are the ids.
@@ -71,7 +73,7 @@ def stream(
         split=split,
         columns=columns,
     )
-    return CaptionStream(_File(Sources(candidates, references, how), rows, images_root, by_system=False))
+    return CaptionStream(_File(Sources(candidates, references, how), rows, (images_root, regions), by_system=False))
 
 
 def stream_systems(
@@ -84,11 +86,12 @@ def stream_systems(
     split: str | None = None,
     columns: Mapping[str, str] | None = None,
     images_root: str | os.PathLike[str] = "",
+    regions: str | os.PathLike[str] = "",
     rows: int = 8192,
 ) -> dict[str, CaptionStream]:
     """Reads captions of several systems in parts: one stream for each, as `load_systems` gives one set for each."""
     how = How(format=format, references_format=references_format, on_missing=on_missing, split=split, columns=columns)
-    file = _File(Sources(candidates, references, how), rows, images_root, by_system=True)
+    file = _File(Sources(candidates, references, how), rows, (images_root, regions), by_system=True)
     found = file.systems()
     if len(found) == 1:
         (system,) = found
@@ -143,6 +146,11 @@ class CaptionStream:
         """Notes about the whole; each part's own notes say which captions were left out."""
         return self.whole.notes
 
+    @property
+    def regions(self) -> str:
+        """Where the pictures' regions are; "" without any."""
+        return self._file.regions
+
     def lacking(self, need: str) -> Missing:
         """How many captions lack "references" or a picture ("image"), and the first of these by image."""
         whole = self.whole
@@ -188,8 +196,9 @@ class _Part:
 class _File:
     """The file behind the streams of its systems, read once: its rows are kept, then its parts with their tokens."""
 
-    def __init__(self, sources: Sources, rows: int, root: str | os.PathLike[str], *, by_system: bool) -> None:
-        self.sources, self._rows, self._root, self._by_system = sources, rows, os.fspath(root), by_system
+    def __init__(self, sources: Sources, rows: int, places: tuple[_Path, _Path], *, by_system: bool) -> None:
+        self.sources, self._rows, self._by_system = sources, rows, by_system
+        self._root, self.regions = os.fspath(places[0]), os.fspath(places[1])
         self.keep = sources.how.on_missing == "keep"
         self._spooled: Spool | None = None
         self._learners: dict[str | None, _Learner] = {}
@@ -236,7 +245,9 @@ class _File:
                 own.rows.append(len(captions))
                 own.ids.append(id)
                 captions.append(self.sources.caption(row, str(len(captions)), references, matching))
-        return _Part(CaptionSet.from_captions(captions, images_root=self._root), systems) if captions else None
+        if not captions:
+            return None
+        return _Part(CaptionSet.from_captions(captions, images_root=self._root, regions=self.regions), systems)
 
     def _system(self, row: Row) -> str | None:
         return row.system if self._by_system else None

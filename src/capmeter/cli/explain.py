@@ -17,6 +17,7 @@ from capmeter.cli.options import (
     Precision,
     References,
     ReferencesFormat,
+    Regions,
     System,
     one_of,
     settings_of,
@@ -50,6 +51,7 @@ def explain_command(
     references_format: ReferencesFormat = None,
     device: Device = None,
     precision: Precision = None,
+    regions: Regions = "",
 ) -> None:
     """Show what each metric matched in a caption, and what it did not match.
 
@@ -70,6 +72,7 @@ def explain_command(
             references_format=references_format,
             on_missing=on_missing,  # type: ignore[arg-type]
             system=system,
+            regions=regions,
         )
         number = worst if worst is not None else best
         found = explain(captions, metrics, ids=id, worst=number, by=by, best=best is not None, settings=settings)

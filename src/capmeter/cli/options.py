@@ -79,6 +79,10 @@ System = Annotated[str | None, typer.Option("--system", help="Use only this syst
 Split = Annotated[
     str | None, typer.Option("--split", help="Use only the images of this split (named in Karpathy's files).")
 ]
+Regions = Annotated[
+    str,
+    typer.Option("--regions", help="Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB."),
+]
 OnMissing = Annotated[
     str,
     typer.Option(

@@ -28,6 +28,7 @@ from capmeter.cli.options import (
     Precision,
     References,
     ReferencesFormat,
+    Regions,
     Resamples,
     Scale,
     Seed,
@@ -97,6 +98,7 @@ def score(
     column: Columns = [],
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
+    regions: Regions = "",
 ) -> None:
     """Score captions with metrics, each system a row.
 
@@ -139,6 +141,7 @@ def score(
                 "on_missing": on_missing,
                 "split": split,
                 "columns": chosen_columns(column),
+                "regions": regions,
             }
             sources: Mapping[str, CaptionSet | CaptionStream]
             parts = is_large(path) and not texts if streaming is None else streaming

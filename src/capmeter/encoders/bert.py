@@ -51,7 +51,6 @@ class Bert:
     """
 
     def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
-        import torch
         from safetensors.torch import load_file
 
         config = _config(folder)

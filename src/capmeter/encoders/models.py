@@ -52,12 +52,17 @@ def find_encoder(name: str) -> EncoderFiles:
 
 def software(name: str) -> str:
     """The versions of the libraries that compute the vectors of the encoder called `name`, for signatures."""
+    return versions("torch" if Bert.reads(find_encoder(name).folder) else "transformers", "tokenizers")
+
+
+def versions(*packages: str) -> str:
+    """The versions of these packages, for signatures."""
     found = []
-    for package in ("torch" if Bert.reads(find_encoder(name).folder) else "transformers", "tokenizers"):
+    for package in packages:
         try:
             found.append(f"{package} {metadata.version(package)}")
         except metadata.PackageNotFoundError as error:
-            raise _missing() from error
+            raise _missing(package) from error
     return ", ".join(found)
 
 

@@ -67,8 +67,8 @@ class PairEncoder:
             self.uniter = Uniter(weights, self.shape)
         except (KeyError, TypeError, ValueError) as error:
             raise AssetError(
-                f"checkpoint {checkpoint.label}: its parameters are not those of a UNITER ({error!r}); train or convert "
-                "it again"
+                f"checkpoint {checkpoint.label}: its parameters are not those of a UNITER ({error!r}); train or "
+                "convert it again"
             ) from error
         self.heads = frozenset(name.partition(".")[0] for name in weights if "_output." in name)
 

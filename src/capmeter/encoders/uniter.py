@@ -1,12 +1,12 @@
-"""UNITER (Chen et al. 2020): one BERT over a caption's word pieces and a picture's regions, on the weights as published.
+"""UNITER (Chen et al. 2020): one BERT over a caption's word pieces and a picture's regions, on published weights.
 
     word   = norm(E_word + E_position + E_type0)
     region = norm(norm(W f + b) + norm(W p + b) + E_type1)       f: features, p: box (x1, y1, x2, y2, w, h, w·h)
     x      = [words, regions] through BERT's layers,   pooled = tanh(W x_[CLS] + b)
 
 The heads on top: `rank_output` (1 number, UMIC's), `itm_output` (2 numbers: no match, match), and those of pretraining,
-which are kept with a checkpoint but not run here. Words of a sequence are followed directly by its regions, and padding,
-if any, comes last, so that a pair's output does not depend on the rest of its batch.
+which are kept with a checkpoint but not run here. A caption's words are followed directly by its regions, and padding,
+if any, is masked, so that a pair's output does not depend on the rest of its batch.
 
 Chen, Li, Yu, El Kholy, Ahmed, Gan, Cheng, Liu: UNITER: UNiversal Image-TExt Representation Learning. ECCV 2020.
 """
@@ -139,12 +139,16 @@ class Uniter:
     def __init__(self, weights: Mapping[str, Tensor], shape: UniterShape, dropout: float = 0.0) -> None:
         self.shape, self.dropout = shape, dropout
         self.weights = weights
-        self._stack = [Layer.of(weights, f"uniter.encoder.layer.{number}.", shape.heads) for number in range(shape.layers)]
+        self._stack = [
+            Layer.of(weights, f"uniter.encoder.layer.{number}.", shape.heads) for number in range(shape.layers)
+        ]
 
     def words(self, ids: Tensor, places: Tensor) -> Tensor:
         """The embeddings [n, width] of word pieces at these positions of their captions."""
         weights = self.weights
-        return self._embedded(weights[_WORDS][ids] + weights[_PLACES][places] + weights[_TYPES][0], "uniter.embeddings.")
+        return self._embedded(
+            weights[_WORDS][ids] + weights[_PLACES][places] + weights[_TYPES][0], "uniter.embeddings."
+        )
 
     def regions(self, features: Tensor, boxes: Tensor) -> Tensor:
         """The embeddings [n, width] of regions with features [n, features] and boxes [n, 7]."""
@@ -203,7 +207,11 @@ def initial_weights(shape: UniterShape, seed: int) -> dict[str, Any]:
 
     random = torch.Generator().manual_seed(seed)
     made = {}
-    for name, size in {**shape.weights(), **head_shapes(shape, "itm_output"), **head_shapes(shape, "rank_output")}.items():
+    for name, size in {
+        **shape.weights(),
+        **head_shapes(shape, "itm_output"),
+        **head_shapes(shape, "rank_output"),
+    }.items():
         if len(size) == 2:
             made[name] = torch.empty(size).normal_(0, 0.02, generator=random)
         else:

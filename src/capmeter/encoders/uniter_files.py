@@ -1,8 +1,8 @@
 """State dicts of UNITER and UMIC: read without running anything in them, checked by name and shape, and converted.
 
-The authors' files (`uniter-base.pt`, `umic.pt`) are pickles of tensors. They are loaded with `weights_only`, so that one
-that holds anything else is refused. A converted checkpoint (`capmeter.checkpoints`, kind `uniter`) has safetensors, the
-sizes, and the vocabulary of word pieces.
+The authors' files (`uniter-base.pt`, `umic.pt`) are pickles of tensors. They are loaded with `weights_only`, so that
+one that holds anything else is refused. A converted checkpoint (`capmeter.checkpoints`, kind `uniter`) has safetensors,
+the sizes, and the vocabulary of word pieces.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def uniter_checkpoint(
             f"the vocabulary has {len(vocabulary):,} word pieces, but the weights {shape.vocabulary:,}; expected the "
             "vocab.txt of the BERT that the model was built on (bert-base-cased for UNITER)"
         )
-    arrays = {name: np.array(tensor, np.float32) for name, tensor in weights.items()}
+    arrays = {name: np.asarray(tensor, np.float32).copy() for name, tensor in weights.items()}
     parameters = {"shape": shape.to_dict(), "lowercase": lowercase}
     return Checkpoint(KIND, parameters, arrays, vocabulary=tuple(vocabulary), **said)
 

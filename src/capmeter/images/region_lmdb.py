@@ -20,7 +20,7 @@ import numpy as np
 
 from capmeter.errors import InputError, MissingBackend
 from capmeter.images.region_npz import arrays_of, npz_bytes, read_npz_arrays
-from capmeter.images.regions import MOST_BYTES, Regions, regions_of
+from capmeter.images.regions import Regions, regions_of
 
 DATA, KEYS = "data.mdb", b"__keys__"
 _MAGIC = 0xBEEFC0DE
@@ -42,7 +42,9 @@ def lmdb_folder(folder: Path) -> Path | None:
         return folder
     found = sorted(path for name in _FOLDERS for path in folder.glob(name) if (path / DATA).is_file())
     if len(found) > 1:
-        raise InputError(f"regions {str(folder)!a}: has several LMDBs ({', '.join(path.name for path in found)}); name one")
+        raise InputError(
+            f"regions {str(folder)!a}: has several LMDBs ({', '.join(path.name for path in found)}); name one"
+        )
     return found[0] if found else None
 
 
@@ -56,7 +58,9 @@ class LmdbRegions:
         try:
             self._file = self._lmdb.open(str(folder), readonly=True, create=False, lock=False, readahead=False)
         except self._lmdb.Error as error:
-            raise InputError(f"regions {str(folder)!a}: not a readable LMDB ({error}); copy or make it again") from error
+            raise InputError(
+                f"regions {str(folder)!a}: not a readable LMDB ({error}); copy or make it again"
+            ) from error
 
     def __del__(self) -> None:
         if hasattr(self, "_file"):
@@ -94,7 +98,7 @@ class LmdbRegions:
         if value[:2] == b"PK":
             return regions_of(read_npz_arrays(io.BytesIO(value), place), place)
         try:
-            packed = self._msgpack.unpackb(value, raw=False, strict_map_key=False, max_buffer_size=MOST_BYTES)
+            packed = self._msgpack.unpackb(value, raw=False, strict_map_key=False)
         except (ValueError, TypeError, self._msgpack.exceptions.UnpackException) as error:
             raise InputError(f"{place}: neither an .npz file nor msgpack ({error}); make the LMDB again") from error
         if not isinstance(packed, Mapping):

@@ -57,7 +57,9 @@ def read_npz_arrays(file: BinaryIO, place: str) -> dict[str, Any]:
     except ZIP_ERRORS as error:
         if "allow_pickle" in str(error):
             raise InputError(f"{place}: holds pickled objects, which are never loaded; save plain arrays") from error
-        raise InputError(f"{place}: damaged, truncated or not an .npz file ({error}); fetch or extract it again") from error
+        raise InputError(
+            f"{place}: damaged, truncated or not an .npz file ({error}); fetch or extract it again"
+        ) from error
 
 
 def arrays_of(regions: Regions, *, half: bool = True) -> dict[str, Any]:
@@ -83,7 +85,7 @@ def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
 def write_npz_regions(folder: Path, pictures: Iterable[tuple[str, Regions]], *, half: bool = True) -> int:
     """Writes each picture's regions to NAME.npz in a folder, as they come; returns their number.
 
-    half: features in half precision (a fourth of the digits, half the size).
+    half: features in float16, about three digits, as UNITER stores them.
     """
     count = 0
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,9 +1,8 @@
 """Regions of a picture: what a detector found, as features and boxes.
 
-`open_regions` reads a folder of .npz files, one per picture, or an LMDB, as bottom-up-attention and UNITER write them:
-`features` [n, d], `norm_bb` [n, 4 or more] (x1, y1, x2, y2 relative to the picture, then width and height), `conf` [n],
-`soft_labels` [n, labels]. In .npz files `x` may stand for `features`, and `bbox` in pixels with `image_w` and `image_h`
-for `norm_bb`. Files are read one picture at a time; nothing is unpickled.
+Files name the arrays as bottom-up-attention and UNITER do: `features` [n, d], `norm_bb` [n, 4 or more] (x1, y1, x2, y2
+relative to the picture, then width and height), `conf` [n], `soft_labels` [n, labels]. `x` may stand for `features`,
+and `bbox` in pixels with `image_w` and `image_h` for `norm_bb`. See `capmeter.images.region_source` for the files.
 
 >>> regions = Regions(np.ones((2, 3), np.float32), np.array([[0, 0, 0.5, 1], [0.2, 0.2, 0.4, 0.6]], np.float32))
 >>> regions.positions[1].round(2).tolist()[4:]
@@ -15,11 +14,9 @@ Question Answering. CVPR 2018.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,11 +26,9 @@ from capmeter.errors import InputError
 Floats = npt.NDArray[np.float32]
 MOST_BOXES = 1000
 """More boxes than any detector gives to a picture; a file with more is damaged."""
-MOST_BYTES = 1 << 28
+MOST_BYTES = 1 << 26
 """The maximum unpacked size of one picture's arrays."""
 _OUTSIDE = 0.01  # detectors round boxes at the edge of a picture
-_PICTURE = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp|tiff?)$", re.IGNORECASE)
-_NUMBERED = re.compile(r"[A-Za-z][A-Za-z0-9]*_(?:[A-Za-z]+\d*_)?0*(\d+)")  # COCO_val2014_000000391895, flickr30k_0017
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,85 +96,6 @@ class BoxRule:
         return min(boxes, self.most, max(self.least, sure))
 
 
-class RegionFile(Protocol):
-    """A collection of pictures' regions, keyed by picture; see `open_regions`."""
-
-    @property
-    def place(self) -> str:
-        """Where it is, for messages."""
-
-    @property
-    def names(self) -> Iterable[str]:
-        """The keys."""
-
-    def read(self, name: str) -> Regions:
-        """The regions under a key."""
-
-
-class RegionSource:
-    """The regions of many pictures, found by image id.
-
-    An image id finds the key of that name, with or without a file's ending; or the one key that ends in its number
-    (`391895` finds `coco_val2014_000000391895.npz`).
-    """
-
-    def __init__(self, file: RegionFile) -> None:
-        self.file = file
-        self._exact: dict[str, str] = {}
-        numbered: dict[str, list[str]] = {}
-        for name in file.names:
-            self._exact[_bare(name)] = name
-            if (number := _number(_bare(name))) is not None:
-                numbered.setdefault(number, []).append(name)
-        self._numbered = {number: names[0] for number, names in numbered.items() if len(names) == 1}
-
-    def __len__(self) -> int:
-        return len(self._exact)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._exact.values())
-
-    def find(self, image_id: str, image: str | None = None) -> str | None:
-        """The key of this image, by its id, else by the name of its picture's file; None if there is none."""
-        for name in (image_id, image):
-            if name is None:
-                continue
-            bare = _bare(Path(name).name if name is image else name)
-            number = _number(bare) or (bare.lstrip("0") if bare.isdecimal() else None)
-            found = self._exact.get(bare) or (self._numbered.get(number) if number else None)
-            if found is not None:
-                return found
-        return None
-
-    def read(self, name: str) -> Regions:
-        """The regions under a key of `find`.
-
-        Raises:
-            InputError: they cannot be read or are not valid; the message names the image.
-        """
-        return self.file.read(name)
-
-
-def open_regions(path: str | Path) -> RegionSource:
-    """The regions in a folder of .npz files or in an LMDB.
-
-    Raises:
-        InputError: the path is neither; or the LMDB is damaged or truncated.
-        MissingBackend: an LMDB needs the extra `regions`.
-    """
-    from capmeter.images.region_lmdb import LmdbRegions, lmdb_folder
-    from capmeter.images.region_npz import NpzRegions
-
-    folder = Path(path).expanduser()
-    if not folder.is_dir():
-        raise InputError(f"regions {str(path)!a}: there is no such folder; expected a folder of .npz files or an LMDB")
-    database = lmdb_folder(folder)
-    source = RegionSource(NpzRegions(folder) if database is None else LmdbRegions(database))
-    if not len(source):
-        raise InputError(f"regions {str(path)!a}: no picture in it; expected NAME.npz files, one per picture, or an LMDB")
-    return source
-
-
 def regions_of(arrays: Mapping[str, Any], place: str) -> Regions:
     """The regions in a picture's arrays, checked.
 
@@ -215,8 +131,8 @@ def _boxes(arrays: Mapping[str, Any], count: int, place: str) -> Floats:
     inside = (boxes >= -_OUTSIDE).all() and (boxes <= 1 + _OUTSIDE).all()
     if not inside or (boxes[:, 2:] < boxes[:, :2]).any():
         raise InputError(
-            f"{place}: a box is outside its picture or ends before it begins; expected x1 <= x2 and y1 <= y2, from 0 to "
-            "1 (norm_bb), or in pixels with image_w and image_h (bbox)"
+            f"{place}: a box is outside its picture or ends before it begins; expected x1 <= x2 and y1 <= y2, from 0 "
+            "to 1 (norm_bb), or in pixels with image_w and image_h (bbox)"
         )
     return boxes
 
@@ -226,7 +142,9 @@ def _labels(arrays: Mapping[str, Any], count: int, place: str) -> tuple[str, ...
         named = np.asarray(arrays["labels"])
         if named.dtype.kind not in "UiuS" or named.shape != (count,):
             raise InputError(f"{place}: labels must be {count} texts or numbers, but are {named.dtype}{named.shape}")
-        return tuple(each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in named.tolist())
+        return tuple(
+            each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in named.tolist()
+        )
     if "soft_labels" in arrays:
         soft = _numbers(arrays, ("soft_labels",), place)
         if soft.ndim != 2 or len(soft) != count or soft.shape[1] < 2:
@@ -248,12 +166,3 @@ def _numbers(arrays: Mapping[str, Any], names: tuple[str, ...], place: str) -> F
     if not np.isfinite(numbers).all():
         raise InputError(f"{place}: {name} holds NaN or infinite values; extract the regions of this picture again")
     return numbers
-
-
-def _bare(name: str) -> str:
-    return _PICTURE.sub("", name.removesuffix(".npz"))
-
-
-def _number(bare: str) -> str | None:
-    match = _NUMBERED.fullmatch(bare)
-    return None if match is None else match.group(1)

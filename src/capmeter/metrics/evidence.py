@@ -42,8 +42,21 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
+class RegionEvidence:
+    """The regions of the picture that a metric looked at.
+
+    boxes: x1, y1, x2, y2 relative to the picture. weights: how much each counted; they sum to 1. labels: of each, or
+    empty.
+    """
+
+    boxes: tuple[tuple[float, ...], ...]
+    weights: tuple[float, ...]
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
-    """One caption as the metric saw it: the tokens of both sides, links, marks, facts and scene graphs.
+    """One caption as the metric saw it: the tokens of both sides, links, marks, facts, scene graphs and regions.
 
     `contributions`: of a learned metric, what each of its inputs contributed to the score. `members`: for a composite
     metric, each member's own evidence, which may be tokenised differently.
@@ -57,3 +70,4 @@ class Evidence:
     members: dict[str, Evidence] = field(default_factory=dict)
     scene: SceneEvidence | None = None
     contributions: Contributions | None = None
+    regions: RegionEvidence | None = None

@@ -9,6 +9,7 @@ import numpy as np
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream
 from capmeter.errors import InputError
+from capmeter.images.region_source import region_keys
 from capmeter.metrics.base import Metric
 
 _SAID = {
@@ -20,7 +21,11 @@ _SAID = {
         "name no picture",
         "images; name each caption's picture in the field image, or choose metrics that need none",
     ),
-    "regions": ("have no regions of their picture", "regions; choose metrics that need none"),
+    "regions": (
+        "have no regions of their picture",
+        "regions; name the folder of .npz files or the LMDB that has them (regions=, --regions), or choose metrics "
+        "that need none",
+    ),
 }
 
 
@@ -40,12 +45,15 @@ def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric])
 
 
 def _lacking(captions: CaptionSet | CaptionStream, need: str) -> tuple[int, Sequence[str]]:
-    """How many captions lack this, and the ids of the first; no caption format has regions."""
-    if isinstance(captions, CaptionStream) and need != "regions":
+    """How many captions lack this, and the ids of the first; the regions of a stream are checked part by part."""
+    if isinstance(captions, CaptionStream):
+        if need == "regions":
+            return (0, ()) if captions.regions else (len(captions), ("all of the file",))
         missing = captions.lacking(need)
         return missing.count, missing.first
-    if isinstance(captions, CaptionStream):
-        return len(captions), ["all of the file"]
-    lacks = {"references": captions.references.lengths == 0, "image": captions.image < 0}
-    without = np.flatnonzero(lacks.get(need, np.ones(len(captions), np.bool_)))
+    if need == "regions":
+        lacks = np.array([key is None for key in region_keys(captions)], np.bool_)
+    else:
+        lacks = captions.references.lengths == 0 if need == "references" else captions.image < 0
+    without = np.flatnonzero(lacks)
     return len(without), [captions.ids[k] for k in without[:5].tolist()]

@@ -14,7 +14,6 @@ from capmeter.registry import Entry, Registry
 # Names of published metrics that are kept for them; one that is in the table below is no longer planned.
 PLANNED = {
     "leic": "a critic trained to tell human from machine captions",
-    "umic": "a contrastively trained metric without references",
     "clipscore": "cosine of image and caption in CLIP",
     "refclipscore": "CLIPScore with references",
     "pac-s": "CLIPScore with positive-augmented training",
@@ -56,6 +55,8 @@ METRICS: Registry[Metric] = Registry(
         "sbert": Entry("capmeter.metrics.sbert:Sbert"),
         "wembsim": Entry("capmeter.metrics.mowe:WEmbSim"),
         "mowe": Entry("capmeter.metrics.mowe:Mowe"),
+        "umic": Entry("capmeter.metrics.umic.umic:Umic"),
+        "umic-c": Entry("capmeter.metrics.umic.umic:UmicC"),
         "wmd": Entry("capmeter.metrics.wmd:Wmd"),
         "hwcm": Entry("capmeter.metrics.hwcm:Hwcm"),
         "nneval": Entry("capmeter.metrics.lceval.lceval:NnEval"),

@@ -1,0 +1,130 @@
+"""The regions of many pictures, found by image id: `open_regions` reads a folder of .npz files, or an LMDB.
+
+Files are read one picture at a time; nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.images.region_lmdb import LmdbRegions, lmdb_folder
+from capmeter.images.region_npz import NpzRegions
+from capmeter.images.regions import Regions
+
+_PICTURE = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp|tiff?)$", re.IGNORECASE)
+_NUMBERED = re.compile(r"[A-Za-z][A-Za-z0-9]*_(?:[A-Za-z]+\d*_)?0*(\d+)")  # COCO_val2014_000000391895, flickr30k_0017
+
+
+class RegionFile(Protocol):
+    """A collection of pictures' regions, keyed by picture; see `open_regions`."""
+
+    @property
+    def place(self) -> str:
+        """Where it is, for messages."""
+
+    @property
+    def names(self) -> Iterable[str]:
+        """The keys."""
+
+    def read(self, name: str) -> Regions:
+        """The regions under a key."""
+
+
+class RegionSource:
+    """The regions of many pictures, found by image id.
+
+    An image id finds the key of that name, with or without a file's ending; or the one key that ends in its number
+    (`391895` finds `coco_val2014_000000391895.npz`).
+    """
+
+    def __init__(self, file: RegionFile) -> None:
+        self.file = file
+        self._exact: dict[str, str] = {}
+        numbered: dict[str, list[str]] = {}
+        for name in file.names:
+            self._exact[_bare(name)] = name
+            if (number := _number(_bare(name))) is not None:
+                numbered.setdefault(number, []).append(name)
+        self._numbered = {number: names[0] for number, names in numbered.items() if len(names) == 1}
+
+    def __len__(self) -> int:
+        return len(self._exact)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._exact.values())
+
+    def find(self, image_id: str, image: str | None = None) -> str | None:
+        """The key of this image, by its id, else by the name of its picture's file; None if there is none."""
+        for name in (image_id, image):
+            if name is None:
+                continue
+            bare = _bare(Path(name).name if name is image else name)
+            number = _number(bare) or (bare.lstrip("0") if bare.isdecimal() else None)
+            found = self._exact.get(bare) or (self._numbered.get(number) if number else None)
+            if found is not None:
+                return found
+        return None
+
+    def read(self, name: str) -> Regions:
+        """The regions under a key of `find`.
+
+        Raises:
+            InputError: they cannot be read or are not valid; the message names the image.
+        """
+        return self.file.read(name)
+
+
+def open_regions(path: str | Path) -> RegionSource:
+    """The regions in a folder of .npz files or in an LMDB.
+
+    Raises:
+        InputError: the path is neither; or the LMDB is damaged or truncated.
+        MissingBackend: an LMDB needs the extra `regions`.
+    """
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        raise InputError(f"regions {str(path)!a}: there is no such folder; expected a folder of .npz files or an LMDB")
+    database = lmdb_folder(folder)
+    source = RegionSource(NpzRegions(folder) if database is None else LmdbRegions(database))
+    if not len(source):
+        raise InputError(
+            f"regions {str(path)!a}: no picture in it; expected NAME.npz files, one per picture, or an LMDB"
+        )
+    return source
+
+
+def regions_at(path: str) -> RegionSource:
+    """`open_regions`, opened once per process as long as the folder does not change."""
+    try:
+        changed = Path(path).expanduser().stat().st_mtime_ns
+    except OSError:
+        changed = 0
+    return _opened(path, changed)
+
+
+@functools.lru_cache(maxsize=8)
+def _opened(path: str, changed: int) -> RegionSource:
+    return open_regions(path)
+
+
+def region_keys(captions: CaptionSet) -> list[str | None]:
+    """For each caption the key of its picture's regions, None where there are none."""
+    if not captions.regions:
+        return [None] * len(captions)
+    source = regions_at(captions.regions)
+    return [source.find(id, image) for id, image in zip(captions.image_ids, captions.images, strict=True)]
+
+
+def _bare(name: str) -> str:
+    return _PICTURE.sub("", name.removesuffix(".npz"))
+
+
+def _number(bare: str) -> str | None:
+    match = _NUMBERED.fullmatch(bare)
+    return None if match is None else match.group(1)

@@ -1,0 +1,85 @@
+"""What metrics on regions share: a part's pairs through a vision-and-language encoder, notes and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.model import CaptionSet
+from capmeter.encoders.batches import in_order
+from capmeter.encoders.models import versions
+from capmeter.encoders.pairs import PairEncoder, PairStates
+from capmeter.encoders.pieces import PieceTable
+from capmeter.images.region_source import region_keys, regions_at
+from capmeter.images.regions import BoxRule, Regions
+from capmeter.settings import Settings
+
+Output = TypeVar("Output")
+Indices = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """A part's sentences and pictures as an encoder reads them.
+
+    pieces: the word pieces of the sentences used. sentence: each caption's row of them. picture: each caption's place
+    in `embedded`, the embedded regions of each distinct picture.
+    """
+
+    encoder: PairEncoder
+    pieces: PieceTable
+    sentence: Indices
+    embedded: list[Any]
+    picture: Indices
+
+    @classmethod
+    def of(cls, part: CaptionSet, encoder: PairEncoder, rule: BoxRule, lower: bool = False) -> Pairs:
+        """The pairs of candidates and pictures; each picture's regions are read and embedded once."""
+        used, sentence = np.unique(part.candidates, return_inverse=True)
+        pieces = encoder.pieces([part.pool[k] for k in used.tolist()], lower)
+        embedded: dict[str, Any] = {}
+        place: dict[str, int] = {}
+        picture = np.empty(len(part), np.int64)
+        source = regions_at(part.regions)
+        for row, key in enumerate(keys_of(part)):
+            if key not in place:
+                place[key] = len(place)
+                regions = source.read(key).chosen(rule)
+                embedded[key] = encoder.embed(regions.features, regions.positions)
+            picture[row] = place[key]
+        return cls(encoder, pieces, sentence.astype(np.int64), list(embedded.values()), picture)
+
+    def run(self, work: Callable[[PairStates], Any], settings: Settings, *, attention: bool = False) -> list[Any]:
+        """What `work` makes of each pair, in the order of the captions."""
+        made = self.encoder.run(
+            self.pieces, self.sentence, self.embedded, self.picture, work, settings, attention=attention
+        )
+        return in_order(made, len(self.sentence))
+
+    def truncated(self, part: CaptionSet) -> dict[str, list[str]]:
+        """The note on captions that were cut."""
+        cut = np.flatnonzero(self.pieces.truncated[self.sentence]).tolist()
+        return {"caption truncated to the encoder's length": [part.ids[k] for k in cut]} if cut else {}
+
+
+def keys_of(part: CaptionSet) -> list[str]:
+    """The key of each caption's regions; the evaluation has checked that there are some."""
+    return [key for key in region_keys(part) if key is not None]
+
+
+def regions_of_caption(part: CaptionSet, row: int, rule: BoxRule) -> Regions:
+    """The chosen regions of a caption's picture."""
+    return regions_at(part.regions).read(keys_of(part)[row]).chosen(rule)
+
+
+def encoder_facts(encoder: PairEncoder, rule: BoxRule, settings: Settings) -> dict[str, str]:
+    """The weights, the choice of boxes and the libraries."""
+    boxes = f"conf>{rule.conf_th:g}, {rule.least}-{rule.most}, {'first' if rule.in_order else 'most confident'}"
+    facts = {"weights": encoder.label, "boxes": boxes, "libraries": versions("torch", "tokenizers")}
+    return (
+        facts if settings.precision == "float32" else facts | {"precision": str(encoder.dtype).removeprefix("torch.")}
+    )

@@ -1,0 +1,1 @@
+"""UMIC: the unreferenced metric, and its baseline without fine-tuning."""
