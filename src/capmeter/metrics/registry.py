@@ -13,7 +13,6 @@ from capmeter.registry import Entry, Registry
 
 # Names of published metrics that are kept for them; one that is in the table below is no longer planned.
 PLANNED = {
-    "leic": "a critic trained to tell human from machine captions",
     "clipscore": "cosine of image and caption in CLIP",
     "refclipscore": "CLIPScore with references",
     "pac-s": "CLIPScore with positive-augmented training",
@@ -61,6 +60,7 @@ METRICS: Registry[Metric] = Registry(
         "hwcm": Entry("capmeter.metrics.hwcm:Hwcm"),
         "nneval": Entry("capmeter.metrics.lceval.lceval:NnEval"),
         "lceval": Entry("capmeter.metrics.lceval.lceval:LcEval"),
+        "leic": Entry("capmeter.metrics.leic.leic:Leic"),
     },
     PLANNED,
 )

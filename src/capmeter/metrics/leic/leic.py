@@ -1,0 +1,159 @@
+"""LEIC (Cui et al. 2018): the probability that a critic takes the caption for a human's, given image and reference.
+
+    score(ĉ, i) = 1/|R| Σ_{c ∈ R} P(ĉ is human written | i, c, Θ)                                    (Eq. 2 and A.4)
+
+A critic Θ is trained to tell human captions from machine captions, captions of other images, and captions with permuted
+or random words (`capmeter train leic`). An LSTM reads candidate and reference; the image has features; they are fused
+by concatenation and a classifier of none to two hidden layers, or by compact bilinear pooling (network.py). The corpus
+score is the mean. Range 0 to 1: 1 for what the critic is sure a human wrote about this image. There is no caption that
+must score 1, a reference of the image included. An empty caption scores 0.
+
+checkpoint: `leic`, shipped: it sees one reference (`context=reference`), and was trained on captions of COCO outside
+    all benchmarks; or the folder of a critic of your own.
+features: for a critic that sees the image, an .npz file with `image_ids` and `features` [n, width].
+as_released, seed: see below.
+
+Captions are cut at 15 words (A.2), which is noted. The released code differs from the paper, and `as_released` gives
+its numbers: the sentence's vector is the LSTM's output where the end token is, so that captions of 15 words and more,
+and empty ones, have the zero vector (paper: cut at 15 words); one random reference per image is the context, drawn by
+`seed` (paper: the mean over all of them); quotation marks count as words. What else differs lies in training and in
+image features.
+
+>>> from capmeter.metrics.registry import parse
+>>> parse("leic(as_released=true)").as_released
+True
+
+Y. Cui, G. Yang, A. Veit, X. Huang, S. Belongie. Learning to Evaluate Image Captioning. CVPR 2018.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.assets import sha256
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement, wordless
+from capmeter.metrics.leic.critic import SHIPPED, Critic, SentenceStates, load_critic
+from capmeter.metrics.leic.image_features import FeatureTable, read_features
+from capmeter.metrics.leic.network import STEPS, human_probability
+from capmeter.metrics.leic.pooling import Reals
+from capmeter.metrics.leic.shape import Part
+from capmeter.metrics.leic.vocabulary import tokens_of
+from capmeter.text.tokens import tokenizer_version
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leic(MeanMetric):
+    """A critic's probability that the caption was written by a human, averaged over references.
+
+    checkpoint: the critic. features: image features, for a critic that sees the image. as_released: the released code's
+    numbers, with one reference per image drawn by `seed`.
+    """
+
+    NAME: ClassVar[str] = "leic"
+    SUMMARY: ClassVar[str] = "a critic trained to tell human from machine captions"
+
+    checkpoint: Annotated[str, "the critic: a shipped or installed checkpoint, or its folder"] = SHIPPED
+    features: Annotated[str | None, "image features (.npz with image_ids and features)"] = None
+    as_released: Annotated[bool, "the released code's numbers"] = False
+    seed: Annotated[int, "draws one reference per image, as released"] = 0
+
+    @property
+    def critic(self) -> Critic:
+        """The trained critic."""
+        return load_critic(self.checkpoint)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """References, if the critic sees them."""
+        return frozenset({"references"} if self.critic.shape.sees_reference else ())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The score."""
+        return ("score",)
+
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
+        """The score of each caption."""
+        critic = self.critic
+        states: Reals = part.pool.analyse(SentenceStates(self.checkpoint, self.as_released))
+        lengths = tokens_of(part.pool, self.as_released).ids.lengths
+        scores = self._scores(critic, part, states)
+        if not self.as_released:
+            scores[lengths[part.candidates] == 0] = 0.0
+        long = np.flatnonzero(lengths[part.candidates] >= STEPS + (not self.as_released)).tolist()
+        said = f"{STEPS} words or more: zero vector" if self.as_released else f"cut at {STEPS} words"
+        notes = {said: [part.ids[row] for row in long]} if long else {}
+        return Measurement(scores[:, None], wordless(part, lengths) | notes)
+
+    def _scores(self, critic: Critic, part: CaptionSet, states: Reals) -> Floats:
+        """The mean over each caption's references of P(human)."""
+        network, shape = critic.network, critic.shape
+        rows = np.arange(len(part), dtype=np.int64)
+        pairs: dict[Part, npt.NDArray[np.int64]] = {}
+        shares: dict[Part, Reals] = {}
+        if shape.sees_reference:
+            chosen = part.references.values
+            rows = part.references.rows
+            if self.as_released:
+                rows = np.arange(len(part), dtype=np.int64)
+                chosen = chosen[part.references.offsets[:-1] + self._drawn(part)]
+            used, pairs["reference"] = np.unique(chosen, return_inverse=True)
+            shares["reference"] = network.shares("reference", states[used])
+        if shape.sees_image:
+            table = self._features(critic)
+            images, place = np.unique(np.asarray(part.image_ids, object), return_inverse=True)
+            pairs["image"] = place[rows]
+            shares["image"] = network.shares("image", network.project(table.find(images.tolist())))
+        used, place = np.unique(part.candidates, return_inverse=True)
+        pairs["candidate"] = place[rows]
+        shares["candidate"] = network.shares("candidate", states[used])
+        probability = human_probability(network.logits(shares, pairs))
+        if len(rows) == len(part):
+            return probability
+        return np.add.reduceat(probability, part.references.offsets[:-1]) / part.references.lengths
+
+    def _drawn(self, part: CaptionSet) -> npt.NDArray[np.int64]:
+        """One of each caption's references, the same for all captions of an image."""
+        digests = (
+            hashlib.blake2b(f"{self.seed}\0{image}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+            for image in part.image_ids
+        )
+        drawn = np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64)
+        return (drawn % part.references.lengths.astype(np.uint64)).astype(np.int64)
+
+    def _features(self, critic: Critic) -> FeatureTable:
+        if self.features is None:
+            raise InputError(
+                f"leic: the critic {self.checkpoint!r} sees the image (context={critic.shape.context}); give its image "
+                f"features ({critic.features or 'as in its training'}): leic(features=FILE.npz)"
+            )
+        table = read_features(self.features)
+        if table.width != critic.shape.image:
+            raise InputError(
+                f"{self.features}: features of width {table.width}, but the critic {self.checkpoint!r} was trained on "
+                f"width {critic.shape.image} ({critic.features}); give features of the same extractor"
+            )
+        return table
+
+    def facts(self, context: Context) -> dict[str, str]:
+        """The critic, its context and fusion, where its word vectors began, the tokenizer and the features."""
+        critic = self.critic
+        found: dict[str, Any] = {
+            "weights": critic.label,
+            "context": critic.shape.context,
+            "fusion": critic.shape.fusion,
+            "vectors": critic.start,
+            "tokenizer": "ptb-cased-1" if self.as_released else tokenizer_version("ptb"),
+        }
+        if self.features is not None and critic.shape.sees_image:
+            found["features"] = (
+                f"{read_features(self.features).path.name}@{sha256(read_features(self.features).path)[:12]}"
+            )
+        return found
