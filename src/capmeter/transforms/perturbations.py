@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from operator import ne
 
 import numpy as np
@@ -152,7 +153,7 @@ def removed(words: Sequence[str], touched: int, random: np.random.Generator) -> 
 def _drawn(choices: Sequence[str], drawn: Sequence[float], fits: Callable[[str], bool]) -> str | None:
     """The first drawn choice that fits; if none does, the next that fits in the order of the choices."""
     places = [int(number * len(choices)) for number in drawn]
-    for place in (*places, *range(places[-1], len(choices)), *range(places[-1])):
+    for place in chain(places, range(places[-1], len(choices)), range(places[-1])):
         if place < len(choices):
             found: str = choices[place]
             if fits(found):

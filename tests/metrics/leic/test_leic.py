@@ -13,8 +13,8 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.checkpoints import Checkpoint
 from capmeter.errors import AssetError, InputError
 from capmeter.metrics.leic.critic import Critic, SentenceStates, load_critic
+from capmeter.metrics.leic.forward import CriticNetwork, human_probability, weight_shapes
 from capmeter.metrics.leic.leic import Leic
-from capmeter.metrics.leic.network import CriticNetwork, human_probability, weight_shapes
 from capmeter.metrics.leic.shape import CriticShape
 from capmeter.metrics.leic.vocabulary import CriticVocabulary
 

@@ -13,7 +13,7 @@ from capmeter.assets import CHECKPOINT, find_checkpoint
 from capmeter.captions.model import Life, SentencePool
 from capmeter.checkpoints import Checkpoint, load_checkpoint
 from capmeter.errors import AssetError, InputError
-from capmeter.metrics.leic.network import STEPS, CriticNetwork, as_weights
+from capmeter.metrics.leic.forward import STEPS, CriticNetwork, as_weights
 from capmeter.metrics.leic.pooling import Reals
 from capmeter.metrics.leic.shape import CriticShape
 from capmeter.metrics.leic.vocabulary import CriticVocabulary, tokens_of

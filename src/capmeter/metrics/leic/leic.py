@@ -4,7 +4,7 @@
 
 A critic Θ is trained to tell human captions from machine captions, captions of other images, and captions with permuted
 or random words (`capmeter train leic`). An LSTM reads candidate and reference; the image has features; they are fused
-by concatenation and a classifier of none to two hidden layers, or by compact bilinear pooling (network.py). The corpus
+by concatenation and a classifier of none to two hidden layers, or by compact bilinear pooling (forward.py). The corpus
 score is the mean. Range 0 to 1: 1 for what the critic is sure a human wrote about this image. There is no caption that
 must score 1, a reference of the image included. An empty caption scores 0.
 
@@ -40,8 +40,8 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement, wordless
 from capmeter.metrics.leic.critic import SHIPPED, Critic, SentenceStates, load_critic
+from capmeter.metrics.leic.forward import STEPS, human_probability
 from capmeter.metrics.leic.image_features import FeatureTable, read_features
-from capmeter.metrics.leic.network import STEPS, human_probability
 from capmeter.metrics.leic.pooling import Reals
 from capmeter.metrics.leic.shape import Part
 from capmeter.metrics.leic.vocabulary import tokens_of
@@ -72,6 +72,8 @@ class Leic(MeanMetric):
     @property
     def needs(self) -> frozenset[str]:
         """References, if the critic sees them."""
+        if self.checkpoint == SHIPPED:  # known without reading it
+            return frozenset({"references"})
         return frozenset({"references"} if self.critic.shape.sees_reference else ())
 
     @property

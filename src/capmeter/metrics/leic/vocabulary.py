@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from capmeter.captions.model import Life
-from capmeter.metrics.leic.network import STEPS
+from capmeter.metrics.leic.forward import STEPS
 from capmeter.ragged import Ragged
 from capmeter.text.ptb import split_as_written
 from capmeter.text.tokens import Sentences, Tokens, TokenTable
@@ -50,6 +50,10 @@ class CriticVocabulary:
         """One caption's words as numbers, cut or ended."""
         numbers = [self._number.get(word, UNKNOWN) for word in words[:STEPS]]
         return [*numbers, END] if len(words) < STEPS else numbers
+
+    def spelled(self, numbers: Sequence[int]) -> list[str]:
+        """The words of these numbers."""
+        return [SPECIAL[k] if k < len(SPECIAL) else self.words[k - len(SPECIAL)] for k in numbers]
 
     def table(self, tokens: TokenTable) -> Ragged:
         """Each sentence's words as numbers, cut or ended: int32."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from capmeter.errors import InputError
-from capmeter.metrics.leic.network import CriticNetwork, human_probability, weight_shapes
+from capmeter.metrics.leic.forward import CriticNetwork, human_probability, weight_shapes
 from capmeter.metrics.leic.pooling import CountSketch, convolved, spectrum
 from capmeter.metrics.leic.shape import CriticShape
 from capmeter.metrics.leic.vocabulary import END

@@ -1,0 +1,112 @@
+"""The critic as a network of torch, with the arithmetic of `capmeter.metrics.leic.forward`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from capmeter.metrics.leic.pooling import CountSketch
+from capmeter.metrics.leic.shape import CriticShape
+
+_FORGET = 1.0  # added to the forget gate, as in the released code
+_GATES = (0, 2, 1, 3)  # torch: input, forget, candidate, output; released: input, candidate, forget, output
+
+
+class CriticModule(nn.Module):
+    """A critic in training.
+
+    Args:
+        shape: its architecture.
+        words: size of the vocabulary.
+        dropout: of word vectors, sentence vectors and hidden layers.
+    """
+
+    def __init__(self, shape: CriticShape, words: int, dropout: float) -> None:
+        super().__init__()
+        self.shape = shape
+        self.embedding = nn.Embedding(words, shape.embedding)
+        self.lstm = nn.LSTM(shape.embedding, shape.width, shape.layers, batch_first=True)
+        self.image = nn.Linear(shape.image, shape.width) if shape.sees_image else None
+        self.dense = nn.ModuleList(nn.Linear(enters, leaves) for _, enters, leaves in shape.dense)
+        self.dropout = nn.Dropout(dropout)
+        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        for name, values in self.lstm.named_parameters():
+            if name.startswith("weight"):
+                nn.init.xavier_uniform_(values)
+            else:
+                nn.init.zeros_(values)
+        if shape.fusion == "bilinear":
+            context = shape.width * (len(shape.parts) - 1)
+            for part, size, seeds in (
+                ("context", context, shape.sketches[:2]),
+                ("candidate", shape.width, shape.sketches[2:]),
+            ):
+                sketch = CountSketch.seeded(size, shape.pooled, *seeds)
+                self.register_buffer(f"{part}_places", torch.from_numpy(sketch.places), persistent=False)
+                self.register_buffer(f"{part}_signs", torch.from_numpy(sketch.signs).float(), persistent=False)
+
+    def read(self, windows: Tensor, lengths: Tensor) -> Tensor:
+        """The state after each caption's last word: [n, 15] word numbers and [n] lengths → [n, width]."""
+        vectors = self.dropout(self.embedding(windows))
+        states = self.lstm(vectors, self._memory(len(windows), vectors))[0]
+        last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
+        read: Tensor = self.dropout(states.gather(1, last)[:, 0])
+        return read
+
+    def _memory(self, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        zero = like.new_zeros(self.shape.layers, count, self.shape.width)
+        return zero, zero
+
+    def forward(self, image: Tensor | None, reference: Tensor | None, candidate: Tensor) -> Tensor:
+        """The two logits of each pair, from image features and read sentences (None where the context lacks them)."""
+        known = [] if image is None or self.image is None else [self.image(image)]
+        known += [] if reference is None else [reference]
+        if self.shape.fusion == "bilinear":
+            fused = self._pooled(torch.cat(known, 1), candidate)
+        else:
+            fused = torch.cat([*known, candidate], 1)
+        *hidden, last = self.dense
+        for layer in hidden:
+            fused = self.dropout(functional.relu(layer(fused)))
+        logits: Tensor = last(fused)
+        return logits
+
+    def _pooled(self, context: Tensor, candidate: Tensor) -> Tensor:
+        spectra = []
+        for part, vectors in (("context", context), ("candidate", candidate)):
+            places, signs = getattr(self, f"{part}_places"), getattr(self, f"{part}_signs")
+            signed = vectors * signs.to(vectors.dtype)
+            sketched = signed.new_zeros(len(signed), self.shape.pooled).index_add(1, places, signed)
+            spectra.append(torch.fft.rfft(sketched))
+        pooled: Tensor = torch.fft.irfft(spectra[0] * spectra[1], n=self.shape.pooled)
+        return pooled
+
+
+def forget_by_default(module: CriticModule) -> None:
+    """Adds 1 to the forget gates, which the released code adds on every step."""
+    width = module.shape.width
+    with torch.no_grad():
+        for layer in range(module.shape.layers):
+            getattr(module.lstm, f"bias_ih_l{layer}")[width : 2 * width] += _FORGET
+
+
+def critic_weights(state: Mapping[str, npt.NDArray[Any]], shape: CriticShape) -> dict[str, npt.NDArray[np.float32]]:
+    """The weights in the layout of `capmeter.metrics.leic.forward`, from those of a `CriticModule`."""
+    found = {"embedding": state["embedding.weight"]}
+    for k in range(shape.layers):
+        kernel = np.concatenate([state[f"lstm.weight_ih_l{k}"], state[f"lstm.weight_hh_l{k}"]], axis=1).T
+        bias = state[f"lstm.bias_ih_l{k}"] + state[f"lstm.bias_hh_l{k}"]
+        bias = bias - np.repeat(np.array([0.0, _FORGET, 0.0, 0.0], bias.dtype), shape.width)
+        found[f"lstm.{k}.kernel"] = np.concatenate([np.split(kernel, 4, axis=1)[gate] for gate in _GATES], axis=1)
+        found[f"lstm.{k}.bias"] = np.concatenate([np.split(bias, 4)[gate] for gate in _GATES])
+    if shape.sees_image:
+        found |= {"image.kernel": state["image.weight"].T, "image.bias": state["image.bias"]}
+    for k, (name, _, _) in enumerate(shape.dense):
+        found |= {f"{name}.kernel": state[f"dense.{k}.weight"].T, f"{name}.bias": state[f"dense.{k}.bias"]}
+    return {name: np.ascontiguousarray(values, np.float32) for name, values in found.items()}

@@ -1,0 +1,103 @@
+"""The settings of a critic's training, and the presets: `coco` (Cui et al. §4.1) and `flickr8k` (§4.4).
+
+>>> read_shares("machine=1,permutation=0.5")
+(('machine', 1.0), ('permutation', 0.5))
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from capmeter.errors import InputError
+from capmeter.learning.recipe import Recipe
+from capmeter.metrics.leic.shape import CriticShape
+
+MACHINE, SAMPLES, OTHER, PERMUTED, REPLACED = SOURCES = (
+    *("machine", "monte-carlo", "other-caption", "permutation", "replacement"),
+)
+"""Where negatives come from: a captioner's captions, its Monte-Carlo samples, T_RC, T_WP and T_RW."""
+Shares = tuple[tuple[str, float], ...]
+AUGMENTED: Shares = ((MACHINE, 3.0), (SAMPLES, 3.0), (OTHER, 1.0), (PERMUTED, 1.0), (REPLACED, 1.0))
+"""A.3: captioner, Monte-Carlo sampling and transformations alike, each transformation a third of these."""
+
+
+@dataclass(frozen=True)
+class CriticRecipe(Recipe):
+    """The settings of a run; the defaults are those of the preset `coco`.
+
+    Args:
+        context, fusion, hidden, layers, width, embedding: of the network (`CriticShape`).
+        negatives: shares of the sources of negatives. They need not add up to 1; for an image without captions of a
+            source, the shares of the others count.
+        images: images per batch, each with one positive and one negative pair.
+        dropout: of word vectors, sentence vectors and hidden layers, as released.
+        words: largest size of the vocabulary.
+        least: how often a word of the vocabulary occurs.
+    """
+
+    epochs: int = 30
+    rate: float = 1e-3
+    gamma: float = 0.9
+    clip: float = 1.0
+    context: str = "both"
+    fusion: str = "concatenation"
+    hidden: tuple[int, ...] = (512,)
+    layers: int = 1
+    width: int = 512
+    embedding: int = 300
+    negatives: Shares = AUGMENTED
+    images: int = 50
+    dropout: float = 0.5
+    words: int = 10_000
+    least: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout: expected a share from 0 to below 1, but got {self.dropout}")
+        if self.images < 1:
+            raise InputError(f"images per batch: expected 1 or more, but got {self.images}")
+        check_shares(self.negatives)
+
+    def shape(self, image: int) -> CriticShape:
+        """The architecture, for image features of this width."""
+        return CriticShape(
+            context=self.context,
+            fusion=self.fusion,
+            hidden=self.hidden,
+            layers=self.layers,
+            width=self.width,
+            embedding=self.embedding,
+            image=image if self.context in ("image", "both") else 0,
+        )
+
+
+def check_shares(shares: Shares) -> None:
+    """An `InputError` unless these are positive shares of known sources."""
+    for source, share in shares:
+        if source not in SOURCES:
+            raise InputError(f"negatives: unknown source {source!r}; expected {', '.join(SOURCES)}")
+        if not 0 < share < float("inf"):
+            raise InputError(f"negatives: the share of {source} is {share}; expected a positive number")
+    if not shares or len(dict(shares)) < len(shares):
+        raise InputError("negatives: expected one or more sources, each once, such as machine=1,permutation=0.5")
+
+
+def read_shares(text: str) -> Shares:
+    """Shares from text: `SOURCE=SHARE,…`; a share is 1 where it is left out."""
+    found = []
+    for each in text.split(","):
+        source, equals, share = each.strip().partition("=")
+        try:
+            found.append((source, float(share) if equals else 1.0))
+        except ValueError:
+            raise InputError(f"negatives: {each.strip()!r} is not SOURCE=SHARE, such as machine=0.5") from None
+    check_shares(tuple(found))
+    return tuple(found)
+
+
+PRESETS: dict[str, CriticRecipe] = {
+    "coco": CriticRecipe(),
+    "flickr8k": CriticRecipe(epochs=100, gamma=0.98, words=3441, least=1, negatives=((OTHER, 1.0),)),
+}
+"""`coco`: §4.1 and A.3. `flickr8k`: §4.4 and the released configuration; every negative is another image's caption."""

@@ -1,0 +1,109 @@
+"""What is learned of the critic: human or not, by cross-entropy (Eq. 5) of one positive and one negative per image."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from capmeter.learning.leic.examples import Examples, Integers
+from capmeter.learning.leic.network import CriticModule, forget_by_default
+from capmeter.learning.leic.recipe import CriticRecipe
+from capmeter.learning.leic.sampling import Sample, Sampler
+from capmeter.learning.loop import Learner, seeded
+from capmeter.metrics.leic.vocabulary import CriticVocabulary
+
+_MEASURED = 2000  # held-out images
+_AT_ONCE = 500
+_SEED = 15
+
+
+class CriticLearner(Learner[Integers]):
+    """The critic in training.
+
+    Args:
+        examples: images to train on.
+        held_out: images for evaluation after each epoch; may be None.
+        vocabulary: words.
+        recipe: settings.
+        vectors: initial word vectors [words, embedding], or None for seeded ones.
+    """
+
+    def __init__(
+        self,
+        examples: Examples,
+        held_out: Examples | None,
+        vocabulary: CriticVocabulary,
+        recipe: CriticRecipe,
+        vectors: npt.NDArray[np.float32] | None = None,
+    ) -> None:
+        self.recipe, self.examples, self.held_out = recipe, examples, held_out
+        self.sampler = Sampler(examples, vocabulary, recipe.negatives)
+        self._checks = [] if held_out is None else _each_source(held_out, vocabulary, recipe)
+        seeded(recipe.seed)
+        shape = recipe.shape(0 if examples.features is None else examples.features.shape[1])
+        self.module: CriticModule = CriticModule(shape, len(vocabulary), recipe.dropout)
+        forget_by_default(self.module)
+        if vectors is not None:
+            with torch.no_grad():
+                self.module.embedding.weight.copy_(torch.from_numpy(vectors))
+
+    def optimizer(self, rate: float) -> torch.optim.Optimizer:
+        """Adam."""
+        return torch.optim.Adam(self.module.parameters(), lr=rate, fused=True)
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Integers]:
+        """Every image once, in a new order."""
+        images = rng.permutation(self.sampler.images)
+        return [images[start : start + self.recipe.images] for start in range(0, len(images), self.recipe.images)]
+
+    def losses(self, batch: Integers, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """The cross-entropy of human (0) and machine (1)."""
+        human, machine = self._logits(self.sampler.draw(batch, rng), self.examples)
+        logits = torch.cat([human, machine]).float()
+        label = torch.arange(len(logits), device=self.device) // len(human)
+        return {"cross-entropy": functional.cross_entropy(logits, label)}
+
+    def _logits(self, drawn: Sample, examples: Examples) -> tuple[Tensor, Tensor]:
+        shape, device, count = self.module.shape, self.device, len(drawn.images)
+        parts = range(0 if shape.sees_reference else 1, 3)
+        lengths = np.concatenate([drawn.lengths[k] for k in parts])
+        windows = np.concatenate([drawn.windows[k] for k in parts])[:, : int(lengths.max())]
+        states = self.module.read(*(torch.from_numpy(each).to(device) for each in (windows, lengths)))
+        read = dict(zip(parts, torch.split(states, count), strict=True))
+        image = None
+        if shape.sees_image and examples.features is not None:
+            image = torch.from_numpy(examples.features[drawn.images]).to(device)
+        return self.module(image, read.get(0), read[1]), self.module(image, read.get(0), read[2])
+
+    def measured(self) -> Mapping[str, float]:
+        """On held-out images s(Θ, D) of Eq. 10 for human captions and for each source of negatives, and its mean."""
+        if self.held_out is None:
+            return {}
+        people: list[Tensor] = []
+        found: dict[str, list[Tensor]] = {}
+        for source, drawn in self._checks:
+            human, machine = (logits.float().softmax(1) for logits in self._logits(drawn, self.held_out))
+            people.append(human[:, 0])
+            found.setdefault(source, []).append(machine[:, 1])
+        scores = {source: float(torch.cat(each).mean()) for source, each in found.items()}
+        human_score = float(torch.cat(people).mean())
+        mean = (human_score + sum(scores.values()) / len(scores)) / 2
+        return {name: round(value, 5) for name, value in {"s": mean, "human": human_score, **scores}.items()}
+
+
+def _each_source(held_out: Examples, vocabulary: CriticVocabulary, recipe: CriticRecipe) -> list[tuple[str, Sample]]:
+    """Pairs of held-out images with negatives of each source, the same after every epoch."""
+    found = []
+    for source, share in recipe.negatives:
+        sampler = Sampler(held_out, vocabulary, ((source, share),))
+        images = sampler.images[:_MEASURED]
+        rng = np.random.default_rng(_SEED)
+        found += [
+            (source, sampler.draw(images[start : start + _AT_ONCE], rng)) for start in range(0, len(images), _AT_ONCE)
+        ]
+    return found
