@@ -82,7 +82,7 @@ def test_lists_split_at_commas_outside_brackets() -> None:
         parse_list(" , ")
 
 
-@pytest.mark.parametrize("name", ["CLIPScore", "leic", "fleur"])
+@pytest.mark.parametrize("name", ["Capmeter"])
 def test_a_name_that_is_planned_is_explained(name: str) -> None:
     with pytest.raises(InputError, match=rf"the metric {name.lower()} \(.+\) is planned, and not in this version yet"):
         parse(name)
