@@ -34,10 +34,11 @@ NEURAL = 'pip install "capmeter[neural]"'
 class Asset:
     """A third-party resource that capmeter reads.
 
-    kind: encoder, tables or program. get: the command that fetches it. sha256: of its content; "" where any version
-    will do. package: a pip package that contains it, and the folder in that package. hub: its ids on the Hugging Face
-    hub. files: the files that are hashed (for an encoder, its weights). environment: an environment variable that names
-    its folder and takes precedence over the other places: the asset folder (`asset_folder`), the package, the hub.
+    kind: encoder, joint encoder (of pictures and sentences), tables, program or projection. get: the command that
+    fetches it. sha256: of its content; "" where any version will do. package: a pip package that contains it, and the
+    folder in that package. hub: its ids on the Hugging Face hub. files: the files that are hashed (for an encoder, its
+    weights). environment: an environment variable that names its folder and takes precedence over the other places:
+    the asset folder (`asset_folder`), the package, the hub.
     """
 
     name: str
@@ -50,11 +51,16 @@ class Asset:
     files: tuple[str, ...] = ()
     environment: str = ""
 
+    @property
+    def is_encoder(self) -> bool:
+        """Whether it is a model in the layout of the Hugging Face hub."""
+        return self.kind.endswith("encoder")
+
     def find(self) -> Path | None:
         """The asset's folder on this machine, or None."""
         if self.environment and (named := os.environ.get(self.environment)):
             return Path(named)
-        needed = _CONFIG if self.kind == "encoder" else self.files[0]
+        needed = _CONFIG if self.is_encoder else self.files[0]
         inside = package_folder(*self.package) if self.package else None
         for folder in (asset_folder(self.name), inside):
             if folder is not None and (folder / needed).is_file():
@@ -63,7 +69,7 @@ class Asset:
 
     def content(self, folder: Path) -> tuple[Path, ...]:
         """The files in a folder that are hashed; empty if the folder has none of them."""
-        if self.kind == "encoder":
+        if self.is_encoder:
             return weight_files(folder)
         return tuple(folder / file for file in self.files if (folder / file).is_file())
 
@@ -78,8 +84,8 @@ class AssetState:
     sha256: str = ""
 
 
-def _encoder(name: str, licence: str, *hub: str) -> Asset:
-    return Asset(name, "encoder", licence, f"hf download {hub[0]}", hub=hub)
+def _encoder(name: str, licence: str, *hub: str, kind: str = "encoder") -> Asset:
+    return Asset(name, kind, licence, f"hf download {hub[0]}", hub=hub)
 
 
 ASSETS: dict[str, Asset] = {
@@ -99,6 +105,18 @@ ASSETS: dict[str, Asset] = {
         _encoder("roberta", "MIT", "roberta-large", "FacebookAI/roberta-large"),
         _encoder("distilbert", "Apache-2.0", "distilbert-base-uncased", "distilbert/distilbert-base-uncased"),
         _encoder("distilroberta", "Apache-2.0", "distilroberta-base", "distilbert/distilroberta-base"),
+        _encoder("clip", "MIT", "openai/clip-vit-base-patch32", kind="joint encoder"),
+        _encoder("siglip", "Apache-2.0", "google/siglip-base-patch16-224", kind="joint encoder"),
+        _encoder("blip", "BSD-3-Clause", "Salesforce/blip-itm-base-coco", kind="joint encoder"),
+        Asset(
+            name="pac-s",
+            kind="projection",
+            licence="not stated by its authors",
+            get="download clip_ViT-B-32.pth as https://github.com/aimagelab/pacscore says, into assets/pac-s of the "
+            "data folder (CAPMETER_DATA)",
+            files=("clip_ViT-B-32.pth",),
+            environment="CAPMETER_PACS",
+        ),
         Asset(
             name="meteor",
             kind="tables",

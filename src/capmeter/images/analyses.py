@@ -15,7 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.model import ImagePool, Life
-from capmeter.images.reading import Picture, content_hash, read_picture
+from capmeter.errors import InputError
+from capmeter.images.reading import Picture, content_hash, raise_unreadable, read_picture
 
 Indices = npt.NDArray[np.int64]
 
@@ -44,8 +45,19 @@ class Contents:
     life: ClassVar[Life] = "run"
 
     def run(self, pool: ImagePool) -> ContentTable:
-        """The content hashes of the pool's pictures."""
-        return ContentTable(tuple(content_hash(place) for place in pool.items))
+        """The content hashes of the pool's pictures.
+
+        Raises:
+            InputError: files cannot be read; the first are named.
+        """
+        hashes, problems = [], []
+        for place in pool.items:
+            try:
+                hashes.append(content_hash(place))
+            except InputError as problem:
+                problems.append(str(problem))
+        raise_unreadable(problems, len(pool))
+        return ContentTable(tuple(hashes))
 
 
 def pictures(pool: ImagePool) -> Iterator[tuple[int, Picture]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import stat
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,7 @@ MOST_PIXELS = 89_478_485
 FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF")
 _ORIENTATION = 0x0112
 _CHUNK = 1 << 20
+_SHOWN = 3  # problems that one message lists
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +84,17 @@ def content_hash(place: Place) -> str:
     except OSError as error:
         raise InputError(f"{_named(place)}: cannot be read ({error.strerror or error})") from None
     return digest.hexdigest()
+
+
+def raise_unreadable(problems: Sequence[str], total: int) -> None:
+    """Raises an `InputError` that lists the first of these problems; nothing if there is none."""
+    if len(problems) == 1:
+        raise InputError(problems[0])
+    if problems:
+        more = f" … and {len(problems) - _SHOWN:,} more" if len(problems) > _SHOWN else ""
+        raise InputError(
+            f"{len(problems):,} of {total:,} pictures cannot be read: {'; '.join(problems[:_SHOWN])}{more}"
+        )
 
 
 def _decoded(opened: Image, place: Place) -> Picture:

@@ -291,7 +291,7 @@ def _degraded(
         for caption, cells in zip(untouched, texts, strict=True)
         for cell, text in enumerate(cells)
     )
-    return CaptionSet.from_captions(rows), texts
+    return CaptionSet.from_captions(rows, images_root=untouched.images_root), texts
 
 
 def _curves(

@@ -7,6 +7,7 @@ import importlib.util
 # extra: the modules it provides
 EXTRAS = {
     "neural": ("torch", "transformers", "tokenizers", "safetensors"),
+    "vision": ("torch", "transformers", "tokenizers", "safetensors", "PIL"),
     "meteor": ("pycocoevalcap",),
     "report": ("jinja2", "matplotlib", "PIL"),
 }

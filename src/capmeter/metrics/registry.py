@@ -13,12 +13,6 @@ from capmeter.registry import Entry, Registry
 
 # Names of published metrics that are kept for them; one that is in the table below is no longer planned.
 PLANNED = {
-    "clipscore": "cosine of image and caption in CLIP",
-    "refclipscore": "CLIPScore with references",
-    "pac-s": "CLIPScore with positive-augmented training",
-    "refpac-s": "PAC-S with references",
-    "siglip-score": "match of image and caption in SigLIP",
-    "blip-itm": "BLIP's image-text matching",
     "clair": "a language model's judgment",
     "fleur": "a vision-language model's smoothed score",
     "g-veval": "a vision-language model's judgment, step by step",
@@ -61,6 +55,12 @@ METRICS: Registry[Metric] = Registry(
         "nneval": Entry("capmeter.metrics.lceval.lceval:NnEval"),
         "lceval": Entry("capmeter.metrics.lceval.lceval:LcEval"),
         "leic": Entry("capmeter.metrics.leic.leic:Leic"),
+        "clipscore": Entry("capmeter.metrics.clipscore:ClipScore"),
+        "refclipscore": Entry("capmeter.metrics.clipscore:RefClipScore"),
+        "pac-s": Entry("capmeter.metrics.pac_s:PacS"),
+        "refpac-s": Entry("capmeter.metrics.pac_s:RefPacS"),
+        "siglip-score": Entry("capmeter.metrics.siglip_score:SiglipScore"),
+        "blip-itm": Entry("capmeter.metrics.blip_itm:BlipItm"),
     },
     PLANNED,
 )
