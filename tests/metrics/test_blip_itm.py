@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from visionmodels import captioned, pictures, tiny_blip, tiny_clip
 
 import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import AssetError, InputError
 from capmeter.metrics.registry import parse
 from capmeter.settings import Settings
-from visionmodels import captioned, pictures, tiny_blip, tiny_clip
 
 torch = pytest.importorskip("torch", reason="needs the vision extra")
 transformers = pytest.importorskip("transformers", reason="needs the vision extra")

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -43,9 +44,10 @@ def load(
     for metrics that need none (`"keep"`). `system` chooses one of several systems; `split` the images of one split (of
     the references, if they are separate). `columns` maps other column names to fields, such as
     `{"hyp": "candidate", "gt_1": "references", "gt_2": "references"}`. Relative paths of pictures are resolved against
-    `images_root`; `regions` is a folder or an LMDB with the pictures' regions. The set's `notes` say what was adjusted:
-    `skipped_…` or `kept_without_references`, `references_without_candidate`, `repeated_candidates`, and `matched_by` if
-    images were not matched by id.
+    `images_root`, where the pictures of captions that name none are found by image id (`picture_files`); `regions` is a
+    folder or an LMDB with the pictures' regions. The set's `notes` say what was adjusted: `skipped_…` or
+    `kept_without_references`, `references_without_candidate`, `repeated_candidates`, and `matched_by` if images were
+    not matched by id.
     """
     how = How(
         format=format,
@@ -54,11 +56,11 @@ def load(
         system=system,
         split=split,
         columns=columns,
+        images_root=os.fspath(images_root),
+        regions=os.fspath(regions),
     )
     found = joined(Sources(candidates, references, how))
-    return CaptionSet.from_captions(
-        found.captions, notes=found.notes, images_root=os.fspath(images_root), regions=os.fspath(regions)
-    )
+    return CaptionSet.from_captions(found.captions, notes=found.notes, images_root=how.images_root, regions=how.regions)
 
 
 def load_systems(
@@ -77,21 +79,31 @@ def load_systems(
 
     The sets share their analyses. Captions without a system name get the file's name.
     """
-    how = How(format=format, references_format=references_format, on_missing=on_missing, split=split, columns=columns)
+    how = How(
+        format=format,
+        references_format=references_format,
+        on_missing=on_missing,
+        split=split,
+        columns=columns,
+        images_root=os.fspath(images_root),
+        regions=os.fspath(regions),
+    )
     sources = Sources(candidates, references, how)
-    images, found_in = os.fspath(images_root), os.fspath(regions)
+    made = functools.partial(CaptionSet.from_captions, images_root=how.images_root, regions=how.regions)
     rows: dict[str, list[Row]] = {}
     for row in sources.rows():
         rows.setdefault(row.system or name_of(candidates), []).append(row)
     found = {system: joined(sources, own) for system, own in rows.items()}
     if len(found) == 1:
         return {
-            system: CaptionSet.from_captions(own.captions, notes=own.notes, images_root=images, regions=found_in)
+            system: CaptionSet.from_captions(
+                own.captions, notes=own.notes, images_root=how.images_root, regions=how.regions
+            )
             for system, own in found.items()
         }
     everything = [caption for own in found.values() for caption in own.captions]
     numbered = (replace(caption, id=str(place)) for place, caption in enumerate(everything))
-    whole = CaptionSet.from_captions(numbered, images_root=images, regions=found_in)
+    whole = made(numbered)
     systems: dict[str, CaptionSet] = {}
     start = 0
     for system, own in found.items():

@@ -12,6 +12,7 @@ from typing import Any, Literal
 from capmeter.captions.formats import Reading, open_reading
 from capmeter.captions.matching import Matching, ReferenceTable
 from capmeter.captions.model import Caption
+from capmeter.captions.picture_files import PictureFiles
 from capmeter.captions.rows import Row, named, refuse_paths, shortened
 from capmeter.captions.standard_input import NAME as STANDARD_INPUT
 from capmeter.captions.standard_input import is_standard_input
@@ -32,6 +33,8 @@ class How:
     system: str | None = None
     split: str | None = None
     columns: Mapping[str, str] | None = None
+    images_root: str = ""
+    regions: str = ""
 
     def __post_init__(self) -> None:
         if self.on_missing not in ("error", "skip", "keep"):
@@ -47,6 +50,7 @@ class Sources:
         self.references_format: str | None = None
         self.table: ReferenceTable | None = None
         self._met: set[str] = set()
+        self._pictures = PictureFiles(how.images_root) if how.images_root else None
         if references is not None:
             next(self.reading.rows("candidates"), None)  # errors in the candidates are reported first
             reading = open_reading(references, how.references_format, side="references", columns=how.columns)
@@ -68,6 +72,8 @@ class Sources:
                 others.add(f"split {row.split}" if row.split else "captions without a named split")
             else:
                 found = True
+                if row.image is None and self._pictures is not None:
+                    row.image = self._pictures.find(row.image_id)
                 yield row
         absent = [name for name in self.how.columns or {} if name not in self._met | self.reading.columns.met]
         if absent:

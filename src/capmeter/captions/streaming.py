@@ -72,8 +72,10 @@ def stream(
         system=system,
         split=split,
         columns=columns,
+        images_root=os.fspath(images_root),
+        regions=os.fspath(regions),
     )
-    return CaptionStream(_File(Sources(candidates, references, how), rows, (images_root, regions), by_system=False))
+    return CaptionStream(_File(Sources(candidates, references, how), rows, by_system=False))
 
 
 def stream_systems(
@@ -90,8 +92,16 @@ def stream_systems(
     rows: int = 8192,
 ) -> dict[str, CaptionStream]:
     """Reads captions of several systems in parts: one stream for each, as `load_systems` gives one set for each."""
-    how = How(format=format, references_format=references_format, on_missing=on_missing, split=split, columns=columns)
-    file = _File(Sources(candidates, references, how), rows, (images_root, regions), by_system=True)
+    how = How(
+        format=format,
+        references_format=references_format,
+        on_missing=on_missing,
+        split=split,
+        columns=columns,
+        images_root=os.fspath(images_root),
+        regions=os.fspath(regions),
+    )
+    file = _File(Sources(candidates, references, how), rows, by_system=True)
     found = file.systems()
     if len(found) == 1:
         (system,) = found
@@ -149,7 +159,7 @@ class CaptionStream:
     @property
     def regions(self) -> str:
         """Where the pictures' regions are; "" without any."""
-        return self._file.regions
+        return self._file.sources.how.regions
 
     def lacking(self, need: str) -> Missing:
         """How many captions lack "references" or a picture ("image"), and the first of these by image."""
@@ -196,9 +206,8 @@ class _Part:
 class _File:
     """The file behind the streams of its systems, read once: its rows are kept, then its parts with their tokens."""
 
-    def __init__(self, sources: Sources, rows: int, places: tuple[_Path, _Path], *, by_system: bool) -> None:
+    def __init__(self, sources: Sources, rows: int, *, by_system: bool) -> None:
         self.sources, self._rows, self._by_system = sources, rows, by_system
-        self._root, self.regions = os.fspath(places[0]), os.fspath(places[1])
         self.keep = sources.how.on_missing == "keep"
         self._spooled: Spool | None = None
         self._learners: dict[str | None, _Learner] = {}
@@ -247,7 +256,8 @@ class _File:
                 captions.append(self.sources.caption(row, str(len(captions)), references, matching))
         if not captions:
             return None
-        return _Part(CaptionSet.from_captions(captions, images_root=self._root, regions=self.regions), systems)
+        how = self.sources.how
+        return _Part(CaptionSet.from_captions(captions, images_root=how.images_root, regions=how.regions), systems)
 
     def _system(self, row: Row) -> str | None:
         return row.system if self._by_system else None

@@ -15,6 +15,7 @@ from capmeter.cli.options import (
     Device,
     Files,
     Format,
+    ImagesRoot,
     InputFormat,
     Level,
     Metrics,
@@ -70,6 +71,7 @@ def compare(
     device: Device = None,
     precision: Precision = None,
     on_missing: OnMissingPaired = "error",
+    images_root: ImagesRoot = None,
     column: Columns = [],
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
@@ -107,6 +109,7 @@ def compare(
                 references_format=references_format,
                 columns=chosen_columns(column),
                 on_missing=on_missing,  # type: ignore[arg-type]
+                images_root=images_root or "",
             )
             for system, own in found.items():
                 captions[label_of(name, system, len(found) == 1, captions)] = own

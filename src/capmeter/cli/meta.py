@@ -11,7 +11,18 @@ from typing import Any
 import typer
 
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Format, JudgedMetrics, Level, Plots, Precision, Resamples, Seed, settings_of
+from capmeter.cli.options import (
+    Device,
+    Format,
+    ImagesRoot,
+    JudgedMetrics,
+    Level,
+    Plots,
+    Precision,
+    Resamples,
+    Seed,
+    settings_of,
+)
 from capmeter.cli.output import show, write
 from capmeter.judgments.benchmarks import benchmark as named_benchmark
 from capmeter.judgments.benchmarks import table as benchmarks
@@ -65,6 +76,7 @@ def meta(
     seed: Seed = 0,
     level: Level = 0.95,
     differences: bool = typer.Option(False, "--differences", help="Also show the paired differences of all metrics."),
+    images_root: ImagesRoot = None,
     device: Device = None,
     precision: Precision = None,
     format: Format = "table",
@@ -102,11 +114,18 @@ def meta(
         write_captions(named_benchmark(benchmark[0]).load(data[0], protocol, sample=sample), export)
         return
     settings = settings_of(device, precision)
-    options = {"protocol": protocol, "sample": sample, "resamples": resamples, "seed": seed, "level": level}
+    options: dict[str, Any] = {
+        "protocol": protocol,
+        "sample": sample,
+        "resamples": resamples,
+        "seed": seed,
+        "level": level,
+    }
+    options["images_root"] = images_root
     judged: list[Judged] = []
     with shown():
         for name, path in zip(benchmark, data, strict=True):
-            report = run(metrics, benchmark=name, data=path, scores=scores, settings=settings, **options)  # type: ignore[arg-type]
+            report = run(metrics, benchmark=name, data=path, scores=scores, settings=settings, **options)
             curve = None
             if references_curve is not None:
                 numbers = numbers_of(references_curve)

@@ -123,6 +123,16 @@ Reading = Annotated[
         **one_of(("candidates", "references")),
     ),
 ]
+ImagesRoot = Annotated[
+    Path | None,
+    typer.Option(
+        "--images-root",
+        help="The folder of the pictures, for metrics that need them: relative paths start here, and captions that "
+        "name no picture have the file of their image id (also COCO's numbers).",
+        exists=True,
+        file_okay=False,
+    ),
+]
 
 # computation
 Metrics = Annotated[

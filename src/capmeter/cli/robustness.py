@@ -7,7 +7,19 @@ import typer
 from capmeter.captions.files import check_targets
 from capmeter.captions.io import load, load_references
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Format, Metrics, Output, Plots, Precision, Resamples, Seed, Split, settings_of
+from capmeter.cli.options import (
+    Device,
+    Format,
+    ImagesRoot,
+    Metrics,
+    Output,
+    Plots,
+    Precision,
+    Resamples,
+    Seed,
+    Split,
+    settings_of,
+)
 from capmeter.cli.output import show
 from capmeter.meta.robustness import DEGRADATIONS, STRENGTHS
 from capmeter.meta.robustness import robustness as study_of
@@ -45,6 +57,7 @@ def robustness(
     output: Output = None,
     plot: Plots = [],
     resamples: Resamples = 1000,
+    images_root: ImagesRoot = None,
     device: Device = None,
     precision: Precision = None,
     seed: Seed = 0,
@@ -71,10 +84,22 @@ def robustness(
     check_targets(output, *plot)
     settings = settings_of(device, precision)
     with shown():
-        captions = load_references(references, split=split) if candidates is None else load(candidates, references)
+        captions = (
+            load_references(references, split=split)
+            if candidates is None
+            else load(candidates, references, images_root=images_root or "")
+        )
         ways = TRANSFORMS.ready() if degradations.strip() == "all" else degradations
         study = study_of(
-            captions, chosen, ways, strengths=points, images=images, seed=seed, resamples=resamples, settings=settings
+            captions,
+            chosen,
+            ways,
+            strengths=points,
+            images=images,
+            seed=seed,
+            resamples=resamples,
+            images_root=images_root,
+            settings=settings,
         )
     if output is not None:
         study.save(output)

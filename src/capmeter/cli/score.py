@@ -21,6 +21,7 @@ from capmeter.cli.options import (
     Digits,
     Files,
     Format,
+    ImagesRoot,
     InputFormat,
     Metrics,
     OnMissing,
@@ -47,6 +48,7 @@ from capmeter.meta.by_reference import by_reference as scores_by_reference
 from capmeter.meta.standing import standings
 from capmeter.metrics.base import Metric
 from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.needs import needed
 from capmeter.metrics.registry import parse, parse_list
 from capmeter.metrics.scores import Results, save_all
 from capmeter.progress import shown
@@ -93,6 +95,7 @@ def score(
     ),
     workers: int = typer.Option(1, help="Processes that share the work; worth it for long runs.", min=1, max=256),
     on_missing: OnMissing = "error",
+    images_root: ImagesRoot = None,
     device: Device = None,
     precision: Precision = None,
     column: Columns = [],
@@ -138,10 +141,11 @@ def score(
             how = {
                 "format": input_format,
                 "references_format": references_format,
-                "on_missing": on_missing,
+                "on_missing": on_missing if needed("references", chosen) else "keep",
                 "split": split,
                 "columns": chosen_columns(column),
                 "regions": regions,
+                "images_root": images_root or "",
             }
             sources: Mapping[str, CaptionSet | CaptionStream]
             parts = is_large(path) and not texts if streaming is None else streaming

@@ -274,7 +274,7 @@ def pieces_of(tokenizer: Any, sentences: Sequence[str], longest: int, *, padded:
     if padded:
         pad = tokenizer.pad_token_id
         if pad is None:
-            raise InputError(
+            raise AssetError(
                 "the model's tokenizer has no padding token, which the model needs; its files are incomplete"
             )
         rows = [row + [pad] * (longest - len(row)) for row in rows]

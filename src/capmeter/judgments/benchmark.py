@@ -116,7 +116,8 @@ def _rated(id: str, row: Row, protocol: Protocol) -> Rated:
     ratings = row.numbers(protocol.judgments)
     image, candidate = row.text("image_id"), row.text("candidate")
     own = row.flag("candidate_in_references", candidate in references)
-    return Rated(id, image, candidate, references, ratings, own, by_person, groups=groups)
+    picture = row.text("image") if "image" in row else None
+    return Rated(id, image, candidate, references, ratings, own, by_person, groups=groups, image=picture)
 
 
 def paired(
@@ -145,6 +146,7 @@ def paired(
                     votes=raw,
                     by_votes=by_votes,
                     by_machine=row.fields.get("category") in ("HM", "MM"),
+                    image=row.text("image") if "image" in row else None,
                 )
             )
         return pairs(name, made, protocol)

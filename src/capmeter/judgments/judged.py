@@ -38,6 +38,7 @@ class Rated:
     by_person: bool = False
     valid: bool = True
     groups: Mapping[str, str] = field(default_factory=dict)
+    image: str | None = None
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Paired:
     votes: tuple[float, ...] = ()
     by_votes: bool = False
     by_machine: bool = False
+    image: str | None = None
 
 
 @dataclass(frozen=True)
@@ -198,7 +200,9 @@ def points(benchmark: str, rows: Iterable[Rated], protocol: Protocol) -> Points:
     values = [rate[protocol.ratings](row.ratings) for row in rated]
     index = np.repeat(np.arange(len(rated)), [len(ratings) for ratings in values])
     protocol.check(len(index), benchmark, Points.unit)
-    captions, owners = _captions([(row.id, row.image_id, row.candidate, allowed[row.id]) for row in rated], protocol)
+    captions, owners = _captions(
+        [(row.id, row.image_id, row.candidate, allowed[row.id], row.image) for row in rated], protocol
+    )
     return Points(
         benchmark=benchmark,
         protocol=protocol,
@@ -231,7 +235,7 @@ def pairs(benchmark: str, rows: Iterable[Paired], protocol: Protocol) -> Pairs:
         notes["people are tied"] = len(kept) - len(decided)
     _some(decided, benchmark, protocol, notes)
     sides = [
-        (f"{row.id}/{side}", row.image_id, text, allowed[row.id])
+        (f"{row.id}/{side}", row.image_id, text, allowed[row.id], row.image)
         for row in decided
         for side, text in zip("ab", row.candidates, strict=True)
     ]
@@ -259,7 +263,7 @@ def systems(
     """Systems under a protocol; their number is checked once it is known which of them have scores."""
     kept, notes = _kept(benchmark, list(rows), {"baselines": lambda row: row.baseline}, protocol)
     every = [caption for row in kept for caption in row.captions]
-    captions, owners = _captions([(c.id, c.image_id, c.candidate, c.references) for c in every], protocol)
+    captions, owners = _captions([(c.id, c.image_id, c.candidate, c.references, c.image) for c in every], protocol)
     ends = np.cumsum([0, *(len(row.captions) for row in kept)])
     columns = dict.fromkeys(name for row in kept for name in row.scores)
     return Systems(
@@ -345,17 +349,17 @@ def _references(
 
 
 def _captions(
-    rows: Sequence[tuple[str, str, str, tuple[str, ...]]], protocol: Protocol
+    rows: Sequence[tuple[str, str, str, tuple[str, ...], str | None]], protocol: Protocol
 ) -> tuple[CaptionSet, Rows | None]:
     """The captions to be scored: one per row or, with single references, one per row and reference, with the row that
     each belongs to.
     """
     if not protocol.single:
-        return CaptionSet.from_captions(Caption(id, image, text, refs) for id, image, text, refs in rows), None
+        return CaptionSet.from_captions(Caption(*row) for row in rows), None
     owners = np.repeat(np.arange(len(rows)), [max(1, len(row[3])) for row in rows])
     single = (
-        Caption(f"{id}/{k}", image, text, (reference,) if reference is not None else ())
-        for id, image, text, refs in rows
+        Caption(f"{id}/{k}", image_id, text, (reference,) if reference is not None else (), image)
+        for id, image_id, text, refs, image in rows
         for k, reference in enumerate(refs or (None,))
     )
     return CaptionSet.from_captions(single), owners.astype(np.int64)

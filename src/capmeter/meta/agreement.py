@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from capmeter import progress
+from capmeter.captions.picture_files import with_picture_files
 from capmeter.errors import InputError
 from capmeter.judgments.benchmarks import benchmark as named_benchmark
 from capmeter.judgments.benchmarks import table as benchmarks
@@ -143,6 +144,7 @@ def run(
     resamples: int = 1000,
     seed: int = 0,
     level: float = 0.95,
+    images_root: str | Path | None = None,
     settings: Settings | None = None,
 ) -> Report:
     """Evaluates metrics against a benchmark's human judgments.
@@ -151,9 +153,12 @@ def run(
     data: the benchmark's file. protocol: a preset's name, with changes in brackets; None is the benchmark's default.
     scores: files of external scores by id (see `scores_file`), or metric → id → score.
     sample: accept a subset of the benchmark. resamples, seed, level: of the cluster bootstrap.
+    images_root: the folder of the benchmark's pictures, for metrics that need them, found by image id.
     settings: device, precision, threads and cache.
     """
     judgments = named_benchmark(benchmark).load(data, protocol, sample=sample)
+    if images_root is not None:
+        judgments = replace(judgments, captions=with_picture_files(judgments.captions, images_root))
     values, signatures = measured(judgments, metrics, settings)
     for name, found in given(judgments, scores).items():
         if name in values:

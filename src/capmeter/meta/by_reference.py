@@ -58,11 +58,12 @@ def by_reference(
     bare = [id for id, number in zip(asked.ids, asked.references.lengths.tolist(), strict=True) if not number]
     if bare:
         raise InputError(f"{len(bare)} captions have no reference, the first: {', '.join(bare[:5])}")
-    single = CaptionSet.from_captions(
+    rows = (
         Caption(f"{row}/{k}", caption.image_id, caption.candidate, (reference,), image=caption.image)
         for row, caption in enumerate(asked)
         for k, reference in enumerate(caption.references)
     )
+    single = CaptionSet.from_captions(rows, images_root=asked.images_root)
     whole = evaluate(asked, chosen, corpus=captions, settings=settings)
     alone = evaluate(single, chosen, corpus=captions, settings=settings)
     ends = np.cumsum([0, *asked.references.lengths.tolist()]).tolist()

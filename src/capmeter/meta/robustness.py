@@ -34,6 +34,7 @@ from capmeter._version import __version__
 from capmeter.captions.files import write_atomic
 from capmeter.captions.io import load_references
 from capmeter.captions.model import Caption, CaptionSet
+from capmeter.captions.picture_files import with_picture_files
 from capmeter.errors import InputError
 from capmeter.meta.metric_similarity import scores_between
 from capmeter.metrics import registry
@@ -181,13 +182,15 @@ def robustness(
     seed: int = 0,
     resamples: int = 1000,
     level: float = 0.95,
+    images_root: str | os.PathLike[str] | None = None,
     settings: Settings | None = None,
 ) -> Robustness:
     """The curves of metrics over captions that are degraded with increasing strength.
 
     `captions` are references (a dict image id → list, or a file of them): one per image, chosen by the seed, is
     degraded and removed from the references; at most `images` images are sampled. Or they are a `CaptionSet`, whose
-    candidates are degraded and whose references are kept.
+    candidates are degraded and whose references are kept. `images_root` is the folder of pictures, found by image id,
+    for metrics that need them.
     """
     chosen, ways = registry.parse_list(metrics), parse_list(degradations)
     if resamples < 1:
@@ -198,6 +201,8 @@ def robustness(
     else:
         references = captions if isinstance(captions, Mapping) else load_references(captions)
         untouched = leave_one_out(references, images=images, seed=seed)
+    if images_root is not None:
+        untouched = with_picture_files(untouched, images_root)
     whole, texts = _degraded(untouched, ways, points, seed)
     results = evaluate(whole, chosen, corpus=untouched, settings=settings)
     clusters = Clusters(untouched.image_ids)

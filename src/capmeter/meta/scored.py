@@ -26,7 +26,8 @@ def measured(
     """Each metric's scores of the judged captions (for systems: each system's corpus score), and its signature."""
     if not metrics:
         return {}, {}
-    from capmeter.metrics.evaluation import score, with_required
+    from capmeter.metrics.evaluation import score
+    from capmeter.metrics.needs import with_required
 
     chosen, beside = named_metrics(metrics)
     if beside:

@@ -38,7 +38,7 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Corpus, Measurement, Metric, merged_notes
 from capmeter.metrics.checks import checked
 from capmeter.metrics.evidence import Evidence
-from capmeter.metrics.needs import check_needs
+from capmeter.metrics.needs import check_needs, needed, with_required
 from capmeter.metrics.registry import METRICS, parse_list
 from capmeter.metrics.scores import Ids, Results, Scores
 from capmeter.metrics.workers import Executor, executor
@@ -296,14 +296,15 @@ def score(
         }
     if (captions is None) == (candidates is None):
         raise InputError("expected either captions, or candidates= with references=, but not both")
+    on_missing: Any = "error" if needed("references", chosen) else "keep"
     if captions is None:
-        source: Source = load(candidates, references)
+        source: Source = load(candidates, references, on_missing=on_missing)
     elif isinstance(captions, CaptionSet) or _is_stream(captions):
         if references is not None:
             raise InputError("these captions already have references; leave references= out, or pass it to load()")
         source = captions
     else:
-        source = load(captions, references)
+        source = load(captions, references, on_missing=on_missing)
     return evaluate(source, chosen, workers=workers, settings=settings)
 
 
@@ -351,21 +352,6 @@ def evaluate(
     if isinstance(source, CaptionSet | CaptionStream):
         check_needs(source, evaluation.order)
     return evaluation.collected(source if corpus is None else corpus, workers).run(source, workers)
-
-
-def with_required(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
-    """The metrics and everything they require, without duplicates, required metrics first."""
-    order: dict[Metric, None] = {}
-
-    def visit(metric: Metric) -> None:
-        if metric not in order:
-            for each in metric.requires():
-                visit(each)
-            order[metric] = None
-
-    for metric in metrics:
-        visit(metric)
-    return tuple(order)
 
 
 def _length(source: Source) -> int | None:

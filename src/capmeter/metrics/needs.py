@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -19,7 +19,8 @@ _SAID = {
     ),
     "image": (
         "name no picture",
-        "images; name each caption's picture in the field image, or choose metrics that need none",
+        "images; name each caption's picture in the field image, or the folder of the pictures (images_root=, "
+        "--images-root), or choose metrics that need none",
     ),
     "regions": (
         "have no regions of their picture",
@@ -27,6 +28,26 @@ _SAID = {
         "that need none",
     ),
 }
+
+
+def with_required(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    """The metrics and everything they require, without duplicates, required metrics first."""
+    order: dict[Metric, None] = {}
+
+    def visit(metric: Metric) -> None:
+        if metric not in order:
+            for each in metric.requires():
+                visit(each)
+            order[metric] = None
+
+    for metric in metrics:
+        visit(metric)
+    return tuple(order)
+
+
+def needed(need: str, metrics: Iterable[Metric]) -> bool:
+    """Whether any of these metrics, or of those they require, needs this of a caption."""
+    return any(need in metric.needs for metric in with_required(metrics))
 
 
 def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric]) -> None:

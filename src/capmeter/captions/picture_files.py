@@ -1,0 +1,76 @@
+"""The pictures of images that name none: files of a folder, found by image id.
+
+An image is found under its id as it is, without the file's ending, or as a number: image 391895 of MS COCO is
+`COCO_val2014_000000391895.jpg` or `000000391895.jpg`. A name that two files could mean finds neither.
+
+>>> import tempfile
+>>> with tempfile.TemporaryDirectory() as folder:
+...     _ = Path(folder, "COCO_val2014_000000391895.jpg").write_bytes(b"")
+...     _ = Path(folder, "photo.png").write_bytes(b"")
+...     files = PictureFiles(folder)
+...     files.find("391895"), files.find("photo"), files.find("photo.png"), files.find("other")
+('COCO_val2014_000000391895.jpg', 'photo.png', 'photo.png', None)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from functools import cached_property
+from pathlib import Path
+
+from capmeter.captions.model import CaptionSet
+
+ENDINGS = {".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".avif"}
+_NUMBER = re.compile(r"(?:.*_)?0*(\d+)")
+
+
+class PictureFiles:
+    """The pictures in a folder (not in folders inside it); the folder is listed once, when first asked."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder).expanduser()
+
+    def find(self, image_id: str) -> str | None:
+        """The name of the image's file in the folder, or None."""
+        for known in self._files:
+            if (name := known.get(image_id)) is not None:
+                return name
+        return None
+
+    @cached_property
+    def _files(self) -> tuple[dict[str, str | None], ...]:
+        """Files by their name, by their name without its ending, and by number; None where two have the same."""
+        try:
+            names = sorted(
+                entry.name for entry in os.scandir(self.folder) if Path(entry.name).suffix.lower() in ENDINGS
+            )
+        except OSError:
+            names = []
+        stems: dict[str, str | None] = {}
+        numbers: dict[str, str | None] = {}
+        for name in names:
+            stem = Path(name).stem
+            stems[stem] = None if stem in stems else name
+            if (number := _NUMBER.fullmatch(stem)) is not None:
+                numbers[number[1]] = None if number[1] in numbers else name
+        return {name: name for name in names}, stems, numbers
+
+
+def with_picture_files(captions: CaptionSet, folder: str | os.PathLike[str]) -> CaptionSet:
+    """The captions, where those that name no picture have the one of their image in this folder."""
+    files = PictureFiles(folder)
+    images = [name or files.find(image) for name, image in zip(captions.images, captions.image_ids, strict=True)]
+    return CaptionSet(
+        ids=captions.ids,
+        image_ids=captions.image_ids,
+        pool=captions.pool,
+        candidates=captions.candidates,
+        references=captions.references,
+        images=images,
+        systems=captions.systems,
+        humans=captions.humans,
+        notes=captions.notes,
+        reference_set=captions.reference_set,
+        images_root=os.fspath(files.folder),
+    )
