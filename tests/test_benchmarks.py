@@ -68,3 +68,11 @@ def test_spice(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert "official parser: left out, Stanford CoreNLP is not in" in printed
     means = re.findall(r"^capmeter[^:]*: .* mean (\S+);", printed, re.MULTILINE)
     assert len(means) == 2 and means[0] == means[1] and 0 < float(means[0]) < 1
+
+
+def test_clipscore() -> None:
+    pytest.importorskip("torch", reason="needs the vision extra")
+    pytest.importorskip("PIL", reason="needs the vision extra")
+    printed = run("clip.py", "--tiny", "--pictures", "5", "--captions", "10")
+    assert '"picture passes, all captions": 5' in printed and '"picture passes, one caption each": 5' in printed
+    assert max(apart(printed)) < 1e-6
