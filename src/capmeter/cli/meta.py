@@ -114,14 +114,8 @@ def meta(
         write_captions(named_benchmark(benchmark[0]).load(data[0], protocol, sample=sample), export)
         return
     settings = settings_of(device, precision)
-    options: dict[str, Any] = {
-        "protocol": protocol,
-        "sample": sample,
-        "resamples": resamples,
-        "seed": seed,
-        "level": level,
-    }
-    options["images_root"] = images_root
+    options: dict[str, Any] = {"protocol": protocol, "sample": sample, "resamples": resamples, "seed": seed}
+    options |= {"level": level, "images_root": images_root}
     judged: list[Judged] = []
     with shown():
         for name, path in zip(benchmark, data, strict=True):
