@@ -1,0 +1,1 @@
+"""Training of LCEval and NNEval: examples, features, networks (`capmeter train lceval`)."""

@@ -1,0 +1,34 @@
+"""The settings of LCEval's training; the defaults are those of section 7.4.6."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from capmeter.errors import InputError
+from capmeter.learning.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class LcEvalRecipe(Recipe):
+    """The settings of a run.
+
+    Args:
+        epochs: at most this many; `patience` ends a run earlier.
+        hidden: nodes of each hidden layer: none, one or two layers.
+        batch: examples per batch.
+        decay_weights: β of the L2 penalty, β/2 Σ w² over weights without biases (the released code's value).
+    """
+
+    epochs: int = 800
+    rate: float = 5e-4
+    patience: int = 40
+    hidden: tuple[int, ...] = (12,)
+    batch: int = 75
+    decay_weights: float = 1e-4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.hidden) > 2 or any(nodes < 1 for nodes in self.hidden):
+            raise InputError(f"hidden: expected at most two layers of one or more nodes, but got {self.hidden}")
+        if self.batch < 1:
+            raise InputError(f"batch: expected 1 or more, but got {self.batch}")
