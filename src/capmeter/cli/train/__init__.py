@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from capmeter.cli.train.parser import parser
+from capmeter.cli.train.world_encoder import world_encoder
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", no_args_is_help=True)
 
@@ -15,3 +16,4 @@ def train() -> None:
 
 
 app.command()(parser)
+app.command("world-encoder")(world_encoder)

@@ -1,0 +1,1 @@
+"""The training of the world encoder on the scenes of the made world."""

@@ -1,0 +1,223 @@
+"""The training of the world encoder: what is known of a picture is read from its features.
+
+Losses (cross-entropies unless said otherwise): the heat at the centres of things (focal); of every region its label,
+colour, texture and size; of every group, from the slot of its kind: count, colour, texture, size, place (absolute
+difference); of every two groups, from both slots: which relations hold (binary; unclear ones are left out); the
+background. The heads that read them are dropped after training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from capmeter.checkpoints import Checkpoint, TrainingData
+from capmeter.encoders.world.encoder import KIND, shape_to_dict, weights_of
+from capmeter.encoders.world.network import SIDE, WorldNetwork, WorldShape
+from capmeter.errors import InputError
+from capmeter.learning.loop import Learner, Outcome, Run, seeded
+from capmeter.learning.recipe import Recipe
+from capmeter.learning.world.vocabulary import BACKGROUNDS, KINDS, RELATIONS
+from capmeter.learning.world_encoder.examples import ATTRIBUTES, LABELS, Examples
+
+_CELLS = SIDE // 4
+_MOST = 5
+
+
+@dataclass(frozen=True)
+class WorldEncoderRecipe(Recipe):
+    """The settings of a run.
+
+    Args:
+        pictures: pictures to train on.
+        held_out: pictures of the split `dev` to measure on.
+        batch: pictures per step.
+    """
+
+    epochs: int = 16
+    rate: float = 2e-3
+    warmup: float = 0.05
+    decay: str = "cosine"
+    clip: float = 1.0
+    average: float = 0.99
+    pictures: int = 40_000
+    held_out: int = 1000
+    batch: int = 128
+
+
+@dataclass(frozen=True, eq=False)
+class _Known:
+    """Tensors of the examples, on the device."""
+
+    pixels: Tensor
+    background: Tensor
+    regions: Tensor
+    what: Tensor
+    groups: Tensor
+    centres: Tensor
+    relations: Tensor
+
+    def rows(self, rows: Tensor) -> _Known:
+        return _Known(**{name: each[rows] for name, each in self.__dict__.items()})
+
+
+def _known(examples: Examples, device: str) -> _Known:
+    names = ("pixels", "background", "regions", "what", "groups", "centres", "relations")
+    return _Known(**{name: torch.from_numpy(getattr(examples, name)).to(device) for name in names})
+
+
+class WorldModel(nn.Module):
+    """The network with the heads that are needed for training."""
+
+    def __init__(self, shape: WorldShape) -> None:
+        super().__init__()
+        self.network = WorldNetwork(shape)
+        self.label = nn.Linear(shape.region, len(LABELS))
+        self.attributes = nn.ModuleDict({name: nn.Linear(shape.region, len(v)) for name, v in ATTRIBUTES.items()})
+        self.counts = nn.Linear(shape.slot, _MOST + 1)
+        self.looks = nn.ModuleDict({name: nn.Linear(shape.slot, len(v)) for name, v in ATTRIBUTES.items()})
+        self.centre = nn.Linear(shape.slot, 2)
+        self.background = nn.Linear(shape.slot, len(BACKGROUNDS))
+        self.first = nn.Linear(2 * shape.slot, 128)
+        self.related = nn.Linear(128, len(RELATIONS))
+
+
+class WorldLearner(Learner[Tensor]):
+    """The learner of the shared loop; a batch is the rows of its pictures."""
+
+    select = "mean"
+
+    def __init__(self, train: Examples, held_out: Examples, recipe: WorldEncoderRecipe, device: str) -> None:
+        seeded(recipe.seed)
+        self.shape, self.recipe = WorldShape(len(KINDS)), recipe
+        self.module = self.model = WorldModel(self.shape)
+        self._train, self._held_out = _known(train, device), _known(held_out, device)
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Tensor]:
+        """Rows of pictures in random order."""
+        order = torch.from_numpy(rng.permutation(len(self._train.pixels)))
+        return torch.split(order.to(self._train.pixels.device), self.recipe.batch)
+
+    def losses(self, batch: Tensor, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """See the module."""
+        known = self._train.rows(batch)
+        read = self._read(known)
+        losses = {"heat": _heat_loss(read.heat, read.wanted)}
+        for name, (logits, targets) in read.classes.items():
+            losses[name] = functional.cross_entropy(logits.float(), targets)
+        losses["centre"] = (read.centres.float() - read.true_centres).abs().mean() * 4
+        losses["relation"] = (
+            functional.binary_cross_entropy_with_logits(read.relations.float(), read.true_relations) * 2
+        )
+        return losses
+
+    def measured(self) -> Mapping[str, float]:
+        """The shares of held-out statements that are read rightly, and their mean."""
+        hits: dict[str, list[float]] = {}
+        every = torch.arange(len(self._held_out.pixels), device=self._held_out.pixels.device)
+        for rows in torch.split(every, 100):
+            read = self._read(self._held_out.rows(rows))
+            for name, (logits, targets) in read.classes.items():
+                hits.setdefault(name, []).extend((logits.argmax(-1) == targets).float().tolist())
+            found = ((read.relations > 0) == (read.true_relations > 0.5)).float()
+            hits.setdefault("relation", []).extend(found.tolist())
+            there = read.heat.flatten(2).amax(-1) > 0
+            truly = read.wanted.flatten(2).amax(-1) > 0.5
+            hits.setdefault("presence", []).extend((there == truly).all(-1).float().tolist())
+        scores = {name: float(np.mean(each)) for name, each in hits.items()}
+        return {**scores, "mean": float(np.mean(list(scores.values())))}
+
+    def _read(self, known: _Known) -> _Read:
+        model, network = self.model, self.model.network
+        maps = network.maps(known.pixels)
+        slots, heat = network.slots(maps)
+        read = _Read(heat, _wanted(known))
+        picture, region = (known.what[..., 0] >= 0).nonzero(as_tuple=True)
+        what, boxes = known.what[picture, region], known.regions[picture, region]
+        features = network.regions(maps, boxes, picture)
+        read.classes["label"] = model.label(features), what[:, 0]
+        things = what[:, 1] >= 0
+        for k, (name, head) in enumerate(model.attributes.items()):
+            read.classes[f"region-{name}"] = head(features[things]), what[things, 1 + k]
+        picture, group = (known.groups[..., 0] >= 0).nonzero(as_tuple=True)
+        said = known.groups[picture, group]
+        own = slots[picture, said[:, 0]]
+        read.classes["count"] = model.counts(own), said[:, 1]
+        for k, (name, head) in enumerate(model.looks.items()):
+            read.classes[name] = head(own), said[:, 2 + k]
+        read.classes["background"] = model.background(slots[:, -1]), known.background
+        read.centres, read.true_centres = model.centre(own), known.centres[picture, group]
+        picture, first, second = (known.relations[..., 0] >= -1).nonzero(as_tuple=True)
+        kinds = known.groups[..., 0]
+        there = (kinds[picture, first] >= 0) & (kinds[picture, second] >= 0) & (first != second)
+        picture, first, second = picture[there], first[there], second[there]
+        pair = torch.cat([slots[picture, kinds[picture, first]], slots[picture, kinds[picture, second]]], dim=-1)
+        judged = known.relations[picture, first, second]
+        clear = judged >= 0
+        read.relations = model.related(functional.relu(model.first(pair)))[clear]
+        read.true_relations = judged[clear].float()
+        return read
+
+
+@dataclass(eq=False)
+class _Read:
+    """What the network says of a batch, beside what is so."""
+
+    heat: Tensor
+    wanted: Tensor
+    classes: dict[str, tuple[Tensor, Tensor]] = field(default_factory=dict)
+    centres: Tensor = field(default_factory=lambda: torch.zeros(0))
+    true_centres: Tensor = field(default_factory=lambda: torch.zeros(0))
+    relations: Tensor = field(default_factory=lambda: torch.zeros(0))
+    true_relations: Tensor = field(default_factory=lambda: torch.zeros(0))
+
+
+def _wanted(known: _Known) -> Tensor:
+    """float [b, kinds, 24, 24]: 1 in the cell of the centre of every thing."""
+    wanted = torch.zeros(len(known.pixels), len(KINDS), _CELLS, _CELLS, device=known.pixels.device)
+    picture, region = (known.what[..., 1] >= 0).nonzero(as_tuple=True)
+    boxes = known.regions[picture, region]
+    x, y = (((boxes[:, k] + boxes[:, k + 2]) / 2 * _CELLS).long().clamp(0, _CELLS - 1) for k in (0, 1))
+    wanted[picture, known.what[picture, region, 0], y, x] = 1
+    return wanted
+
+
+def _heat_loss(heat: Tensor, wanted: Tensor) -> Tensor:
+    """Focal loss, per thing; the cells around a centre count less, since a centre is not found to the cell."""
+    near = functional.max_pool2d(wanted, 3, 1, 1)
+    log_yes, log_no = functional.logsigmoid(heat.float()), functional.logsigmoid(-heat.float())
+    yes = log_yes.exp()
+    cells = wanted * (1 - yes) ** 2 * log_yes + (1 - wanted) * (1 - 0.9 * near) * yes**2 * log_no
+    return -cells.sum() / wanted.sum().clamp(min=1)
+
+
+def train_world_encoder(
+    train: Examples, held_out: Examples, recipe: WorldEncoderRecipe, folder: Path, *, device: str = "cpu"
+) -> Outcome:
+    """Trains a world encoder, and writes its checkpoint to the folder; an interrupted run there is resumed.
+
+    Raises:
+        InputError: no pictures to train on or to measure on.
+    """
+    if not len(train) or not len(held_out):
+        raise InputError(f"{len(train)} pictures to train on and {len(held_out)} held out; expected some of each")
+    learner = WorldLearner(train, held_out, recipe, device)
+    outcome = Run(learner, recipe, folder, description="world encoder", device=device).train()
+    learner.module.load_state_dict({name: torch.from_numpy(each) for name, each in outcome.weights.items()})
+    Checkpoint(
+        kind=KIND,
+        parameters={"shape": shape_to_dict(learner.shape)},
+        weights=weights_of(learner.model.network),
+        vocabulary=LABELS,
+        data=(TrainingData(f"world(size={len(train)},seed={recipe.seed})", train.digest, len(train)),),
+        training=asdict(recipe),
+        selection="the epoch with the highest mean of all scores on held-out pictures (split dev)",
+        scores=dict(outcome.scores),
+    ).save(folder)
+    return outcome
