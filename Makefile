@@ -34,6 +34,9 @@ lint: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/hostile.py --inputs 200000
 	$(BIN)/python tests/fuzz/kills.py --kills 300
+	$(BIN)/python tests/fuzz/pages.py --inputs 3000
+	$(BIN)/python -m pytest -q tests/text tests/stats tests/captions tests/transforms tests/test_named.py tests/test_store.py \
+	  -m "not slow" --hypothesis-profile random
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

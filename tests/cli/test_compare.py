@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commandline import capmeter
 
 REFERENCES = {str(k): [f"a {w} dog runs", f"the dog is {w}"] for k, w in enumerate(("red", "blue", "tan", "grey"))}
 SYSTEMS = {
@@ -23,15 +22,7 @@ FAST = ["-m", "bleu-1,rouge-l", "--resamples", "50"]
 
 
 def _run(folder: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    source = str(Path(__file__).resolve().parents[2] / "src")
-    return subprocess.run(
-        [sys.executable, "-c", "from capmeter.cli.main import main; main()", "compare", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": source},
-        check=False,
-    )
+    return capmeter("compare", *arguments, folder=folder)
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commandline import capmeter
 
 TEXTS = ["a dog runs on grass", "a dog runs", "a cat sits there", "nothing of this"]
 
@@ -25,9 +25,7 @@ def rated(tmp_path: Path) -> Path:
 
 
 def call(*arguments: object) -> subprocess.CompletedProcess[str]:
-    code = "from capmeter.cli.main import main; main()"
-    command = [sys.executable, "-c", code, "meta", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return capmeter("meta", *arguments)
 
 
 def test_table_with_its_protocol_in_one_line(rated: Path) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import importlib
 import inspect
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import get_type_hints
 
 import pytest
+from commandline import capmeter
 
 from capmeter.cli import options
 from capmeter.cli.main import COMMANDS
@@ -38,9 +38,7 @@ def test_a_shared_option_is_the_shared_one(name: str, function: object) -> None:
 
 
 def called(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", "from capmeter.cli.main import main; main()", *arguments], capture_output=True, text=True
-    )
+    return capmeter(*arguments)
 
 
 @pytest.mark.parametrize(

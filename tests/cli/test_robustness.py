@@ -5,12 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commandline import capmeter
 
 REFERENCES = {
     f"{k}": [f"a {w} dog runs", f"the dog is {w}", f"one {w} dog"] for k, w in enumerate(["red", "blue", "tan"])
@@ -19,14 +18,7 @@ FAST = ["--strengths", "0,0.5,1", "--resamples", "50", "-m", "bleu-1,rouge-l"]
 
 
 def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    source = str(Path(__file__).resolve().parents[2] / "src")
-    return subprocess.run(
-        [sys.executable, "-c", "from capmeter.cli.main import main; main()", "robustness", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": source},
-        check=False,
-    )
+    return capmeter("robustness", *arguments)
 
 
 @pytest.fixture

@@ -59,7 +59,8 @@ def test_meteor_recomputed(shared: Path, name: str, protocol: str, within: float
 
 
 def test_interval_and_paired_difference_on_expert(shared: Path) -> None:
-    report = run("rouge-l,cider-d", benchmark="flickr8k-expert", data=shared / "data/flickr8k_expert.jsonl.gz")
+    data = shared / "data/flickr8k_expert.jsonl.gz"
+    report = run("rouge-l,cider-d", benchmark="flickr8k-expert", data=data, resamples=300)
     cider = report["cider-d"]
     assert (cider.low, cider.high) == (pytest.approx(42.0, abs=0.4), pytest.approx(46.2, abs=0.4))
     gap = report.difference("cider-d", "rouge-l")
