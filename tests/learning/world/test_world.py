@@ -25,6 +25,7 @@ from capmeter.learning.world import (
     wrong,
 )
 from capmeter.learning.world.backgrounds import VARIANTS
+from capmeter.learning.world.captions import true_captions
 from capmeter.learning.world.drawing import Thing, draw
 from capmeter.learning.world.scenes import Box
 from capmeter.learning.world.vocabulary import BACKGROUNDS, COLOURS, KINDS, RELATIONS, TEXTURES
@@ -40,9 +41,9 @@ def pixels_of(scene: Scene) -> np.ndarray:
 def test_the_same_seed_gives_the_same_scenes_captions_errors_and_pixels() -> None:
     again = World(split="train", size=150, seed=4)
     for first, second in zip(list(WORLD)[:30], again, strict=False):
-        assert first == second and first.captions(3) == second.captions(3)
+        assert first == second and true_captions(first, 3) == true_captions(second, 3)
         assert first.render().tobytes() == second.render().tobytes()
-        left, right = (errors_of(first, first.captions()[0], np.random.default_rng(5)) for _ in range(2))
+        left, right = (errors_of(first, true_captions(first)[0], np.random.default_rng(5)) for _ in range(2))
         assert left == right
 
 
@@ -63,20 +64,20 @@ def test_scenes_of_a_split_are_distinct_and_splits_share_none_whatever_their_see
 
 def test_every_caption_is_true_and_its_words_are_listed() -> None:
     for scene in WORLD:
-        for caption in scene.captions():
+        for caption in true_captions(scene):
             assert truth(scene, caption.content).accuracy == 1, caption.text
             assert set(caption.text.split()) <= words(), caption.text
 
 
 def test_captions_of_a_scene_differ_and_vary() -> None:
-    captions = [caption for scene in WORLD for caption in scene.captions()]
-    assert all(len({each.text for each in scene.captions()}) == 5 for scene in WORLD)
+    captions = [caption for scene in WORLD for caption in true_captions(scene)]
+    assert all(len({each.text for each in true_captions(scene)}) == 5 for scene in WORLD)
     assert len({each.text for each in captions}) > 0.9 * len(captions)
     used = Counter(word for each in captions for word in each.text.split())
     assert len(used) > 190
     assert {name for each in captions for _, name, _ in each.content.relations} == set(RELATIONS)
     assert len({tuple(each.text.split()[:2]) for each in captions}) > 100
-    omitted = [len(each.content.mentions) < len(scene.groups) for scene in WORLD for each in scene.captions()]
+    omitted = [len(each.content.mentions) < len(scene.groups) for scene in WORLD for each in true_captions(scene)]
     assert 0.1 < np.mean(omitted) < 0.5
 
 
@@ -159,7 +160,7 @@ def test_graded_truth_by_hand() -> None:
 def test_a_content_error_makes_exactly_the_named_fact_false(kind: str) -> None:
     rng, made = np.random.default_rng(2), 0
     for scene in WORLD:
-        for caption in scene.captions():
+        for caption in true_captions(scene):
             error = wrong(scene, caption, kind, rng)
             if error is None:
                 continue
@@ -173,7 +174,7 @@ def test_a_content_error_makes_exactly_the_named_fact_false(kind: str) -> None:
 def test_an_error_changes_only_its_own_words() -> None:
     rng = np.random.default_rng(2)
     for scene in list(WORLD)[:60]:
-        for caption in scene.captions():
+        for caption in true_captions(scene):
             if error := wrong(scene, caption, "colour", rng):
                 pairs = zip(caption.text.split(), error.text.split(), strict=True)
                 different = [pair for pair in pairs if pair[0] != pair[1]]
@@ -184,7 +185,7 @@ def test_an_error_changes_only_its_own_words() -> None:
 def test_other_errors() -> None:
     rng = np.random.default_rng(2)
     for scene in list(WORLD)[:100]:
-        for caption in scene.captions():
+        for caption in true_captions(scene):
             mentions = len(caption.content.mentions)
             if (missing := wrong(scene, caption, "missing", rng)) is not None:
                 judged = truth(scene, missing.content)
@@ -203,7 +204,7 @@ def test_other_errors() -> None:
 
 def test_an_unknown_error_is_a_sentence() -> None:
     with pytest.raises(InputError, match="unknown kind of error 'colr'; expected one of colour, count"):
-        wrong(WORLD[0], WORLD[0].captions()[0], "colr", np.random.default_rng(0))
+        wrong(WORLD[0], true_captions(WORLD[0])[0], "colr", np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("kind", ("colour", "count", "relation", "object", "texture", "size"))
@@ -211,7 +212,7 @@ def test_errors_are_as_likely_as_the_truth(kind: str) -> None:
     """What replaces what is as frequent as the reverse, so words alone hardly tell which of two captions is wrong."""
     rng, flow = np.random.default_rng(3), Counter[tuple[str, str]]()
     for scene in FLOW:
-        for caption in scene.captions():
+        for caption in true_captions(scene):
             if error := wrong(scene, caption, kind, rng):
                 old, new = (set(each.content.facts()) for each in (caption, error))
                 a, b = (f"{fact.value}" for fact in (*(old - new), *(new - old)))
@@ -325,9 +326,9 @@ def test_hostile_parameters_get_a_sentence(text: str, message: str) -> None:
 
 def test_a_scene_that_is_too_simple_for_many_captions_says_so() -> None:
     scene = Scene("one", "plain", 0, (Group(Look("table", "red"), ((0.2, 0.2, 0.6, 0.45),), False),))
-    assert len(scene.captions(count=5)) == 5
+    assert len(true_captions(scene, count=5)) == 5
     with pytest.raises(InputError, match="count from 1 to 100"):
-        scene.captions(count=0)
+        true_captions(scene, count=0)
     with pytest.raises(InputError, match="mentions at least one thing"):
         truth(scene, Content(()))
     with pytest.raises(InputError, match="joins two of the 1 mentions"):

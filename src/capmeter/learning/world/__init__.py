@@ -1,7 +1,7 @@
 """The made world: drawn pictures that are fully known, with captions, regions, errors and graded truth.
 
     world = World(split="train", size=1000, seed=0)   scenes by index; nothing is stored
-    scene.render(), scene.captions(seed), scene.regions()
+    scene.render(), true_captions(scene, seed), scene.regions()
     wrong(scene, caption, "colour", rng)              the caption with one controlled error, or None
     truth(scene, caption.content).accuracy            the share of the caption's facts that hold
 
@@ -10,7 +10,8 @@ What can be drawn and said is listed in `capmeter.learning.world.vocabulary`.
 
 from __future__ import annotations
 
-from capmeter.learning.world.captions import Content, Fact, Mention, Truth, WorldCaption, truth
+from capmeter.learning.world.captions import Truth, WorldCaption, true_captions, truth
+from capmeter.learning.world.content import Content, Fact, Mention
 from capmeter.learning.world.errors import CONTENT_ERRORS, ERRORS, errors_of, wrong
 from capmeter.learning.world.folder import region_arrays, write_world
 from capmeter.learning.world.scenes import Group, Look, Regions, Scene
@@ -33,6 +34,7 @@ __all__ = [
     "errors_of",
     "parse_world",
     "region_arrays",
+    "true_captions",
     "truth",
     "words",
     "write_world",

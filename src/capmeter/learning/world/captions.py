@@ -11,7 +11,7 @@ and then as many facts as possible hold.
 >>> import numpy as np
 >>> rng = np.random.default_rng(3)
 >>> scene = place(plan(rng), rng)
->>> all(truth(scene, caption.content).accuracy == 1 for caption in scene.captions())
+>>> all(truth(scene, caption.content).accuracy == 1 for caption in true_captions(scene))
 True
 """
 
@@ -19,73 +19,22 @@ from __future__ import annotations
 
 import itertools
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from capmeter.errors import InputError
+from capmeter.learning.world.content import Content, Fact, Mention, Relation
 from capmeter.learning.world.grammar import STYLE, realise
 from capmeter.learning.world.vocabulary import GENERAL
 
 if TYPE_CHECKING:
     from capmeter.learning.world.scenes import Group, Scene
 
-Relation = tuple[int, str, int]
 _TRIES = 40
 VAGUE = 0.15
 """How often several things are counted as *some*."""
-
-
-@dataclass(frozen=True)
-class Mention:
-    """A group as a caption names it. Empty attributes are not stated.
-
-    `noun` is a kind or a category; `count` things, or at least so many (`some`).
-    """
-
-    noun: str
-    count: int = 1
-    some: bool = False
-    colour: str = ""
-    texture: str = ""
-    size: str = ""
-
-
-@dataclass(frozen=True)
-class Content:
-    """What a caption states: mentions, relations between them (by their places), and the background."""
-
-    mentions: tuple[Mention, ...]
-    relations: tuple[Relation, ...] = ()
-    background: str = ""
-
-    def facts(self) -> tuple[Fact, ...]:
-        """Everything that it states, one by one."""
-        return tuple(self._facts())
-
-    def _facts(self) -> Iterator[Fact]:
-        for place, mention in enumerate(self.mentions):
-            yield Fact("object", mention.noun, place)
-            yield Fact("count", f"{mention.count}{'+' if mention.some else ''}", place)
-            for kind in ("colour", "texture", "size"):
-                if value := getattr(mention, kind):
-                    yield Fact(kind, value, place)
-        for a, name, b in self.relations:
-            yield Fact("relation", name, a, b)
-        if self.background:
-            yield Fact("background", self.background)
-
-
-@dataclass(frozen=True)
-class Fact:
-    """One statement: object, count, colour, texture, size, relation or background; of which mention(s)."""
-
-    kind: str
-    value: str
-    mention: int = -1
-    other: int = -1
 
 
 @dataclass(frozen=True)
@@ -190,7 +139,7 @@ def _holds(scene: Scene, fact: Fact, mentions: tuple[Mention, ...], match: list[
     return bool(getattr(look, fact.kind) == fact.value)
 
 
-def true_captions(scene: Scene, seed: int, count: int) -> list[WorldCaption]:
+def true_captions(scene: Scene, seed: int = 0, count: int = 5) -> list[WorldCaption]:
     """So many true captions of a scene with different texts; a function of scene and seed.
 
     Raises:

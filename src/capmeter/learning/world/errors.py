@@ -24,7 +24,8 @@ from dataclasses import replace
 import numpy as np
 
 from capmeter.errors import InputError
-from capmeter.learning.world.captions import VAGUE, Content, Mention, Relation, WorldCaption, true_caption, truth
+from capmeter.learning.world.captions import VAGUE, WorldCaption, true_caption, truth
+from capmeter.learning.world.content import Content, Mention, Relation
 from capmeter.learning.world.grammar import realise
 from capmeter.learning.world.layout import colours, pick, role_kinds
 from capmeter.learning.world.scenes import Look, Scene

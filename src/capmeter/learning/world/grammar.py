@@ -7,8 +7,8 @@ words.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from capmeter.learning.world.content import Content, Mention
 from capmeter.learning.world.vocabulary import (
     ALSO,
     BACKGROUNDS,
@@ -24,9 +24,6 @@ from capmeter.learning.world.vocabulary import (
     TEXTURES,
     WEARING,
 )
-
-if TYPE_CHECKING:
-    from capmeter.learning.world.captions import Content, Mention
 
 _FRAMED, _FRAME, _FRONT, _BACKGROUND, _SEEN, _SEEN_WORD, _ALSO, _RELATION, _MENTIONS = 0, 1, 2, 3, 4, 5, 6, 7, 10
 _PER_MENTION = 6

@@ -23,8 +23,6 @@ from capmeter.learning.world.vocabulary import KINDS, OPPOSITES, RELATIONS, SCAL
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from capmeter.learning.world.captions import WorldCaption
-
 Box = tuple[float, float, float, float]
 Contact = tuple[int, str, int]
 CONTACTS = ("on", "inside", "holding", "behind")
@@ -133,12 +131,6 @@ class Scene:
             for box in group.boxes
         ]
         return draw(self.background, self.variant, things, self.pixels)
-
-    def captions(self, seed: int = 0, count: int = 5) -> list[WorldCaption]:
-        """True captions with different texts, varied in words, order and in what they leave out."""
-        from capmeter.learning.world.captions import true_captions
-
-        return true_captions(self, seed, count)
 
     def regions(self) -> Regions:
         """The box, label and attributes of every single thing, and of the whole picture."""

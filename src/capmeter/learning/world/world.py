@@ -88,7 +88,7 @@ class World(Named):
                 id=f"{scene.id}#{system}",
                 image_id=scene.id,
                 candidate=caption.text,
-                references=tuple(each.text for each in scene.captions(self.seed, REFERENCES)),
+                references=tuple(each.text for each in true_captions(scene, self.seed, REFERENCES)),
                 image=f"{images}/{scene.id}.png",
                 system=system,
                 human=(truth(scene, caption.content).accuracy,),
