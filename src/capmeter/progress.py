@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
+from capmeter.printable import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -31,6 +33,13 @@ def task(description: str, total: int | None = None) -> Iterator[Callable[[int],
         yield lambda steps: bars.advance(bar, steps)
     finally:
         bars.remove_task(bar)
+
+
+def tell(text: str) -> None:
+    """A line on standard error, if progress is shown; nothing in a library call."""
+    bars = _bars.get()
+    if bars is not None:
+        bars.console.print(f"capmeter: {printable(text)}", markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager

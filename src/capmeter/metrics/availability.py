@@ -8,6 +8,7 @@ import importlib.util
 EXTRAS = {
     "neural": ("torch", "transformers", "tokenizers", "safetensors"),
     "vision": ("torch", "transformers", "tokenizers", "safetensors", "PIL"),
+    "judge": ("httpx", "PIL"),
     "meteor": ("pycocoevalcap",),
     "report": ("jinja2", "matplotlib", "PIL"),
 }

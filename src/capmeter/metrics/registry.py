@@ -13,9 +13,6 @@ from capmeter.registry import Entry, Registry
 
 # Names of published metrics that are kept for them; one that is in the table below is no longer planned.
 PLANNED = {
-    "clair": "a language model's judgment",
-    "fleur": "a vision-language model's smoothed score",
-    "g-veval": "a vision-language model's judgment, step by step",
     "capmeter": "the toolkit's own metric",
 }
 
@@ -60,6 +57,9 @@ METRICS: Registry[Metric] = Registry(
         "pac-s": Entry("capmeter.metrics.pac_s:PacS"),
         "refpac-s": Entry("capmeter.metrics.pac_s:RefPacS"),
         "siglip-score": Entry("capmeter.metrics.siglip_score:SiglipScore"),
+        "clair": Entry("capmeter.metrics.judge.clair:Clair"),
+        "fleur": Entry("capmeter.metrics.judge.fleur:Fleur"),
+        "g-veval": Entry("capmeter.metrics.judge.g_veval:GVEval"),
         "blip-itm": Entry("capmeter.metrics.blip_itm:BlipItm"),
     },
     PLANNED,

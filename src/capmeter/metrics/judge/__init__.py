@@ -1,0 +1,1 @@
+"""Language models as judges: prompt templates, one client for servers and local models, answers kept on disk."""
