@@ -21,6 +21,9 @@ def world(
     split: str = typer.Option("test", help="train, dev or test; splits share no scene."),
     size: int = typer.Option(1000, help="The number of pictures.", min=1),
     pixels: int = typer.Option(96, help="Width and height of the pictures.", min=32, max=2048),
+    encoder: str | None = typer.Option(
+        None, help="Adds features of pictures and regions: a checkpoint of `capmeter train world-encoder`."
+    ),
     seed: Seed = 0,
 ) -> None:
     """Draw pictures that are fully known, with true captions, controlled errors, regions and facts.
@@ -33,6 +36,7 @@ def world(
 
     `capmeter score made/captions.jsonl --metrics cider-d,meteor`
     """
+    from capmeter.encoders.world.encoder import load_world_encoder
     from capmeter.learning.world.folder import write_world
     from capmeter.learning.world.world import Split, World
 
@@ -40,6 +44,6 @@ def world(
         raise typer.BadParameter(f"{split!r} is not train, dev or test", param_hint="--split")
     made = World(split=cast(Split, split), size=size, seed=seed, pixels=pixels)
     with shown():
-        written = write_world(made, folder)
+        written = write_world(made, folder, encoder=load_world_encoder(encoder) if encoder else None)
     for what, count in written.items():
         write(f"{printable(str(folder))}: {count:,} {what} of {made}\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,6 +18,17 @@ from capmeter.images import read_picture
 from capmeter.learning.world import World, truth, write_world
 
 WORLD = World(split="dev", size=4, seed=2, pixels=48)
+
+
+class Means:
+    """An encoder whose features are mean colours."""
+
+    def pictures(self, pixels: Any) -> np.ndarray:
+        return np.array([each.mean((0, 1)) for each in pixels], np.float32)
+
+    def regions(self, pixels: np.ndarray, boxes: np.ndarray) -> np.ndarray:
+        corners = np.round(boxes).astype(int)
+        return np.array([pixels[y0:y1, x0:x1].mean((0, 1)) for x0, y0, x1, y1 in corners], np.float32)
 
 
 def test_files_hold_the_world(tmp_path: Path) -> None:
@@ -39,20 +51,31 @@ def test_files_hold_the_world(tmp_path: Path) -> None:
 
 def test_the_same_world_is_written_with_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        write_world(
-            WORLD, tmp_path / name, features=lambda scene, regions: np.ones((len(regions.labels), 2), np.float32)
-        )
+        write_world(WORLD, tmp_path / name, encoder=Means())
     files = sorted(path.relative_to(tmp_path / "a") for path in (tmp_path / "a").rglob("*") if path.is_file())
-    assert len(files) == 11
+    assert len(files) == 12
     assert all((tmp_path / "a" / each).read_bytes() == (tmp_path / "b" / each).read_bytes() for each in files)
 
 
+def test_an_encoder_adds_features_of_pictures_and_regions(tmp_path: Path) -> None:
+    write_world(WORLD, tmp_path / "made", encoder=Means())
+    scene = WORLD[1]
+    pixels = np.asarray(scene.render(), np.float32)
+    with np.load(tmp_path / "made" / "regions" / f"{scene.id}.npz") as arrays:
+        assert len(arrays["features"]) == len(scene.regions().labels)
+        assert np.allclose(arrays["features"][-1], pixels.mean((0, 1)))
+    with np.load(tmp_path / "made" / "features.npz") as arrays:
+        assert arrays["image_ids"].tolist() == [each.id for each in WORLD]
+        assert np.allclose(arrays["features"][1], pixels.mean((0, 1)))
+
+
 def test_nothing_is_left_of_a_world_that_could_not_be_written(tmp_path: Path) -> None:
-    def fails(scene: object, regions: object) -> np.ndarray:
-        raise InputError("no features")
+    class Broken(Means):
+        def pictures(self, pixels: object) -> np.ndarray:
+            raise InputError("no features")
 
     with pytest.raises(InputError, match="no features"):
-        write_world(WORLD, tmp_path / "made", features=fails)
+        write_world(WORLD, tmp_path / "made", encoder=Broken())
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")

@@ -29,7 +29,7 @@ class WorldShape:
     """Sizes: the kinds of things, the width of the map, of a slot, of a kind's description, and of a region."""
 
     kinds: int
-    width: int = 96
+    width: int = 48
     slot: int = 24
     described: int = 64
     region: int = 256
@@ -61,10 +61,10 @@ class WorldNetwork(nn.Module):
     def __init__(self, shape: WorldShape) -> None:
         super().__init__()
         self.shape, width = shape, shape.width
-        self.stem = nn.Conv2d(3, 32, 5, 2, 2)
-        self.down = nn.ModuleList([_Block(32, 64, 2), _Block(64, 128, 2), _Block(128, 128, 2)])
-        self.across = nn.ModuleList([nn.Conv2d(each, width, 1) for each in (64, 128, 128)])
-        self.join = nn.ModuleList([_Block(width, width, 1), _Block(width, width, 1)])
+        self.stem = nn.Conv2d(3, width, 2 * _STRIDE, _STRIDE, _STRIDE // 2)
+        self.down = nn.ModuleList([_Block(width, width, 1), _Block(width, 96, 2), _Block(96, 128, 2)])
+        self.across = nn.ModuleList([nn.Conv2d(each, width, 1) for each in (width, 96, 128)])
+        self.join = nn.ModuleList([nn.Conv2d(width, width, 3, 1, 1), _Block(width, width, 1)])
         cells = SIDE // _STRIDE
         self.place = nn.Parameter(torch.zeros(shape.described, cells * cells))
         nn.init.normal_(self.place, std=0.1)
@@ -93,7 +93,7 @@ class WorldNetwork(nn.Module):
         made = self.across[2](levels[2])
         for level in (1, 0):
             made = functional.interpolate(made, scale_factor=2.0, mode="nearest") + self.across[level](levels[level])
-            made = self.join[level](made)
+            made = functional.relu(self.join[level](made))
         return torch.as_tensor(made)
 
     def slots(self, maps: Tensor) -> tuple[Tensor, Tensor]:

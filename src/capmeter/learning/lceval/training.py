@@ -6,7 +6,9 @@ as a decay in Adam's gradient. Initial weights are Glorot-uniform, biases 0.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
+
 import numpy as np
 import numpy.typing as npt
 import torch
@@ -42,7 +44,7 @@ class LcEvalLearner(Learner[Batch]):
         seeded(recipe.seed)
         widths = [known.matrix.shape[1], *recipe.hidden, 2]
         layers: list[nn.Module] = []
-        for k, (inputs, outputs) in enumerate(zip(widths[:-1], widths[1:], strict=True)):
+        for k, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
             layers += [nn.ReLU()] if k else []
             linear = nn.Linear(inputs, outputs)
             nn.init.xavier_uniform_(linear.weight)

@@ -5,6 +5,7 @@
     facts.jsonl       what every candidate states: {"id", "facts": [{"kind", "value", "mention", "other", "holds"}]}
     regions/ID.npz    boxes of all things and of the whole picture: norm_bb, bbox (pixels), image_w, image_h, labels,
                       attributes and, with an encoder, features
+    features.npz      with an encoder: image_ids, and the features of whole pictures
     world.json        the world's text form, and the versions that drew it
 
 The same world is written with the same bytes by the same versions of capmeter, Pillow and numpy.
@@ -17,11 +18,11 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,23 +32,32 @@ from capmeter.captions.model import CaptionSet
 from capmeter.captions.writing import save
 from capmeter.errors import InputError
 from capmeter.learning.world.captions import truth
-from capmeter.learning.world.scenes import Regions, Scene
+from capmeter.learning.world.scenes import Scene
 from capmeter.learning.world.world import World
 from capmeter.progress import task
 
-Features = Callable[[Scene, Regions], npt.NDArray[np.float32]]
-"""The features of a scene's regions, float32 [n, d]."""
+
+class Encoder(Protocol):
+    """What gives features to pictures and regions: `capmeter.encoders.world.encoder.WorldEncoder`."""
+
+    def pictures(self, pixels: Sequence[npt.NDArray[np.uint8]]) -> npt.NDArray[np.float32]:
+        """float32 [n, width] of pictures, uint8 [height, width, 3]."""
+
+    def regions(self, pixels: npt.NDArray[np.uint8], boxes: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+        """float32 [n, d] of one picture's boxes, [n, 4] in pixels."""
+
+
 DESCRIPTION = "world.json"
 _THEN = (1980, 1, 1, 0, 0, 0)
 
 
-def write_world(world: World, folder: str | os.PathLike[str], *, features: Features | None = None) -> dict[str, int]:
+def write_world(world: World, folder: str | os.PathLike[str], *, encoder: Encoder | None = None) -> dict[str, int]:
     """Writes the files of a world, whole or not at all, and returns how many pictures and captions there are.
 
     Args:
         world: the world.
         folder: does not exist, or is empty. It is renamed into place when everything is written.
-        features: gives the regions' features; without it the regions have boxes and labels alone.
+        encoder: gives features to pictures and regions; without it regions have boxes and labels alone.
 
     Raises:
         InputError: the folder is not empty, or cannot be written to.
@@ -60,21 +70,31 @@ def write_world(world: World, folder: str | os.PathLike[str], *, features: Featu
         target.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as temporary:
             made = Path(temporary, "world")
-            _write(world, captions, made, features)
+            _write(world, captions, made, encoder)
             made.replace(target)
     except OSError as error:
         raise InputError(f"cannot write a made world to {target} ({error.strerror}); name another folder") from None
     return {"pictures": len(world), "captions": len(captions)}
 
 
-def _write(world: World, captions: CaptionSet, folder: Path, features: Features | None) -> None:
+def _write(world: World, captions: CaptionSet, folder: Path, encoder: Encoder | None) -> None:
     for name in ("images", "regions"):
         (folder / name).mkdir(parents=True)
+    vectors: list[npt.NDArray[np.float32]] = []
     with task("drawing", len(world)) as advance:
         for scene in world:
-            scene.render().save(folder / "images" / f"{scene.id}.png")
-            (folder / "regions" / f"{scene.id}.npz").write_bytes(_npz(region_arrays(scene, features)))
+            picture = scene.render()
+            picture.save(folder / "images" / f"{scene.id}.png")
+            arrays = region_arrays(scene)
+            if encoder is not None:
+                pixels = np.asarray(picture)
+                arrays["features"] = encoder.regions(pixels, arrays["bbox"])
+                vectors.append(encoder.pictures([pixels])[0])
+            (folder / "regions" / f"{scene.id}.npz").write_bytes(_npz(arrays))
             advance(1)
+    if vectors:
+        ids = np.array([scene.id for scene in world])
+        (folder / "features.npz").write_bytes(_npz({"image_ids": ids, "features": np.stack(vectors)}))
     save(captions, folder / "captions.jsonl", to="jsonl")
     with (folder / "facts.jsonl").open("w", encoding="utf-8") as file:
         for index, scene in enumerate(world):
@@ -88,12 +108,12 @@ def _write(world: World, captions: CaptionSet, folder: Path, features: Features 
     (folder / DESCRIPTION).write_text(json.dumps(described, indent=1) + "\n", "utf-8")
 
 
-def region_arrays(scene: Scene, features: Features | None = None) -> dict[str, npt.NDArray[Any]]:
+def region_arrays(scene: Scene) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a scene's regions, with the names that readers of region files know; no pickled objects."""
     regions, side = scene.regions(), np.float32(scene.pixels)
     corners = regions.boxes / side
     size = corners[:, 2:] - corners[:, :2]
-    arrays: dict[str, npt.NDArray[Any]] = {
+    return {
         "bbox": regions.boxes,
         "norm_bb": np.concatenate([corners, size], axis=1).astype(np.float32),
         "image_w": np.array(scene.pixels),
@@ -101,9 +121,6 @@ def region_arrays(scene: Scene, features: Features | None = None) -> dict[str, n
         "labels": np.array(regions.labels),
         "attributes": np.array([" ".join(each) for each in regions.attributes]),
     }
-    if features is not None:
-        arrays["features"] = np.asarray(features(scene, regions), np.float32)
-    return arrays
 
 
 def _npz(arrays: dict[str, npt.NDArray[Any]]) -> bytes:

@@ -40,15 +40,15 @@ class WorldEncoderRecipe(Recipe):
         batch: pictures per step.
     """
 
-    epochs: int = 16
+    epochs: int = 8
     rate: float = 2e-3
     warmup: float = 0.05
     decay: str = "cosine"
     clip: float = 1.0
     average: float = 0.99
-    pictures: int = 40_000
-    held_out: int = 1000
-    batch: int = 128
+    pictures: int = 6000
+    held_out: int = 400
+    batch: int = 48
 
 
 @dataclass(frozen=True, eq=False)
