@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from capmeter.cli.train.lceval import lceval
 from capmeter.cli.train.parser import parser
 from capmeter.cli.train.world_encoder import world_encoder
 
@@ -17,3 +18,4 @@ def train() -> None:
 
 app.command()(parser)
 app.command("world-encoder")(world_encoder)
+app.command()(lceval)

@@ -228,7 +228,7 @@ def _of_photo(photo: PhotoId, people: Sequence[str], machine: Sequence[Machine],
     rng = np.random.default_rng([seed, *hashlib.sha256(":".join(photo).encode()).digest()[:8]])
     five = [people[k] for k in rng.permutation(len(people))[: REFERENCES + 1]]
     known = {_WORDLESS.sub("", text.lower()) for text in people}
-    own = {}  # without repetitions
+    own: dict[str, Machine] = {}  # without repetitions
     for k in rng.permutation(len(machine)).tolist():
         spelled = _WORDLESS.sub("", machine[k].caption.lower())
         if spelled and spelled not in known:

@@ -6,8 +6,9 @@ as a decay in Adam's gradient. Initial weights are Glorot-uniform, biases 0.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +33,10 @@ def tau(judged: Judged, network: Network) -> float:
 
 
 class LcEvalLearner(Learner[Batch]):
-    """Training examples and how they are learned. Those held out are measured; the judgments select, or accuracy does."""
+    """Training examples and how they are learned.
+
+    Those held out are measured; the judgments select the epoch, or accuracy does where there are none.
+    """
 
     def __init__(self, known: TrainingSet, recipe: LcEvalRecipe) -> None:
         self.recipe, self.judged = recipe, known.judged
@@ -44,7 +48,7 @@ class LcEvalLearner(Learner[Batch]):
         seeded(recipe.seed)
         widths = [known.matrix.shape[1], *recipe.hidden, 2]
         layers: list[nn.Module] = []
-        for k, (inputs, outputs) in enumerate(itertools.pairwise(widths)):
+        for k, (inputs, outputs) in enumerate(pairwise(widths)):
             layers += [nn.ReLU()] if k else []
             linear = nn.Linear(inputs, outputs)
             nn.init.xavier_uniform_(linear.weight)
@@ -56,7 +60,10 @@ class LcEvalLearner(Learner[Batch]):
         """Adam, with the L2 penalty on weights."""
         weights = [values for values in self.module.parameters() if values.ndim > 1]
         biases = [values for values in self.module.parameters() if values.ndim == 1]
-        groups = [{"params": weights, "weight_decay": self.recipe.decay_weights}, {"params": biases}]
+        groups: list[dict[str, Any]] = [
+            {"params": weights, "weight_decay": self.recipe.decay_weights},
+            {"params": biases},
+        ]
         return torch.optim.Adam(groups, lr=rate, fused=True)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
@@ -64,7 +71,7 @@ class LcEvalLearner(Learner[Batch]):
         order = torch.from_numpy(rng.permutation(len(self.inputs)))
         inputs, labels = self.inputs[order].to(self.device), self.labels[order].to(self.device)
         size = self.recipe.batch
-        return list(zip(inputs.split(size), labels.split(size), strict=True))
+        return list(zip(torch.split(inputs, size), torch.split(labels, size), strict=True))
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The cross-entropy."""
