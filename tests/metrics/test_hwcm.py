@@ -96,10 +96,10 @@ def _first_tree(tree: dict[str, list[Any]]) -> Parse:
     first = heads.index(-1)
     kept = [k for k in range(len(heads)) if root(k) == first]
     place = {k: number for number, k in enumerate(kept, 1)}
-    texts = (tuple(tree[name][k] for k in kept) for name in ("text", "pos", "lemma"))
+    words, tags, lemmas = (tuple(tree[name][k] for k in kept) for name in ("text", "pos", "lemma"))
     # the released code's labels know no punctuation of ours
     labels = tuple("punctuation" if tree["dep"][k] == "punct" else tree["dep"][k] for k in kept)
-    return Parse(*texts, tuple(place.get(heads[k], 0) for k in kept), labels)
+    return Parse(words, tags, lemmas, tuple(place.get(heads[k], 0) for k in kept), labels)
 
 
 def _score(metric: str, candidate: str, references: list[str]) -> float:

@@ -1,4 +1,4 @@
-"""`capmeter study`: the studies of the SMURF paper, on any data."""
+"""`capmeter study`: the studies of the SMURF and LCEval papers, on any data."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import typer
 
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
+from capmeter.cli.lceval_study import lceval
 from capmeter.cli.main import say
 from capmeter.cli.options import (
     Device,
@@ -221,3 +222,6 @@ def ties(
     if plot:
         save_figures(report.tie_figure(found), plot)
     show(report.tie_table(found), report.tie_to_dict(found), format)
+
+
+app.command()(lceval)
