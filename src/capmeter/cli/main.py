@@ -39,6 +39,7 @@ COMMANDS = {
     "calibrate": "capmeter.cli.calibrate",
     "study": "capmeter.cli.study",
     "train": "capmeter.cli.train",
+    "write": "capmeter.cli.write",
     "world": "capmeter.cli.world",
     "schema": "capmeter.cli.schema",
     "doctor": "capmeter.cli.doctor",

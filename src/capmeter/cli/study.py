@@ -9,6 +9,7 @@ import typer
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.lceval_study import lceval
+from capmeter.cli.machines import machines
 from capmeter.cli.main import say
 from capmeter.cli.options import (
     Device,
@@ -225,3 +226,4 @@ def ties(
 
 
 app.command()(lceval)
+app.command()(machines)

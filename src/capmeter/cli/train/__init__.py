@@ -7,6 +7,7 @@ import typer
 from capmeter.cli.train.lceval import lceval
 from capmeter.cli.train.parser import parser
 from capmeter.cli.train.world_encoder import world_encoder
+from capmeter.cli.train.writer import writer
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", no_args_is_help=True)
 
@@ -19,3 +20,4 @@ def train() -> None:
 app.command()(parser)
 app.command("world-encoder")(world_encoder)
 app.command()(lceval)
+app.command()(writer)

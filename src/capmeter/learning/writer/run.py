@@ -1,0 +1,177 @@
+"""A whole run: from photos with captions to the checkpoints of a writer and of its weaker versions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from capmeter.checkpoints import Checkpoint, TrainingData
+from capmeter.errors import InputError, MissingBackend
+from capmeter.learning.corpus import Corpus, Photo
+from capmeter.learning.writer.reading import FORMS, CaptionTable, Reader, form_mark, style_mark
+from capmeter.learning.writer.recipe import STEPS_PER_EPOCH, WriterRecipe
+from capmeter.learning.writer.subwords import Subwords
+from capmeter.learning.writer.writing import FINAL, KIND, Writing
+from capmeter.ragged import Ragged
+from capmeter.text.caption_parser import CaptionParser
+from capmeter.transforms.perturbations import bare, is_content
+
+if TYPE_CHECKING:
+    from capmeter.learning.loop import Run
+    from capmeter.learning.writer.training import Batch
+
+Item = TypeVar("Item")
+SUBWORDS_FROM, NOUNS_FROM, HELD_OUT_PHOTOS = 50_000, 10_000, 1_000
+
+
+def train_writer(
+    corpora: Sequence[Corpus],
+    recipe: WriterRecipe,
+    folder: Path,
+    *,
+    nouns: Collection[str] | None = None,
+    device: str = "cpu",
+    threads: int = 1,
+) -> Mapping[str, float]:
+    """Trains a writer on the photos that are not held out, and writes its checkpoints.
+
+    `folder` gets the selected weights, and `folder/STEPS` those after each of the recipe's `strengths`. An interrupted
+    run is resumed.
+
+    Args:
+        corpora: photos without those of benchmarks (`read_corpus` leaves them out); each source is a style.
+        recipe: settings.
+        folder: the output folder.
+        nouns: nouns in lower case; None: learned from captions with the parser that ships.
+        device: a torch device.
+        threads: number of threads on the CPU. Another number sums in another order and gives slightly different
+            weights.
+
+    Returns:
+        The held-out scores of the selected weights.
+
+    Raises:
+        InputError: no photos to train on, or none held out.
+        MissingBackend: torch or tokenizers is not installed.
+    """
+    try:
+        import torch
+    except ImportError as error:
+        raise MissingBackend('training needs torch: pip install "capmeter[neural]"') from error
+    from capmeter.learning.loop import Run
+    from capmeter.learning.writer.training import WriterLearner
+
+    torch.set_num_threads(threads)
+    photos = [photo for corpus in corpora for photo in corpus.photos]
+    rng = np.random.default_rng(recipe.seed)
+    learned = sample([photo for photo in photos if not photo.held_out], recipe.photos or len(photos), rng)
+    held_out = sample([photo for photo in photos if photo.held_out], HELD_OUT_PHOTOS, rng)
+    if not learned or not held_out:
+        raise InputError(
+            f"{len(photos)} photos give {len(learned)} to train on and {len(held_out)} held out; expected some of "
+            "each: give more photos"
+        )
+    captions = list(chain.from_iterable(photo.captions for photo in learned))
+    styles = sorted({photo.source for photo in photos})
+    subwords = Subwords.learned(
+        sample(captions, SUBWORDS_FROM, rng), recipe.pieces, [*map(form_mark, FORMS), *map(style_mark, styles)]
+    )
+    named = sorted(learn_nouns(sample(captions, NOUNS_FROM, rng)) if nouns is None else nouns)
+    reader = reader_of(captions, subwords, named)
+    learner = WriterLearner(
+        reader,
+        bounds(learned),
+        style_marks(learned, subwords),
+        _evaluated(held_out, subwords, named, recipe),
+        recipe,
+        len(subwords),
+    )
+    run = Run(learner, recipe, folder, description="training the writer", device=device)
+    said = Checkpoint(
+        kind=KIND,
+        parameters={"shape": asdict(recipe.shape), "subwords": str(subwords), "nouns": named, "styles": styles},
+        weights={},
+        data=tuple(TrainingData(each.data.name, each.data.sha256, each.data.examples) for each in corpora),
+        training={**asdict(recipe), "captions": len(captions), "device": device, "threads": threads},
+    )
+    for steps in sorted(recipe.strengths):
+        _keep_strength(run, steps, said, folder / str(steps))
+    outcome = run.train()
+    selection = f"{FINAL}: the highest held-out log-likelihood (epoch {outcome.epoch} of {recipe.epochs})"
+    _save(said, outcome.weights, folder, selection, outcome.scores)
+    return outcome.scores
+
+
+def _keep_strength(run: Run[Batch], steps: int, said: Checkpoint, folder: Path) -> None:
+    """Trains up to a number of steps and keeps the weights, unless a resumed run is past it or the run is shorter."""
+    ahead = steps // STEPS_PER_EPOCH - run.epoch
+    past = ahead < 0 or (ahead == 0 and run.batch > 0)
+    if past or steps // STEPS_PER_EPOCH > run.recipe.epochs:
+        return
+    if ahead:
+        run.train(epochs=ahead)
+    weights = {name: values.detach().cpu().numpy() for name, values in run.learner.module.state_dict().items()}
+    scores = run.history[-1]["scores"] if run.history else {}
+    _save(said, weights, folder, f"the weights after {steps} steps", scores)
+
+
+def _save(said: Checkpoint, weights: Mapping[str, Any], folder: Path, how: str, scores: Mapping[str, float]) -> None:
+    halved = {name: values.astype(np.float16) for name, values in weights.items()}
+    values = {each: getattr(said, each) for each in ("kind", "parameters", "data", "training")}
+    Checkpoint(**values, weights=halved, selection=how, scores=scores).save(folder)
+
+
+def reader_of(captions: Sequence[str], subwords: Subwords, nouns: Collection[str]) -> Reader:
+    """The reader of these captions."""
+    table = CaptionTable.of(captions, subwords, frozenset(nouns))
+    return Reader(table, [subwords.mark(form_mark(form)) for form in FORMS])
+
+
+def bounds(photos: Sequence[Photo]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """Where each photo's captions begin when all are put one after another, and the end of the last."""
+    return np.cumsum([0, *(len(photo.captions) for photo in photos)], dtype=np.int64)
+
+
+def style_marks(photos: Sequence[Photo], subwords: Subwords) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    """The mark of each photo's style."""
+    marks = {source: subwords.mark(style_mark(source)) for source in {photo.source for photo in photos}}
+    return np.array([marks[photo.source] for photo in photos], np.int64)
+
+
+def learn_nouns(captions: Sequence[str]) -> set[str]:
+    """The content words, in lower case, that the parser that ships most often takes for nouns."""
+    tagged: dict[str, Counter[bool]] = {}
+    for parse in CaptionParser().parse(captions):
+        for sentence in parse.sentences if parse else ():
+            for word, tag in zip(sentence.words, sentence.tags, strict=True):
+                tagged.setdefault(bare(word), Counter())[tag.startswith("NN")] += 1
+    return {word for word, votes in tagged.items() if is_content(word) and votes[True] > votes[False]}
+
+
+def sample(items: Sequence[Item], count: int, rng: np.random.Generator) -> Sequence[Item]:
+    """As many of the items, drawn without replacement, in their order; all if there are no more."""
+    if len(items) <= count:
+        return items
+    return [items[row] for row in np.sort(rng.choice(len(items), count, replace=False))]
+
+
+def _evaluated(
+    photos: Sequence[Photo], subwords: Subwords, nouns: Collection[str], recipe: WriterRecipe
+) -> tuple[Ragged, Ragged]:
+    """Sources and targets of held-out photos: the first caption is written after reading the second as words."""
+    reader = reader_of(list(chain.from_iterable(photo.captions for photo in photos)), subwords, nouns)
+    first = bounds(photos)[:-1]
+    rng = np.random.default_rng(recipe.seed)
+    sources = reader.read(
+        Ragged.from_lengths(first + 1, np.ones_like(first)),
+        Writing().sight(len(photos)),
+        style_marks(photos, subwords),
+        rng,
+    )
+    return sources, reader.targets.take(first)

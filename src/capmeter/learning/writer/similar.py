@@ -1,0 +1,74 @@
+"""Photos that resemble each other by the words of their captions, and a caption of such a photo to misread."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.learning.corpus import Photo
+from capmeter.text.porter import stem
+from capmeter.transforms.perturbations import bare, is_content
+
+AMONG = 10
+_ROWS = 500
+
+
+def near_captions(photos: Sequence[Photo], seed: int = 0) -> list[str]:
+    """For each photo, a caption of one of the `AMONG` photos most similar to it, chosen by the seed.
+
+    Similarity is the cosine of the photos' stems of content words, weighted by idf.
+
+    Args:
+        photos: of one source, at least two for anything to be found; the only photo has "".
+        seed: of the choices.
+    """
+    count = len(photos)
+    if count < 2:
+        return [""] * count
+    table = _weighted(photos)
+    columns = table.T.tocsr()
+    rng = np.random.default_rng(seed)
+    among = min(AMONG, count - 1)
+    found: list[str] = []
+    for start in range(0, count, _ROWS):
+        likeness = (table[start : start + _ROWS] @ columns).toarray()
+        rows = np.arange(len(likeness))
+        likeness[rows, start + rows] = -1
+        nearest = np.argpartition(-likeness, among - 1, axis=1)[:, :among]
+        chosen = np.sort(nearest, axis=1)[rows, rng.integers(0, among, len(rows))]
+        found += [photos[other].captions[int(rng.integers(len(photos[other].captions)))] for other in chosen.tolist()]
+    return found
+
+
+def _weighted(photos: Sequence[Photo]) -> Any:
+    """Unit vectors of the photos: [photos, stems], sparse."""
+    from scipy.sparse import csr_array, diags_array
+
+    known: dict[str, int] = {}
+    stems: dict[str, int] = {}  # of words as they are written; -1: no content word
+    columns: list[int] = []
+    counts: list[int] = []
+    offsets = [0]
+    for photo in photos:
+        seen: Counter[int] = Counter()
+        for caption in photo.captions:
+            for word in caption.split():
+                if word not in stems:
+                    plain = bare(word)
+                    stems[word] = known.setdefault(stem(plain), len(known)) if is_content(plain) else -1
+                seen[stems[word]] += 1
+        del seen[-1]
+        columns += seen
+        counts += seen.values()
+        offsets.append(len(columns))
+    parts = np.array(counts, np.float32), np.array(columns, np.int32), np.array(offsets, np.int32)
+    table: Any = csr_array(parts, (len(photos), len(known)))
+    having = np.bincount(table.indices, minlength=len(known))
+    table = table @ diags_array(np.log(len(photos) / np.maximum(having, 1)).astype(np.float32))
+    norms: npt.NDArray[np.float32] = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
+    norms[norms == 0] = 1
+    return (diags_array(1 / norms) @ table).tocsr()

@@ -1,0 +1,255 @@
+"""A trained writer: reads captions of photos and writes others.
+
+```python
+writer = Writer("writer/")                                       # a folder that `capmeter train writer` wrote
+writer.write([["A dog runs on the beach."]], Writing(decode="beam"))
+writer.sample([["A dog runs on the beach."]], 5, 0.9, seed=0)    # five Monte-Carlo samples for each photo
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.checkpoints import load_checkpoint
+from capmeter.errors import AssetError, InputError, MissingBackend
+from capmeter.learning.writer.reading import (
+    FORMS,
+    LONGEST_TARGET,
+    CaptionTable,
+    Reader,
+    form_mark,
+    padded,
+    style_mark,
+)
+from capmeter.learning.writer.shape import WriterShape
+from capmeter.learning.writer.subwords import PAD, Subwords
+from capmeter.learning.writer.writing import FINAL, KIND, Writing
+from capmeter.progress import task
+from capmeter.ragged import Ragged
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from capmeter.learning.writer.decoding import Written
+
+SHIPPED = "writer"
+_AT_ONCE = {"cpu": 256, "cuda": 4096}  # captions
+
+
+class Writer:
+    """A caption writer.
+
+    Args:
+        checkpoint: the name or folder of a checkpoint.
+        device: a torch device.
+
+    Raises:
+        AssetError: there is no such checkpoint, or it is damaged or not a writer's.
+        MissingBackend: torch, tokenizers or safetensors is not installed.
+    """
+
+    def __init__(self, checkpoint: str | Path = SHIPPED, *, device: str = "cpu") -> None:
+        found = load_checkpoint(str(checkpoint), KIND)
+        try:
+            import torch
+        except ImportError as error:
+            raise MissingBackend('the caption writer needs torch: pip install "capmeter[neural]"') from error
+        from capmeter.learning.writer.network import WriterModule
+
+        try:
+            self.subwords = Subwords(found.parameters["subwords"])
+            self.nouns = frozenset(found.parameters["nouns"])
+            self.styles: tuple[str, ...] = tuple(found.parameters["styles"])
+            self.module = WriterModule(WriterShape(**found.parameters["shape"]), len(self.subwords))
+            weights = {name: torch.from_numpy(np.asarray(each, np.float32)) for name, each in found.weights.items()}
+            self.module.load_state_dict(weights)
+        except (KeyError, TypeError, ValueError, RuntimeError, InputError) as error:
+            raise AssetError(
+                f"writer {checkpoint}: its parameters or weights are not those of a writer ({error}); train it again"
+            ) from error
+        self.module.to(device).eval()
+        self.device = device
+        self.label = found.label
+
+    def write(
+        self,
+        captions: Sequence[Sequence[str]],
+        writing: Writing | None = None,
+        *,
+        style: str | Sequence[str] | None = None,
+        near: Sequence[str] | None = None,
+        seed: int = 0,
+    ) -> list[str]:
+        """A caption for each photo.
+
+        Args:
+            captions: the captions of each photo that are read; nothing read gives a caption of anything.
+            writing: what is read of them and how words are chosen (`strength` and `read` are the caller's business).
+            style: whose captions to imitate, one of `styles`, for all photos or for each; None: the first.
+            near: a caption of a similar photo for each photo, needed where `writing.near` is above 0.
+            seed: of what is lost, mistaken and sampled.
+
+        Raises:
+            InputError: an unknown style; the number of styles or near captions is not that of the photos.
+        """
+        writing = writing or Writing()
+        sources = self.sources(captions, writing, style=style, near=near, seed=seed)
+        return self._texts(self.decoded(sources, writing, seed))
+
+    def sample(
+        self,
+        captions: Sequence[Sequence[str]],
+        n: int,
+        temperature: float = 1.0,
+        seed: int = 0,
+        *,
+        writing: Writing | None = None,
+        style: str | Sequence[str] | None = None,
+        near: Sequence[str] | None = None,
+    ) -> list[list[str]]:
+        """Monte-Carlo samples: n captions for each photo, drawn from the writer at a temperature.
+
+        Every sample of a photo reads the same. The k-th sample of a photo does not depend on n.
+
+        Args:
+            captions: the captions of each photo that are read.
+            n: number of samples, 1 or more.
+            temperature: above 0; 1 draws from the writer's own probabilities.
+            seed: of the samples.
+            writing: what is read of the captions; its way of choosing words is not used.
+            style: as for `write`.
+            near: as for `write`.
+
+        Raises:
+            InputError: n or the temperature is out of range, or as for `write`.
+        """
+        if n < 1:
+            raise InputError(f"samples: expected 1 or more, but got {n}")
+        how = writing or Writing()
+        drawing = Writing(**{**how.parameters(), "decode": "sample", "temperature": temperature})
+        sources = self.sources(captions, drawing, style=style, near=near, seed=seed)
+        rounds = [self._texts(self.decoded(sources, drawing, seed, number)) for number in range(n)]
+        return [list(samples) for samples in zip(*rounds, strict=True)]
+
+    def log_probabilities(
+        self, texts: Sequence[str], captions: Sequence[Sequence[str]] | None = None, *, style: str | None = None
+    ) -> npt.NDArray[np.float64]:
+        """The natural logarithm of the probability that the writer writes each text: float64[texts].
+
+        Args:
+            texts: captions; of one longer than `LONGEST_TARGET` subwords, its first ones count.
+            captions: what the writer has read for each text, as it is; None: nothing.
+            style: one of `styles`; None: the first.
+        """
+        import torch
+
+        from capmeter.learning.writer.decoding import log_probabilities
+
+        read = [()] * len(texts) if captions is None else captions
+        sources = self.sources(read, Writing(form="captions"), style=style)
+        targets = self._reader(texts).targets
+
+        def measure(rows: npt.NDArray[np.int64], matrix: Tensor) -> list[float]:
+            wanted = torch.from_numpy(padded(targets.take(rows), PAD)).to(self.device)
+            found: list[float] = log_probabilities(self.module, matrix, wanted).tolist()
+            return found
+
+        return np.array(self._batched(sources, measure), np.float64)
+
+    def sources(
+        self,
+        captions: Sequence[Sequence[str]],
+        writing: Writing,
+        *,
+        style: str | Sequence[str] | None = None,
+        near: Sequence[str] | None = None,
+        seed: int = 0,
+    ) -> Ragged:
+        """What is read of each photo, as subwords."""
+        count = len(captions)
+        if near is not None and len(near) != count:
+            raise InputError(f"near: expected a caption for each of {count} photos, but got {len(near)}")
+        flat = [*chain.from_iterable(captions), *(near or ())]
+        own = Ragged.from_lengths(
+            np.arange(len(flat) - len(near or ())), np.fromiter(map(len, captions), np.int64, count)
+        )
+        others = None if near is None else np.arange(len(flat) - count, len(flat))
+        rng = np.random.default_rng((seed, 0))
+        return self._reader(flat).read(own, writing.sight(count), self._styles(style, count), rng, others)
+
+    def decoded(self, sources: Ragged, writing: Writing, seed: int = 0, number: int = 0) -> list[Written]:
+        """What is written for each source, as subwords with log-probabilities; `number` is that of the sample."""
+        from capmeter.learning.writer import decoding
+
+        uniform = np.empty((0, 0), np.float32)
+        if writing.decode == "sample":
+            rng = np.random.default_rng((seed, 1, number))
+            uniform = rng.random((len(sources), LONGEST_TARGET), dtype=np.float32)
+
+        def decode(rows: npt.NDArray[np.int64], matrix: Tensor) -> list[Written]:
+            if writing.decode == "beam":
+                return decoding.beam(self.module, matrix, writing.beams)
+            if writing.decode == "sample":
+                return decoding.sampled(self.module, matrix, uniform[rows], writing.temperature)
+            return decoding.greedy(self.module, matrix)
+
+        return self._batched(sources, decode, writing.beams if writing.decode == "beam" else 1)
+
+    def _batched(
+        self, sources: Ragged, work: Callable[[npt.NDArray[np.int64], Tensor], list[Any]], width: int = 1
+    ) -> list[Any]:
+        """The work's results for all sources, done in batches of about the same length."""
+        import torch
+
+        order = np.argsort(sources.lengths, kind="stable")
+        size = max(1, _AT_ONCE.get(torch.device(self.device).type, 256) // width)
+        done: list[Any] = [None] * len(sources)
+        with torch.inference_mode(), task("caption writer", total=len(sources)) as advance:
+            for start in range(0, len(order), size):
+                rows = order[start : start + size]
+                matrix = torch.from_numpy(padded(sources.take(rows), PAD)).to(self.device)
+                for row, result in zip(rows.tolist(), work(rows, matrix), strict=True):
+                    done[row] = result
+                advance(len(rows))
+        return done
+
+    def _texts(self, written: Sequence[Written]) -> list[str]:
+        return self.subwords.decode([each.pieces for each in written])
+
+    def _reader(self, captions: Sequence[str]) -> Reader:
+        table = CaptionTable.of(captions, self.subwords, self.nouns)
+        return Reader(table, [self.subwords.mark(form_mark(form)) for form in FORMS])
+
+    def _styles(self, style: str | Sequence[str] | None, count: int) -> npt.NDArray[np.int64]:
+        named = [style or self.styles[0]] * count if style is None or isinstance(style, str) else list(style)
+        if len(named) != count:
+            raise InputError(f"style: expected one for each of {count} photos, but got {len(named)}")
+        unknown = sorted(set(named) - set(self.styles))
+        if unknown:
+            raise InputError(f"style {unknown[0]!r}: this writer was trained on {', '.join(self.styles)}")
+        marks = {each: self.subwords.mark(style_mark(each)) for each in set(named)}
+        return np.array([marks[each] for each in named], np.int64)
+
+
+def strength_folder(checkpoint: str | Path, strength: str) -> str:
+    """The checkpoint of a weaker version of a writer, beside the final one.
+
+    Raises:
+        AssetError: there is none of this strength.
+    """
+    if strength == FINAL:
+        return str(checkpoint)
+    folder = Path(checkpoint) / strength
+    if not (folder / "checkpoint.json").is_file():
+        raise AssetError(
+            f"{checkpoint}: no weights of strength {strength}; `capmeter train writer` keeps those of its --strength "
+            "options, and the writer that ships has only its final ones"
+        )
+    return str(folder)
