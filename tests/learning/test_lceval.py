@@ -130,6 +130,16 @@ def test_a_caption_that_a_person_wrote_too_is_not_a_machines() -> None:
         make_examples({photo: people(0)}, [], EXCLUSIONS)
 
 
+def test_what_a_writer_read_is_no_reference_of_what_it_wrote() -> None:
+    for place in range(6):
+        photo = photo_of("1.jpg")
+        examples = make_examples({photo: people(0)}, [Machine(photo, "w", "a train", (place,))], EXCLUSIONS)
+        (own,) = [each for each in examples if not each.human]
+        assert people(0)[place] not in own.references and len(own.references) == 4
+    with pytest.raises(InputError, match="no training example"):  # two of five read: three are left
+        make_examples({photo: people(0)[:5]}, [Machine(photo, "w", "a train", (0, 1))], EXCLUSIONS)
+
+
 def test_files_of_people_and_machines(tmp_path: Path) -> None:
     rows = [{"image_id": "7.jpg", "references": list(people(7))}, {"image_id": "1004.jpg", "references": ["a dog"]}]
     photos = tmp_path / "photos.jsonl.gz"
@@ -144,7 +154,7 @@ def test_files_of_people_and_machines(tmp_path: Path) -> None:
         "\n".join(
             json.dumps(row)
             for row in (
-                {"source": "flickr30k", "photo": "7", "candidate": "a dog", "system": "one"},
+                {"source": "flickr30k", "photo": "7", "candidate": "a dog", "system": "one", "read": [2]},
                 {"image_id": "7.jpg", "captions": {"two": "a cat", "three": "  "}},
                 {"image_id": "7.jpg", "candidate_a": "a bird", "candidate_b": "a real bird"},
             )
@@ -152,7 +162,7 @@ def test_files_of_people_and_machines(tmp_path: Path) -> None:
     )
     photo = ("flickr30k", "7")
     assert read_machine(written) == [
-        Machine(photo, "one", "a dog"),
+        Machine(photo, "one", "a dog", (2,)),
         Machine(photo, "two", "a cat"),
         Machine(photo, "machine", "a bird"),
     ]

@@ -1,7 +1,8 @@
 """Training examples of LCEval (section 7.4.3): captions of people and of machines, each with four references.
 
 Of each photo with five captions by people, three are candidates; each has the other four as references. Three captions
-by machines stand against them; each has a random four of the five. So neither the number of candidates of a photo nor
+by machines stand against them; each has a random four of the five; where a caption writer read one of them, it has the
+four that it did not read. So neither the number of candidates of a photo nor
 the number of references tells people from machines. Candidates of both are lower-cased and without punctuation, so
 that neither does the way they are written.
 
@@ -40,11 +41,12 @@ _WORDLESS = re.compile(r"[\W_]+")
 
 @dataclass(frozen=True)
 class Machine:
-    """A caption that a system wrote of a photo."""
+    """A caption that a system wrote of a photo; `read`: places of the photo's captions that it was shown."""
 
     photo: PhotoId
     system: str
     caption: str
+    read: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def photo_of(image_id: str, source: str | None = None) -> PhotoId:
 
 
 def read_photos(path: Path, exclusions: Mapping[str, frozenset[str]]) -> tuple[dict[PhotoId, tuple[str, ...]], int]:
-    """The distinct captions that people wrote of each photo, and how many photos were left out.
+    """The captions that people wrote of each photo, in their order, and how many photos were left out.
 
     Args:
         path: JSON lines `{"image_id", "references"}` (maybe "source"), or COCO's annotations (`captions_*.json`).
@@ -92,9 +94,9 @@ def read_photos(path: Path, exclusions: Mapping[str, frozenset[str]]) -> tuple[d
     Raises:
         InputError: the file has another layout, or a source that the exclusions do not list.
     """
-    said: dict[PhotoId, dict[str, None]] = {}
+    said: dict[PhotoId, list[str]] = {}
     for photo, captions in _photos(path):
-        said.setdefault(photo, {}).update(dict.fromkeys(caption for caption in captions if caption.strip()))
+        said.setdefault(photo, []).extend(caption for caption in captions if caption.strip())
     kept = {photo: tuple(texts) for photo, texts in said.items() if not excluded(photo, exclusions)}
     return kept, len(said) - len(kept)
 
@@ -109,8 +111,8 @@ def excluded(photo: PhotoId, exclusions: Mapping[str, frozenset[str]]) -> bool:
 def read_machine(path: Path) -> list[Machine]:
     """The captions of systems in a file.
 
-    JSON lines `{"source"?, "photo" or "image_id", "candidate", "system"?}`, `{…, "captions": {system: caption}}`, or
-    `{…, "candidate_a"}` (a machine's, in pairs); or any format of captions that capmeter reads.
+    JSON lines `{"source"?, "photo" or "image_id", "candidate", "system"?, "read"?}`, or with `"captions": {system:
+    caption}`, or with `"candidate_a"` (a machine's, in pairs); or any format of captions that capmeter reads.
     """
     found: list[Machine] = []
     for number, row in _rows(path):
@@ -123,8 +125,12 @@ def read_machine(path: Path) -> list[Machine]:
             captions = {str(row.get("system") or path.name.partition(".")[0]): row.get(key)}
         if named is None or not all(isinstance(each, str) for each in captions.values()):
             raise InputError(f'{path}, line {number}: expected {{"photo" or "image_id", "candidate", "system"?}}')
-        photo = photo_of(str(named), row.get("source"))
-        found += [Machine(photo, system, caption) for system, caption in captions.items() if caption.strip()]
+        photo, read = photo_of(str(named), row.get("source")), row.get("read", [])
+        if not isinstance(read, list) or any(type(place) is not int for place in read):
+            raise InputError(f"{path}, line {number}: read is {read!r}; expected the places of captions, from 0")
+        found += [
+            Machine(photo, system, caption, tuple(read)) for system, caption in captions.items() if caption.strip()
+        ]
     return found
 
 
@@ -208,7 +214,7 @@ def make_examples(
         if each.photo in photos and not excluded(each.photo, exclusions):
             written.setdefault(each.photo, []).append(each)
     chosen = sorted(
-        (photo for photo in written if len(photos[photo]) > REFERENCES and not excluded(photo, exclusions)),
+        (photo for photo in written if len(set(photos[photo])) > REFERENCES and not excluded(photo, exclusions)),
         key=lambda photo: hashlib.sha256(f"{seed} {photo}".encode()).digest(),
     )
     examples = [each for photo in chosen[:most] for each in _of_photo(photo, photos[photo], written[photo], seed)]
@@ -226,27 +232,29 @@ def make_examples(
 
 def _of_photo(photo: PhotoId, people: Sequence[str], machine: Sequence[Machine], seed: int) -> list[Example]:
     rng = np.random.default_rng([seed, *hashlib.sha256(":".join(photo).encode()).digest()[:8]])
-    five = [people[k] for k in rng.permutation(len(people))[: REFERENCES + 1]]
+    texts = list(dict.fromkeys(people))
+    five = [texts[k] for k in rng.permutation(len(texts))[: REFERENCES + 1]]
     known = {_WORDLESS.sub("", text.lower()) for text in people}
-    own: dict[str, Machine] = {}  # without repetitions
+    own: dict[str, tuple[Machine, tuple[str, ...]]] = {}  # without repetitions, each with its references
     for k in rng.permutation(len(machine)).tolist():
         spelled = _WORDLESS.sub("", machine[k].caption.lower())
-        if spelled and spelled not in known:
-            own.setdefault(spelled, machine[k])
-    against = _of_different_systems(list(own.values()))[:CANDIDATES]
+        shown = {people[place] for place in machine[k].read if 0 <= place < len(people)}
+        unread = [text for text in five if text not in shown]
+        if spelled and spelled not in known and len(unread) >= REFERENCES:
+            chosen = np.sort(rng.permutation(len(unread))[:REFERENCES])
+            own.setdefault(spelled, (machine[k], tuple(unread[j] for j in chosen.tolist())))
     examples = []
-    for k in range(len(against)):
+    for k, (each, references) in enumerate(_of_different_systems(list(own.values()))[:CANDIDATES]):
         examples.append(Example(photo, five[k], tuple(five[:k] + five[k + 1 :])))
-        references = tuple(five[j] for j in np.sort(rng.permutation(REFERENCES + 1)[:REFERENCES]))
-        examples.append(Example(photo, against[k].caption, references, against[k].system))
+        examples.append(Example(photo, each.caption, references, each.system))
     return examples
 
 
-def _of_different_systems(machine: Sequence[Machine]) -> list[Machine]:
+def _of_different_systems(machine: Sequence[tuple[Machine, tuple[str, ...]]]) -> list[tuple[Machine, tuple[str, ...]]]:
     """The same captions, one of each system before the second of any."""
     turns: dict[str, int] = {}
     order = []
-    for k, each in enumerate(machine):
+    for k, (each, _) in enumerate(machine):
         turns[each.system] = turn = turns.get(each.system, -1) + 1
         order.append((turn, k))
     return [machine[k] for _, k in sorted(order)]
