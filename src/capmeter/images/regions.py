@@ -5,7 +5,7 @@ relative to the picture, then width and height), `conf` [n], `soft_labels` [n, l
 and `bbox` in pixels with `image_w` and `image_h` for `norm_bb`. See `capmeter.images.region_source` for the files.
 
 >>> regions = Regions(np.ones((2, 3), np.float32), np.array([[0, 0, 0.5, 1], [0.2, 0.2, 0.4, 0.6]], np.float32))
->>> regions.positions[1].round(2).tolist()[4:]
+>>> [round(float(number), 2) for number in regions.positions[1, 4:]]
 [0.2, 0.4, 0.08]
 
 Anderson, He, Buehler, Teney, Johnson, Gould, Zhang: Bottom-Up and Top-Down Attention for Image Captioning and Visual

@@ -171,12 +171,14 @@ class OtherCaption(Degradation):
     words of their references, rare ones weighing more), `random` (any image at every γ > 0), the name of a metric (the
     other image's caption against this image's references), or a file of image features (.npz with `image_ids` and
     `features`, compared by cosine); in Python also a function of two lists of image ids that returns a matrix.
+    `nearest` chooses among so many most similar images at every γ > 0 instead: hard negatives (Lee et al. 2021: 3).
     """
 
     NAME = "other-caption"
     SUMMARY = "replaced by the caption of a similar image"
 
     similarity: Annotated[Similarity, "how images are compared: tf-idf, random, a metric, or a file"] = "tf-idf"
+    nearest: Annotated[int, "choose among so many most similar images at every strength; 0: by strength"] = 0
 
     def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
@@ -188,7 +190,7 @@ class OtherCaption(Degradation):
             if strength == 0:
                 return captions.pool[int(captions.candidates[row])]
             among, which = chosen[row]
-            rows = neighbours.rows(row, strength, among)
+            rows = neighbours.rows(row, strength, among, self.nearest)
             return captions.pool[int(captions.candidates[rows[int(which * len(rows))]])]
 
         return degrade

@@ -7,7 +7,7 @@ function of the user's. Only one image's similarities are kept in memory at a ti
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +23,7 @@ Floats = npt.NDArray[np.float64]
 Similarity = str | Callable[[Sequence[str], Sequence[str]], Any]
 """`tf-idf`, `random`, a metric's name, an .npz file of features, or a function of two lists of image ids that returns a
 matrix (higher means more similar)."""
+_BLOCK = 1 << 24  # numbers of a similarity matrix at a time
 Scorer = Callable[[CaptionSet, npt.NDArray[np.intp], str], Floats]
 """Scores by a named metric of the captions of some rows against the references of every row: float64[references,
 candidates]. Provided by code that can run metrics."""
@@ -49,19 +50,45 @@ class Neighbours:
             raise InputError(f"captions of other images need at least two images, but the set has {len(images)}")
         return cls(images, rows, captions.image_ids, _likeness(captions, images, rows, similarity, scorer))
 
-    def rows(self, row: int, share: float, drawn: float) -> list[int]:
+    def rows(self, row: int, share: float, drawn: float, number: int = 0) -> list[int]:
         """The captions of one other image, chosen from the given share of images most similar to this caption's.
 
-        `drawn` in [0, 1) chooses; the candidates always include at least the nearest image.
+        `drawn` in [0, 1) chooses; the candidates always include at least the nearest image. `number`: choose from so
+        many most similar images instead.
         """
+        nearest = self.nearest(row)
+        among = min(number, len(nearest)) if number else max(1, int(share * len(nearest) + 0.5))
+        return self._rows[self._images[int(nearest[int(drawn * among)])]]
+
+    def nearest(self, row: int) -> npt.NDArray[np.intp]:
+        """The other images, from the most to the least similar to this caption's."""
         place = self._place[self._own[row]]
         if self._last is None or self._last[0] != place:
             likeness = np.asarray(self._likeness(place), float).copy()
             likeness[place] = -np.inf
             self._last = place, np.argsort(-likeness, kind="stable")[:-1]
-        nearest = self._last[1]
-        among = max(1, int(share * len(nearest) + 0.5))
-        return self._rows[self._images[int(nearest[int(drawn * among)])]]
+        return self._last[1]
+
+    def most_similar(self, number: int) -> npt.NDArray[np.intp]:
+        """For each image the `number` most similar others, [images, number], ties broken by image id."""
+        number = min(number, len(self._images) - 1)
+        found = np.empty((len(self._images), number), np.intp)
+        blocks = self._likeness.blocks() if isinstance(self._likeness, _Cosines) else None
+        rows = (row for block in blocks for row in block) if blocks else map(self._likeness, range(len(self._images)))
+        for place, row in enumerate(rows):
+            likeness = np.asarray(row, float).copy()
+            likeness[place] = -np.inf
+            among = np.flatnonzero(likeness >= np.partition(likeness, -number)[-number])
+            found[place] = among[np.argsort(-likeness[among], kind="stable")][:number]
+        return found
+
+    def image_of(self, row: int) -> int:
+        """The place of a caption's image in `most_similar`."""
+        return self._place[self._own[row]]
+
+    def captions_of(self, image: int) -> list[int]:
+        """The rows of the captions of an image in `nearest`."""
+        return self._rows[self._images[image]]
 
 
 def _likeness(
@@ -73,9 +100,9 @@ def _likeness(
     if similarity == "random":
         return _random(images)
     if similarity == "tf-idf":
-        return _cosine(_words(captions, images, rows))
+        return _Cosines(_words(captions, images, rows))
     if similarity.endswith(".npz"):
-        return _cosine(_features(similarity, images))
+        return _Cosines(_features(similarity, images))
     if scorer is None:
         raise InputError(
             f"unknown similarity {similarity!r}; expected tf-idf, random, or an .npz file of features (a metric's name "
@@ -130,19 +157,28 @@ def _features(path: str, images: list[str]) -> Floats:
     return features[[place[image] for image in images]]
 
 
-def _cosine(table: Any) -> Callable[[int], Floats]:
+class _Cosines:
     """Rows of the cosine matrix of a dense or sparse table; a row of zeros is similar to nothing."""
-    norms = np.sqrt(np.asarray((table * table).sum(axis=1), float)).ravel()
-    norms[norms == 0] = 1.0
-    if isinstance(table, np.ndarray):
-        return lambda place: table @ table[place] / (norms * norms[place])
-    columns = table.T.tocsc()
 
-    def row(place: int) -> Floats:
-        one = table[[place]]
-        return cast(Floats, (one @ columns).toarray().ravel() / (norms * norms[place]))
+    def __init__(self, table: Any) -> None:
+        norms = np.sqrt(np.asarray((table * table).sum(axis=1), float)).ravel()
+        norms[norms == 0] = 1.0
+        self._table, self._norms = table, norms
+        self._columns = None if isinstance(table, np.ndarray) else table.T.tocsc()
 
-    return row
+    def __call__(self, place: int) -> Floats:
+        table, norms = self._table, self._norms
+        if self._columns is None:
+            return cast(Floats, table @ table[place] / (norms * norms[place]))
+        return cast(Floats, (table[[place]] @ self._columns).toarray().ravel() / (norms * norms[place]))
+
+    def blocks(self) -> Iterator[Floats]:
+        """All rows, many at a time."""
+        step = max(1, _BLOCK // len(self._norms))
+        for start in range(0, len(self._norms), step):
+            some = self._table[start : start + step]
+            made = some @ self._table.T if self._columns is None else (some @ self._columns).toarray()
+            yield made / (self._norms[start : start + step, None] * self._norms)
 
 
 def _checked(matrix: Any, shape: tuple[int, int], what: str) -> Floats:

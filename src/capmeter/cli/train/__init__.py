@@ -6,6 +6,7 @@ import typer
 
 from capmeter.cli.train.lceval import lceval
 from capmeter.cli.train.parser import parser
+from capmeter.cli.train.umic import import_uniter, umic
 from capmeter.cli.train.world_encoder import world_encoder
 from capmeter.cli.train.writer import writer
 
@@ -21,3 +22,5 @@ app.command()(parser)
 app.command("world-encoder")(world_encoder)
 app.command()(lceval)
 app.command()(writer)
+app.command()(umic)
+app.command("import-uniter")(import_uniter)

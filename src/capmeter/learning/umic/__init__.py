@@ -1,0 +1,1 @@
+"""How UMIC is trained: examples, the network in training, the run, and its evaluation."""
