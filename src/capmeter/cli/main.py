@@ -38,6 +38,7 @@ COMMANDS = {
     "standardize": "capmeter.cli.standardize",
     "calibrate": "capmeter.cli.calibrate",
     "study": "capmeter.cli.study",
+    "negatives": "capmeter.cli.negatives",
     "train": "capmeter.cli.train",
     "write": "capmeter.cli.write",
     "world": "capmeter.cli.world",

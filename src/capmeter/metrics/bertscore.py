@@ -106,7 +106,7 @@ class BertScore(MeanMetric):
         table = hidden_states(part, self.encoder, self.depth(context.settings), context.settings)
         weights = self._weights(context)
         values = np.zeros((len(part), 3))
-        for rows, candidates, references in blocks(part, table, part.references):
+        for rows, candidates, references in blocks(part.candidates, table, part.references):
             precision, recall, present = greedy_match(candidates, references, weights)
             f1 = harmonic_mean(precision, recall)
             scores = np.stack([f1, precision, recall], axis=-1)  # [rows, references, 3]

@@ -76,7 +76,7 @@ def calibrate(
         )
         table = hidden_states(part, encoder, depth, settings)
         weights = np.ones(vocabulary_size(encoder, settings))
-        for _, candidates, references in blocks(part, table, part.references):
+        for _, candidates, references in blocks(part.candidates, table, part.references):
             compared = combination.compare(candidates, references, weights, np.zeros(len(weights), np.bool_))
             recalls.append(combination.recall(combination.own_words(references), compared, 0.0)[:, 0])
             precision, recall, _ = bertscore.greedy_match(candidates, references, weights)

@@ -26,8 +26,9 @@ Indices = NDArray[np.int64]
 class Pairs:
     """A part's sentences and pictures as an encoder reads them.
 
-    pieces: the word pieces of the sentences used. sentence: each caption's row of them. picture: each caption's place
-    in `embedded`, the embedded regions of each distinct picture.
+    pieces: the word pieces of the sentences used. sentence, picture: of each distinct pair the row of `pieces`, and the
+    place in `embedded`, the embedded regions of each distinct picture. of_candidates, of_references: the pair of each
+    candidate and (flat, as `part.references.values`) of each reference.
     """
 
     encoder: PairEncoder
@@ -35,11 +36,16 @@ class Pairs:
     sentence: Indices
     embedded: list[Any]
     picture: Indices
+    of_candidates: Indices
+    of_references: Indices
 
     @classmethod
-    def of(cls, part: CaptionSet, encoder: PairEncoder, rule: BoxRule, lower: bool = False) -> Pairs:
-        """The pairs of candidates and pictures; each picture's regions are read and embedded once."""
-        used, sentence = np.unique(part.candidates, return_inverse=True)
+    def of(
+        cls, part: CaptionSet, encoder: PairEncoder, rule: BoxRule, *, lower: bool = False, references: bool = False
+    ) -> Pairs:
+        """The pairs of candidates (and references) with pictures; each picture's regions are read and embedded once."""
+        said = part.references.values if references else np.zeros(0, np.int64)
+        used, sentence = np.unique(np.concatenate([part.candidates, said]).astype(np.int64), return_inverse=True)
         pieces = encoder.pieces([part.pool[k] for k in used.tolist()], lower)
         embedded: dict[str, Any] = {}
         place: dict[str, int] = {}
@@ -51,10 +57,14 @@ class Pairs:
                 regions = source.read(key).chosen(rule)
                 embedded[key] = encoder.embed(regions.features, regions.positions)
             picture[row] = place[key]
-        return cls(encoder, pieces, sentence.astype(np.int64), list(embedded.values()), picture)
+        seen = np.concatenate([picture, picture[part.references.rows] if references else picture[:0]])
+        pairs, pair = np.unique(np.stack([sentence, seen]), axis=1, return_inverse=True)
+        pair = pair.ravel()
+        first, second = pairs.astype(np.int64)
+        return cls(encoder, pieces, first, list(embedded.values()), second, pair[: len(part)], pair[len(part) :])
 
     def run(self, work: Callable[[PairStates], Any], settings: Settings, *, attention: bool = False) -> list[Any]:
-        """What `work` makes of each pair, in the order of the captions."""
+        """What `work` makes of each distinct pair."""
         made = self.encoder.run(
             self.pieces, self.sentence, self.embedded, self.picture, work, settings, attention=attention
         )
@@ -62,7 +72,7 @@ class Pairs:
 
     def truncated(self, part: CaptionSet) -> dict[str, list[str]]:
         """The note on captions that were cut."""
-        cut = np.flatnonzero(self.pieces.truncated[self.sentence]).tolist()
+        cut = np.flatnonzero(self.pieces.truncated[self.sentence[self.of_candidates]]).tolist()
         return {"caption truncated to the encoder's length": [part.ids[k] for k in cut]} if cut else {}
 
 

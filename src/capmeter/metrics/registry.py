@@ -46,6 +46,8 @@ METRICS: Registry[Metric] = Registry(
         "wembsim": Entry("capmeter.metrics.mowe:WEmbSim"),
         "mowe": Entry("capmeter.metrics.mowe:Mowe"),
         "umic": Entry("capmeter.metrics.umic.umic:Umic"),
+        "vilbertscore": Entry("capmeter.metrics.vilbertscore:ViLBertScore"),
+        "vifidel": Entry("capmeter.metrics.vifidel:Vifidel"),
         "umic-c": Entry("capmeter.metrics.umic.umic:UmicC"),
         "wmd": Entry("capmeter.metrics.wmd:Wmd"),
         "hwcm": Entry("capmeter.metrics.hwcm:Hwcm"),

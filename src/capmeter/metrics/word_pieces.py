@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,11 +64,14 @@ class Pieces:
 
 
 def blocks(
-    part: CaptionSet, table: StateTable, references: Ragged
+    candidates: NDArray[Any], table: StateTable, references: Ragged
 ) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces]]:
-    """Rows of the part in blocks of bounded memory, grouped by size: (rows, candidates, references)."""
+    """Captions in blocks of bounded memory, grouped by size: (rows, candidates, references).
+
+    candidates, references: of each caption, as indices into the table.
+    """
     lengths = table.pieces.lengths
-    total = np.zeros(len(part), np.int64)
+    total = np.zeros(len(candidates), np.int64)
     np.add.at(total, references.rows, lengths[references.values])
     order = np.argsort(total, kind="stable")
     width = table.states.shape[1]
@@ -77,7 +81,7 @@ def blocks(
         while stop < len(order) and (stop + 1 - start) * total[order[stop]] * width <= _BLOCK_FLOATS:
             stop += 1
         rows = order[start:stop]
-        alone = Ragged(part.candidates[rows], np.arange(len(rows) + 1, dtype=np.int64))
+        alone = Ragged(candidates[rows], np.arange(len(rows) + 1, dtype=np.int64))
         yield rows, Pieces.lay_out(table, alone), Pieces.lay_out(table, references.take(rows))
         start = stop
 

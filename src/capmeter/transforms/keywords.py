@@ -42,8 +42,13 @@ def chosen_keywords(tags: Sequence[str], share: float, random: np.random.Generat
 def substituted(
     words: Sequence[str], tags: Sequence[str], share: float, random: np.random.Generator, vocabulary: TaggedVocabulary
 ) -> list[str]:
-    """Keywords are replaced by other words of the same part of speech, drawn by their frequency."""
-    places = chosen_keywords(tags, share, random)
+    """Keywords are replaced by other words of the same part of speech, drawn by their frequency.
+
+    Those of which the vocabulary has no other word are not chosen.
+    """
+    others = [vocabulary.words.get(tag, ()) not in ((), (bare(word),)) for word, tag in zip(words, tags, strict=True)]
+    known = [tag if there else "" for tag, there in zip(tags, others, strict=True)]
+    places = chosen_keywords(known, share, random)
     drawn = random.random((len(words), _TRIES)).tolist()
     result = list(words)
     for place in places:

@@ -163,9 +163,10 @@ class Sampler:
         share = _RELEASED_SHARE if released and kind == "substitution" else self.negatives.share
         if not any(map(is_keyword, tags)):  # nothing to change; the released code would not return
             return words.sentence(_permuted(words.core, random))
-        if kind == "substitution":
-            return words.sentence(substituted(words.core, tags, share, random, self.vocabulary))
-        return words.sentence(repeated_or_removed(words.core, tags, share, random))
+        if kind == "repetition-removal":
+            return words.sentence(repeated_or_removed(words.core, tags, share, random))
+        found = substituted(words.core, tags, share, random, self.vocabulary)
+        return words.sentence(found if tuple(found) != words.core else _permuted(words.core, random))
 
     def _of_other_image(self, row: int, near: bool, random: np.random.Generator) -> str:
         captions, own = self.captions, self.captions.image_ids[row]

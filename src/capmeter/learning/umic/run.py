@@ -152,7 +152,7 @@ def _region_features(
     from capmeter.learning.loop import Run, seeded
     from capmeter.learning.recipe import Recipe
     from capmeter.learning.umic.crops import HEADS, SIDE
-    from capmeter.learning.umic.region_network import RegionLearner, region_features
+    from capmeter.learning.umic.network import RegionLearner, region_features
 
     seeded(seed)
     recipe = Recipe(epochs=_REGION_EPOCHS, rate=1e-3, decay="cosine", seed=seed)

@@ -138,7 +138,7 @@ class Tbr(MeanMetric):
         table = hidden_states(part, self.encoder, self.depth(settings), settings)
         weights, stop = self._weights(context), stop_pieces(self.encoder, not self.as_released, settings)
         values = np.zeros((len(part), 3))
-        for rows, candidates, references in blocks(part, table, self.ordered(part, settings)):
+        for rows, candidates, references in blocks(part.candidates, table, self.ordered(part, settings)):
             compared = combination.compare(candidates, references, weights, stop)
             comb, removed, present = self.recalls(references, compared, beta)
             scores = np.stack([comb * removed, comb, removed], axis=-1)  # [rows, bases, 3]

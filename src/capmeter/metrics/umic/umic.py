@@ -95,8 +95,9 @@ class PairMetric(MeanMetric):
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """One score per caption."""
         encoder = self.encoder(context.settings)
-        pairs = Pairs.of(part, encoder, self.rule, self.lower)
-        values = np.array(pairs.run(lambda batch: self._scores(encoder, batch), context.settings), np.float64)
+        pairs = Pairs.of(part, encoder, self.rule, lower=self.lower)
+        scores = pairs.run(lambda batch: self._scores(encoder, batch), context.settings)
+        values = np.array(scores, np.float64)[pairs.of_candidates]
         blank = [not part.pool[k].strip() for k in part.candidates.tolist()]
         return Measurement(np.where(blank, 0.0, values)[:, None], pairs.truncated(part))
 
@@ -112,15 +113,15 @@ class PairMetric(MeanMetric):
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The caption's word pieces, the regions, and how much [CLS] attends to each of them in the last layer."""
         encoder = self.encoder(context.settings)
-        pairs = Pairs.of(part, encoder, self.rule, self.lower)
+        pairs = Pairs.of(part, encoder, self.rule, lower=self.lower)
         shares = pairs.run(attention_to_regions, context.settings, attention=True)
         scores = self.measure(part, context).values[:, 0]
         evidence = []
-        for row in range(len(part)):
+        for row, pair in enumerate(pairs.of_candidates.tolist()):
             regions = regions_of_caption(part, row, self.rule)
-            words = tuple(encoder.tokenizer.pieces(pairs.pieces[int(pairs.sentence[row])][1:-1].tolist()))
+            words = tuple(encoder.tokenizer.pieces(pairs.pieces[int(pairs.sentence[pair])][1:-1].tolist()))
             seen = RegionEvidence(
-                tuple(map(tuple, regions.boxes.tolist())), tuple(shares[row].tolist()), regions.labels or ()
+                tuple(map(tuple, regions.boxes.tolist())), tuple(shares[pair].tolist()), regions.labels or ()
             )
             facts: dict[str, float | str] = {"score": float(scores[row]), "regions": len(regions)}
             evidence.append(Evidence(words, (), facts=facts, regions=seen))
