@@ -20,7 +20,7 @@ from capmeter.errors import InputError
 from capmeter.images.region_source import regions_at
 from capmeter.images.regions import BoxRule, Regions
 from capmeter.learning.umic.crops import Crops, crops_of
-from capmeter.learning.world import World
+from capmeter.learning.world import World, true_captions
 from capmeter.progress import task
 from capmeter.transforms.tagged_words import tagged_words
 
@@ -159,7 +159,7 @@ def _drawn(given: tuple[World, int, int]) -> tuple[Any, ...]:
     texts, counts, crops = [], [], []
     for index in range(start, stop):
         scene = known[index]
-        texts.append((scene.id, tuple(each.text for each in scene.captions(known.seed, CAPTIONS))))
+        texts.append((scene.id, tuple(each.text for each in true_captions(scene, known.seed, CAPTIONS))))
         crops.append(crops_of(scene))
         counts.append(len(crops[-1][0]))
     sentences = sorted({text for _, captions in texts for text in captions})
