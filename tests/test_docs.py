@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 
 
-@pytest.mark.parametrize("page", ["writing-a-metric.md", "training-reward.md"])
+@pytest.mark.parametrize("page", ["writing-a-metric.md", "training-reward.md", "made-world.md"])
 def test_examples_do_what_the_page_says(page: str) -> None:
     found = doctest.testfile(str(DOCS / page), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
     assert found.attempted > 5 and found.failed == 0

@@ -92,20 +92,6 @@ def test_a_torchvision_resnet_reads_the_picture_as_it_is(resnet50: tuple[ResNet,
     assert np.allclose(made, expected, atol=1e-4)
 
 
-def test_torchvisions_own_resnet(tmp_path: Path) -> None:
-    models = pytest.importorskip("torchvision.models")
-    torch.manual_seed(0)
-    network = models.resnet50(weights=None).eval()
-    torch.save(network.state_dict(), tmp_path / "resnet50.pth")
-    pixels = picture(65, 40)
-    made = VisionNetwork(tmp_path / "resnet50.pth", "cpu")
-    mean, deviation = torch.tensor([0.485, 0.456, 0.406]), torch.tensor([0.229, 0.224, 0.225])
-    given = ((torch.from_numpy(pixels).float() / 255 - mean) / deviation).permute(2, 0, 1)[None]
-    trunk = nn.Sequential(*list(network.children())[:-2])
-    with torch.no_grad():
-        assert np.allclose(made.maps(pixels), trunk(given)[0].numpy(), atol=1e-4)
-
-
 def test_pools_by_hand() -> None:
     maps = np.random.default_rng(0).random((3, 9, 5), np.float32)
     assert np.allclose(pooled(maps, "mean"), maps.reshape(3, -1).mean(1))
@@ -145,7 +131,7 @@ def test_a_folder_of_the_transformers_library(tmp_path: Path) -> None:
 def test_files_that_are_no_network_get_a_sentence(tmp_path: Path, resnet50: tuple[ResNet, Path]) -> None:
     import pickle
 
-    with pytest.raises(AssetError, match="expected a folder with config.json"):
+    with pytest.raises(AssetError, match="expected a folder with config"):
         VisionNetwork(tmp_path / "nothing.pth", "cpu")
     with pytest.raises(AssetError, match="has no weights"):
         VisionNetwork(tmp_path, "cpu")
