@@ -7,6 +7,7 @@ import typer
 from capmeter.cli.train.lceval import lceval
 from capmeter.cli.train.parser import parser
 from capmeter.cli.train.umic import import_uniter, umic
+from capmeter.cli.train.world_clip import world_clip
 from capmeter.cli.train.world_encoder import world_encoder
 from capmeter.cli.train.writer import writer
 
@@ -24,3 +25,4 @@ app.command()(lceval)
 app.command()(writer)
 app.command()(umic)
 app.command("import-uniter")(import_uniter)
+app.command("world-clip")(world_clip)

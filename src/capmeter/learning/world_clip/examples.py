@@ -1,0 +1,89 @@
+"""What the made world's CLIP is trained on: drawn pictures, true captions of each, and each caption with its errors."""
+
+from __future__ import annotations
+
+import hashlib
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.learning.world.captions import true_captions
+from capmeter.learning.world.errors import CONTENT_ERRORS, errors_of
+from capmeter.learning.world.world import Split, World
+from capmeter.learning.world_clip.recipe import END, SIDE, START, UNKNOWN, vocabulary
+from capmeter.metrics.image_text import PREFIX, prefixed
+from capmeter.progress import task
+
+LENGTH = 40
+"""Word pieces of a sentence, begin and end included; the longest of the made world has 35."""
+KINDS = (*CONTENT_ERRORS, "hallucinated")
+"""The errors that make a caption wrong: what is only missing or clumsy is not."""
+SHARD = 500
+Ids = npt.NDArray[np.int16]
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Pictures, and sentences as word numbers, padded with the end.
+
+    pixels: uint8 [n, 96, 96, 3]. true: int16 [n, captions, 40]. wrong: int16 [n, captions, kinds, 40], the k-th with an
+    error of `KINDS[k]`; its first number is -1 where the caption cannot have this error.
+    """
+
+    pixels: npt.NDArray[np.uint8]
+    true: Ids
+    wrong: Ids
+    digest: str = ""
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+
+def numbers_of(text: str, known: dict[str, int]) -> list[int]:
+    """The word numbers of a sentence after CLIPScore's prefix, with begin and end, padded."""
+    said = [known.get(word, known[UNKNOWN]) for word in prefixed(PREFIX, text).lower().split()][: LENGTH - 2]
+    numbers = [known[START], *said, known[END]]
+    return numbers + [known[END]] * (LENGTH - len(numbers))
+
+
+def draw_examples(split: Split, count: int, captions: int, seed: int, workers: int = 1) -> Examples:
+    """So many pictures of a split; the same ones for any number of workers."""
+    sizes = [min(SHARD, count - start) for start in range(0, count, SHARD)]
+    worlds = [World(split=split, size=size, seed=seed + k, pixels=SIDE) for k, size in enumerate(sizes)]
+    work = partial(_shard, captions=captions)
+    shards = []
+    with task("drawing", len(worlds)) as advance:
+        if workers > 1:
+            with ProcessPoolExecutor(workers) as pool:
+                for shard in pool.map(work, worlds):
+                    shards.append(shard)
+                    advance(1)
+        else:
+            for world in worlds:
+                shards.append(work(world))
+                advance(1)
+    return Examples(
+        pixels=np.concatenate([each.pixels for each in shards]),
+        true=np.concatenate([each.true for each in shards]),
+        wrong=np.concatenate([each.wrong for each in shards]),
+        digest=hashlib.sha256("".join(each.digest for each in shards).encode()).hexdigest(),
+    )
+
+
+def _shard(world: World, captions: int) -> Examples:
+    known = vocabulary()
+    pixels = np.stack([np.asarray(scene.render().convert("RGB"), np.uint8) for scene in world])
+    true = np.zeros((len(world), captions, LENGTH), np.int16)
+    wrong = np.full((len(world), captions, len(KINDS), LENGTH), -1, np.int16)
+    for row, scene in enumerate(world):
+        rng = np.random.default_rng([world.seed, row])
+        for k, caption in enumerate(true_captions(scene, world.seed, captions)):
+            true[row, k] = numbers_of(caption.text, known)
+            for kind, other in errors_of(scene, caption, rng).items():
+                if kind in KINDS:
+                    wrong[row, k, KINDS.index(kind)] = numbers_of(other.text, known)
+    digest = hashlib.sha256(pixels.tobytes() + true.tobytes() + wrong.tobytes()).hexdigest()
+    return Examples(pixels, true, wrong, digest)

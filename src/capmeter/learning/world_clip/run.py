@@ -1,0 +1,92 @@
+"""A run of training from drawn pictures to a folder in the layout of the Hugging Face hub."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from capmeter._version import __version__
+from capmeter.atomic import atomic_file
+from capmeter.learning.loop import Outcome, Run
+from capmeter.learning.world_clip.examples import LENGTH, Examples
+from capmeter.learning.world_clip.recipe import DEVIATION, END, MEAN, SIDE, START, UNKNOWN, WorldClipRecipe, vocabulary
+from capmeter.learning.world_clip.training import WorldClipLearner, clip_config
+
+CARD = "training.json"
+
+
+def train_world_clip(
+    train: Examples, held_out: Examples, recipe: WorldClipRecipe, folder: Path, *, device: str = "cpu"
+) -> Outcome:
+    """Trains, and writes the model, its tokenizer, its image processor and a card into the folder.
+
+    An interrupted run is resumed from `run` in the folder.
+    """
+    learner = WorldClipLearner(train, held_out, recipe, device)
+    outcome = Run(learner, recipe, folder / "run", description="training the made world's CLIP", device=device).train()
+    save_clip(outcome, recipe, folder, data=train.digest)
+    return outcome
+
+
+def save_clip(outcome: Outcome, recipe: WorldClipRecipe, folder: Path, *, data: str = "") -> None:
+    """Writes the selected weights (float16) with everything that is needed to use them."""
+    from safetensors.torch import save
+
+    half = {name: torch.from_numpy(values).half().contiguous() for name, values in outcome.weights.items()}
+    half = {name: each for name, each in half.items() if not name.endswith("position_ids")}
+    config = clip_config(recipe).to_dict() | {"architectures": ["CLIPModel"]}
+    files: dict[str, Any] = {
+        "config.json": config,
+        "tokenizer.json": _tokenizer(),
+        "tokenizer_config.json": {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            "bos_token": START,
+            "eos_token": END,
+            "pad_token": END,
+            "unk_token": UNKNOWN,
+            "model_max_length": LENGTH,
+        },
+        "preprocessor_config.json": {
+            "image_processor_type": "CLIPImageProcessor",
+            "size": {"shortest_edge": SIDE},
+            "crop_size": {"height": SIDE, "width": SIDE},
+            "resample": 3,
+            "rescale_factor": 1 / 255,
+            "image_mean": MEAN,
+            "image_std": DEVIATION,
+            **dict.fromkeys(("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"), True),
+        },
+        CARD: {
+            "what": "a small CLIP trained from scratch on the made world of capmeter",
+            "recipe": asdict(recipe),
+            "epoch": outcome.epoch,
+            "held_out": dict(outcome.scores),
+            "data": data,
+            "licence": "Apache-2.0",
+            "capmeter": __version__,
+        },
+    }
+    for name, said in files.items():
+        with atomic_file(folder / name) as file:
+            file.write(json.dumps(said, indent=None if name == "tokenizer.json" else 1, default=str).encode() + b"\n")
+    with atomic_file(folder / "model.safetensors") as file:
+        file.write(save(half, metadata={"format": "pt"}))
+
+
+def _tokenizer() -> dict[str, Any]:
+    """Words by blanks and punctuation, in lower case, between begin and end."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+
+    known = vocabulary()
+    made = Tokenizer(models.WordLevel(known, unk_token=UNKNOWN))
+    made.normalizer = normalizers.Lowercase()
+    made.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    made.post_processor = processors.TemplateProcessing(
+        single=f"{START} $A {END}", special_tokens=[(START, known[START]), (END, known[END])]
+    )
+    found: dict[str, Any] = json.loads(made.to_str())
+    return found
