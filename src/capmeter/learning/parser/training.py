@@ -41,16 +41,16 @@ class ParserRecipe(Recipe):
         word_dropout: of the words' vectors.
     """
 
-    epochs: int = 30
-    rate: float = 2e-3
+    epochs: int = 22
+    rate: float = 2.5e-3
     warmup: float = 0.02
     decay: str = "linear"
     clip: float = 2.0
     average: float = 0.997
-    tokens: int = 1200
+    tokens: int = 2400
     told: float = 0.5
-    layers: int = 4
-    tags_after: int = 2
+    layers: int = 5
+    tags_after: int = 3
     heads: int = 4
     width: int = 128
     hidden: int = 384
