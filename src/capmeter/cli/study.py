@@ -1,4 +1,4 @@
-"""`capmeter study`: the studies of the SMURF and LCEval papers, on any data."""
+"""`capmeter study`: the studies of the SMURF, LCEval and LEIC papers, on any data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.lceval_study import lceval
+from capmeter.cli.leic_study import app as leic_app
 from capmeter.cli.machines import machines
 from capmeter.cli.main import say
 from capmeter.cli.options import (
@@ -43,6 +44,7 @@ from capmeter.report.figures import save_figures
 app = typer.Typer(
     add_completion=False, rich_markup_mode="markdown", no_args_is_help=True, help="Study metrics on your own data."
 )
+app.add_typer(leic_app, name="leic")
 
 
 @app.command()

@@ -12,6 +12,7 @@ import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.checkpoints import Checkpoint
 from capmeter.errors import AssetError, InputError
+from capmeter.metrics.base import Context
 from capmeter.metrics.leic.critic import Critic, SentenceStates, load_critic
 from capmeter.metrics.leic.forward import CriticNetwork, human_probability, weight_shapes
 from capmeter.metrics.leic.leic import Leic
@@ -199,6 +200,33 @@ def test_mistakes_with_features_get_a_sentence(tmp_path: Path, features: str | N
     metric = Leic(checkpoint=str(tmp_path / "both"), features=None if features is None else str(tmp_path / features))
     with pytest.raises(InputError, match=message):
         capmeter.score(CaptionSet.from_captions(ROWS), [metric])
+
+
+def test_words_explain_the_score_by_occlusion(folder: Path) -> None:
+    """Contributions add up to the logit; of one word, it is the difference to the caption with that word unknown."""
+    captions = CaptionSet.from_captions([*ROWS, Caption("4", "j", "cat", ("a cat sleeps", "the dog"))])
+    metric = Leic(checkpoint=str(folder))
+    critic = load_critic(str(folder))
+    found = metric.explain(captions, Context())
+    assert [each.candidate for each in found] == [
+        ("a", "dog", "runs"),
+        ("a", "zebra", "sleeps"),
+        ("the", "cat"),
+        ("cat",),
+    ]
+    for row, each in zip(captions, found, strict=True):
+        told = each.contributions
+        unknown = " ".join("zebra" for _ in row.candidate.split())
+        logits = []
+        for text in (unknown, row.candidate):
+            probability = np.mean([alone(critic, text, reference) for reference in row.references])
+            logits.append(np.log(probability / (1 - probability)))
+        assert (told.start, told.logit) == pytest.approx(logits, abs=1e-5)
+        assert told.start + sum(part for *_, part in told.inputs) == pytest.approx(told.logit, abs=1e-5)
+        assert [name for name, *_ in told.inputs] == row.candidate.split()
+        assert each.facts["probability"] == pytest.approx(1 / (1 + np.exp(-told.logit)), abs=1e-6)
+    zebra = found[1].contributions.inputs[1]
+    assert zebra[0] == "zebra" and zebra[3] == pytest.approx(0, abs=1e-6)  # it is unknown anyway
 
 
 def test_signature_says_what_moves_the_number(folder: Path) -> None:

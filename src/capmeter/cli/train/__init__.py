@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from capmeter.cli.train.lceval import lceval
+from capmeter.cli.train.leic import leic
 from capmeter.cli.train.parser import parser
 from capmeter.cli.train.umic import import_uniter, umic
 from capmeter.cli.train.world_clip import world_clip
@@ -19,6 +20,7 @@ def train() -> None:
     """Train the models that capmeter ships."""
 
 
+app.command()(leic)
 app.command()(parser)
 app.command("world-encoder")(world_encoder)
 app.command()(lceval)

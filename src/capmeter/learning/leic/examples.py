@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,10 +12,21 @@ from capmeter.captions.model import SentencePool
 from capmeter.errors import InputError
 from capmeter.learning.leic.recipe import MACHINE, SAMPLES, CriticRecipe
 from capmeter.metrics.leic.forward import STEPS
+from capmeter.metrics.leic.image_features import FeatureTable
 from capmeter.metrics.leic.vocabulary import PAD, CriticVocabulary, tokens_of, word_counts
 from capmeter.ragged import Ragged
 
+_MOST_READ = 63  # bits
 Integers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Given:
+    """A caption that a machine wrote, the places of the human captions that the machine had read, and its name."""
+
+    caption: str
+    read: tuple[int, ...] = ()
+    system: str = ""
 
 
 @dataclass(frozen=True)
@@ -29,8 +39,16 @@ class CaptionedImage:
 
     id: str
     human: tuple[str, ...]
-    machine: tuple[str, ...] = ()
-    samples: tuple[str, ...] = ()
+    machine: tuple[Given, ...] = ()
+    samples: tuple[Given, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class GivenTable:
+    """The captions of a source, per image: `rows` of captions, and which human captions were read, as bits."""
+
+    rows: Ragged
+    read: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +59,8 @@ class Examples:
         ids: of the images.
         windows: int32[captions, 15]: every distinct caption's word numbers, padded.
         lengths: how many of these are not padding.
-        human, machine, samples: per image, its captions' rows in `windows`.
+        human: per image, the rows of its human captions in `windows`.
+        given: machine captions and samples, by the name of the source.
         features: float32[images, width], or None.
     """
 
@@ -49,7 +68,7 @@ class Examples:
     windows: npt.NDArray[np.int32]
     lengths: Integers
     human: Ragged
-    given: Mapping[str, Ragged] = field(repr=False)
+    given: Mapping[str, GivenTable] = field(repr=False)
     features: npt.NDArray[np.float32] | None = None
 
     def __len__(self) -> int:
@@ -62,7 +81,9 @@ def learn_vocabulary(images: Sequence[CaptionedImage], recipe: CriticRecipe) -> 
     return CriticVocabulary.learn(word_counts(tokens_of(pool, False)), recipe.words, recipe.least)
 
 
-def as_examples(images: Sequence[CaptionedImage], vocabulary: CriticVocabulary, features: Any = None) -> Examples:
+def as_examples(
+    images: Sequence[CaptionedImage], vocabulary: CriticVocabulary, features: FeatureTable | None = None
+) -> Examples:
     """The images as numbers; captions are read as the metric reads them.
 
     Raises:
@@ -74,20 +95,31 @@ def as_examples(images: Sequence[CaptionedImage], vocabulary: CriticVocabulary, 
             f"{len(poor)} images have fewer than two human captions (the first: {', '.join(poor[:5])}); one is the "
             "reference and another the positive example, so leave these images out"
         )
+    for image in images:
+        if any(len(set(each.read)) >= len(image.human) for each in (*image.machine, *image.samples)):
+            raise InputError(
+                f"image {image.id}: a machine caption was written after reading all {len(image.human)} human captions; "
+                "it needs one that the machine had not read as its reference"
+            )
     if len(images) < 2:
         raise InputError(f"expected at least two images to train on, but got {len(images)}")
     row: dict[str, int] = {}
 
-    def rows(captions: Sequence[Sequence[str]]) -> Ragged:
+    def rows(captions: Iterable[Sequence[str]]) -> Ragged:
         return Ragged.from_rows([[row.setdefault(each, len(row)) for each in own] for own in captions], np.int64)
 
-    human = rows([image.human for image in images])
+    def table(own: Sequence[Sequence[Given]]) -> GivenTable:
+        bits = [sum(1 << place for place in each.read if place < _MOST_READ) for given in own for each in given]
+        return GivenTable(rows([each.caption for each in given] for given in own), np.array(bits, np.int64))
+
+    human = rows(image.human for image in images)
     given = {
-        MACHINE: rows([image.machine for image in images]),
-        SAMPLES: rows([image.samples for image in images]),
+        MACHINE: table([image.machine for image in images]),
+        SAMPLES: table([image.samples for image in images]),
     }
     numbers = vocabulary.table(tokens_of(SentencePool(list(row)), False))
     windows = np.full((len(numbers), STEPS), PAD, np.int32)
     lengths = numbers.lengths
     windows[np.arange(STEPS) < lengths[:, None]] = numbers.values
-    return Examples(tuple(image.id for image in images), windows, lengths, human, given, features)
+    ids = tuple(image.id for image in images)
+    return Examples(ids, windows, lengths, human, given, None if features is None else features.find(ids))

@@ -10,10 +10,13 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils import rnn
 
 from capmeter.metrics.leic.pooling import CountSketch
 from capmeter.metrics.leic.shape import CriticShape
 
+SEEDED_RANGE = 0.1
+"""Seeded word vectors are uniform between plus and minus this."""
 _FORGET = 1.0  # added to the forget gate, as in the released code
 _GATES = (0, 2, 1, 3)  # torch: input, forget, candidate, output; released: input, candidate, forget, output
 
@@ -35,7 +38,7 @@ class CriticModule(nn.Module):
         self.image = nn.Linear(shape.image, shape.width) if shape.sees_image else None
         self.dense = nn.ModuleList(nn.Linear(enters, leaves) for _, enters, leaves in shape.dense)
         self.dropout = nn.Dropout(dropout)
-        nn.init.uniform_(self.embedding.weight, -0.1, 0.1)
+        nn.init.uniform_(self.embedding.weight, -SEEDED_RANGE, SEEDED_RANGE)
         for name, values in self.lstm.named_parameters():
             if name.startswith("weight"):
                 nn.init.xavier_uniform_(values)
@@ -52,16 +55,11 @@ class CriticModule(nn.Module):
                 self.register_buffer(f"{part}_signs", torch.from_numpy(sketch.signs).float(), persistent=False)
 
     def read(self, windows: Tensor, lengths: Tensor) -> Tensor:
-        """The state after each caption's last word: [n, 15] word numbers and [n] lengths → [n, width]."""
+        """The state after each caption's last word: word numbers [n, 15] and lengths [n] (on the CPU) → [n, width]."""
         vectors = self.dropout(self.embedding(windows))
-        states = self.lstm(vectors, self._memory(len(windows), vectors))[0]
-        last = (lengths - 1)[:, None, None].expand(-1, 1, states.shape[2])
-        read: Tensor = self.dropout(states.gather(1, last)[:, 0])
+        packed = rnn.pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
+        read: Tensor = self.dropout(self.lstm(packed)[1][0][-1])
         return read
-
-    def _memory(self, count: int, like: Tensor) -> tuple[Tensor, Tensor]:
-        zero = like.new_zeros(self.shape.layers, count, self.shape.width)
-        return zero, zero
 
     def forward(self, image: Tensor | None, reference: Tensor | None, candidate: Tensor) -> Tensor:
         """The two logits of each pair, from image features and read sentences (None where the context lacks them)."""

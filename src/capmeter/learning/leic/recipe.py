@@ -29,6 +29,7 @@ class CriticRecipe(Recipe):
         context, fusion, hidden, layers, width, embedding: of the network (`CriticShape`).
         negatives: shares of the sources of negatives. They need not add up to 1; for an image without captions of a
             source, the shares of the others count.
+        others: how many captions of other images share the weight of one such negative; 1 as published.
         images: images per batch, each with one positive and one negative pair.
         dropout: of word vectors, sentence vectors and hidden layers, as released.
         words: largest size of the vocabulary.
@@ -46,6 +47,7 @@ class CriticRecipe(Recipe):
     width: int = 512
     embedding: int = 300
     negatives: Shares = AUGMENTED
+    others: int = 1
     images: int = 50
     dropout: float = 0.5
     words: int = 10_000
@@ -55,9 +57,16 @@ class CriticRecipe(Recipe):
         super().__post_init__()
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout: expected a share from 0 to below 1, but got {self.dropout}")
-        if self.images < 1:
-            raise InputError(f"images per batch: expected 1 or more, but got {self.images}")
+        if self.images < 2:
+            raise InputError(f"images per batch: expected 2 or more, but got {self.images}")
+        if self.others < 1:
+            raise InputError(f"others: expected 1 caption of another image or more, but got {self.others}")
         check_shares(self.negatives)
+
+    @property
+    def sees_image(self) -> bool:
+        """Whether the image is part of the context."""
+        return self.context in ("image", "both")
 
     def shape(self, image: int) -> CriticShape:
         """The architecture, for image features of this width."""
@@ -68,7 +77,7 @@ class CriticRecipe(Recipe):
             layers=self.layers,
             width=self.width,
             embedding=self.embedding,
-            image=image if self.context in ("image", "both") else 0,
+            image=image if self.sees_image else 0,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +11,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from capmeter.assets import sha256
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.errors import InputError
 from capmeter.learning.leic.examples import CaptionedImage, Examples, as_examples, learn_vocabulary
-from capmeter.learning.leic.network import critic_weights
+from capmeter.learning.leic.network import SEEDED_RANGE, critic_weights
 from capmeter.learning.leic.recipe import CriticRecipe
 from capmeter.learning.leic.training import CriticLearner
 from capmeter.learning.loop import Outcome, Run
 from capmeter.metrics.leic.critic import KIND
+from capmeter.metrics.leic.image_features import FeatureTable
 from capmeter.metrics.leic.vocabulary import SPECIAL, CriticVocabulary
 from capmeter.text.vectors import WordVectors
-
-
-@dataclass(frozen=True, eq=False)
-class ImageFeatures:
-    """The features of images: their name (file, extractor, hash), and a row for each image of a run, in order."""
-
-    name: str
-    table: npt.NDArray[np.float32]
 
 
 def train_critic(
@@ -38,7 +32,7 @@ def train_critic(
     folder: Path,
     *,
     data: Sequence[TrainingData] = (),
-    features: tuple[ImageFeatures, ImageFeatures] | None = None,
+    features: FeatureTable | None = None,
     vectors: WordVectors | None = None,
     device: str = "cpu",
 ) -> Checkpoint:
@@ -50,7 +44,7 @@ def train_critic(
         recipe: settings.
         folder: the output folder; an interrupted run there is resumed.
         data: the files of the captions.
-        features: of `images` and of `held_out`, for a critic that sees the image.
+        features: of all images, by their ids, for a critic that sees the image.
         vectors: where word vectors start; None: seeded.
         device: a torch device.
 
@@ -58,9 +52,9 @@ def train_critic(
         InputError: the recipe needs features or captions that are not given, or vectors of another width.
     """
     vocabulary = learn_vocabulary(images, recipe)
-    tables = (None, None) if features is None else tuple(each.table for each in features)
-    examples = as_examples(images, vocabulary, tables[0])
-    kept = as_examples(held_out, vocabulary, tables[1]) if held_out else None
+    seen = features if recipe.sees_image else None
+    examples = as_examples(images, vocabulary, seen)
+    kept = as_examples(held_out, vocabulary, seen) if len(held_out) > 1 else None
     start = initial_vectors(vectors, vocabulary, recipe) if vectors is not None else None
     outcome, learner = fit(examples, kept, vocabulary, recipe, folder, vectors=start, device=device)
     checkpoint = critic_checkpoint(
@@ -68,7 +62,7 @@ def train_critic(
         learner,
         vocabulary,
         data=data,
-        features=features[0].name if features is not None else "",
+        features="" if seen is None else f"{seen.path.name}@{sha256(seen.path)[:12]}",
         start=f"seeded {recipe.seed}" if vectors is None else vectors.label,
     )
     checkpoint.save(folder)
@@ -86,7 +80,7 @@ def fit(
     device: str = "cpu",
 ) -> tuple[Outcome, CriticLearner]:
     """Trains on examples; the outcome and the learner."""
-    if recipe.context in ("image", "both") and examples.features is None:
+    if recipe.sees_image and examples.features is None:
         raise InputError(f"context={recipe.context} needs image features; give them, or choose context=reference")
     learner = CriticLearner(examples, held_out, vocabulary, recipe, vectors)
     return Run(learner, recipe, folder, description="training the critic", device=device).train(), learner
@@ -103,7 +97,7 @@ def critic_checkpoint(
 ) -> Checkpoint:
     """What `capmeter.metrics.leic.critic.Critic` reads; weights in float16."""
     shape, examples = learner.module.shape, learner.examples
-    counts = {name: int(rows.lengths.sum()) for name, rows in {"human": examples.human, **examples.given}.items()}
+    counts = {"human": len(examples.human.values), **{name: len(each.read) for name, each in examples.given.items()}}
     said: dict[str, Any] = {
         **asdict(learner.recipe),
         "negatives": dict(learner.recipe.negatives),
@@ -128,12 +122,26 @@ def critic_checkpoint(
 def initial_vectors(
     vectors: WordVectors, vocabulary: CriticVocabulary, recipe: CriticRecipe
 ) -> npt.NDArray[np.float32]:
-    """The vectors of the vocabulary; special tokens and words that have none get that of `unk`, as released."""
-    if vectors.width != recipe.embedding:
+    """The vectors of the vocabulary; special tokens and words that have none get that of `unk`, as released.
+
+    Wider vectors are projected on as many principal components as the recipe's embedding is wide, and scaled to the
+    same mean length as seeded ones would have.
+    """
+    if vectors.width < recipe.embedding:
         raise InputError(
-            f"word vectors of width {vectors.width}, but embedding={recipe.embedding}; set embedding={vectors.width}"
+            f"word vectors of width {vectors.width}, but embedding={recipe.embedding}; set embedding={vectors.width} "
+            "or less"
         )
     known, found = vectors.find([*SPECIAL, *vocabulary.words, "unk"])
     known[: len(SPECIAL)] = False
     found[~known] = found[-1]
-    return found[:-1]
+    if vectors.width == recipe.embedding:
+        return found[:-1]
+    centred = found[:-1] - found[:-1].mean(axis=0)
+    components = np.linalg.eigh(centred.T @ centred)[1][:, ::-1][:, : recipe.embedding]
+    # the sign of a component is arbitrary: its largest number is positive
+    components = components * np.sign(components[np.abs(components).argmax(axis=0), np.arange(recipe.embedding)])
+    projected = centred @ components
+    scale = SEEDED_RANGE / np.sqrt(3) * np.sqrt(recipe.embedding) / np.linalg.norm(projected, axis=1).mean()
+    started: npt.NDArray[np.float32] = (projected * scale).astype(np.float32)
+    return started

@@ -4,6 +4,9 @@ For each image one of its captions is the context; another is the positive candi
 same context comes from one of the sources: a captioner's caption or sample of this image, a caption of another image
 (T_RC: any other image, §4.4), or the positive caption with 2 to all of its words permuted (T_WP) or replaced by random
 words of the vocabulary (T_RW).
+
+A caption of another image is the positive candidate of another image in the sample: it has been read already. Images
+are in random order, so that it is a caption of any other image. Several such captions can share the weight of one.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ import numpy.typing as npt
 
 from capmeter.errors import InputError
 from capmeter.learning.leic.examples import Examples, Integers
-from capmeter.learning.leic.recipe import MACHINE, OTHER, PERMUTED, REPLACED, SAMPLES, Shares
+from capmeter.learning.leic.recipe import MACHINE, OTHER, PERMUTED, SAMPLES, Shares
 from capmeter.metrics.leic.forward import STEPS
 from capmeter.metrics.leic.vocabulary import END, PAD, CriticVocabulary
 from capmeter.transforms.perturbations import ReplacementWords, permuted, replaced
@@ -23,15 +26,24 @@ from capmeter.transforms.perturbations import ReplacementWords, permuted, replac
 
 @dataclass(frozen=True, eq=False)
 class Sample:
-    """Contexts, positive and negative candidates of some images: word numbers int32[n, 15] and lengths [n] of each.
+    """The pairs of n images.
 
-    `source`: the place of each negative's source among the shares.
+    Args:
+        images: int[n].
+        windows: word numbers, int32[captions, 15]: n contexts, their n positive candidates, then other negatives.
+        lengths: words of each.
+        source: int[n]: the place of each negative's source among the shares.
+        row, negative, weight: of each negative pair its context, its candidate among the captions, and its weight;
+            the weights of a context add up to 1.
     """
 
     images: Integers
-    windows: tuple[npt.NDArray[np.int32], npt.NDArray[np.int32], npt.NDArray[np.int32]]
-    lengths: tuple[Integers, Integers, Integers]
+    windows: npt.NDArray[np.int32]
+    lengths: Integers
     source: Integers
+    row: Integers
+    negative: Integers
+    weight: npt.NDArray[np.float32]
 
 
 class Sampler:
@@ -41,19 +53,20 @@ class Sampler:
         examples: images and captions.
         vocabulary: the words that T_RW draws from.
         shares: sources of negatives.
+        others: how many captions of other images share the weight of one negative.
 
     Raises:
         InputError: a source has no captions.
     """
 
-    def __init__(self, examples: Examples, vocabulary: CriticVocabulary, shares: Shares) -> None:
-        self.examples, self.vocabulary = examples, vocabulary
+    def __init__(self, examples: Examples, vocabulary: CriticVocabulary, shares: Shares, others: int = 1) -> None:
+        self.examples, self.vocabulary, self.others = examples, vocabulary, others
         self.sources = tuple(source for source, _ in shares)
         self._random_words = ReplacementWords(vocabulary.words, (), {})
         there = np.ones((len(examples), len(shares)), np.bool_)
         for k, source in enumerate(self.sources):
             if source in (MACHINE, SAMPLES):
-                there[:, k] = examples.given[source].lengths > 0
+                there[:, k] = examples.given[source].rows.lengths > 0
                 if not there[:, k].any():
                     raise InputError(
                         f"negatives: no image has captions of the source {source!r}; give some, or leave the source out"
@@ -69,47 +82,64 @@ class Sampler:
         return np.flatnonzero(self._usable)
 
     def draw(self, images: Integers, rng: np.random.Generator) -> Sample:
-        """A positive and a negative pair for each of these images."""
-        examples, human = self.examples, self.examples.human
-        counts = human.lengths[images]
-        first = rng.integers(counts)
-        second = (first + 1 + rng.integers(counts - 1)) % counts
-        context, positive = (human.values[human.offsets[images] + place] for place in (first, second))
-        source = (rng.random((len(images), 1)) >= self._cumulated[images, :-1]).sum(axis=1)
-        negative, changed = self._chosen(images, source, rng)
-        windows = examples.windows[np.where(changed, positive, negative)]
-        lengths = examples.lengths[np.where(changed, positive, negative)]
+        """A positive and a negative for each of these images (at least two)."""
+        examples, human, count = self.examples, self.examples.human, len(images)
+        source = (rng.random((count, 1)) >= self._cumulated[images, :-1]).sum(axis=1)
+        given, read = self._given(images, source, rng)
+        # a machine caption is never compared with a caption that the machine had read
+        place = np.arange(int(human.lengths[images].max()))
+        order = rng.random((count, len(place)))
+        order[place >= human.lengths[images][:, None]] = 3
+        unread = order + ((read[:, None] >> place) & 1)
+        first = unread.argmin(axis=1)
+        order[np.arange(count), first] = 3
+        second = order.argmin(axis=1)
+        context, positive = (human.values[human.offsets[images] + which] for which in (first, second))
+        other = np.flatnonzero(np.array(self.sources)[source] == OTHER)
+        written = np.setdiff1d(np.arange(count), other, assume_unique=True)
+        windows, lengths = self._written(
+            np.where(given < 0, positive, given)[written], given[written] < 0, source[written], rng
+        )
+        shift = self._shifts(len(other), count, rng)
+        borrowed = (other[:, None] + shift) % count
+        return Sample(
+            images,
+            np.concatenate([examples.windows[context], examples.windows[positive], windows]),
+            np.concatenate([examples.lengths[context], examples.lengths[positive], lengths]),
+            source,
+            np.concatenate([written, np.repeat(other, shift.shape[1])]),
+            np.concatenate([2 * count + np.arange(len(written)), count + borrowed.ravel()]),
+            np.concatenate([np.ones(len(written)), np.full(borrowed.size, 1 / shift.shape[1])]).astype(np.float32),
+        )
+
+    def _shifts(self, rows: int, count: int, rng: np.random.Generator) -> Integers:
+        """How far away in the sample the other images are, [rows, others]: different ones for each row, never 0."""
+        wanted = min(self.others, count - 1)
+        if wanted == 1:
+            return rng.integers(1, count, size=(rows, 1))
+        return 1 + np.argpartition(rng.random((rows, count - 1)), wanted - 1, axis=1)[:, :wanted]
+
+    def _given(self, images: Integers, source: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
+        """For each image the row of a caption of its source (-1 if it has none), and what the machine had read."""
+        row, read = np.full(len(images), -1, np.int64), np.zeros(len(images), np.int64)
+        for k, name in enumerate(self.sources):
+            if name in self.examples.given:
+                chosen, captions = np.flatnonzero(source == k), self.examples.given[name]
+                of = images[chosen]
+                place = captions.rows.offsets[of] + rng.integers(captions.rows.lengths[of])
+                row[chosen], read[chosen] = captions.rows.values[place], captions.read[place]
+        return row, read
+
+    def _written(
+        self, chosen: Integers, changed: npt.NDArray[np.bool_], source: Integers, rng: np.random.Generator
+    ) -> tuple[npt.NDArray[np.int32], Integers]:
+        """Windows and lengths of these captions, of which some are changed as their source says."""
+        windows, lengths = self.examples.windows[chosen], self.examples.lengths[chosen]
         for k in np.flatnonzero(changed).tolist():
             numbers = self._transformed(windows[k], self.sources[source[k]], rng)
             windows[k], lengths[k] = PAD, len(numbers)
             windows[k, : len(numbers)] = numbers
-        return Sample(
-            images,
-            (examples.windows[context], examples.windows[positive], windows),
-            (examples.lengths[context], examples.lengths[positive], lengths),
-            source,
-        )
-
-    def _chosen(
-        self, images: Integers, source: Integers, rng: np.random.Generator
-    ) -> tuple[Integers, npt.NDArray[np.bool_]]:
-        """The rows of negatives that are whole captions, and which ones are transformations instead."""
-        human = self.examples.human
-        negative = np.zeros(len(images), np.int64)
-        changed = np.zeros(len(images), np.bool_)
-        for k, name in enumerate(self.sources):
-            rows = np.flatnonzero(source == k)
-            if name in (PERMUTED, REPLACED):
-                changed[rows] = True
-                continue
-            captions, of = human, images[rows]
-            if name == OTHER:
-                of = (of + 1 + rng.integers(len(human) - 1, size=len(rows))) % len(human)
-            else:
-                captions = self.examples.given[name]
-            which = rng.integers(captions.lengths[of])
-            negative[rows] = captions.values[captions.offsets[of] + which]
-        return negative, changed
+        return windows, lengths
 
     def _transformed(self, window: npt.NDArray[np.int32], source: str, rng: np.random.Generator) -> list[int]:
         """The caption with 2 to all of its words permuted or replaced; permuting one word is replacing it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -42,7 +43,7 @@ class CriticLearner(Learner[Integers]):
         vectors: npt.NDArray[np.float32] | None = None,
     ) -> None:
         self.recipe, self.examples, self.held_out = recipe, examples, held_out
-        self.sampler = Sampler(examples, vocabulary, recipe.negatives)
+        self.sampler = Sampler(examples, vocabulary, recipe.negatives, recipe.others)
         self._checks = [] if held_out is None else _each_source(held_out, vocabulary, recipe)
         seeded(recipe.seed)
         shape = recipe.shape(0 if examples.features is None else examples.features.shape[1])
@@ -59,26 +60,31 @@ class CriticLearner(Learner[Integers]):
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Integers]:
         """Every image once, in a new order."""
         images = rng.permutation(self.sampler.images)
-        return [images[start : start + self.recipe.images] for start in range(0, len(images), self.recipe.images)]
+        return np.array_split(images, math.ceil(len(images) / self.recipe.images))
 
     def losses(self, batch: Integers, rng: np.random.Generator) -> Mapping[str, Tensor]:
-        """The cross-entropy of human (0) and machine (1)."""
-        human, machine = self._logits(self.sampler.draw(batch, rng), self.examples)
-        logits = torch.cat([human, machine]).float()
-        label = torch.arange(len(logits), device=self.device) // len(human)
-        return {"cross-entropy": functional.cross_entropy(logits, label)}
+        """The cross-entropy of human (0) and machine (1), the same weight for both."""
+        drawn = self.sampler.draw(batch, rng)
+        human, machine = (functional.log_softmax(logits.float(), 1) for logits in self._logits(drawn, self.examples))
+        weight = torch.from_numpy(drawn.weight).to(self.device)
+        return {"cross-entropy": -(human[:, 0].sum() + (weight * machine[:, 1]).sum()) / (2 * len(batch))}
 
     def _logits(self, drawn: Sample, examples: Examples) -> tuple[Tensor, Tensor]:
+        """The logits of the positive and of the negative pairs."""
         shape, device, count = self.module.shape, self.device, len(drawn.images)
-        parts = range(0 if shape.sees_reference else 1, 3)
-        lengths = np.concatenate([drawn.lengths[k] for k in parts])
-        windows = np.concatenate([drawn.windows[k] for k in parts])[:, : int(lengths.max())]
-        states = self.module.read(*(torch.from_numpy(each).to(device) for each in (windows, lengths)))
-        read = dict(zip(parts, torch.split(states, count), strict=True))
+        unread = 0 if shape.sees_reference else count
+        windows = drawn.windows[unread:, : int(drawn.lengths.max())]
+        states = self.module.read(torch.from_numpy(windows).to(device), torch.from_numpy(drawn.lengths[unread:]))
+        row, negative = (torch.from_numpy(each).to(device) for each in (drawn.row, drawn.negative - unread))
+        reference = states[:count] if shape.sees_reference else None
         image = None
         if shape.sees_image and examples.features is not None:
             image = torch.from_numpy(examples.features[drawn.images]).to(device)
-        return self.module(image, read.get(0), read[1]), self.module(image, read.get(0), read[2])
+        positive = states[count - unread : 2 * count - unread]
+        return (
+            self.module(image, reference, positive),
+            self.module(_rows(image, row), _rows(reference, row), states[negative]),
+        )
 
     def measured(self) -> Mapping[str, float]:
         """On held-out images s(Θ, D) of Eq. 10 for human captions and for each source of negatives, and its mean."""
@@ -96,6 +102,10 @@ class CriticLearner(Learner[Integers]):
         return {name: round(value, 5) for name, value in {"s": mean, "human": human_score, **scores}.items()}
 
 
+def _rows(values: Tensor | None, row: Tensor) -> Tensor | None:
+    return None if values is None else values[row]
+
+
 def _each_source(held_out: Examples, vocabulary: CriticVocabulary, recipe: CriticRecipe) -> list[tuple[str, Sample]]:
     """Pairs of held-out images with negatives of each source, the same after every epoch."""
     found = []
@@ -103,7 +113,6 @@ def _each_source(held_out: Examples, vocabulary: CriticVocabulary, recipe: Criti
         sampler = Sampler(held_out, vocabulary, ((source, share),))
         images = sampler.images[:_MEASURED]
         rng = np.random.default_rng(_SEED)
-        found += [
-            (source, sampler.draw(images[start : start + _AT_ONCE], rng)) for start in range(0, len(images), _AT_ONCE)
-        ]
+        parts = np.array_split(images, math.ceil(len(images) / _AT_ONCE))
+        found += [(source, sampler.draw(part, rng)) for part in parts if len(part) > 1]
     return found

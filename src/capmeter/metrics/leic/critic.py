@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from capmeter.assets import CHECKPOINT, find_checkpoint
 from capmeter.captions.model import Life, SentencePool
@@ -16,7 +18,7 @@ from capmeter.errors import AssetError, InputError
 from capmeter.metrics.leic.forward import STEPS, CriticNetwork, as_weights
 from capmeter.metrics.leic.pooling import Reals
 from capmeter.metrics.leic.shape import CriticShape
-from capmeter.metrics.leic.vocabulary import CriticVocabulary, tokens_of
+from capmeter.metrics.leic.vocabulary import UNKNOWN, CriticVocabulary, tokens_of
 from capmeter.ragged import Ragged
 
 KIND = SHIPPED = "leic"
@@ -93,7 +95,8 @@ class SentenceStates:
         return states
 
 
-def read_numbers(critic: Critic, sentences: Any) -> Reals:
-    """The states of sentences given as lists of words, cut and ended as captions are."""
-    rows = [critic.vocabulary.numbers(words) for words in sentences]
-    return critic.network.read(Ragged.from_rows(rows, np.int32))
+def occluded(critic: Critic, numbers: Sequence[int], known: npt.NDArray[np.bool_]) -> Reals:
+    """The states of variants of a caption, [variants, width], in which the words that are not `known` are unknown."""
+    rows = np.repeat(np.array(numbers, np.int32)[None], len(known), axis=0)
+    rows[:, : known.shape[1]][~known] = UNKNOWN
+    return critic.network.read(Ragged.from_lengths(rows.ravel(), np.full(len(rows), len(numbers))))

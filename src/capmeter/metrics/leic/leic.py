@@ -39,7 +39,9 @@ from capmeter.assets import sha256
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement, wordless
-from capmeter.metrics.leic.critic import SHIPPED, Critic, SentenceStates, load_critic
+from capmeter.metrics.contributions import contributions
+from capmeter.metrics.evidence import Evidence
+from capmeter.metrics.leic.critic import SHIPPED, Critic, SentenceStates, load_critic, occluded
 from capmeter.metrics.leic.forward import STEPS, human_probability
 from capmeter.metrics.leic.image_features import FeatureTable, read_features
 from capmeter.metrics.leic.pooling import Reals
@@ -86,7 +88,7 @@ class Leic(MeanMetric):
         critic = self.critic
         states: Reals = part.pool.analyse(SentenceStates(self.checkpoint, self.as_released))
         lengths = tokens_of(part.pool, self.as_released).ids.lengths
-        scores = self._scores(critic, part, states)
+        scores = self._scores(critic, part, states, states[part.candidates], np.arange(len(part)))
         if not self.as_released:
             scores[lengths[part.candidates] == 0] = 0.0
         long = np.flatnonzero(lengths[part.candidates] >= STEPS + (not self.as_released)).tolist()
@@ -94,32 +96,62 @@ class Leic(MeanMetric):
         notes = {said: [part.ids[row] for row in long]} if long else {}
         return Measurement(scores[:, None], wordless(part, lengths) | notes)
 
-    def _scores(self, critic: Critic, part: CaptionSet, states: Reals) -> Floats:
-        """The mean over each caption's references of P(human)."""
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
+        """What each word of the candidate contributed to the logit of the score, by occlusion: it is read as unknown.
+
+        A caption is compared with one of as many unknown words.
+        """
+        critic = self.critic
+        states: Reals = part.pool.analyse(SentenceStates(self.checkpoint, self.as_released))
+        tokens = tokens_of(part.pool, self.as_released)
+        measured = self.measure(part, context).values[:, 0].tolist()
+        evidence = []
+        for row, score in enumerate(measured):
+            words = tokens.row(int(part.candidates[row]))
+            references = tuple(tokens.row(index) for index in part.references[row].tolist())
+            found = None
+            if words and not (self.as_released and len(words) >= STEPS):
+                numbers = critic.vocabulary.numbers(words)
+
+                def logit(known: Floats, row: int = row, numbers: list[int] = numbers) -> Floats:
+                    variants, place = np.unique(known.reshape(-1, known.shape[-1]) > 0, axis=0, return_inverse=True)
+                    read = occluded(critic, numbers, variants)
+                    probability = self._scores(critic, part, states, read, np.full(len(read), row))
+                    odds: Floats = np.log(probability) - np.log1p(-probability)
+                    return odds[place.reshape(known.shape[:-1])]
+
+                shown = words[:STEPS]
+                found = contributions(logit, shown, np.ones(len(shown)), np.zeros(len(shown)), "unknown words")
+            evidence.append(Evidence(words, references, facts={"probability": score}, contributions=found))
+        return evidence
+
+    def _scores(
+        self, critic: Critic, part: CaptionSet, states: Reals, candidates: Reals, of: npt.NDArray[np.int64]
+    ) -> Floats:
+        """The mean over references of P(human) for candidates that the LSTM has read, each as one of caption `of`."""
         network, shape = critic.network, critic.shape
-        rows = np.arange(len(part), dtype=np.int64)
+        rows = np.arange(len(of), dtype=np.int64)
         pairs: dict[Part, npt.NDArray[np.int64]] = {}
         shares: dict[Part, Reals] = {}
+        references = part.references.take(of)
         if shape.sees_reference:
-            chosen = part.references.values
-            rows = part.references.rows
+            chosen = references.values
             if self.as_released:
-                rows = np.arange(len(part), dtype=np.int64)
-                chosen = chosen[part.references.offsets[:-1] + self._drawn(part)]
+                chosen = chosen[references.offsets[:-1] + self._drawn(part)[of]]
+            else:
+                rows = references.rows
             used, pairs["reference"] = np.unique(chosen, return_inverse=True)
             shares["reference"] = network.shares("reference", states[used])
         if shape.sees_image:
-            table = self._features(critic)
-            images, place = np.unique(np.asarray(part.image_ids, object), return_inverse=True)
+            images, place = np.unique(np.asarray(part.image_ids, object)[of], return_inverse=True)
             pairs["image"] = place[rows]
-            shares["image"] = network.shares("image", network.project(table.find(images.tolist())))
-        used, place = np.unique(part.candidates, return_inverse=True)
-        pairs["candidate"] = place[rows]
-        shares["candidate"] = network.shares("candidate", states[used])
+            shares["image"] = network.shares("image", network.project(self._features(critic).find(images.tolist())))
+        pairs["candidate"], shares["candidate"] = rows, network.shares("candidate", candidates)
         probability = human_probability(network.logits(shares, pairs))
-        if len(rows) == len(part):
+        if not shape.sees_reference or self.as_released:
             return probability
-        return np.add.reduceat(probability, part.references.offsets[:-1]) / part.references.lengths
+        mean: Floats = np.add.reduceat(probability, references.offsets[:-1]) / references.lengths
+        return mean
 
     def _drawn(self, part: CaptionSet) -> npt.NDArray[np.int64]:
         """One of each caption's references, the same for all captions of an image."""

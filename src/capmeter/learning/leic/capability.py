@@ -1,0 +1,119 @@
+"""Capability (§4.2; Figures 5, 8 and 9 of Cui et al.): can a critic tell human from machine captions it has not seen?
+
+Critics that differ in one respect (context, fusion, classifier, LSTM layers or width, augmentation) are trained alike
+and score captions of held-out images: human ones, each against the image's others, and those of every captioner. A
+good critic gives human captions 1 and machine captions 0; s(Θ, D) is the mean of both (Eq. 10). What the paper adds: a
+critic trained without augmentation may tell them apart even better, and yet never look at the context.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.errors import InputError
+from capmeter.learning.leic.examples import CaptionedImage
+from capmeter.learning.leic.recipe import MACHINE, CriticRecipe
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.leic.image_features import FeatureTable
+from capmeter.metrics.leic.leic import Leic
+
+ALL = "machine"
+HUMAN = "human"
+_STRATEGIES: dict[str, dict[str, Any]] = {
+    "concat + linear": {"fusion": "concatenation", "hidden": ()},
+    "bilinear + linear": {"fusion": "bilinear", "hidden": ()},
+    "concat + MLP": {"fusion": "concatenation", "hidden": (512,)},
+}
+_LAYERS, _WIDTHS = (1, 2, 3), (128, 256, 512, 1024)
+
+
+@dataclass(frozen=True, eq=False)
+class Capability:
+    """A critic's mean scores on held-out images.
+
+    scores: of human captions (`human`) and of each captioner's. performance: s(Θ, D).
+    """
+
+    name: str
+    scores: Mapping[str, float]
+    performance: float
+
+
+def variants(study: str, recipe: CriticRecipe, contexts: Sequence[str] = ("reference",)) -> dict[str, CriticRecipe]:
+    """The critics of a study: `strategy` (Fig. 5: fusion and classifier, for each context), `augmentation` (with and
+    without: Fig. 5 and 9), `layers` or `width` (Fig. 8).
+
+    Raises:
+        InputError: there is no such study.
+    """
+    if study == "strategy":
+        return {
+            f"{name}, context {context}": replace(recipe, context=context, **changed)
+            for context in contexts
+            for name, changed in _STRATEGIES.items()
+            if not (context == "none" and changed["fusion"] == "bilinear")
+        }
+    if study == "augmentation":
+        return {"with augmentation": recipe, "without augmentation": replace(recipe, negatives=((MACHINE, 1.0),))}
+    if study == "layers":
+        return {f"{layers} layers": replace(recipe, layers=layers) for layers in _LAYERS}
+    if study == "width":
+        return {f"width {width}": replace(recipe, width=width) for width in _WIDTHS}
+    raise InputError(f"unknown study {study!r}; expected strategy, augmentation, layers or width")
+
+
+def capability(
+    learned: Sequence[CaptionedImage],
+    held_out: Sequence[CaptionedImage],
+    recipes: Mapping[str, CriticRecipe],
+    folder: Path,
+    *,
+    features: FeatureTable | None = None,
+    device: str = "cpu",
+) -> list[Capability]:
+    """Trains a critic with each recipe and scores the captions of the held-out images.
+
+    Args:
+        learned: images to train on.
+        held_out: images whose captions, human and machine, no critic has seen.
+        recipes: by name.
+        folder: of the critics; an interrupted study is resumed.
+        features: image features, for critics that see the image.
+        device: a torch device.
+
+    Raises:
+        InputError: no held-out image has a machine caption.
+    """
+    from capmeter.learning.leic.run import train_critic
+
+    sets = held_out_captions(held_out)
+    found = []
+    for name, recipe in recipes.items():
+        place = folder / name.replace(", ", "-").replace(" ", "-").replace("+", "and")
+        train_critic(learned, (), recipe, place, features=features, device=device)
+        metric = Leic(checkpoint=str(place), features=str(features.path) if features and recipe.sees_image else None)
+        scores = {kind: evaluate(captions, [metric])[metric].score for kind, captions in sets.items()}
+        machine = float(np.mean([score for kind, score in scores.items() if kind != HUMAN]))
+        found.append(Capability(name, scores, (scores[HUMAN] + 1 - machine) / 2))
+    return found
+
+
+def held_out_captions(images: Sequence[CaptionedImage]) -> dict[str, CaptionSet]:
+    """Human captions of these images, each against the others, and each captioner's against those it had not read."""
+    kinds: dict[str, list[Caption]] = {HUMAN: []}
+    for image in images:
+        others = image.human[1:]
+        kinds[HUMAN].append(Caption(image.id, image.id, image.human[0], others))
+        for number, given in enumerate(image.machine):
+            unread = tuple(caption for place, caption in enumerate(image.human) if place not in given.read)
+            own = kinds.setdefault(given.system or ALL, [])
+            own.append(Caption(f"{image.id}#{number}", image.id, given.caption, unread))
+    if len(kinds) == 1:
+        raise InputError("none of the held-out images has a machine caption; give captions of more images")
+    return {kind: CaptionSet.from_captions(captions) for kind, captions in kinds.items()}

@@ -1,0 +1,94 @@
+"""Images to train a critic on, from files: human captions of photos, and what machines wrote of them.
+
+A row of machine captions is `{"photo" or "image_id", "candidate", "source"?, "system"?, "read"?}`, one JSON object per
+line, plain or gzipped: `read` has the places of the human captions that the machine had read (`capmeter train writer`
+writes such rows). Rows of photos that are not trained on are left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from capmeter.captions.files import text_lines
+from capmeter.checkpoints import TrainingData
+from capmeter.errors import InputError
+from capmeter.learning.corpus import Corpus, drawn_photos, photo_number
+from capmeter.learning.leic.examples import CaptionedImage, Given
+from capmeter.learning.leic.recipe import MACHINE, SAMPLES
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingImages:
+    """Images to train on, those held out (by photo), and the files they came from."""
+
+    learned: tuple[CaptionedImage, ...]
+    held_out: tuple[CaptionedImage, ...]
+    data: tuple[TrainingData, ...]
+
+
+def read_images(
+    corpora: Sequence[Corpus],
+    machine: Sequence[str] = (),
+    samples: Sequence[str] = (),
+    *,
+    most: int = 0,
+    seed: int = 0,
+    systems: Collection[str] = (),
+) -> TrainingImages:
+    """The images of these corpora with the machine captions and samples of these files.
+
+    Args:
+        corpora: photos with human captions, without those of benchmarks.
+        machine: files of machine captions.
+        samples: files of Monte-Carlo samples.
+        most: at most so many photos of each corpus, drawn by `seed`; 0: all of them.
+        systems: only captions of these systems; empty: of all.
+
+    Raises:
+        InputError: a row is not a machine caption, or a file has none of a photo that is trained on.
+    """
+    photos = [photo for corpus in corpora for photo in drawn_photos(corpus, min(most, len(corpus.photos)), seed)]
+    wanted = {(photo.source, photo.number) for photo in photos}
+    given: dict[str, dict[tuple[str, str], list[Given]]] = {MACHINE: {}, SAMPLES: {}}
+    files = []
+    for kind, paths in ((MACHINE, machine), (SAMPLES, samples)):
+        for path in paths:
+            count = 0
+            for source, number, caption in _rows(path, [corpus.data.name for corpus in corpora], systems):
+                if (source, number) in wanted:
+                    given[kind].setdefault((source, number), []).append(caption)
+                    count += 1
+            if not count:
+                raise InputError(f"{path}: none of its captions is of a photo that is trained on; check its photos")
+            files.append(TrainingData(Path(path).name, hashlib.sha256(Path(path).read_bytes()).hexdigest(), count))
+    learned: list[CaptionedImage] = []
+    held_out: list[CaptionedImage] = []
+    for photo in photos:
+        key = (photo.source, photo.number)
+        image = CaptionedImage(
+            photo.number, photo.captions, tuple(given[MACHINE].get(key, ())), tuple(given[SAMPLES].get(key, ()))
+        )
+        (held_out if photo.held_out else learned).append(image)
+    return TrainingImages(tuple(learned), tuple(held_out), (*(corpus.data for corpus in corpora), *files))
+
+
+def _rows(path: str, sources: Sequence[str], systems: Collection[str]) -> Iterable[tuple[str, str, Given]]:
+    for number, line in text_lines(path):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+            source = str(row.get("source", sources[0]))
+            photo = str(row["photo"]) if "photo" in row else photo_number(source, str(row["image_id"]))
+            caption = Given(str(row["candidate"]), tuple(map(int, row.get("read", ()))), str(row.get("system", "")))
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(
+                f"{path}, line {number}: expected a machine caption such as "
+                f'{{"photo": "391895", "candidate": "a man rides a bike"}}, but got {line[:80]!r} ({error})'
+            ) from error
+        if not systems or row.get("system") in systems:
+            yield source, photo, caption
