@@ -159,6 +159,45 @@ def test_what_is_no_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             load(name)
 
 
+@pytest.mark.parametrize("where", ["repeated", "compressed", "listed"])
+def test_a_parquet_bomb_is_refused_before_memory_goes(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow
+    from pyarrow import parquet as arrow
+
+    from capmeter.captions.formats import parquet
+
+    monkeypatch.setattr(parquet, "LARGEST_DOCUMENT", 1 << 22)
+    long = "a dog " * 10_000
+    rows = 2 if where == "compressed" else 1200
+    texts = [f"{long * 50}{k}" for k in range(rows)] if where == "compressed" else [long] * rows
+    columns = {"image_id": [str(k) for k in range(rows)], "candidate": texts, "references": [["a dog"]] * rows}
+    if where == "listed":
+        columns |= {"candidate": ["a dog"] * rows, "references": [[long, long]] * rows}
+    path = tmp_path / "bomb.parquet"
+    arrow.write_table(pyarrow.table(columns), path, compression="zstd")
+    assert path.stat().st_size < 100_000
+    with pytest.raises(InputError, match=r"bomb.parquet.* holds more than 0\.0 GiB and 100 times its size"):
+        load(path)
+
+
+def test_long_texts_in_parquet_are_read(tmp_path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    texts = ["a dog " * 100_000, "a", "", "two cats"]
+    columns = {
+        "image_id": ["1", "2", "3", "4"],
+        "candidate": texts,
+        "references": [["a", "b"], ["a"], ["c"], [texts[0]]],
+    }
+    parquet.write_table(pyarrow.table(columns), tmp_path / "long.parquet")
+    found = load(tmp_path / "long.parquet")
+    assert [each.candidate for each in found] == texts
+    assert [each.references for each in found] == [("a", "b"), ("a",), ("c",), (texts[0],)]
+
+
 def test_a_gzip_bomb_is_refused_before_memory_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGEST_DOCUMENT", 1 << 20)
     path = tmp_path / "x"

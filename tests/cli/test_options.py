@@ -67,3 +67,10 @@ def test_a_wrong_value_is_a_mistake_in_calling(arguments: list[str], message: st
 def test_short_help(command: list[str]) -> None:
     done = called(*command, "-h")
     assert done.returncode == 0 and "Usage: capmeter" in done.stdout
+
+
+@pytest.mark.parametrize(("name", "function"), list(functions()))
+def test_what_reads_captions_takes_other_columns(name: str, function: object) -> None:
+    given = inspect.signature(function).parameters  # type: ignore[arg-type]
+    if {"references", "captions", "candidates"} & set(given):
+        assert "column" in given, f"{name} has no --column"

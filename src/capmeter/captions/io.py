@@ -116,12 +116,16 @@ def load_systems(
 
 
 def load_references(
-    references: Source, *, format: str | None = None, split: str | None = None
+    references: Source,
+    *,
+    format: str | None = None,
+    split: str | None = None,
+    columns: Mapping[str, str] | None = None,
 ) -> dict[str, tuple[str, ...]]:
     """Reads references only, by image id.
 
     >>> load_references({"7": ["a dog", "a puppy"]})
     {'7': ('a dog', 'a puppy')}
     """
-    reading = open_reading(references, format, side="references")
+    reading = open_reading(references, format, side="references", columns=columns)
     return ReferenceTable.collect(reading.rows("references"), reading.name, split).references

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.io import load_references
-from capmeter.cli.options import Device, Encoder, Format, Seed, Split, settings_of
+from capmeter.cli.options import Columns, Device, Encoder, Format, Seed, Split, settings_of
 from capmeter.cli.output import show
 from capmeter.metrics.calibration import calibrate as measure
 from capmeter.metrics.calibration import shipped
@@ -23,6 +24,7 @@ def calibrate(
     pairs: int = typer.Option(10000, help="How many pairs of captions of different images.", min=1),
     seed: Seed = 0,
     split: Split = None,
+    column: Columns = [],
     device: Device = None,
     format: Format = "table",
 ) -> None:
@@ -37,7 +39,7 @@ def calibrate(
     `capmeter calibrate dataset_flickr8k.json --split train --encoder roberta --layer 17 --pairs 2000`
     """
     with shown():
-        found = load_references(captions, split=split)
+        found = load_references(captions, split=split, columns=chosen_columns(column))
         spoken = [(image, sentence) for image, sentences in found.items() for sentence in sentences]
         result = measure(spoken, encoder, layer, pairs=pairs, seed=seed, settings=settings_of(device))
     values = {

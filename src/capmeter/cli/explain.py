@@ -8,8 +8,10 @@ from typing import Annotated
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.io import load
 from capmeter.cli.options import (
+    Columns,
     Device,
     InputFormat,
     Metrics,
@@ -46,6 +48,7 @@ def explain_command(
     ),
     format: Annotated[str, typer.Option("--format", "-f", help="What to print.", **one_of(FORMATS))] = "text",
     system: System = None,
+    column: Columns = [],
     on_missing: OnMissing = "error",
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
@@ -73,6 +76,7 @@ def explain_command(
             on_missing=on_missing,  # type: ignore[arg-type]
             system=system,
             regions=regions,
+            columns=chosen_columns(column),
         )
         number = worst if worst is not None else best
         found = explain(captions, metrics, ids=id, worst=number, by=by, best=best is not None, settings=settings)

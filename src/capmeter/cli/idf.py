@@ -6,8 +6,10 @@ from pathlib import Path
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.files import check_targets
 from capmeter.cli.main import say
+from capmeter.cli.options import Columns
 from capmeter.metrics.document_frequencies import from_file
 from capmeter.progress import shown
 
@@ -19,6 +21,7 @@ def idf(
     references: str = typer.Argument(..., help="A file of references, in any format.", metavar="FILE"),
     output: Path = typer.Option(..., "--output", "-o", help="Where to save the table (.npz)."),
     n: int = typer.Option(4, help="The highest n-gram order.", min=1, max=8),
+    column: Columns = [],
     tokenizer: str = typer.Option("ptb", help="ptb, or whitespace for text that is already tokenised."),
 ) -> None:
     """Save the document frequencies of a reference corpus, so that CIDEr's idf does not depend on the run.
@@ -31,6 +34,6 @@ def idf(
     """
     check_targets(output)
     with shown():
-        table = from_file(references, n, tokenizer)
+        table = from_file(references, n, tokenizer, chosen_columns(column))
     table.save(output)
     say(f"{output}: {len(table.hashes):,} n-grams of {table.documents:,} documents; use it as cider-d(idf={output})")

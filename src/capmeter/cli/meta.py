@@ -10,8 +10,10 @@ from typing import Any
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.cli.main import say
 from capmeter.cli.options import (
+    Columns,
     Device,
     Format,
     ImagesRoot,
@@ -60,6 +62,7 @@ def meta(
         [], "--benchmark", "-b", help="The benchmark; repeatable, each with its --data."
     ),
     data: list[Path] = typer.Option([], "--data", "-d", help="Its file (or the folder of the original distribution)."),
+    column: Columns = [],
     metrics: JudgedMetrics = "",
     scores: list[Path] = typer.Option(
         [], "--scores", "-s", help="A file of external scores by id (JSON, CSV …); repeatable."
@@ -111,11 +114,13 @@ def meta(
     if export is not None:
         if len(benchmark) > 1:
             raise typer.BadParameter("--export writes one benchmark at a time")
-        write_captions(named_benchmark(benchmark[0]).load(data[0], protocol, sample=sample), export)
+        write_captions(
+            named_benchmark(benchmark[0]).load(data[0], protocol, sample=sample, columns=chosen_columns(column)), export
+        )
         return
     settings = settings_of(device, precision)
     options: dict[str, Any] = {"protocol": protocol, "sample": sample, "resamples": resamples, "seed": seed}
-    options |= {"level": level, "images_root": images_root}
+    options |= {"level": level, "images_root": images_root, "columns": chosen_columns(column)}
     judged: list[Judged] = []
     with shown():
         for name, path in zip(benchmark, data, strict=True):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.files import check_targets
 from capmeter.captions.io import load, load_references
 from capmeter.cli.main import say
 from capmeter.cli.options import (
+    Columns,
     Device,
     Format,
     ImagesRoot,
@@ -51,6 +53,7 @@ def robustness(
     ),
     images: int | None = typer.Option(None, help="Sample this many images.", min=2),
     split: Split = None,
+    column: Columns = [],
     strengths: str = typer.Option(",".join(f"{k:g}" for k in STRENGTHS), help="The strengths γ, from 0 to 1."),
     format: Format = "table",
     examples: bool = typer.Option(False, "--examples", help="Also show the degraded versions of one caption."),
@@ -84,10 +87,11 @@ def robustness(
     check_targets(output, *plot)
     settings = settings_of(device, precision)
     with shown():
+        columns = chosen_columns(column)
         captions = (
-            load_references(references, split=split)
+            load_references(references, split=split, columns=columns)
             if candidates is None
-            else load(candidates, references, images_root=images_root or "")
+            else load(candidates, references, images_root=images_root or "", columns=columns)
         )
         ways = TRANSFORMS.ready() if degradations.strip() == "all" else degradations
         study = study_of(

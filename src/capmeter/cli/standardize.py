@@ -6,9 +6,10 @@ from pathlib import Path
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.files import check_targets
 from capmeter.captions.io import load
-from capmeter.cli.options import Device, Encoder, Format, Precision, References, Split, System, settings_of
+from capmeter.cli.options import Columns, Device, Encoder, Format, Precision, References, Split, System, settings_of
 from capmeter.cli.output import show
 from capmeter.meta.held_out import held_out
 from capmeter.meta.standardize import spread
@@ -30,6 +31,7 @@ def standardize(
     hold_out: bool = typer.Option(False, "--hold-out", help="Remove each caption from its own references."),
     system: System = None,
     split: Split = None,
+    column: Columns = [],
     source: str | None = typer.Option(None, help="The recorded source of the constants (default: the file's name)."),
     device: Device = None,
     precision: Precision = None,
@@ -48,7 +50,7 @@ def standardize(
     check_targets(output)
     first, plus, second = encoder.partition("+")
     with shown():
-        captions = load(human, references, system=system, split=split)
+        captions = load(human, references, system=system, split=split, columns=chosen_columns(column))
         if hold_out:
             captions = held_out(captions)
         found = estimate(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.lceval_study import lceval
@@ -13,6 +14,7 @@ from capmeter.cli.leic_study import app as leic_app
 from capmeter.cli.machines import machines
 from capmeter.cli.main import say
 from capmeter.cli.options import (
+    Columns,
     Device,
     Encoders,
     Files,
@@ -51,6 +53,7 @@ app.add_typer(leic_app, name="leic")
 def degradation(
     text: str = typer.Argument(..., help="A plain text (.txt), or captions in any format.", metavar="FILE"),
     encoder: Encoders = ["minilm"],
+    column: Columns = [],
     sample: int = typer.Option(25, help="How many sentences to sample.", min=2),
     steps: int = typer.Option(20, help="The number of steps until all words are replaced.", min=1),
     seed: Seed = 0,
@@ -66,7 +69,7 @@ def degradation(
     """
     with shown():
         found = study_degradation(
-            read_sentences(text),
+            read_sentences(text, chosen_columns(column)),
             list(dict.fromkeys(encoder)),
             sample=sample,
             steps=steps,
@@ -92,6 +95,7 @@ def grammar(
     ),
     key: str | None = typer.Option(None, help="The field of the score in the rows of --human."),
     metrics: Metrics = "mima(encoder=minilm)",
+    column: Columns = [],
     exclude: list[str] = typer.Option([], "--exclude", help="Leave this system out (such as INPUT); repeatable."),
     seed: Seed = 0,
     resamples: Resamples = 1000,
@@ -105,7 +109,11 @@ def grammar(
     `capmeter study grammar sentences.jsonl --human judgments.jsonl -m "mima(encoder=minilm)" --plot grammar.png`
     """
     with shown():
-        systems = {name: each for name, each in read_corrections(sentences).items() if name not in exclude}
+        systems = {
+            name: each
+            for name, each in read_corrections(sentences, chosen_columns(column)).items()
+            if name not in exclude
+        }
         scores = read_system_scores(human, key)
         found = study_grammar(
             systems,
@@ -126,6 +134,7 @@ def failures(
     human: str = typer.Option(..., "--human", "-H", help="Human scores of the systems: {system: score}, or rows."),
     key: str | None = typer.Option(None, help="The field of the score in the rows of --human."),
     references: References = None,
+    column: Columns = [],
     metrics: Metrics = "cider-d,meteor,rouge-l,bleu-4",
     against: str = typer.Option("smurf(encoder=minilm)", "--against", "-a", help="The reference metric."),
     gravest: int = typer.Option(20, help="How many of the gravest cases to include (--format json, --sheet).", min=0),
@@ -150,7 +159,7 @@ def failures(
         for given in files:
             name, equals, path = given.partition("=")
             named = bool(equals and name) and not Path(given).exists()
-            several = load_systems(path if named else given, references)
+            several = load_systems(path if named else given, references, columns=chosen_columns(column))
             if named and len(several) == 1:
                 several = {name: next(iter(several.values()))}
             twice = [each for each in several if each in systems]
@@ -200,6 +209,7 @@ def ties(
     experts: str = typer.Argument(..., help="Captions with the experts' ratings (`human`).", metavar="EXPERTS"),
     crowd: str = typer.Argument(..., help="Captions with another group's ratings.", metavar="CROWD"),
     metrics: Metrics = "sparcs,cider-d,rouge-l,bleu-1",
+    column: Columns = [],
     own: bool = typer.Option(False, "--own", help="Keep captions that are among their own references."),
     seed: Seed = 0,
     resamples: Resamples = 1000,
@@ -213,10 +223,11 @@ def ties(
     `capmeter study ties flickr8k_expert.jsonl.gz flickr8k_cf.jsonl.gz -m sparcs,cider-d,meteor --plot ties.png`
     """
     with shown():
-        judged = load(experts)
+        columns = chosen_columns(column)
+        judged = load(experts, columns=columns)
         found = tie_free(
             judged if own else without_own(judged),
-            load(crowd),
+            load(crowd, columns=columns),
             parse_list(metrics),
             resamples=resamples,
             seed=seed,

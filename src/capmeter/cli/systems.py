@@ -8,10 +8,11 @@ from typing import TypeVar
 
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.io import load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Files, Format, Plots, Precision, References, Seed, settings_of
+from capmeter.cli.options import Columns, Device, Files, Format, Plots, Precision, References, Seed, settings_of
 from capmeter.cli.output import show
 from capmeter.errors import InputError
 from capmeter.meta import systems as whole
@@ -34,6 +35,7 @@ def systems(
         ..., "--human", "-H", help="Human captions: a file, or the name of a system in the files."
     ),
     references: References = None,
+    column: Columns = [],
     hold_out: bool = typer.Option(
         False, "--hold-out", help="Remove each image's human caption from the references, for all systems."
     ),
@@ -70,7 +72,7 @@ def systems(
             found = _gathered((each, whole.saved_components(_path(each), _name(each))) for each in given)
             people = people or list(found)[-1]
         else:
-            captions = _gathered((each, _captions(each, references)) for each in given)
+            captions = _gathered((each, _captions(each, references, chosen_columns(column))) for each in given)
             people = people or list(captions)[-1]
             whole.require_people(captions, people)
             if hold_out:
@@ -84,8 +86,8 @@ def systems(
     say(f"note: constants: {constants.label} ({constants.source})")
 
 
-def _captions(given: str, references: str | None) -> dict[str, CaptionSet]:
-    found = load_systems(_path(given), references)
+def _captions(given: str, references: str | None, columns: dict[str, str]) -> dict[str, CaptionSet]:
+    found = load_systems(_path(given), references, columns=columns)
     name = _name(given)
     return {name: next(iter(found.values()))} if name is not None and len(found) == 1 else found
 

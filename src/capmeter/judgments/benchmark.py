@@ -9,17 +9,21 @@ from pathlib import Path
 from capmeter.errors import InputError, ProtocolError
 from capmeter.judgments.judged import Judgments, Paired, Points, Rated, pairs, points
 from capmeter.judgments.protocol import Protocol, changed
-from capmeter.judgments.rows import Row, read_jsonl, row_ids
+from capmeter.judgments.rows import Row, read_jsonl, renamed, row_ids
 from capmeter.named import split_name
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """A layout other than JSON lines, as distributed by the benchmark's authors or later users."""
+    """A layout other than JSON lines, as distributed by the benchmark's authors or later users.
+
+    `table` reads it where it has columns that a user may name (column → field).
+    """
 
     what: str
     accepts: Callable[[Path], bool]
     read: Callable[[Path], list[Row]]
+    table: Callable[[Path, Mapping[str, str]], list[Row]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +61,22 @@ class Benchmark:
             )
         return changed(self.protocols[name], changes)
 
-    def load(self, path: str | Path, protocol: str | Protocol | None = None, *, sample: bool = False) -> Judgments:
-        """The judgments of this file under a protocol; `sample` accepts a subset and drops `expect`."""
+    def load(
+        self,
+        path: str | Path,
+        protocol: str | Protocol | None = None,
+        *,
+        sample: bool = False,
+        columns: Mapping[str, str] | None = None,
+    ) -> Judgments:
+        """The judgments of this file under a protocol; `sample` accepts a subset and drops `expect`.
+
+        `columns` maps other column names to fields, as in `capmeter.load`.
+        """
         chosen = self.protocol(protocol)
         if sample:
             chosen = changed(chosen, "expect=none")
-        rows = self.read(Path(path))
+        rows = self.read(Path(path), columns)
         # the protocol checks the number of judgments; a wrong file is recognised earlier, by its rows
         if chosen.expect is not None and self.rows is not None and len(rows) != self.rows:
             raise ProtocolError(
@@ -72,17 +86,21 @@ class Benchmark:
             )
         return self.build(self.name, rows, chosen)
 
-    def read(self, path: Path) -> list[Row]:
+    def read(self, path: Path, columns: Mapping[str, str] | None = None) -> list[Row]:
         """The file's rows, checked to be this benchmark's."""
         for reader in self.readers:
-            if reader.accepts(path):
+            if reader.accepts(path) and not columns:
                 return reader.read(path)
+            if reader.accepts(path) and columns:
+                if reader.table is None:
+                    raise InputError(f"{path} is {reader.what}, where no column can be chosen; omit --column")
+                return reader.table(path, columns)
         if path.is_dir():
             known = "; ".join(reader.what for reader in self.readers)
             raise InputError(
                 f"{path} is a folder; {self.name} is a file of JSON lines{' or ' + known if known else ''}"
             )
-        rows = read_jsonl(path)
+        rows = renamed(read_jsonl(path), columns or {}, path)
         for row in rows:
             missing = [key for key in self.keys if key not in row]
             if missing or not self.fits(row):

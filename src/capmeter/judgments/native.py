@@ -5,6 +5,7 @@ JSON lines are read as they are; CSV, TSV, Parquet and JSON as `capmeter.load` r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from capmeter.captions.io import load
@@ -16,9 +17,9 @@ from capmeter.judgments.rows import Row
 TABLES = (".csv", ".tsv", ".parquet", ".json")
 
 
-def _loaded(path: Path) -> list[Row]:
+def _loaded(path: Path, columns: Mapping[str, str] | None = None) -> list[Row]:
     rows = []
-    for caption in load(path, on_missing="keep"):
+    for caption in load(path, on_missing="keep", columns=columns):
         if caption.human is None:
             raise InputError(f"{path}: the caption {caption.id!r} has no human rating; expected a column `human`")
         fields = {
@@ -44,6 +45,7 @@ RATED = Benchmark(
             what="a table of captions with human ratings (CSV, TSV, Parquet, JSON)",
             accepts=lambda path: path.is_file() and bool(set(path.suffixes[-2:]) & set(TABLES)),
             read=_loaded,
+            table=_loaded,
         ),
     ),
     protocols={

@@ -88,6 +88,30 @@ def read_jsonl(path: Path) -> list[Row]:
     return rows
 
 
+def renamed(rows: list[Row], columns: Mapping[str, str], path: Path) -> list[Row]:
+    """The rows with the fields that these columns hold (column → field); several of `references` make one list."""
+    absent = [name for name in columns if not any(name in row for row in rows)]
+    if absent:
+        raise InputError(f"{path} has no column {absent[0]!r}; its first row has {', '.join(rows[0].fields)}")
+    if not columns:
+        return rows
+    found = []
+    for row in rows:
+        fields = {
+            name: value for name, value in row.fields.items() if name not in columns and name not in columns.values()
+        }
+        texts: list[Any] = []
+        for name, field in columns.items():
+            value = row.fields.get(name)
+            if field == "references":
+                texts += value if isinstance(value, list) else [value] * (name in row)
+                fields[field] = texts
+            elif name in row:
+                fields[field] = value
+        found.append(Row(fields, row.place))
+    return found
+
+
 def row_ids(rows: list[Row]) -> list[str]:
     """Each row's own `id`; else its image's where that is unique; else `image#k` for the k-th row of the image."""
     images = [row.text("image_id") for row in rows]

@@ -145,6 +145,7 @@ def run(
     seed: int = 0,
     level: float = 0.95,
     images_root: str | Path | None = None,
+    columns: Mapping[str, str] | None = None,
     settings: Settings | None = None,
 ) -> Report:
     """Evaluates metrics against a benchmark's human judgments.
@@ -154,9 +155,10 @@ def run(
     scores: files of external scores by id (see `scores_file`), or metric → id → score.
     sample: accept a subset of the benchmark. resamples, seed, level: of the cluster bootstrap.
     images_root: the folder of the benchmark's pictures, for metrics that need them, found by image id.
+    columns: other names of the file's columns, as in `capmeter.load`.
     settings: device, precision, threads and cache.
     """
-    judgments = named_benchmark(benchmark).load(data, protocol, sample=sample)
+    judgments = named_benchmark(benchmark).load(data, protocol, sample=sample, columns=columns)
     if images_root is not None:
         judgments = replace(judgments, captions=with_picture_files(judgments.captions, images_root))
     values, signatures = measured(judgments, metrics, settings)

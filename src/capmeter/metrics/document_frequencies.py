@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -110,13 +111,15 @@ class References(Corpus):
 
 
 @cache
-def _read(path: str, n: int, tokenizer: str, stamp: tuple[int, int]) -> DocumentFrequencies:
+def _read(
+    path: str, n: int, tokenizer: str, stamp: tuple[int, int], columns: tuple[tuple[str, str], ...]
+) -> DocumentFrequencies:
     from capmeter.captions.io import load_references
 
     with Path(path).open("rb") as file:
         saved = file.read(2) == b"PK"
     if not saved:
-        documents = load_references(path)
+        documents = load_references(path, columns=dict(columns))
         whole = CaptionSet.from_captions(Caption(image, image, "", texts) for image, texts in documents.items())
         collected = References(n, tokenizer).collect(whole, Context())
         return DocumentFrequencies(
@@ -131,12 +134,12 @@ def _read(path: str, n: int, tokenizer: str, stamp: tuple[int, int]) -> Document
     return table
 
 
-def from_file(path: str, n: int, tokenizer: str) -> DocumentFrequencies:
-    """The document frequencies in a saved table, or of the references in a caption file."""
+def from_file(path: str, n: int, tokenizer: str, columns: Mapping[str, str] | None = None) -> DocumentFrequencies:
+    """The document frequencies in a saved table, or of the references in a caption file (`columns` as in `load`)."""
     try:
         stat = Path(path).stat()
     except OSError as problem:
         raise InputError(
             f'idf="{path}": {problem.strerror}; expected `run` (the references of the run), a saved table, or captions'
         ) from problem
-    return _read(path, n, tokenizer, (stat.st_mtime_ns, stat.st_size))
+    return _read(path, n, tokenizer, (stat.st_mtime_ns, stat.st_size), tuple((columns or {}).items()))

@@ -11,7 +11,7 @@ find each step less typical than the previous one.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -42,13 +42,13 @@ class Degradation:
     example: tuple[str, ...]
 
 
-def read_sentences(path: str) -> list[str]:
+def read_sentences(path: str, columns: Mapping[str, str] | None = None) -> list[str]:
     """The sentences of a plain text (`.txt`), or the captions of a file in any other format."""
     if path.lower().endswith((".txt", ".txt.gz")):
         lines = (line.strip() for line in read_text(path).splitlines())
         found = [sentence for line in lines if line for sentence in _SENTENCE_END.split(line)]
     else:
-        captions = load(path, on_missing="keep")
+        captions = load(path, on_missing="keep", columns=columns)
         found = [captions.pool[int(index)] for index in captions.candidates]
     if not found:
         raise InputError(f"{path} contains no sentence")

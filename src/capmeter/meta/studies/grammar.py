@@ -46,7 +46,7 @@ class Grammar:
     agreements: list[Agreement]
 
 
-def read_corrections(path: str) -> dict[str, CaptionSet]:
+def read_corrections(path: str, columns: Mapping[str, str] | None = None) -> dict[str, CaptionSet]:
     """The sentences of each system: rows with `systems: {name: sentence}` (and maybe references), or any format with
     several systems.
     """
@@ -64,7 +64,7 @@ def read_corrections(path: str) -> dict[str, CaptionSet]:
                     break
         else:
             return _gathered(rows, path)
-    return load_systems(path, on_missing="keep")
+    return load_systems(path, on_missing="keep", columns=columns)
 
 
 def _gathered(rows: Sequence[Mapping[str, object]], path: str) -> dict[str, CaptionSet]:

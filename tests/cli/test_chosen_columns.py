@@ -1,0 +1,109 @@
+"""`--column`: every command that reads tables of captions takes other names of their columns."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+from commandline import capmeter
+
+WORDS = ["red", "blue", "tan", "grey", "green", "black"]
+NAMES = ("--column", "image_id=photo", "--column", "candidate=said", "--column", "references=gold a")
+BOTH = (*NAMES, "--column", "references=gold b")
+ROWS = [
+    {
+        "photo": k,
+        "said": f"a {word} dog runs",
+        "gold a": f"the {word} dog",
+        "gold b": f"a dog which is {word} runs",
+        "stars": [k % 5],
+    }
+    for k, word in enumerate(WORDS)
+]
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path = tmp_path / "table.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(ROWS[0]))
+        writer.writeheader()
+        writer.writerows({**row, "stars": row["stars"][0]} for row in ROWS)
+    return path
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "lines.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    return path
+
+
+def told(*arguments: object) -> str:
+    done = capmeter(*arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("kind", ["table", "lines"])
+def test_each_command_reads_them(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    path = request.getfixturevalue(kind)
+    scored = json.loads(told("score", path, *BOTH, "-m", "bleu-1", "-f", "json"))
+    assert scored["systems"][kind]["metrics"]["bleu-1"]["score"] == pytest.approx(1)
+    assert "6" in told("validate", path, *BOTH)
+    (found,) = json.loads(told("explain", path, *BOTH, "-m", "bleu-1", "--id", "2", "-f", "json"))
+    assert found["scores"]["bleu-1"] == pytest.approx(1)
+    told("convert", path, tmp_path / "out.jsonl", "--to", "jsonl", *BOTH)
+    assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[1])["references"][0] == "the blue dog"
+    both = ("compare", f"a={path}", f"b={path}", *BOTH, "-m", "bleu-1", "--resamples", 20, "-f", "json")
+    assert json.loads(told(*both))
+    assert "6 human captions of 3 images" not in told("robustness", path, *BOTH, "-m", "bleu-1", "--resamples", 20)
+    told("idf", path, *BOTH, "-o", tmp_path / "idf.npz")
+    assert (tmp_path / "idf.npz").exists()
+
+
+@pytest.mark.parametrize("kind", ["table", "lines"])
+def test_judged_captions_too(kind: str, request: pytest.FixtureRequest) -> None:
+    path = request.getfixturevalue(kind)
+    chosen = (*BOTH, "--column", "human=stars")
+    found = json.loads(told("meta", "-b", "rated", "-d", path, *chosen, "-m", "bleu-1,rouge-l", "-f", "json"))
+    assert {each["metric"] for each in found["results"]} == {"bleu-1", "rouge-l"}
+    assert all(each["n"] == 6 for each in found["results"])
+    done = capmeter("meta", "-b", "rated", "-d", path, *chosen, "--column", "system=model", "-m", "bleu-1")
+    assert done.returncode == 1 and "model" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("calibrate", "FILE", "--column", "references=gold a"),
+        ("standardize", "FILE", "-o", "x.json", "--column", "candidate=said"),
+        ("systems", "FILE", "--human", "a", "--column", "candidate=said"),
+        ("study", "failures", "FILE", "--human", "h.json", "--column", "candidate=said"),
+        ("study", "ties", "FILE", "FILE", "--column", "candidate=said"),
+        ("study", "grammar", "FILE", "--human", "h.json", "--column", "candidate=said"),
+        ("study", "degradation", "FILE", "--column", "candidate=said"),
+    ],
+    ids=lambda arguments: " ".join(arguments[:2]),
+)
+def test_a_wrong_choice_is_refused_before_anything_is_read(arguments: tuple[str, ...], table: Path) -> None:
+    given = [str(table) if each == "FILE" else each for each in arguments]
+    done = capmeter(*given, "--column", "wrong=said")
+    assert done.returncode == 1
+    assert "--column wrong=said: expected FIELD=NAME" in " ".join(done.stderr.split())
+
+
+def test_a_layout_without_columns_refuses_them(tmp_path: Path) -> None:
+    from dataclasses import replace
+
+    from capmeter.errors import InputError
+    from capmeter.judgments.benchmarks import table
+
+    layouts = [(each, reader) for each in table().values() for reader in each.readers if reader.table is None]
+    assert layouts
+    for benchmark, reader in layouts:
+        alone = replace(benchmark, readers=(replace(reader, accepts=lambda path: True),))
+        with pytest.raises(InputError, match="no column can be chosen"):
+            alone.read(tmp_path, {"said": "candidate"})
