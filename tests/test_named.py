@@ -205,7 +205,7 @@ def test_other_ways_to_write_a_value(text: str, canonical: str) -> None:
         ("everything(consensus)", "cannot read 'consensus' in the brackets of everything; expected parameter=value"),
         ("everything(text=a,text=b)", "duplicate parameter 'text'"),
         ("overlap-4(n=4)", "overlap-4 has no parameter 'n'; its parameters are: none"),
-        ("combine", "combine requires members; give it in brackets"),
+        ("combine", "combine requires members; give it in parentheses"),
         ("combine(overlap-4,members=consensus)", "duplicate parameter 'members'"),
         ("combine(overlap-4,consensos)", "unknown measure 'consensos'; did you mean consensus"),
         ("combine(overlap-4,consensus(sigm=5))", "consensus has no parameter 'sigm'"),

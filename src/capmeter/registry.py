@@ -161,11 +161,11 @@ class Registry(Generic[Kind]):
         needed = [key for key, each in parameters_of(kind).items() if each.default is MISSING]
         absent = [key for key in needed if key not in given and key not in entry.fixed]
         if absent:
-            raise InputError(f"{label} requires {', '.join(absent)}; give it in brackets")
+            raise InputError(f"{label} requires {', '.join(absent)}; give it in parentheses")
         return kind(**entry.fixed, **given)
 
     def parse_list(self, text: str | Iterable[str | Kind]) -> list[Kind]:
-        """Values from a comma-separated text (commas inside brackets do not separate) or a list, without duplicates."""
+        """Values from a comma-separated text (commas inside parentheses do not separate) or a list, without duplicates."""
         values = [self.parse(part) for part in (split_text(text, ",") if isinstance(text, str) else text)]
         if not values:
             raise InputError(f"no {self.what} was given; expected at least one, such as {','.join(self.names()[:3])}")

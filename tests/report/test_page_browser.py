@@ -338,6 +338,19 @@ def test_work_for_long_captions_is_linear_in_words(open_page) -> None:
     assert taken < 4 * steps(page(500))
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_composite_shows_each_member_with_its_own_links(open_page, width: int) -> None:
+    page = open_page({"a": scored(candidates(4, 0), metrics="mean(rouge-l,bleu-1,mean(cider-d,sparcs))")}, width=width)
+    tab = page.tab
+    tab.locator("#list .caption").first.click()
+    tab.wait_for_selector(".explanation .member")
+    names = tab.locator(".explanation .member > h4").all_text_contents()
+    assert names == ["rouge-l", "bleu-1", "mean(cider-d,sparcs)", "cider-d", "sparcs"]
+    own = tab.locator(".member").evaluate_all("l => l.map((x) => x.querySelectorAll('.token.linked').length)")
+    assert own[0] > 0 and own[1] > 0 and own[2] == own[3] + own[4] > 0
+    assert page.said == [] and tab.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_cut_off_captions_can_be_listed(open_page) -> None:
     page = open_page({"a": scored([*candidates(20, 0), "a cat on a"]), "b": scored(candidates(21, 1))}, width=390)
     assert "1 of 21 (4.8%)" in page.tab.text_content("#endings")

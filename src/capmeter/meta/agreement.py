@@ -151,7 +151,7 @@ def run(
     """Evaluates metrics against a benchmark's human judgments.
 
     metrics: names or values, scored on the benchmark's captions under the protocol's reference rule.
-    data: the benchmark's file. protocol: a preset's name, with changes in brackets; None is the benchmark's default.
+    data: the benchmark's file. protocol: a preset's name, with changes in parentheses; None is the benchmark's default.
     scores: files of external scores by id (see `scores_file`), or metric → id → score.
     sample: accept a subset of the benchmark. resamples, seed, level: of the cluster bootstrap.
     images_root: the folder of the benchmark's pictures, for metrics that need them, found by image id.

@@ -76,7 +76,7 @@ def agreement_figure(report: Report) -> Any:
     axis.margins(y=0.5 / max(1, len(shown)))
     axis.grid(axis="y", visible=False)
     diamond = "; diamond: published" if any(each.published and each.published.agrees for each in shown) else ""
-    axis.set_xlabel(f"{report.protocol.statistic} x 100, {report.level:.0%} interval (rank in brackets{diamond})")
+    axis.set_xlabel(f"{report.protocol.statistic} x 100, {report.level:.0%} interval (rank in parentheses{diamond})")
     axis.set_title(f"{report.benchmark}, {report.protocol.name}: {len(report.judgments):,} {report.unit}")
     return figure
 

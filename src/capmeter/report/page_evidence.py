@@ -48,7 +48,10 @@ class EvidenceTable:
 
     def add(self, metric: int, row: int, found: Evidence) -> None:
         """Adds the evidence of metric number `metric` for the caption in row `row` of the page."""
-        found = _on_one_line(found)
+        self.found.append([metric, row, *self._record(found)])
+
+    def _record(self, found: Evidence) -> list[Any]:
+        """The sequences, links, marks and facts; where there are some, the scene, the contributions and the members."""
         links: list[float] = []
         for link in found.links:
             kind = self._kinds.setdefault(link.kind, len(self._kinds))
@@ -62,9 +65,10 @@ class EvidenceTable:
         sequences = [self._sequence(tokens) for tokens in (found.candidate, *found.references)]
         further: list[Any] = [None if found.scene is None else self._scene(found.scene)]
         further.append(None if found.contributions is None else _contributions(found.contributions))
+        further.append([[name, self._record(each)] for name, each in found.members.items()] or None)
         while further and further[-1] is None:
             further.pop()
-        self.found.append([metric, row, sequences[0], sequences[1:], links, marks, facts, *further])
+        return [sequences[0], sequences[1:], links, marks, facts, *further]
 
     def _sequence(self, tokens: Sequence[str]) -> int:
         numbers = tuple(map(self._word, tokens))
@@ -133,18 +137,6 @@ def _drawn(graph: SceneGraph) -> tuple[list[int], list[int], list[int]]:
     first += len(graph.attributes)
     relations = [first + k for k, (a, _, b) in enumerate(graph.relations) if max(a, b) < DRAWN][:DRAWN]
     return objects, attributes, relations
-
-
-def _on_one_line(found: Evidence) -> Evidence:
-    """For a composite metric, its facts and contributions, with the words and links of its first member that has any,
-    and one scene.
-    """
-    if not found.members:
-        return found
-    members = [_on_one_line(each) for each in found.members.values()]
-    leading = next((each for each in members if each.links or each.marks), found)
-    scene = next((each.scene for each in members if each.scene is not None), None)
-    return replace(leading, facts=found.facts, members={}, scene=scene, contributions=found.contributions)
 
 
 def _contributions(found: Contributions) -> list[Any]:

@@ -10,14 +10,14 @@ capmeter.evidence = (captions) => {
     byRow.get(r).set(m, rest);
   }
   const words = (sequence) => kept.sequences[sequence].map((word) => kept.words[word]);
-  const read = ([candidate, references, links, marks, facts, scene, contributions]) => {
+  const read = ([candidate, references, links, marks, facts, scene, contributions, members]) => {
     const list = (flat, width, make) => Array.from({ length: flat.length / width }, (_, k) => make(flat.slice(k * width, (k + 1) * width)));
     return {
       candidate: words(candidate),
       references: references.map(words),
       links: list(links, 7, ([a, b, reference, c, d, kind, weight]) => ({ candidate: [a, b], reference, place: [c, d], kind, weight })),
       marks: list(marks, 5, ([reference, a, b, kind, weight]) => ({ reference, place: [a, b], kind, weight })),
-      facts, scene, contributions,
+      facts, scene, contributions, members: (members ?? []).map(([name, record]) => [name, read(record)]),
     };
   };
   const STRUCK = /cut|removed|deleted/;
@@ -50,8 +50,15 @@ capmeter.evidence = (captions) => {
   const strength = (weight, most) => (0.3 + 0.7 * Math.min(1, Math.max(0, weight / (most || 1)))).toFixed(2);
   const number = (value) => String(Math.round(value * 1000) / 1000).replace("-", "−");
 
-  const explanation = (r, m) => {
-    const found = read(byRow.get(r).get(m));
+  const explanation = (r, m) => explained(read(byRow.get(r).get(m)));
+  const factline = ({ facts }) => (Object.keys(facts).length ? [element("p", { class: "factline" }, ...Object.entries(facts).flatMap(([name, value]) =>
+    [element("span", {}, `${name} `, element("b", {}, typeof value === "number" ? number(value) : String(value))), " "]))] : []);
+  // a metric made of metrics: its parts, and the explanation of each member under the member's name
+  const together = (found) => element("div", { class: "explanation" }, ...factline(found),
+    ...(found.contributions ? [contributions(found.contributions)] : []),
+    ...found.members.map(([name, each]) => element("section", { class: "member", "aria-label": name }, element("h4", { class: "small" }, name), explained(each))));
+  const explained = (found) => {
+    if (found.members.length) return together(found);
     const most = Math.max(...found.links.map((link) => Math.abs(link.weight)), 1e-9);
     found.links.forEach((link, key) => { link.key = key; });
     const box = element("div", { class: "explanation" });
@@ -75,9 +82,7 @@ capmeter.evidence = (captions) => {
     const markKinds = [...new Set(found.marks.map(({ kind }) => kept.marks[kind]))];
     for (const kind of markKinds) legend.append(element("span", { class: "token " + (STRUCK.test(kind) ? "struck" : PLAIN.test(kind) ? "unmatched" : "marked") }, kind));
     if (kinds.length + markKinds.length) box.append(legend);
-    const facts = Object.entries(found.facts);
-    if (facts.length) box.append(element("p", { class: "factline" }, ...facts.flatMap(([name, value]) =>
-      [element("span", {}, `${name} `, element("b", {}, typeof value === "number" ? number(value) : String(value))), " "])));
+    box.append(...factline(found));
     if (found.contributions) box.append(contributions(found.contributions));
     if (found.scene) box.append(scenes(found.scene));
     else if (found.links.length) box.append(matches(found));
