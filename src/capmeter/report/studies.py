@@ -100,7 +100,7 @@ def grammar_to_dict(study: Grammar) -> dict[str, Any]:
 
 
 def grammar_figure(study: Grammar) -> Any:
-    """One panel per metric: the systems' scores over what people thought of them."""
+    """One panel per metric: the systems' scores over their human scores."""
     figure, axes = open_figure(1, len(study.agreements), width=5.4, height=4.2)
     with house_style():
         people = np.array(list(study.human.values()))
@@ -110,7 +110,7 @@ def grammar_figure(study: Grammar) -> Any:
             panel.plot(ends, np.polyval(np.polyfit(people, scores, 1), ends), color="#B0B0B0", linewidth=1, zorder=1)
             panel.scatter(people, scores, color=COLOURS[number % len(COLOURS)], s=28, zorder=2)
             panel.set_title(f"{each.metric}: ρ = {each.spearman.value:.3f}, r = {each.pearson.value:.3f}")
-            panel.set_xlabel("what people thought of the system")
+            panel.set_xlabel("human score")
             panel.set_ylabel("mean score")
             panel.margins(x=0.12, y=0.12)
             name_points(panel, list(study.human), people, scores)

@@ -26,7 +26,7 @@ from capmeter.text.scene_graphs import SceneGraph, Synsets, no_synsets, scene_gr
 from capmeter.text.scene_tuples import LONGEST, SceneTuple, scene_tuples
 from capmeter.text.wordnet import Synonyms
 
-_RULES = 1  # raised whenever other tuples come of the same parse
+_RULES = 1  # raised whenever the same parse gives other tuples
 _SCENES, _GRAPHS = 1 << 20, 1 << 14  # that stay in memory
 
 

@@ -2,7 +2,7 @@
 
 Two groups judged captions, in Flickr8k experts (1 to 4) and a crowd (yes or no). On the captions that both judged, the
 crowd's mean agrees with the experts' to some degree: the inter-human bar. But both judge coarsely, and where people
-tie, rank correlations reward whoever ties too. So metrics and crowd are compared on the *tie-free pairs*: pairs of
+tie, rank correlations reward metrics that tie too. So metrics and crowd are compared on the *tie-free pairs*: pairs of
 captions that neither the experts nor the crowd tie. There
 
     τ = (concordant − discordant) / pairs
