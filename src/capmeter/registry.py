@@ -165,7 +165,7 @@ class Registry(Generic[Kind]):
         return kind(**entry.fixed, **given)
 
     def parse_list(self, text: str | Iterable[str | Kind]) -> list[Kind]:
-        """Values from a comma-separated text (commas inside parentheses do not separate) or a list, without duplicates."""
+        """Values from a comma-separated text (not at commas inside parentheses) or a list, without duplicates."""
         values = [self.parse(part) for part in (split_text(text, ",") if isinstance(text, str) else text)]
         if not values:
             raise InputError(f"no {self.what} was given; expected at least one, such as {','.join(self.names()[:3])}")

@@ -55,7 +55,7 @@ def doctor(
 
 
 def _parsers() -> list[list[str]]:
-    """The parsers of captions (SPICE's graphs are built from their parses): the one that ships, and the official one."""
+    """The parsers of captions (SPICE builds its graphs from their parses): the one that ships, and the official."""
     get = {"caption": "reinstall capmeter", "corenlp": ASSETS["corenlp"].get}
     states = {name: parser_state(name) for name in PARSERS}
     return [

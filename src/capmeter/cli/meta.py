@@ -71,8 +71,8 @@ def meta(
         None,
         "--protocol",
         "-p",
-        help="A preset, with any changes in parentheses: `clipscore2021(statistic=tau-b)`; `capmeter list protocol` shows "
-        "what can be changed.",
+        help="A preset, with any changes in parentheses: `clipscore2021(statistic=tau-b)`; `capmeter list protocol` "
+        "shows what can be changed.",
     ),
     sample: bool = typer.Option(False, "--sample", help="Accept a subset: do not check the number of judgments."),
     resamples: Resamples = 1000,

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import typer
 
+from capmeter.captions.columns import chosen_columns
 from capmeter.captions.io import load
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.captions.writing import save
 from capmeter.cli.main import say
-from capmeter.cli.options import Format, OnMissing, Output, References, Seed
+from capmeter.cli.options import Columns, Format, OnMissing, Output, References, Seed
 from capmeter.cli.output import show
 from capmeter.progress import shown
 from capmeter.report.tables import Table
@@ -24,6 +25,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 def negatives(
     captions: str = typer.Argument(..., help="Captions of at least two images, in any format.", metavar="FILE"),
     references: References = None,
+    column: Columns = [],
     recipe: str = typer.Option(
         "paper", "--negatives", "-n", help="paper or released, with parameters: paper(share=0.5,without=permutation)."
     ),
@@ -45,7 +47,8 @@ def negatives(
     """
     chosen = parse_negatives(recipe)
     with shown():
-        found = load(captions, references, on_missing=on_missing)  # type: ignore[arg-type]
+        columns = chosen_columns(column)
+        found = load(captions, references, on_missing=on_missing, columns=columns)  # type: ignore[arg-type]
         sampler = chosen.sampler(found)
         drawn = np.random.default_rng(seed).permutation(len(found))[:show_examples]
         rows = []

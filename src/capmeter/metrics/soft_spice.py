@@ -10,8 +10,8 @@ sentence vector of a phrase:
 and its mirror image (over s ∈ S of the largest over c ∈ C); parts precision and recall. -1 (with `bidirectional`, 0)
 to 1; 0 where either side has no tuple. The corpus score is the mean.
 
-The paper takes graphs of a T5 parser; here they are built from parses, as SPICE's (`parser`). `encoder` is an alias, a hub id
-or a folder, best a sentence-transformers model.
+The paper takes graphs of a T5 parser; here they are built from parses, as SPICE's (`parser`). `encoder` is an alias, a
+hub id or a folder, best a sentence-transformers model.
 
 >>> from capmeter.text.scene_graphs import no_synsets, scene_graph
 >>> scene_graph([("dog", "grass", "run on"), ("dog", "brown")], no_synsets).phrases()

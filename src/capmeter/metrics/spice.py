@@ -9,8 +9,8 @@ WordNet dictionary). 0 (nothing in common, or no tuple) to 1. The corpus score i
 and the same F over single kinds of tuples, `object`, `attribute`, `relation`, `color`, `cardinality`, `size`, each
 averaged over those captions whose references have such tuples, which are counted in `object-captions` and so on.
 
-Graphs are built from parses (`parser`): `caption`, the parser that ships, needs no Java and is an imitation; `corenlp` is the
-official one, from which the official numbers follow (docs/spice.md says how closely). `synonyms=false` matches by form
+Graphs are built from parses (`parser`): `caption`, the parser that ships, needs no Java and is an imitation; `corenlp`
+is the official one, from which the official numbers follow (docs/spice.md says how closely). `synonyms=false` matches by form
 alone and merges nothing, as the program's `-noSynsets` does.
 
 >>> from capmeter.text.scene_graphs import no_synsets, scene_graph
