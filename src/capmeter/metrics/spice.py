@@ -10,8 +10,8 @@ and the same F over single kinds of tuples, `object`, `attribute`, `relation`, `
 averaged over those captions whose references have such tuples, which are counted in `object-captions` and so on.
 
 Graphs are built from parses (`parser`): `caption`, the parser that ships, needs no Java and is an imitation; `corenlp`
-is the official one, from which the official numbers follow (docs/spice.md says how closely). `synonyms=false` matches by form
-alone and merges nothing, as the program's `-noSynsets` does.
+is the official one, from which the official numbers follow (docs/spice.md says how closely). `synonyms=false` matches
+by form alone and merges nothing, as the program's `-noSynsets` does.
 
 >>> from capmeter.text.scene_graphs import no_synsets, scene_graph
 >>> from capmeter.text.scene_matching import match
