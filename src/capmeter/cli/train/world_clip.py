@@ -20,6 +20,8 @@ def world_clip(
     epochs: int = typer.Option(50, help="The number of epochs.", min=1),
     batch: int = typer.Option(512, help="Pictures per step.", min=2),
     wrong: int = typer.Option(4, help="Wrong captions beside each true one.", min=0, max=8),
+    known: float = typer.Option(0.5, help="Weight of what is known of every patch; 0: captions alone teach.", min=0.0),
+    rate: float = typer.Option(1e-3, help="The highest learning rate.", min=1e-6),
     width: int = typer.Option(192, help="The network's width.", min=32),
     vision_layers: int = typer.Option(7, help="Layers of the network of pictures.", min=1),
     text_layers: int = typer.Option(3, help="Layers of the network of sentences.", min=1),
@@ -61,6 +63,8 @@ def world_clip(
         pictures=pictures,
         batch=batch,
         wrong=wrong,
+        known=known,
+        rate=rate,
         width=width,
         vision_layers=vision_layers,
         text_layers=text_layers,
@@ -69,8 +73,8 @@ def world_clip(
         seed=seed,
     )
     with shown():
-        train = draw_examples("train", pictures, recipe.captions, seed, workers)
-        held_out = draw_examples("dev", recipe.held_out, 1, seed, workers)
+        train = draw_examples("train", pictures, recipe.captions, patch, seed, workers)
+        held_out = draw_examples("dev", recipe.held_out, 1, patch, seed, workers)
         outcome = train_world_clip(train, held_out, recipe, output, device=chosen)
         scores = {"dev": dict(outcome.scores)}
         if evaluate:

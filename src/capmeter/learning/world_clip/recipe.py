@@ -24,6 +24,7 @@ class WorldClipRecipe(Recipe):
         batch: pictures per step.
         captions: true captions that are known of each picture; one is drawn at each step.
         wrong: captions with one error that stand beside the true one at each step.
+        known: weight of what is known of every patch of a picture (see `training`); 0: captions alone teach.
         width, vision_layers, text_layers, patch: of the network.
         decay_of_weights: of AdamW.
     """
@@ -39,6 +40,7 @@ class WorldClipRecipe(Recipe):
     batch: int = 512
     captions: int = 4
     wrong: int = 4
+    known: float = 0.5
     width: int = 192
     vision_layers: int = 7
     text_layers: int = 3

@@ -36,8 +36,9 @@ def save_clip(outcome: Outcome, recipe: WorldClipRecipe, folder: Path, *, data: 
     """Writes the selected weights (float16) with everything that is needed to use them."""
     from safetensors.torch import save
 
-    half = {name: torch.from_numpy(values).half().contiguous() for name, values in outcome.weights.items()}
-    half = {name: each for name, each in half.items() if not name.endswith("position_ids")}
+    own = {name.removeprefix("clip."): each for name, each in outcome.weights.items() if name.startswith("clip.")}
+    kept = {name: each for name, each in own.items() if not name.endswith("position_ids")}
+    half = {name: torch.from_numpy(values).half().contiguous() for name, values in kept.items()}
     config = clip_config(recipe).to_dict() | {"architectures": ["CLIPModel"]}
     files: dict[str, Any] = {
         "config.json": config,
