@@ -59,6 +59,7 @@ METRICS: Registry[Metric] = Registry(
         "pac-s": Entry("capmeter.metrics.pac_s:PacS"),
         "refpac-s": Entry("capmeter.metrics.pac_s:RefPacS"),
         "siglip-score": Entry("capmeter.metrics.siglip_score:SiglipScore"),
+        "regressor": Entry("capmeter.metrics.regressor.regressor:Regressor"),
         "clair": Entry("capmeter.metrics.judge.clair:Clair"),
         "fleur": Entry("capmeter.metrics.judge.fleur:Fleur"),
         "g-veval": Entry("capmeter.metrics.judge.g_veval:GVEval"),

@@ -7,6 +7,7 @@ import typer
 from capmeter.cli.train.lceval import lceval
 from capmeter.cli.train.leic import leic
 from capmeter.cli.train.parser import parser
+from capmeter.cli.train.regressor import regressor
 from capmeter.cli.train.umic import import_uniter, umic
 from capmeter.cli.train.world_clip import world_clip
 from capmeter.cli.train.world_encoder import world_encoder
@@ -28,3 +29,4 @@ app.command()(writer)
 app.command()(umic)
 app.command("import-uniter")(import_uniter)
 app.command("world-clip")(world_clip)
+app.command()(regressor)

@@ -1,0 +1,1 @@
+"""Training of regression heads on any rows with human scores."""

@@ -1,0 +1,78 @@
+"""What a regression head is trained on: captions with human scores, and the inputs of the head."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.regressor.inputs import Inputs
+from capmeter.settings import Settings
+
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Inputs [n, k] of the captions `rows`, which are in order; the inputs of caption i begin at `starts[i]`.
+
+    human: each caption's score, 0 to 1. low, high: the scores that became 0 and 1. trained, held_out: the captions of
+    either side; no image is on both.
+    """
+
+    values: Floats
+    rows: Rows
+    starts: Rows
+    human: Floats
+    low: float
+    high: float
+    trained: Rows
+    held_out: Rows
+
+
+def read_examples(
+    captions: CaptionSet, inputs: Inputs, *, share: float, seed: int, settings: Settings | None = None
+) -> Examples:
+    """The examples of these captions, with this share of their images held out, chosen by the seed.
+
+    Raises:
+        InputError: captions without a human score or a picture, scores that are all equal, or too few images.
+    """
+    bare = [id for id, human in zip(captions.ids, captions.humans, strict=True) if not human]
+    if bare:
+        raise InputError(f"{len(bare):,} captions have no human score (the first: {', '.join(bare[:5])})")
+    unseen = [captions.ids[k] for k in np.flatnonzero(captions.image < 0)[:5].tolist()]
+    if unseen:
+        raise InputError(f"captions name no picture (the first: {', '.join(unseen)}); see --images-root")
+    if inputs.shape == "polos" and not captions.references.lengths.all():
+        raise InputError("captions have no references, which the shape polos needs; give them, or choose pair")
+    human = np.array([float(np.mean(each or (0.0,))) for each in captions.humans])
+    low, high = float(human.min()), float(human.max())
+    if low == high:
+        raise InputError(f"all human scores are {low:g}; there is nothing to learn")
+    held_out = np.array([_drawn(seed, image) < share for image in captions.image_ids], np.bool_)
+    if held_out.all() or not held_out.any() or len(set(human[held_out].tolist())) < 2:
+        raise InputError(f"{len(set(captions.image_ids)):,} images are too few to hold some out; give more")
+    read = inputs.of(captions, settings or Settings())
+    starts = np.searchsorted(read.rows, np.arange(len(captions) + 1))
+    return Examples(
+        values=read.values,
+        rows=read.rows,
+        starts=starts.astype(np.int64),
+        human=(human - low) / (high - low),
+        low=low,
+        high=high,
+        trained=np.flatnonzero(~held_out),
+        held_out=np.flatnonzero(held_out),
+    )
+
+
+def _drawn(seed: int, image: str) -> float:
+    """A number in [0, 1) that follows from the seed and the image alone."""
+    digest = hashlib.blake2b(f"{seed}\0{image}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") / (1 << 64)

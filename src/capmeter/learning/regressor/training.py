@@ -1,0 +1,79 @@
+"""Training of a regression head: squared error against human scores, the best reference of each caption counts.
+
+L = mean over captions of (max_r σ(MLP(x_r)) - y)²                    y: the mean human score, scaled to 0 to 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from capmeter.learning.loop import Learner, Outcome, seeded
+from capmeter.learning.regressor.examples import Examples
+from capmeter.learning.regressor.recipe import RegressorRecipe
+from capmeter.metrics.regressor.head import Head
+from capmeter.stats.kendall import tau_c
+
+
+class RegressorLearner(Learner[npt.NDArray[np.int64]]):
+    """The learner of the shared loop; a batch is the numbers of its captions."""
+
+    select = "tau-c"
+
+    def __init__(self, examples: Examples, recipe: RegressorRecipe, device: str) -> None:
+        seeded(recipe.seed)
+        self.examples, self.recipe = examples, recipe
+        known = examples.values[np.isin(examples.rows, examples.trained)]
+        self.mean = known.mean(axis=0).astype(np.float32)
+        self.deviation = np.maximum(known.std(axis=0), 1e-6).astype(np.float32)
+        self._values = torch.from_numpy(((examples.values - self.mean) / self.deviation).astype(np.float32)).to(device)
+        self._first = torch.from_numpy(examples.starts).to(device)
+        self._human = torch.from_numpy(examples.human.astype(np.float32)).to(device)
+        self.module = nn.Sequential(
+            nn.Dropout(recipe.dropout),
+            nn.Linear(examples.values.shape[1], recipe.hidden),
+            nn.Tanh(),
+            nn.Dropout(recipe.dropout),
+            nn.Linear(recipe.hidden, 1),
+        )
+
+    def optimizer(self, rate: float) -> torch.optim.Optimizer:
+        """AdamW."""
+        return torch.optim.AdamW(self.module.parameters(), lr=rate, weight_decay=self.recipe.weights)
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.int64]]:
+        """The captions in random order."""
+        order = rng.permutation(self.examples.trained)
+        return [order[start : start + self.recipe.batch] for start in range(0, len(order), self.recipe.batch)]
+
+    def losses(self, batch: npt.NDArray[np.int64], rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """The squared error."""
+        chosen = torch.from_numpy(batch).to(self._human.device)
+        return {"error": (self._scores(chosen) - self._human[chosen]).square().mean()}
+
+    def measured(self) -> Mapping[str, float]:
+        """On held-out images: Kendall's tau-c with the human scores, and the mean squared error."""
+        chosen = torch.from_numpy(self.examples.held_out).to(self._human.device)
+        scores = self._scores(chosen).cpu().numpy().astype(np.float64)
+        human = self.examples.human[self.examples.held_out]
+        return {"tau-c": float(tau_c(scores, human)), "error": float(((scores - human) ** 2).mean())}
+
+    def _scores(self, captions: Tensor) -> Tensor:
+        """The highest score over the references of these captions."""
+        starts, ends = self._first[captions], self._first[captions + 1]
+        counts = ends - starts
+        owner = torch.repeat_interleave(torch.arange(len(captions), device=captions.device), counts)
+        within = torch.arange(len(owner), device=captions.device) - (counts.cumsum(0) - counts)[owner]
+        scores = torch.sigmoid(self.module(self._values[starts[owner] + within])[:, 0].float())
+        best = torch.full((len(captions),), -1.0, device=captions.device)
+        return best.scatter_reduce(0, owner, scores, "amax", include_self=False)
+
+    def head(self, outcome: Outcome) -> Head:
+        """The head with the selected weights."""
+        weights = outcome.weights
+        layers = tuple((weights[f"{k}.weight"].T.copy(), weights[f"{k}.bias"]) for k in (1, 4))
+        return Head(layers, self.mean, self.deviation)

@@ -1,0 +1,150 @@
+"""Regression heads: what they read, learning from ratings, the metric that is rebuilt, and its checks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commandline import run
+from visionmodels import pictures, tiny_clip
+
+import capmeter
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.checkpoints import Checkpoint
+from capmeter.errors import AssetError, InputError
+from capmeter.metrics.regressor.head import Head, joint_inputs, text_inputs
+from capmeter.metrics.regressor.inputs import Inputs
+from capmeter.settings import Settings
+
+torch = pytest.importorskip("torch", reason="needs the vision extra")
+pytest.importorskip("transformers", reason="needs the vision extra")
+pytest.importorskip("PIL", reason="needs the vision extra")
+ON_CPU = Settings(device="cpu", precision="float32", cache=None)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model, pictures, and ratings that follow from what a caption says."""
+    folder = tmp_path_factory.mktemp("regressor")
+    tiny_clip(folder / "clip")
+    shown = pictures(folder, [(32, 32)] * 40)
+    rows = [
+        {
+            "id": f"{k}/{n}",
+            "image_id": str(k),
+            "image": name,
+            "candidate": text,
+            "references": ["a dog", "the dog runs"],
+            "human": [rating, rating],
+        }
+        for k, name in enumerate(shown)
+        for n, (text, rating) in enumerate((("a dog runs", 5), ("two cats", 1), ("dog and cat", 3)))
+    ]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_inputs_by_hand() -> None:
+    v, c, r = np.array([[1.0, 2.0]]), np.array([[3.0, -1.0]]), np.array([[0.0, 4.0]])
+    assert joint_inputs(v, c).tolist() == [[1, 2, 3, -1, 2, 3, 3, -2]]
+    assert joint_inputs(v, c, r).tolist() == [[1, 2, 3, -1, 2, 3, 3, -2, 3, 5, 0, -4]]
+    assert text_inputs(c, r).tolist() == [[0, 4, 3, -1, 3, 5, 0, -4]]
+
+
+def test_a_head_by_hand() -> None:
+    layers = ((np.array([[1.0], [2.0]], np.float32), np.array([0.5], np.float32)),)
+    head = Head(
+        (*layers, (np.array([[3.0]], np.float32), np.array([-1.0], np.float32))),
+        np.zeros(2, np.float32),
+        np.ones(2, np.float32),
+    )
+    logit = 3 * np.tanh(0.1 + 2 * 0.2 + 0.5) - 1
+    assert head.scores(np.array([[0.1, 0.2]]))[0] == pytest.approx(1 / (1 + np.exp(-logit)))
+    again = Head.from_weights(head.to_weights())
+    assert again.scores(np.array([[0.1, 0.2]]))[0] == head.scores(np.array([[0.1, 0.2]]))[0]
+    for wrong in (
+        {"mean": np.zeros(3, np.float32)},
+        {"w-1": np.ones((2, 1), np.float32)},
+        {"deviation": np.zeros(2, np.float32)},
+    ):
+        with pytest.raises(AssetError, match="do not form a head"):
+            Head.from_weights({**head.to_weights(), **wrong})
+    with pytest.raises(AssetError, match="has no array"):
+        Head.from_weights({"mean": np.zeros(2, np.float32), "deviation": np.ones(2, np.float32)})
+
+
+def test_ratings_are_learned_and_the_metric_is_rebuilt(folder: Path) -> None:
+    ran = run(
+        *("train", "regressor", folder / "rows.jsonl", "-o", folder / "head", "-e", folder / "clip"),
+        *("--epochs", "60", "--device", "cpu", "--format", "json"),
+    )
+    assert ran.code == 0, ran.err
+    held_out = json.loads(ran.out)["held_out"]
+    assert held_out["tau-c"] > 0.95 and held_out["error"] < 0.01
+    checkpoint = Checkpoint.read(folder / "head", "regressor")
+    assert checkpoint.parameters["shape"] == "polos" and checkpoint.parameters["high"] == 5.0
+    assert checkpoint.data[0].name == "rows.jsonl" and checkpoint.data[0].examples == 120
+    captions = capmeter.load(folder / "rows.jsonl")
+    name = f'regressor(checkpoint="{folder / "head"}")'
+    found = capmeter.score(captions, [name], settings=ON_CPU)[name]
+    rated = {5.0: [], 3.0: [], 1.0: []}  # type: ignore[var-annotated]
+    for caption in captions:
+        rated[(caption.human or (0.0,))[0]].append(found.items[caption.id])
+    assert min(rated[5.0]) > max(rated[3.0]) and min(rated[3.0]) > max(rated[1.0])
+    head, read = Head.from_weights(checkpoint.weights), Inputs("polos", str(folder / "clip")).of(captions, ON_CPU)
+    scores = head.scores(read.values)
+    assert read.rows.tolist() == [row for row in range(120) for _ in range(2)]  # a row for each reference
+    assert list(found.items.values()) == pytest.approx(scores.reshape(-1, 2).max(axis=1))
+    assert checkpoint.label in found.signature and "preprocessing:" in found.signature
+
+
+def test_a_pair_needs_no_references_and_other_weights_are_refused(folder: Path, tmp_path: Path) -> None:
+    from capmeter.learning.regressor.recipe import RegressorRecipe
+    from capmeter.learning.regressor.run import train_regressor
+
+    captions = capmeter.load(folder / "rows.jsonl")
+    bare = CaptionSet.from_captions(
+        Caption(each.id, each.image_id, each.candidate, (), each.image, None, each.human) for each in captions
+    )
+    inputs = Inputs("pair", str(folder / "clip"))
+    outcome = train_regressor(bare, inputs, RegressorRecipe(epochs=40), tmp_path / "pair", settings=ON_CPU)
+    assert outcome.scores["tau-c"] > 0.9
+    name = f'regressor(checkpoint="{tmp_path / "pair"}")'
+    items = list(capmeter.score(bare, [name], settings=ON_CPU)[name].items.values())
+    assert len(set(np.round(items, 6).tolist())) >= 3
+    (tmp_path / "other").mkdir()
+    tiny_clip(tmp_path / "other", seed=5)
+    with pytest.raises(AssetError, match="was trained on another encoder"):
+        other = f'regressor(checkpoint="{tmp_path / "pair"}",encoder="{tmp_path / "other"}")'
+        capmeter.score(bare, [other], settings=ON_CPU)
+    with pytest.raises(InputError, match="have no references, which the shape polos needs"):
+        train_regressor(bare, Inputs("polos", str(folder / "clip")), RegressorRecipe(), tmp_path / "x", settings=ON_CPU)
+
+
+def test_rows_that_teach_nothing_are_refused(folder: Path, tmp_path: Path) -> None:
+    from capmeter.learning.regressor.examples import read_examples
+
+    captions = list(capmeter.load(folder / "rows.jsonl"))
+    inputs = Inputs("polos", str(folder / "clip"))
+
+    def read(rows: list[Caption]) -> None:
+        read_examples(CaptionSet.from_captions(rows), inputs, share=0.1, seed=0, settings=ON_CPU)
+
+    bare = Caption("x", "x", "a", ("b",), captions[0].image)
+    with pytest.raises(InputError, match=r"1 captions have no human score \(the first: x\)"):
+        read([*captions, bare])
+    with pytest.raises(InputError, match="name no picture"):
+        read([*captions, Caption("x", "x", "a", ("b",), None, None, (1.0,))])
+    same = [Caption(c.id, c.image_id, c.candidate, c.references, c.image, None, (2.0,)) for c in captions]
+    with pytest.raises(InputError, match="all human scores are 2"):
+        read(same)
+    with pytest.raises(InputError, match="too few to hold some out"):
+        read(captions[:3])
+
+
+def test_the_command_wants_rows_or_a_world(folder: Path, tmp_path: Path) -> None:
+    assert run("train", "regressor", "-o", tmp_path / "a").code == 2
+    ran = run("train", "regressor", folder / "rows.jsonl", "--world", "5", "-o", tmp_path / "a")
+    assert ran.code == 2

@@ -1,0 +1,115 @@
+"""The made world's CLIP: its examples, one step of learning, the folder it leaves, and its evaluation by CLIPScore."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commandline import run
+
+import capmeter
+from capmeter.settings import Settings
+
+torch = pytest.importorskip("torch", reason="needs the vision extra")
+transformers = pytest.importorskip("transformers", reason="needs the vision extra")
+pytest.importorskip("PIL", reason="needs the vision extra")
+
+from capmeter.learning.world.world import World  # noqa: E402
+from capmeter.learning.world_clip.examples import KINDS, LABELS, LENGTH, draw_examples, numbers_of  # noqa: E402
+from capmeter.learning.world_clip.recipe import END, START, WorldClipRecipe, vocabulary  # noqa: E402
+
+SMALL = {"width": 64, "vision_layers": 1, "text_layers": 1, "patch": 24, "batch": 8}
+
+
+def test_examples_are_what_the_world_knows() -> None:
+    found = draw_examples("train", 6, 2, 24, seed=3)
+    assert found.pixels.shape == (6, 96, 96, 3) and found.true.shape == (6, 2, LENGTH)
+    known = vocabulary()
+    words = {number: word for word, number in known.items()}
+    world = World(split="train", size=6, seed=3)
+    first = [words[number] for number in found.true[0, 0].tolist()]
+    assert first[:4] == [START, "a", "photo", "depicts"] and END in first
+    text = world[0].captions(3, 2)[0].text
+    assert " ".join(first[4 : first.index(END)]) == text
+    assert (found.true[..., 0] == known[START]).all() and not (found.true == known["<unknown>"]).any()
+    there = found.wrong[..., 0] >= 0
+    assert there.any() and there.shape == (6, 2, len(KINDS))
+    for row, k, kind in np.argwhere(there).tolist():
+        assert not np.array_equal(found.wrong[row, k, kind], found.true[row, k])
+    labels = found.patches[0, :, 0]
+    assert {LABELS[k] for k in labels.tolist()} <= {world[0].background, *(g.look.kind for g in world[0].groups)}
+    again = draw_examples("train", 6, 2, 24, seed=3)
+    assert again.digest == found.digest != draw_examples("train", 6, 2, 24, seed=4).digest
+
+
+def test_an_unknown_word_and_a_long_sentence() -> None:
+    known = vocabulary()
+    numbers = numbers_of("a xylophone " + "dog " * 60, known)
+    assert len(numbers) == LENGTH and known["<unknown>"] in numbers and numbers[-1] == known[END]
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model after two epochs on a few pictures."""
+    from capmeter.learning.world_clip.run import train_world_clip
+
+    folder = tmp_path_factory.mktemp("clip")
+    recipe = WorldClipRecipe(epochs=2, pictures=32, held_out=8, **SMALL)
+    train, held_out = draw_examples("train", 32, 4, 24, 0), draw_examples("dev", 8, 1, 24, 0)
+    outcome = train_world_clip(train, held_out, recipe, folder)
+    assert set(outcome.scores) >= {"right above wrong", "falls with another picture"}
+    first, last = (line["losses"] for line in (outcome.history[0], outcome.history[-1]))
+    assert sum(last.values()) < sum(first.values())
+    return folder
+
+
+def test_the_folder_is_a_clip_that_clipscore_reads(trained: Path) -> None:
+    from capmeter.encoders.joint import load_joint
+    from capmeter.learning.world_clip.run import CARD
+
+    encoder = load_joint(str(trained), Settings(device="cpu", cache=None))
+    known = vocabulary()
+    pieces = encoder.pieces(["A photo depicts a red dog"])
+    assert pieces[0].tolist() == [each for each in numbers_of("a red dog", known) if each != 0] + [0]
+    card = json.loads((trained / CARD).read_text())
+    assert card["recipe"]["pictures"] == 32 and card["licence"] == "Apache-2.0" and len(card["data"]) == 64
+    own = transformers.CLIPModel.from_pretrained(str(trained)).eval()
+    world = World(split="dev", size=3)
+    example = draw_examples("dev", 3, 1, 24, 0)
+    from capmeter.learning.world_clip.training import WorldClipLearner
+
+    learner = WorldClipLearner(example, example, WorldClipRecipe(pictures=3, held_out=3, **SMALL), "cpu")
+    learner.model.clip.load_state_dict(own.state_dict())
+    with torch.no_grad():
+        expected = learner.picture_features(torch.from_numpy(example.pixels)).numpy()
+    features = encoder.picture_features(["00" * 32, "11" * 32, "22" * 32], lambda k: np.asarray(world[k].render()))
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    assert np.abs(unit - expected).max() < 1e-5  # what was trained is what the metric computes
+
+
+def test_the_evaluation_is_clipscore_on_held_out_pictures(trained: Path) -> None:
+    from capmeter.learning.world_clip.evaluation import shares_right
+
+    world = World(split="test", size=6)
+    shares = shares_right(str(trained), world, Settings(device="cpu", cache=None))
+    assert all(0 <= share <= 1 for share in shares.values())
+    assert shares["falls with another picture"] * 6 == pytest.approx(round(shares["falls with another picture"] * 6))
+    kinds = [kind for kind in KINDS if kind in shares]
+    assert len(kinds) >= 4
+
+
+def test_a_head_trains_on_the_made_world(trained: Path, tmp_path: Path) -> None:
+    ran = run(
+        *("train", "regressor", "--world", "12", "-e", trained, "-o", tmp_path / "head", "--epochs", "3"),
+        *("--device", "cpu", "--format", "json"),
+    )
+    assert ran.code == 0, ran.err
+    assert "tau-c" in json.loads(ran.out)["held_out"]
+    name = f'regressor(checkpoint="{tmp_path / "head"}")'
+    world = World(split="dev", size=2)
+    for scene in world:
+        scene.render().save(tmp_path / f"{scene.id}.png")
+    found = capmeter.score(world.captions(str(tmp_path)), [name], settings=Settings(device="cpu", cache=None))[name]
+    assert 0 < found.score < 1
