@@ -1,4 +1,4 @@
-"""`capmeter study`: the studies of the SMURF, LCEval and LEIC papers, on any data."""
+"""`capmeter study`: the studies of the SMURF, LCEval, LEIC and UMIC papers, on any data."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from capmeter.meta.studies.cases import CAUSES, read_sheet, write_sheet
 from capmeter.meta.studies.cases import tally as cause_tally
 from capmeter.meta.studies.degradation import degradation as study_degradation
 from capmeter.meta.studies.degradation import read_sentences
+from capmeter.meta.studies.distribution import of_benchmark
 from capmeter.meta.studies.failures import critical_failures
 from capmeter.meta.studies.grammar import grammar as study_grammar
 from capmeter.meta.studies.grammar import read_corrections
@@ -41,6 +42,7 @@ from capmeter.meta.studies.ties import tie_free, without_own
 from capmeter.metrics.registry import parse, parse_list
 from capmeter.progress import shown
 from capmeter.report import studies as report
+from capmeter.report.distribution import distribution_figure, distribution_table, distribution_to_dict
 from capmeter.report.figures import save_figures
 
 app = typer.Typer(
@@ -236,6 +238,30 @@ def ties(
     if plot:
         save_figures(report.tie_figure(found), plot)
     show(report.tie_table(found), report.tie_to_dict(found), format)
+
+
+@app.command()
+def distribution(
+    benchmarks: list[str] = typer.Argument(
+        ..., help="Benchmarks of rated captions, each with its file: capeval1k=FILE.", metavar="BENCHMARK=FILE..."
+    ),
+    sample: bool = typer.Option(False, "--sample", help="Accept files that are parts of their benchmark."),
+    plot: Plots = [],
+    format: Format = "table",
+) -> None:
+    """Show how human scores are distributed in benchmarks (UMIC, Figure 4).
+
+    `capmeter study distribution capeval1k=capeval1k.jsonl.gz composite=composite.jsonl.gz --plot scores.png`
+    """
+    found = []
+    for given in benchmarks:
+        name, equals, path = given.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{given!r} is not BENCHMARK=FILE", param_hint="BENCHMARK=FILE")
+        found.append(of_benchmark(name, path, sample=sample))
+    if plot:
+        save_figures(distribution_figure(found), plot)
+    show(distribution_table(found), distribution_to_dict(found), format)
 
 
 app.command()(lceval)

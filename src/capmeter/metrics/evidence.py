@@ -6,6 +6,7 @@ Every metric that can explain its scores gives one `Evidence` per caption; repor
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from capmeter.metrics.contributions import Contributions
 from capmeter.metrics.scene_evidence import SceneEvidence
@@ -52,6 +53,15 @@ class RegionEvidence:
     boxes: tuple[tuple[float, ...], ...]
     weights: tuple[float, ...]
     labels: tuple[str, ...] = ()
+
+    def heaviest(self, most: int) -> list[tuple[str, tuple[float, ...], float]]:
+        """Label, box and weight of the regions that counted most, the heaviest first."""
+        order = sorted(range(len(self.weights)), key=lambda k: -self.weights[k])[:most]
+        return [(self.labels[k] if self.labels else "", self.boxes[k], self.weights[k]) for k in order]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The regions as JSON values."""
+        return {"boxes": [list(box) for box in self.boxes], "weights": list(self.weights), "labels": list(self.labels)}
 
 
 @dataclass(frozen=True, slots=True)

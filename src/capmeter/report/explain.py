@@ -141,6 +141,7 @@ def _evidence_json(found: Evidence) -> dict[str, Any]:
         **({"members": {name: _evidence_json(each) for name, each in found.members.items()}} if found.members else {}),
         **({} if found.scene is None else {"scene": found.scene.to_dict()}),
         **({} if found.contributions is None else {"contributions": found.contributions.to_dict()}),
+        **({} if found.regions is None else {"regions": found.regions.to_dict()}),
     }
 
 
@@ -198,7 +199,7 @@ def _table(name: str, found: Evidence, colours: Mapping[str, str], score: float 
         for k in range(len(found.references)):
             label = "reference" if len(found.references) == 1 else f"reference {k + 1}"
             table.add_row(Text(label, style="dim"), _line(found, k, colours))
-        if found.scene is None:
+        if found.scene is None and found.regions is None:
             table.add_row(Text("matched", style="dim"), _matches(found, colours))
         for label, line in () if found.scene is None else _tuples(found.scene):
             table.add_row(Text(label, style="dim"), line)
@@ -207,6 +208,12 @@ def _table(name: str, found: Evidence, colours: Mapping[str, str], score: float 
         table.add_row(Text("facts", style="dim"), Text(printable(facts)))
     for label, line in () if found.contributions is None else _contributions(found.contributions):
         table.add_row(Text(label, style="dim"), line)
+    if found.regions is not None:
+        seen = (
+            f"{label or 'region'} {_number(weight)} at {', '.join(f'{number:.2f}' for number in box)}"
+            for label, box, weight in found.regions.heaviest(5)
+        )
+        table.add_row(Text("regions", style="dim"), Text(printable("\n".join(seen))))
     return table
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from capmeter.errors import AssetError, InputError, MissingBackend
 from capmeter.metrics.contributions import Contributions
 from capmeter.metrics.evaluation import Evaluation
-from capmeter.metrics.evidence import Evidence
+from capmeter.metrics.evidence import Evidence, RegionEvidence
 from capmeter.metrics.scene_evidence import SceneEvidence
 from capmeter.metrics.scores import Results
 from capmeter.progress import task
@@ -29,6 +29,9 @@ LONGEST = 2000
 
 DRAWN = 100
 """How many objects, attributes and relations of a scene graph are drawn at most."""
+
+ATTENDED = 12
+"""How many regions of a picture are drawn: those that counted most."""
 
 Graph = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
 Row = tuple[str, int]
@@ -66,6 +69,7 @@ class EvidenceTable:
         further: list[Any] = [None if found.scene is None else self._scene(found.scene)]
         further.append(None if found.contributions is None else _contributions(found.contributions))
         further.append([[name, self._record(each)] for name, each in found.members.items()] or None)
+        further.append(None if found.regions is None else self._regions(found.regions))
         while further and further[-1] is None:
             further.pop()
         return [sequences[0], sequences[1:], links, marks, facts, *further]
@@ -92,6 +96,12 @@ class EvidenceTable:
             ]
             sides += [self._graph(graph, chosen), "".join(str(int(each.matched)) for each in shown), nearest]
         return sides
+
+    def _regions(self, regions: RegionEvidence) -> list[Any]:
+        """Of the heaviest regions: boxes in thousandths of the picture, flat; weights; the labels' words."""
+        heaviest = regions.heaviest(ATTENDED)
+        boxes = [round(1000 * number) for _, box, _ in heaviest for number in box]
+        return [boxes, [_short(weight) for _, _, weight in heaviest], [self._word(label) for label, _, _ in heaviest]]
 
     def _graph(self, graph: SceneGraph, chosen: Sequence[Sequence[int]]) -> int:
         """The number of a graph: objects' words; (owner, words) flat; (subject, words, object) flat; how many more."""

@@ -15,6 +15,7 @@ from capmeter.cli.train.options import Runs, need_torch
 from capmeter.errors import InputError
 from capmeter.progress import shown
 from capmeter.report.tables import Table
+from capmeter.transforms.negatives import Negatives, parse_negatives
 
 FROM = typer.Option(None, "--from", help="The checkpoint to fine-tune: a name or folder (`import-uniter` makes one).")
 
@@ -36,6 +37,7 @@ def umic(
     rate: float | None = typer.Option(None, help="Highest learning rate."),
     precision: str = typer.Option("float32", help="float32, or bfloat16 for the forward pass."),
     runs: Runs = 1,
+    ablate: bool = typer.Option(False, "--ablate", help="Also train without each kind of negatives, and compare."),
     workers: int = typer.Option(1, help="Processes that draw pictures and negatives.", min=1, max=256),
     device: Device = None,
     seed: Seed = 0,
@@ -60,7 +62,6 @@ def umic(
     from capmeter.learning.loop import repeated
     from capmeter.learning.umic.run import Start, evaluate_umic, train_umic, world_data
     from capmeter.learning.umic.training import WORLD_RECIPE, UmicRecipe
-    from capmeter.transforms.negatives import parse_negatives
 
     chosen = parse_negatives(negatives)
     if bool(world) == bool(captions):
@@ -87,8 +88,8 @@ def umic(
                 "expected the checkpoint to fine-tune (import-uniter makes one)", param_hint="--from"
             )
 
-        def one(number: int) -> dict[str, float]:
-            folder = output if runs == 1 else output / f"seed-{number}"
+        def one(number: int, drawn: Negatives, folder: Path) -> dict[str, float]:
+            folder = folder if runs == 1 else folder / f"seed-{number}"
             sentences = tuple(train.captions.pool.sentences)
             width = train.bank.get(0)[0].shape[1]
             from_here = Start.random(sentences, width, number) if begin is None else begin
@@ -96,7 +97,7 @@ def umic(
                 from_here,
                 train,
                 dev,
-                chosen,
+                drawn,
                 replace(recipe, seed=number),
                 folder,
                 data=data,
@@ -105,12 +106,25 @@ def umic(
             )
             return evaluate_umic(checkpoint, dev if test is None else test, chosen, place)
 
-        scores = repeated(one, runs, seed)
-    rows: list[list[Any]] = [[name, mean, spread] for name, (mean, spread) in scores.items()]
-    table = Table(
-        "true caption above its negative, held-out pictures, %", ["negative", "mean", "±"], rows, [False, True, True]
-    )
-    payload = {name: {"mean": mean, "spread": spread} for name, (mean, spread) in scores.items()}
+        variants = {"all": (chosen, output)}
+        for kind in chosen.kinds if ablate else ():
+            without = replace(chosen, without=(*chosen.without, kind))
+            variants[f"without {kind}"] = (without, output / f"without-{kind}")
+        scores = {
+            name: repeated(lambda number, drawn=drawn, to=to: one(number, drawn, to), runs, seed)  # type: ignore[misc]
+            for name, (drawn, to) in variants.items()
+        }
+    kinds = scores["all"]
+    rows: list[list[Any]] = []
+    for kind in kinds:
+        cells = [found[kind] for found in scores.values()]
+        rows.append([kind, *(f"{mean:.1f}" + (f" ± {spread:.1f}" if runs > 1 else "") for mean, spread in cells)])
+    title = "held-out pictures: how often the true caption scores above its negative, %"
+    table = Table(title, ["negative", *scores], rows, [False] + [True] * len(scores))
+    payload = {
+        name: {kind: {"mean": mean, "spread": spread} for kind, (mean, spread) in found.items()}
+        for name, found in scores.items()
+    }
     show(table, {"umic": payload, "runs": runs, "negatives": str(chosen), "output": str(output)}, format)
 
 

@@ -10,14 +10,14 @@ capmeter.evidence = (captions) => {
     byRow.get(r).set(m, rest);
   }
   const words = (sequence) => kept.sequences[sequence].map((word) => kept.words[word]);
-  const read = ([candidate, references, links, marks, facts, scene, contributions, members]) => {
+  const read = ([candidate, references, links, marks, facts, scene, contributions, members, regions]) => {
     const list = (flat, width, make) => Array.from({ length: flat.length / width }, (_, k) => make(flat.slice(k * width, (k + 1) * width)));
     return {
       candidate: words(candidate),
       references: references.map(words),
       links: list(links, 7, ([a, b, reference, c, d, kind, weight]) => ({ candidate: [a, b], reference, place: [c, d], kind, weight })),
       marks: list(marks, 5, ([reference, a, b, kind, weight]) => ({ reference, place: [a, b], kind, weight })),
-      facts, scene, contributions, members: (members ?? []).map(([name, record]) => [name, read(record)]),
+      facts, scene, contributions, members: (members ?? []).map(([name, record]) => [name, read(record)]), regions,
     };
   };
   const STRUCK = /cut|removed|deleted/;
@@ -84,9 +84,10 @@ capmeter.evidence = (captions) => {
     if (kinds.length + markKinds.length) box.append(legend);
     box.append(...factline(found));
     if (found.contributions) box.append(contributions(found.contributions));
+    if (found.regions) box.append(attended(found.regions, r));
     if (found.scene) box.append(scenes(found.scene));
     else if (found.links.length) box.append(matches(found));
-    else box.append(element("p", { class: "note" }, "No word of the caption was matched."));
+    else if (!found.regions) box.append(element("p", { class: "note" }, "No word of the caption was matched."));
     return box;
   };
   // two scene graphs beside each other: objects, beside them their attributes, below them their relations
@@ -133,6 +134,33 @@ capmeter.evidence = (captions) => {
         element("td", {}, element("bdi", {}, found.candidate.slice(...link.candidate).join(" "))),
         element("td", {}, element("bdi", {}, found.references[link.reference].slice(...link.place).join(" ")), found.references.length > 1 ? ` (${link.reference + 1})` : ""),
         element("td", { class: "number" }, number(link.weight)))))));
+  };
+
+  // the picture with the regions that counted most, the heavier the stronger, and their weights beside it
+  const attended = ([boxes, weights, labels], r) => {
+    const most = Math.max(...weights, 1e-9);
+    const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    drawing.setAttribute("viewBox", "0 0 1000 1000");
+    drawing.setAttribute("preserveAspectRatio", "none");
+    drawing.setAttribute("role", "img");
+    drawing.setAttribute("aria-label", "Attention over regions of the picture");
+    weights.forEach((weight, k) => {
+      const [left, top, right, bottom] = boxes.slice(4 * k, 4 * k + 4);
+      const frame = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+      Object.entries({ x: left, y: top, width: right - left, height: bottom - top, style: `--share:${(weight / most).toFixed(3)}` })
+        .forEach(([name, value]) => frame.setAttribute(name, value));
+      const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
+      title.textContent = `${kept.words[labels[k]] || "region"} ${number(weight)}`;
+      frame.append(title);
+      drawing.append(frame);
+    });
+    const source = captions.pictures[captions.image[r]];
+    const image = source ? [element("img", { src: source, alt: "", loading: "lazy", referrerpolicy: "no-referrer" })] : [];
+    const rows = weights.map((weight, k) => element("tr", {}, element("td", {}, element("bdi", {}, kept.words[labels[k]] || `region ${k + 1}`)),
+      element("td", { class: "number" }, number(weight)), element("td", {}, element("span", { class: "bar", style: `--share:${(weight / most).toFixed(3)}` }))));
+    return element("div", { class: "sides attended" }, element("figure", { class: image.length ? "seen" : "seen bare" }, ...image, drawing),
+      element("table", { class: "contributions" }, element("thead", {}, element("tr", {}, ...["region", "attention", ""].map((head, k) =>
+        element("th", { scope: "col", class: k === 1 ? "number" : null }, head)))), element("tbody", {}, ...rows)));
   };
 
   const picture = (r) => {
