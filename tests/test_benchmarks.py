@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -76,3 +77,10 @@ def test_clipscore() -> None:
     printed = run("clip.py", "--tiny", "--pictures", "5", "--captions", "10")
     assert '"picture passes, all captions": 5' in printed and '"picture passes, one caption each": 5' in printed
     assert max(apart(printed)) < 1e-6
+
+
+@pytest.mark.neural
+def test_umic_against_the_bare_forward_pass() -> None:
+    pytest.importorskip("transformers", reason="needs the neural extra")
+    found = json.loads(run("umic.py", "--tiny", "--pictures", "2", "--repeats", "1"))
+    assert found["captions"] == 8 and found["share_of_bare"] > 0

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from pageexamples import HOSTILE, candidates, scored, systems
 
+import capmeter
 from capmeter.metrics.scores import Results
 from capmeter.report.page import write_page
 
@@ -431,3 +432,32 @@ def test_scene_graphs_stand_side_by_side(open_page, width: int) -> None:
     assert tab.evaluate("window.pwned") is None
     assert page.said == [] and len(page.asked) == 1
     assert tab.evaluate("document.documentElement.scrollWidth") == width
+
+
+def test_attention_over_regions_is_drawn_on_the_picture(open_page: Any, tmp_path: Path) -> None:
+    """The case view of UMIC: picture, caption, score, and the regions that counted most."""
+    pytest.importorskip("torch")
+    from PIL import Image
+    from uniterexamples import SENTENCES, drawn_folder, small_checkpoint
+
+    small_checkpoint(tmp_path / "model")
+    drawn_folder(tmp_path / "regions")
+    rows = []
+    for k, sentence in enumerate(SENTENCES):
+        Image.new("RGB", (80, 60), (40 * k, 90, 120)).save(tmp_path / f"{k}.png")
+        rows.append({"image_id": str(k), "candidate": sentence, "references": [sentence], "image": f"{k}.png"})
+    captions = capmeter.load(rows, regions=tmp_path / "regions", images_root=tmp_path)
+    results = capmeter.score(captions, [f'umic(checkpoint="{tmp_path / "model"}")', "rouge-l"])
+    page = open_page({"mine": results}, images_root=tmp_path)
+    page.tab.locator("#list .caption").first.click()
+    page.tab.wait_for_selector(".seen rect", state="attached")
+    assert page.tab.locator(".seen rect").count() == 10 and page.tab.locator(".seen img").count() == 1
+    assert page.tab.locator(".attended tbody tr").count() == 10
+    weights = [float(text) for text in page.tab.locator(".attended td.number").all_text_contents()]
+    assert weights == sorted(weights, reverse=True) and abs(sum(weights) - 1) < 0.01
+    frame = page.tab.locator(".seen img").bounding_box()
+    for box in page.tab.locator(".seen rect").all():
+        place = box.bounding_box()
+        assert place["x"] >= frame["x"] - 2 and place["x"] + place["width"] <= frame["x"] + frame["width"] + 2
+        assert place["y"] >= frame["y"] - 2 and place["y"] + place["height"] <= frame["y"] + frame["height"] + 2
+    assert not page.said

@@ -73,4 +73,12 @@ def with_picture_files(captions: CaptionSet, folder: str | os.PathLike[str]) -> 
         notes=captions.notes,
         reference_set=captions.reference_set,
         images_root=os.fspath(files.folder),
+        regions=captions.regions,
     )
+
+
+def with_regions(captions: CaptionSet, regions: str | os.PathLike[str]) -> CaptionSet:
+    """The captions, with their pictures' regions in this folder or LMDB."""
+    beside = captions.renamed(captions.ids, captions.notes)
+    beside.regions = os.fspath(regions)
+    return beside

@@ -25,6 +25,7 @@ from capmeter.cli.options import (
     Precision,
     References,
     ReferencesFormat,
+    Regions,
     Resamples,
     Seed,
     settings_of,
@@ -72,6 +73,7 @@ def compare(
     precision: Precision = None,
     on_missing: OnMissingPaired = "error",
     images_root: ImagesRoot = None,
+    regions: Regions = "",
     column: Columns = [],
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
@@ -110,6 +112,7 @@ def compare(
                 columns=chosen_columns(column),
                 on_missing=on_missing,  # type: ignore[arg-type]
                 images_root=images_root or "",
+                regions=regions,
             )
             for system, own in found.items():
                 captions[label_of(name, system, len(found) == 1, captions)] = own

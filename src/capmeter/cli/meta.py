@@ -21,6 +21,7 @@ from capmeter.cli.options import (
     Level,
     Plots,
     Precision,
+    Regions,
     Resamples,
     Seed,
     settings_of,
@@ -80,6 +81,7 @@ def meta(
     level: Level = 0.95,
     differences: bool = typer.Option(False, "--differences", help="Also show the paired differences of all metrics."),
     images_root: ImagesRoot = None,
+    regions: Regions = "",
     device: Device = None,
     precision: Precision = None,
     format: Format = "table",
@@ -120,7 +122,7 @@ def meta(
         return
     settings = settings_of(device, precision)
     options: dict[str, Any] = {"protocol": protocol, "sample": sample, "resamples": resamples, "seed": seed}
-    options |= {"level": level, "images_root": images_root, "columns": chosen_columns(column)}
+    options |= {"level": level, "images_root": images_root, "regions": regions, "columns": chosen_columns(column)}
     judged: list[Judged] = []
     with shown():
         for name, path in zip(benchmark, data, strict=True):

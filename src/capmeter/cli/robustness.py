@@ -17,6 +17,7 @@ from capmeter.cli.options import (
     Output,
     Plots,
     Precision,
+    Regions,
     Resamples,
     Seed,
     Split,
@@ -61,6 +62,7 @@ def robustness(
     plot: Plots = [],
     resamples: Resamples = 1000,
     images_root: ImagesRoot = None,
+    regions: Regions = "",
     device: Device = None,
     precision: Precision = None,
     seed: Seed = 0,
@@ -103,6 +105,7 @@ def robustness(
             seed=seed,
             resamples=resamples,
             images_root=images_root,
+            regions=regions,
             settings=settings,
         )
     if output is not None:

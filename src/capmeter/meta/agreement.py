@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from capmeter import progress
-from capmeter.captions.picture_files import with_picture_files
+from capmeter.captions.picture_files import with_picture_files, with_regions
 from capmeter.errors import InputError
 from capmeter.judgments.benchmarks import benchmark as named_benchmark
 from capmeter.judgments.benchmarks import table as benchmarks
@@ -146,6 +146,7 @@ def run(
     level: float = 0.95,
     images_root: str | Path | None = None,
     columns: Mapping[str, str] | None = None,
+    regions: str | Path = "",
     settings: Settings | None = None,
 ) -> Report:
     """Evaluates metrics against a benchmark's human judgments.
@@ -156,11 +157,14 @@ def run(
     sample: accept a subset of the benchmark. resamples, seed, level: of the cluster bootstrap.
     images_root: the folder of the benchmark's pictures, for metrics that need them, found by image id.
     columns: other names of the file's columns, as in `capmeter.load`.
+    regions: a folder or LMDB of the pictures' regions, for metrics that need them.
     settings: device, precision, threads and cache.
     """
     judgments = named_benchmark(benchmark).load(data, protocol, sample=sample, columns=columns)
     if images_root is not None:
         judgments = replace(judgments, captions=with_picture_files(judgments.captions, images_root))
+    if regions:
+        judgments = replace(judgments, captions=with_regions(judgments.captions, regions))
     values, signatures = measured(judgments, metrics, settings)
     for name, found in given(judgments, scores).items():
         if name in values:

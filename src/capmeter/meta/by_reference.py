@@ -63,7 +63,7 @@ def by_reference(
         for row, caption in enumerate(asked)
         for k, reference in enumerate(caption.references)
     )
-    single = CaptionSet.from_captions(rows, images_root=asked.images_root)
+    single = CaptionSet.from_captions(rows, images_root=asked.images_root, regions=asked.regions)
     whole = evaluate(asked, chosen, corpus=captions, settings=settings)
     alone = evaluate(single, chosen, corpus=captions, settings=settings)
     ends = np.cumsum([0, *asked.references.lengths.tolist()]).tolist()

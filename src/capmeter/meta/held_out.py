@@ -45,4 +45,5 @@ def _made(rows: list[Caption], captions: CaptionSet) -> CaptionSet:
             f"{len(lonely)} captions have no reference left when the human caption is held out: "
             f"{', '.join(lonely[:5])}; give images with at least two captions"
         )
-    return CaptionSet.from_captions(rows, notes=captions.notes, images_root=captions.images_root)
+    images_root, regions = captions.images_root, captions.regions
+    return CaptionSet.from_captions(rows, notes=captions.notes, images_root=images_root, regions=regions)

@@ -34,7 +34,7 @@ from capmeter._version import __version__
 from capmeter.captions.files import write_atomic
 from capmeter.captions.io import load_references
 from capmeter.captions.model import Caption, CaptionSet
-from capmeter.captions.picture_files import with_picture_files
+from capmeter.captions.picture_files import with_picture_files, with_regions
 from capmeter.errors import InputError
 from capmeter.meta.metric_similarity import scores_between
 from capmeter.metrics import registry
@@ -183,6 +183,7 @@ def robustness(
     resamples: int = 1000,
     level: float = 0.95,
     images_root: str | os.PathLike[str] | None = None,
+    regions: str | os.PathLike[str] = "",
     settings: Settings | None = None,
 ) -> Robustness:
     """The curves of metrics over captions that are degraded with increasing strength.
@@ -190,7 +191,7 @@ def robustness(
     `captions` are references (a dict image id → list, or a file of them): one per image, chosen by the seed, is
     degraded and removed from the references; at most `images` images are sampled. Or they are a `CaptionSet`, whose
     candidates are degraded and whose references are kept. `images_root` is the folder of pictures, found by image id,
-    for metrics that need them.
+    for metrics that need them; `regions` a folder or LMDB of their regions.
     """
     chosen, ways = registry.parse_list(metrics), parse_list(degradations)
     if resamples < 1:
@@ -203,6 +204,8 @@ def robustness(
         untouched = leave_one_out(references, images=images, seed=seed)
     if images_root is not None:
         untouched = with_picture_files(untouched, images_root)
+    if regions:
+        untouched = with_regions(untouched, regions)
     whole, texts = _degraded(untouched, ways, points, seed)
     results = evaluate(whole, chosen, corpus=untouched, settings=settings)
     clusters = Clusters(untouched.image_ids)
@@ -296,7 +299,7 @@ def _degraded(
         for caption, cells in zip(untouched, texts, strict=True)
         for cell, text in enumerate(cells)
     )
-    return CaptionSet.from_captions(rows, images_root=untouched.images_root), texts
+    return CaptionSet.from_captions(rows, images_root=untouched.images_root, regions=untouched.regions), texts
 
 
 def _curves(

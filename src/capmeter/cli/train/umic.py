@@ -27,6 +27,9 @@ def umic(
     output: Path = typer.Option(..., "--output", "-o", help="Write the checkpoint, state and log to this folder."),
     regions: Regions = "",
     held_out: str | None = typer.Option(None, "--held-out", help="Captions of the images that select the checkpoint."),
+    exclusions: Path | None = typer.Option(
+        None, "--exclusions", help="Photos of benchmarks, whose captions are never used (gzipped JSON)."
+    ),
     start: str | None = FROM,
     world: int = typer.Option(0, "--world", help="Train from random weights on so many drawn pictures instead.", min=0),
     negatives: str = typer.Option("paper", "--negatives", help="paper or released; see `capmeter negatives`."),
@@ -50,8 +53,9 @@ def umic(
 
     **Examples**
 
-    `capmeter train umic captions_train2014.json --regions coco_train2014/ --held-out captions_val2014.json
-    --from uniter-base/ --output umic/ --device cuda --precision bfloat16 --runs 5`
+    `capmeter train umic captions_train2014.json --regions coco/ --held-out captions_val2014.json
+    --exclusions training_exclusions.json.gz --from uniter-base/ --output umic/ --device cuda --precision bfloat16
+    --runs 5`
 
     `capmeter train umic --world 20000 --output umic-world/ --workers 2`
     """
@@ -81,7 +85,7 @@ def umic(
             train, dev, test, data = made.train, made.dev, made.test, made.data
             say(f"the region network names {made.named['named']:.1f} % of held-out regions right")
         else:
-            train, dev, data = _files(captions or "", held_out, regions)
+            train, dev, data = _files(captions or "", held_out, regions, exclusions)
         begin = _start(start) if start else None
         if begin is None and not world:
             raise typer.BadParameter(
@@ -141,17 +145,19 @@ def _start(name: str) -> Any:
     return Start.checkpoint(load_checkpoint(name, KIND))
 
 
-def _files(captions: str, held_out: str | None, regions: str) -> tuple[Any, Any, Any]:
+def _files(captions: str, held_out: str | None, regions: str, exclusions: Path | None) -> tuple[Any, Any, Any]:
     from capmeter.captions.io import load_references
     from capmeter.checkpoints import TrainingData
     from capmeter.images.regions import BoxRule
+    from capmeter.learning.parser.examples import read_exclusions
     from capmeter.learning.umic.examples import file_examples
 
-    if not regions or held_out is None:
-        raise typer.BadParameter("captions need --regions and --held-out", param_hint="--regions")
+    if not regions or held_out is None or exclusions is None:
+        raise typer.BadParameter("captions need --regions, --held-out and --exclusions", param_hint="--regions")
+    listed = read_exclusions(exclusions)
     found, data = [], []
     for name in (captions, held_out):
-        found.append(file_examples(load_references(name), regions, BoxRule()))
+        found.append(file_examples(load_references(name), regions, BoxRule(), listed))
         digest = hashlib.sha256(Path(name).read_bytes()).hexdigest()
         data.append(TrainingData(Path(name).name, digest, len(found[-1])))
     shared = set(found[0].captions.image_ids) & set(found[1].captions.image_ids)

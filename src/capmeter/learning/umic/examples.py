@@ -5,7 +5,7 @@ From the made world, or from captions and regions in files (COCO with bottom-up-
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +19,7 @@ from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
 from capmeter.images.region_source import regions_at
 from capmeter.images.regions import BoxRule, Regions
+from capmeter.learning.lceval.examples import excluded, photo_of
 from capmeter.learning.umic.crops import Crops, crops_of
 from capmeter.learning.world import World, true_captions
 from capmeter.progress import task
@@ -93,14 +94,22 @@ def caption_set(texts: Iterable[tuple[str, Sequence[str]]], regions: str = "") -
     )
 
 
-def file_examples(references: dict[str, tuple[str, ...]], regions: str, rule: BoxRule) -> Examples:
+def file_examples(
+    references: Mapping[str, tuple[str, ...]],
+    regions: str,
+    rule: BoxRule,
+    exclusions: Mapping[str, frozenset[str]] | None = None,
+) -> Examples:
     """Examples from captions by image and a folder or LMDB of regions; images without regions are left out.
+
+    exclusions: numbers of photos of benchmarks by source, which are left out.
 
     Raises:
         InputError: no image has regions.
     """
     source = regions_at(regions)
-    keys = {image: key for image in references if (key := source.find(image)) is not None}
+    trained = [image for image in references if exclusions is None or not excluded(photo_of(image), exclusions)]
+    keys = {image: key for image in trained if (key := source.find(image)) is not None}
     if not keys:
         raise InputError(f"{regions}: no image with captions has regions here; check how both name images")
     captions = caption_set((image, references[image]) for image in keys)

@@ -1,0 +1,103 @@
+"""Metrics on regions from the command line: score, explain, meta, robustness, report, and the negatives to read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import capmeter
+from uniterexamples import SENTENCES, drawn_folder, small_checkpoint
+
+from capmeter.encoders.word_piece import SPECIAL
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("regions")
+    small_checkpoint(folder / "model")
+    drawn_folder(folder / "regions")
+    rows = [
+        {"image_id": str(k), "candidate": text, "references": [text, SENTENCES[(k + 1) % 4]], "human": k / 4}
+        for k, text in enumerate(SENTENCES)
+    ]
+    (folder / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    return folder
+
+
+def metric(place: Path) -> str:
+    return f'umic(checkpoint="{place / "model"}")'
+
+
+def test_score_and_compare(place: Path) -> None:
+    given = [place / "rows.jsonl", "-m", metric(place), "--regions", place / "regions", "--format", "json"]
+    done = capmeter("score", *given, "--no-intervals")
+    assert done.returncode == 0, done.stderr
+    (scores,) = json.loads(done.stdout)["systems"]["rows"]["metrics"].values()
+    assert 0 < scores["score"] < 1
+    without = capmeter("score", place / "rows.jsonl", "-m", metric(place))
+    assert without.returncode == 1 and "--regions" in without.stderr
+    both = capmeter("compare", f"a={place / 'rows.jsonl'}", f"b={place / 'rows.jsonl'}", *given[1:])
+    assert both.returncode == 0, both.stderr
+
+
+def test_explain_shows_the_regions(place: Path) -> None:
+    done = capmeter("explain", place / "rows.jsonl", "-m", metric(place), "--regions", place / "regions", "--id", "1")
+    assert done.returncode == 0 and "region 0." in done.stdout, done.stderr
+
+
+def test_meta_and_robustness(place: Path) -> None:
+    given = ["-m", metric(place), "--regions", place / "regions", "--resamples", 20, "--format", "json"]
+    done = capmeter("meta", "-b", "rated", "-d", place / "rows.jsonl", *given)
+    assert done.returncode == 0, done.stderr
+    ways = "pos-substitution,repetition-removal,other-caption(nearest=1)"
+    done = capmeter("robustness", place / "rows.jsonl", "--degradations", ways, "--strengths", "0,0.3", *given)
+    assert done.returncode == 0, done.stderr
+    assert all(way in done.stdout for way in ways.split(","))
+
+
+def test_negatives_are_shown_and_written(place: Path, tmp_path: Path) -> None:
+    done = capmeter("negatives", place / "rows.jsonl", "--show", 2, "-o", tmp_path / "n.jsonl", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert [each["kind"] for each in found["examples"][:6]] == [
+        *("caption", "substitution", "random", "hard", "repetition-removal", "permutation")
+    ]
+    rows = [json.loads(line) for line in (tmp_path / "n.jsonl").read_text().splitlines()]
+    assert len(rows) == 20 and {row["system"] for row in rows} == {
+        *("caption", "substitution", "random", "repetition-removal", "permutation")
+    }
+    again = capmeter("negatives", place / "rows.jsonl", "--show", 2, "--format", "json")
+    assert json.loads(again.stdout) == found, "the same seed, the same negatives"
+
+
+def test_import_uniter(tmp_path: Path) -> None:
+    from capmeter.encoders.uniter import UniterShape, initial_weights
+
+    torch.save(initial_weights(UniterShape(6, 64, 1, 1, 8, 8, 4), 0), tmp_path / "umic.pt")
+    (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL, "a", "dog"]))
+    done = capmeter(
+        "train", "import-uniter", tmp_path / "umic.pt", "--vocabulary", tmp_path / "vocab.txt", "-o", tmp_path / "umic"
+    )
+    assert done.returncode == 0 and "itm_output, rank_output" in done.stderr
+    (tmp_path / "umic.pt").write_bytes(b"not a pickle")
+    done = capmeter(
+        "train", "import-uniter", tmp_path / "umic.pt", "--vocabulary", tmp_path / "vocab.txt", "-o", tmp_path / "u"
+    )
+    assert done.returncode == 3 and "umic.pt" in done.stderr
+
+
+def test_train_umic_says_what_it_needs(tmp_path: Path) -> None:
+    done = capmeter("train", "umic", "-o", tmp_path)
+    assert done.returncode == 2 and "--world" in done.stderr
+    done = capmeter("train", "umic", "captions.json", "-o", tmp_path)
+    assert done.returncode == 2 and "--exclusions" in done.stderr
+
+
+def test_distribution(shared: Path) -> None:
+    sample = shared / "data" / "samples" / "capeval1k.jsonl.gz"
+    done = capmeter("study", "distribution", f"capeval1k={sample}", "--sample", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["distributions"][0]["captions"] == 100
