@@ -6,6 +6,7 @@ from pathlib import Path
 
 import typer
 
+from capmeter.cli.main import say
 from capmeter.cli.options import Format, Seed
 from capmeter.cli.output import show
 from capmeter.errors import InputError
@@ -64,6 +65,13 @@ def machines(
                     )
                 systems.setdefault(row.system, {})[key] = row.candidate
                 read.setdefault(row.system, {})[key] = list(row.read)
+        common = set(photos).intersection(*systems.values())  # measures of different photos are not comparable
+        if not common:
+            raise InputError("no photo has captions of all systems; write for the photos of the files")
+        if len(common) < len(photos):
+            say(f"{len(common):,} of {len(photos):,} photos have captions of all systems; the others are left out")
+        systems = {system: {key: texts[key] for key in photos if key in common} for system, texts in systems.items()}
+        photos = {key: photo for key, photo in photos.items() if key in common}
         listed = read_exclusions(exclusions)
         known = Known.of([photo for each in corpus for photo in read_corpus(*named_file(each), listed).photos])
         found = describe(systems, read, photos, known, seed)
