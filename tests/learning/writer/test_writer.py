@@ -22,7 +22,7 @@ from capmeter.learning.writer.recipe import WriterRecipe  # noqa: E402
 from capmeter.learning.writer.run import train_writer  # noqa: E402
 from capmeter.learning.writer.subwords import BEGIN, END, PAD  # noqa: E402
 from capmeter.learning.writer.training import others  # noqa: E402
-from capmeter.learning.writer.writer import Writer  # noqa: E402
+from capmeter.learning.writer.writer import Writer, strength_folder  # noqa: E402
 from capmeter.learning.writer.writing import Writing  # noqa: E402
 
 RECIPE = WriterRecipe(
@@ -307,3 +307,18 @@ def test_damaged_checkpoints(folder: Path, tmp_path: Path) -> None:
     replace(whole, kind="parser").save(tmp_path / "parser")
     with pytest.raises(AssetError, match="expected a checkpoint of 'writer'"):
         Writer(tmp_path / "parser")
+
+
+def test_the_writer_that_ships() -> None:
+    shipped = Writer()
+    assert shipped.styles == ("coco", "flickr30k")
+    read = [["A brown dog runs on the beach."], ["Two men cook in a kitchen."]]
+    (dog, men) = shipped.write(read, style="flickr30k")
+    assert "dog" in dog
+    assert "men" in men or "kitchen" in men
+    weak = Writer(strength_folder("writer", "300"))
+    assert np.mean(shipped.log_probabilities(["A man rides a horse on a beach."])) > np.mean(
+        weak.log_probabilities(["A man rides a horse on a beach."])
+    )
+    said = Checkpoint.read(Path(strength_folder("writer", "1000")))
+    assert sum(data.examples for data in said.data) == said.training["captions"] == 150_073

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -97,7 +97,7 @@ def train_writer(
         kind=KIND,
         parameters={"shape": asdict(recipe.shape), "subwords": str(subwords), "nouns": named, "styles": styles},
         weights={},
-        data=tuple(TrainingData(each.data.name, each.data.sha256, each.data.examples) for each in corpora),
+        data=_learned_from(corpora, learned),
         training={**asdict(recipe), "captions": len(captions), "device": device, "threads": threads},
     )
     for steps in sorted(recipe.strengths):
@@ -106,6 +106,14 @@ def train_writer(
     selection = f"{FINAL}: the highest held-out log-likelihood (epoch {outcome.epoch} of {recipe.epochs})"
     _save(said, outcome.weights, folder, selection, outcome.scores)
     return outcome.scores
+
+
+def _learned_from(corpora: Sequence[Corpus], learned: Sequence[Photo]) -> tuple[TrainingData, ...]:
+    """The corpora, each with the number of captions that are learned from."""
+    used: Counter[str] = Counter()
+    for photo in learned:
+        used[photo.source] += len(photo.captions)
+    return tuple(replace(each.data, examples=used[each.data.name]) for each in corpora)
 
 
 def _keep_strength(run: Run[Batch], steps: int, said: Checkpoint, folder: Path) -> None:

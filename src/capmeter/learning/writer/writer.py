@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.assets import CHECKPOINT, find_checkpoint
 from capmeter.checkpoints import load_checkpoint
 from capmeter.errors import AssetError, InputError, MissingBackend
 from capmeter.learning.writer.reading import (
@@ -246,10 +247,11 @@ def strength_folder(checkpoint: str | Path, strength: str) -> str:
     """
     if strength == FINAL:
         return str(checkpoint)
-    folder = Path(checkpoint) / strength
-    if not (folder / "checkpoint.json").is_file():
+    final = find_checkpoint(str(checkpoint))
+    weaker = final / strength if final else None
+    if weaker is None or not (weaker / CHECKPOINT).is_file():
         raise AssetError(
             f"{checkpoint}: no weights of strength {strength}; `capmeter train writer` keeps those of its --strength "
-            "options, and the writer that ships has only its final ones"
+            "options"
         )
-    return str(folder)
+    return str(weaker)

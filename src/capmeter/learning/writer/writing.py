@@ -82,8 +82,9 @@ SYSTEMS: dict[str, Writing] = {
     "writer-300": Writing(strength="300"),
     "writer-1000": Writing(strength="1000"),
     "writer-final-greedy": Writing(kept=0.8),
-    "writer-final-beam": Writing(decode="beam", kept=0.6, near=0.15),
-    "writer-final-sample0.9": Writing(decode="sample", temperature=0.9, kept=0.8),
+    "writer-final-beam": Writing(decode="beam", beams=3),
+    "writer-final-sample0.5": Writing(decode="sample", temperature=0.5, kept=0.8),
+    "writer-final-sample0.9": Writing(decode="sample", temperature=0.9),
     "writer-final-nouns": Writing(form="nouns", kept=0.8, near=0.2),
     "writer-final-near": Writing(near=0.5),
 }
