@@ -51,7 +51,7 @@ def read_rows(path: str | Path) -> Iterator[WrittenRow]:
             raise InputError(
                 f'{path}, line {number}: expected {{"source", "photo", "system", "candidate", "read"}}: {error!r}'
             ) from error
-        yield WrittenRow(*named, read=tuple(places))
+        yield WrittenRow(named[0], named[1], named[2], named[3], tuple(places))
 
 
 def machine_captions(

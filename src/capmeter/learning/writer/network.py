@@ -70,7 +70,7 @@ class Attention(nn.Module):
         return joined
 
     def _split(self, states: Tensor) -> Tensor:
-        return states.unflatten(-1, (self.heads, -1)).transpose(1, 2)
+        return states.view(*states.shape[:-1], self.heads, -1).transpose(1, 2)
 
 
 class Feed(nn.Module):
@@ -108,10 +108,14 @@ class Decoding(nn.Module):
 
     def __init__(self, shape: WriterShape) -> None:
         super().__init__()
-        self.own, self.source = (Attention(shape.width, shape.heads) for _ in range(2))
+        self.own, self.source = Attention(shape.width, shape.heads), Attention(shape.width, shape.heads)
         self.feed = Feed(shape.width, shape.hidden)
         self.norms = nn.ModuleList(nn.LayerNorm(shape.width) for _ in range(3))
         self.dropout = nn.Dropout(shape.dropout)
+
+    def pairs(self, states: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of what was read [B, S, W]."""
+        return self.source.pairs(states)
 
     def forward(self, states: Tensor, source: tuple[Tensor, Tensor], seen: Tensor) -> Tensor:
         """The next states [B, T, W] of whole targets."""
@@ -162,7 +166,7 @@ class WriterModule(nn.Module):
         for layer in self.readers:
             states = layer(states, seen)
         states = self.read_norm(states)
-        return [layer.source.pairs(states) for layer in self.writers], seen
+        return [layer.pairs(states) for layer in self._written_by()], seen
 
     def forward(self, sources: Tensor, targets: Tensor) -> Tensor:
         """Scores [B, T, subwords] of the subword after each of the targets [B, T]."""
@@ -181,9 +185,12 @@ class WriterModule(nn.Module):
         """Scores [R, subwords] of the subword after these [R], which are added to the cache."""
         at = cache.length
         states = self._embedded(pieces[:, None], self.written_places.weight[at : at + 1])
-        for number, layer in enumerate(self.writers):
+        for number, layer in enumerate(self._written_by()):
             states, cache.written[number] = layer.step(states, cache.sources[number], cache.seen, cache.written[number])
         return self._scores(states)[:, 0]
+
+    def _written_by(self) -> list[Decoding]:
+        return [layer for layer in self.writers if isinstance(layer, Decoding)]
 
     def _embedded(self, pieces: Tensor, places: Tensor) -> Tensor:
         embedded: Tensor = self.dropout(self.pieces(pieces) * self.shape.width**0.5 + places)
