@@ -105,6 +105,7 @@ def test_bad_systems(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="duplicate name 'a'"):
         named_systems(["a=writer", "a=writer(read=2)"])
     assert strength_folder("x", "final") == "x"
+    (tmp_path / "checkpoint.json").write_text("{}")
     with pytest.raises(AssetError, match="no weights of strength 300"):
         strength_folder(tmp_path, "300")
 

@@ -240,16 +240,16 @@ class Writer:
 
 
 def strength_folder(checkpoint: str | Path, strength: str) -> str:
-    """The checkpoint of a weaker version of a writer, beside the final one.
+    """The checkpoint of a weaker version of a writer, in the folder of the final one; the final one if that is absent.
 
     Raises:
         AssetError: there is none of this strength.
     """
-    if strength == FINAL:
-        return str(checkpoint)
     final = find_checkpoint(str(checkpoint))
-    weaker = final / strength if final else None
-    if weaker is None or not (weaker / CHECKPOINT).is_file():
+    if strength == FINAL or final is None:
+        return str(checkpoint)
+    weaker = final / strength
+    if not (weaker / CHECKPOINT).is_file():
         raise AssetError(
             f"{checkpoint}: no weights of strength {strength}; `capmeter train writer` keeps those of its --strength "
             "options"
