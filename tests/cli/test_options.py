@@ -13,9 +13,11 @@ from commandline import capmeter
 
 from capmeter.cli import options
 from capmeter.cli.main import COMMANDS
+from capmeter.cli.train.options import TrainingPrecision
 
 SHARED = {"device": "Device", "precision": "Precision", "metrics": "Metrics", "plot": "Plots", "resamples": "Resamples"}
 SHARED |= {"seed": "Seed", "level": "Level", "references_format": "ReferencesFormat", "split": "Split"}
+OTHER_MEANING = {("metrics", "list list_names"), ("split", "world world")}
 SYSTEMS = ["examples/strong.json", "examples/weak.json", "--references", "examples/references.json"]
 
 
@@ -31,10 +33,13 @@ def functions() -> Iterator[tuple[str, object]]:
 def test_a_shared_option_is_the_shared_one(name: str, function: object) -> None:
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(function).parameters:  # type: ignore[arg-type]
-        if parameter in SHARED and not (name.startswith("idf") or (parameter == "metrics" and "list" in name)):
+        if parameter in SHARED and not (name.startswith("idf") or (parameter, name) in OTHER_MEANING):
             judged = parameter == "metrics" and name.startswith("meta")  # which takes baselines, too
             shared = "JudgedMetrics" if judged else SHARED[parameter]
-            assert hints[parameter] == getattr(options, shared), f"{name}: {parameter}"
+            if parameter == "precision" and name.startswith("train"):
+                assert hints[parameter] == TrainingPrecision, f"{name}: {parameter}"
+            else:
+                assert hints[parameter] == getattr(options, shared), f"{name}: {parameter}"
 
 
 def called(*arguments: str) -> subprocess.CompletedProcess[str]:

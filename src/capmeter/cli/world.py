@@ -7,7 +7,7 @@ from typing import cast
 
 import typer
 
-from capmeter.cli.options import Seed
+from capmeter.cli.options import Seed, one_of
 from capmeter.cli.output import write
 from capmeter.printable import printable
 from capmeter.progress import shown
@@ -18,7 +18,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 @app.command()
 def world(
     folder: Path = typer.Argument(..., help="The folder to write.", metavar="FOLDER"),
-    split: str = typer.Option("test", help="train, dev or test; splits share no scene."),
+    split: str = typer.Option("test", help="Splits share no scene.", **one_of(("train", "dev", "test"))),
     size: int = typer.Option(1000, help="The number of pictures.", min=1),
     pixels: int = typer.Option(96, help="Width and height of the pictures.", min=32, max=2048),
     encoder: str | None = typer.Option(
@@ -40,8 +40,6 @@ def world(
     from capmeter.learning.world.folder import write_world
     from capmeter.learning.world.world import Split, World
 
-    if split not in ("train", "dev", "test"):
-        raise typer.BadParameter(f"{split!r} is not train, dev or test", param_hint="--split")
     made = World(split=cast(Split, split), size=size, seed=seed, pixels=pixels)
     with shown():
         written = write_world(made, folder, encoder=load_world_encoder(encoder) if encoder else None)

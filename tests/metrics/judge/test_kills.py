@@ -104,9 +104,8 @@ def test_killed_twice(tmp_path: Path) -> None:
     (found,) = system["metrics"].values()
     texts = {json.dumps(body, sort_keys=True): drawn(body) for body in server.received}
     assert len(texts) == CAPTIONS == len(found["items"])
-    refused = sorted(
-        int(prompt_of(json.loads(t)).split("number ")[1].split("\n")[0]) for t, n in texts.items() if 100 <= n < 150
-    )
+    ids = {text: prompt_of(json.loads(text)).split("number ")[1].split("\n")[0] for text in texts}
+    refused = sorted(int(ids[text]) for text, number in texts.items() if 100 <= number < 150)
     assert sorted(map(int, found["notes"]["refused"])) == refused and 25 <= len(refused) <= 80
     assert not any("no answer" in reason for reason in found["notes"])
     right = {ids[text]: number % 101 / 100 for text, number in texts.items() if not 100 <= number < 150}

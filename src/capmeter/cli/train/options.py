@@ -7,12 +7,18 @@ from typing import Annotated
 
 import typer
 
+from capmeter.cli.options import one_of
+from capmeter.learning.recipe import PRECISIONS
+
 Exclusions = Annotated[
     Path,
     typer.Option("--exclusions", help="Photos of benchmarks, whose captions are never used (gzipped JSON)."),
 ]
 Threads = Annotated[
     int, typer.Option("--threads", help="Number of threads; another number gives slightly different weights.", min=1)
+]
+TrainingPrecision = Annotated[
+    str, typer.Option("--precision", help="Precision of the forward pass in training.", **one_of(PRECISIONS))
 ]
 Runs = Annotated[int, typer.Option("--runs", help="Train with this many seeds; shows mean and spread.", min=1)]
 

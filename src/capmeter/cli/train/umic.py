@@ -11,7 +11,7 @@ import typer
 from capmeter.cli.main import say
 from capmeter.cli.options import Device, Format, Regions, Seed
 from capmeter.cli.output import show
-from capmeter.cli.train.options import Runs, need_torch
+from capmeter.cli.train.options import Runs, TrainingPrecision, need_torch
 from capmeter.errors import InputError
 from capmeter.progress import shown
 from capmeter.report.tables import Table
@@ -38,7 +38,7 @@ def umic(
     batch: int | None = typer.Option(None, help="Captions per batch, each with its negatives.", min=2),
     accumulate: int = typer.Option(1, help="Batches per step, where memory is short.", min=1),
     rate: float | None = typer.Option(None, help="Highest learning rate."),
-    precision: str = typer.Option("float32", help="float32, or bfloat16 for the forward pass."),
+    precision: TrainingPrecision = "float32",
     runs: Runs = 1,
     ablate: bool = typer.Option(False, "--ablate", help="Also train without each kind of negatives, and compare."),
     workers: int = typer.Option(1, help="Processes that draw pictures and negatives.", min=1, max=256),

@@ -9,7 +9,7 @@ import typer
 from capmeter.cli.main import say
 from capmeter.cli.options import Device, Format, Seed
 from capmeter.cli.output import show
-from capmeter.cli.train.options import Threads, need_torch
+from capmeter.cli.train.options import Threads, TrainingPrecision, need_torch
 from capmeter.progress import shown
 from capmeter.report.tables import Table
 
@@ -26,7 +26,7 @@ def world_clip(
     vision_layers: int = typer.Option(7, help="Layers of the network of pictures.", min=1),
     text_layers: int = typer.Option(3, help="Layers of the network of sentences.", min=1),
     patch: int = typer.Option(8, help="Side of the patches that pictures are cut into.", min=4),
-    precision: str = typer.Option("float32", help="float32, or bfloat16 for the forward pass."),
+    precision: TrainingPrecision = "float32",
     workers: int = typer.Option(1, help="Number of processes that draw pictures.", min=1),
     threads: Threads = 1,
     evaluate: int = typer.Option(1000, help="Held-out pictures to evaluate CLIPScore on afterwards; 0: none.", min=0),
