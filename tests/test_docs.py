@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import importlib.util
 import re
 from pathlib import Path
 
@@ -22,3 +23,16 @@ def test_examples_do_what_the_page_says(page: str) -> None:
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8")):
         assert "://" in target or (page.parent / target).exists(), target
+
+
+def test_the_page_of_parameters_says_what_is_declared() -> None:
+    spec = importlib.util.spec_from_file_location("parameters", ROOT / "scripts" / "parameters.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    page = (DOCS / "parameters.md").read_text("utf-8")
+    known = {part.splitlines()[0]: part for part in made.sections()}
+    told = {part.splitlines()[0]: part for part in re.split(r"\n\n(?=#)", page.rstrip())}
+    assert set(told) >= {"### cider-d", "### spice", "### permutation", "### protocol"}
+    wrong = [name for name, part in told.items() if known.get(name) != part]
+    assert not wrong, f"run scripts/parameters.py: {', '.join(wrong)}"
