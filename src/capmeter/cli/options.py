@@ -55,7 +55,7 @@ def _judged_metrics(value: str) -> str:
     return value
 
 
-def _plots(value: list[Path]) -> list[Path]:
+def _plots(value: Any) -> Any:  # on Python 3.10, typer takes list[Path] here for a class, and fails
     """The files to draw, if their names end in a picture format."""
     try:
         for path in value:
