@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commandline import run
+from commandline import capmeter as run
 from visionmodels import pictures, tiny_clip
 
 import capmeter
@@ -54,25 +54,19 @@ def test_inputs_by_hand() -> None:
 
 
 def test_a_head_by_hand() -> None:
-    layers = ((np.array([[1.0], [2.0]], np.float32), np.array([0.5], np.float32)),)
-    head = Head(
-        (*layers, (np.array([[3.0]], np.float32), np.array([-1.0], np.float32))),
-        np.zeros(2, np.float32),
-        np.ones(2, np.float32),
-    )
+    numbers = [np.array(each, np.float32) for each in ([[1.0], [2.0]], [0.5], [[3.0]], [-1.0], [0.0, 0.0], [1.0, 1.0])]
+    first, second, mean, deviation = (numbers[0], numbers[1]), (numbers[2], numbers[3]), numbers[4], numbers[5]
+    head = Head((first, second), mean, deviation)
     logit = 3 * np.tanh(0.1 + 2 * 0.2 + 0.5) - 1
     assert head.scores(np.array([[0.1, 0.2]]))[0] == pytest.approx(1 / (1 + np.exp(-logit)))
     again = Head.from_weights(head.to_weights())
     assert again.scores(np.array([[0.1, 0.2]]))[0] == head.scores(np.array([[0.1, 0.2]]))[0]
-    for wrong in (
-        {"mean": np.zeros(3, np.float32)},
-        {"w-1": np.ones((2, 1), np.float32)},
-        {"deviation": np.zeros(2, np.float32)},
-    ):
+    for name, shape in (("mean", (3,)), ("w-1", (2, 1)), ("deviation", (2,))):
+        wrong = {name: np.zeros(shape, np.float32)}
         with pytest.raises(AssetError, match="do not form a head"):
             Head.from_weights({**head.to_weights(), **wrong})
     with pytest.raises(AssetError, match="has no array"):
-        Head.from_weights({"mean": np.zeros(2, np.float32), "deviation": np.ones(2, np.float32)})
+        Head.from_weights({name: each for name, each in head.to_weights().items() if name != "b-0"})
 
 
 def test_ratings_are_learned_and_the_metric_is_rebuilt(folder: Path) -> None:
@@ -80,8 +74,8 @@ def test_ratings_are_learned_and_the_metric_is_rebuilt(folder: Path) -> None:
         *("train", "regressor", folder / "rows.jsonl", "-o", folder / "head", "-e", folder / "clip"),
         *("--epochs", "60", "--device", "cpu", "--format", "json"),
     )
-    assert ran.code == 0, ran.err
-    held_out = json.loads(ran.out)["held_out"]
+    assert ran.returncode == 0, ran.stderr
+    held_out = json.loads(ran.stdout)["held_out"]
     assert held_out["tau-c"] > 0.95 and held_out["error"] < 0.01
     checkpoint = Checkpoint.read(folder / "head", "regressor")
     assert checkpoint.parameters["shape"] == "polos" and checkpoint.parameters["high"] == 5.0
@@ -145,6 +139,6 @@ def test_rows_that_teach_nothing_are_refused(folder: Path, tmp_path: Path) -> No
 
 
 def test_the_command_wants_rows_or_a_world(folder: Path, tmp_path: Path) -> None:
-    assert run("train", "regressor", "-o", tmp_path / "a").code == 2
+    assert run("train", "regressor", "-o", tmp_path / "a").returncode == 2
     ran = run("train", "regressor", folder / "rows.jsonl", "--world", "5", "-o", tmp_path / "a")
-    assert ran.code == 2
+    assert ran.returncode == 2

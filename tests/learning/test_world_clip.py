@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commandline import run
+from commandline import capmeter as run
 
 import capmeter
 from capmeter.settings import Settings
@@ -16,6 +16,7 @@ torch = pytest.importorskip("torch", reason="needs the vision extra")
 transformers = pytest.importorskip("transformers", reason="needs the vision extra")
 pytest.importorskip("PIL", reason="needs the vision extra")
 
+from capmeter.learning.world.captions import true_captions  # noqa: E402
 from capmeter.learning.world.world import World  # noqa: E402
 from capmeter.learning.world_clip.examples import KINDS, LABELS, LENGTH, draw_examples, numbers_of  # noqa: E402
 from capmeter.learning.world_clip.recipe import END, START, WorldClipRecipe, vocabulary  # noqa: E402
@@ -31,7 +32,7 @@ def test_examples_are_what_the_world_knows() -> None:
     world = World(split="train", size=6, seed=3)
     first = [words[number] for number in found.true[0, 0].tolist()]
     assert first[:4] == [START, "a", "photo", "depicts"] and END in first
-    text = world[0].captions(3, 2)[0].text
+    text = true_captions(world[0], 3, 2)[0].text
     assert " ".join(first[4 : first.index(END)]) == text
     assert (found.true[..., 0] == known[START]).all() and not (found.true == known["<unknown>"]).any()
     there = found.wrong[..., 0] >= 0
@@ -105,8 +106,8 @@ def test_a_head_trains_on_the_made_world(trained: Path, tmp_path: Path) -> None:
         *("train", "regressor", "--world", "12", "-e", trained, "-o", tmp_path / "head", "--epochs", "3"),
         *("--device", "cpu", "--format", "json"),
     )
-    assert ran.code == 0, ran.err
-    assert "tau-c" in json.loads(ran.out)["held_out"]
+    assert ran.returncode == 0, ran.stderr
+    assert "tau-c" in json.loads(ran.stdout)["held_out"]
     name = f'regressor(checkpoint="{tmp_path / "head"}")'
     world = World(split="dev", size=2)
     for scene in world:

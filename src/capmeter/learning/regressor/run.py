@@ -39,7 +39,7 @@ def train_regressor(
         weights=learner.head(outcome).to_weights(),
         data=tuple(data),
         training=asdict(recipe),
-        selection=f"highest tau-c on {len(examples.held_out)} captions of held-out images, epoch {outcome.epoch}",
+        selection=f"highest tau-c less error on {len(examples.held_out)} held-out captions, epoch {outcome.epoch}",
         scores=dict(outcome.scores),
     ).save(folder)
     return outcome

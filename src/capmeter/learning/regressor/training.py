@@ -22,7 +22,7 @@ from capmeter.stats.kendall import tau_c
 class RegressorLearner(Learner[npt.NDArray[np.int64]]):
     """The learner of the shared loop; a batch is the numbers of its captions."""
 
-    select = "tau-c"
+    select = "tau-c less error"  # of epochs that rank alike, the one with the smaller error
 
     def __init__(self, examples: Examples, recipe: RegressorRecipe, device: str) -> None:
         seeded(recipe.seed)
@@ -60,7 +60,8 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
         chosen = torch.from_numpy(self.examples.held_out).to(self._human.device)
         scores = self._scores(chosen).cpu().numpy().astype(np.float64)
         human = self.examples.human[self.examples.held_out]
-        return {"tau-c": float(tau_c(scores, human)), "error": float(((scores - human) ** 2).mean())}
+        tau, error = float(tau_c(scores, human)), float(((scores - human) ** 2).mean())
+        return {"tau-c": tau, "error": error, "tau-c less error": tau - error}
 
     def _scores(self, captions: Tensor) -> Tensor:
         """The highest score over the references of these captions."""
