@@ -170,6 +170,52 @@ def words(
     show(report.words_table(found), report.words_to_dict(found), format)
 
 
+@app.command()
+def world(
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the critics; a stopped study is resumed.")],
+    train: Annotated[str, typer.Option("--train", help="The scenes to train on.")] = "world(split=train,size=4000)",
+    test: Annotated[str, typer.Option("--test", help="The scenes to judge on.")] = "world(split=test,size=400)",
+    contexts: Annotated[str, typer.Option("--contexts", help="Of none, reference, image, both.")] = "none,reference",
+    features: Features = None,
+    negatives: Negatives = "machine",
+    epochs: Epochs = 20,
+    width: Width = 128,
+    embedding: Embedding = 64,
+    images: Images = 50,
+    threads: Threads = 1,
+    device: Device = None,
+    seed: Seed = 0,
+    format: Format = "table",
+) -> None:
+    """Does a critic use its context? On made scenes, where it is known what of a caption holds.
+
+    Features of the pictures of both worlds are in one file, as `capmeter world` writes them with `--encoder`.
+
+    `capmeter study leic world --contexts none,reference -o world-critics/`
+    """
+    need_torch()
+    import torch
+
+    from capmeter.encoders.encoder import device_name
+    from capmeter.learning.leic.made_world import contexts_on_world
+    from capmeter.learning.world import parse_world
+    from capmeter.metrics.leic.image_features import read_features
+
+    torch.set_num_threads(threads)
+    judged = parse_world(test)
+    with shown():
+        found = contexts_on_world(
+            parse_world(train),
+            judged,
+            _recipe("reference", negatives, epochs, width, embedding, images, seed),
+            [each.strip() for each in contexts.split(",")],
+            output,
+            features=None if features is None else read_features(features),
+            device=device_name(device or "cpu"),
+        )
+    show(report.world_table(found, len(judged)), report.world_to_dict(found), format)
+
+
 def _recipe(
     context: str, negatives: str | None, epochs: int, width: int, embedding: int, images: int, seed: int
 ) -> CriticRecipe:

@@ -9,6 +9,7 @@ from capmeter.report.tables import Table
 
 if TYPE_CHECKING:
     from capmeter.learning.leic.capability import Capability
+    from capmeter.learning.leic.made_world import WorldShares
     from capmeter.learning.leic.submission import Judged
     from capmeter.learning.leic.word_frequency import WordFrequency
 
@@ -75,3 +76,25 @@ def words_to_dict(found: WordFrequency) -> dict[str, Any]:
         "human": found.human.tolist(),
         "systems": {name: shares.tolist() for name, shares in found.systems.items()},
     }
+
+
+def world_table(found: Sequence[WorldShares], scenes: int) -> Table:
+    """One row per context: the share of scenes in which each kind of error is found, and agreement with the truth."""
+    kinds = list(found[0].above) if found else []
+    rows = [
+        [
+            each.name,
+            *(f"{100 * each.above[kind]:.1f}" for kind in kinds),
+            "-" if each.falls is None else f"{100 * each.falls:.1f}",
+            f"{each.tau:.3f}",
+        ]
+        for each in found
+    ]
+    title = f"true captions scored above wrong ones, % of {scenes:,} held-out scenes (50: chance)"
+    columns = ["context", *kinds, "another picture", "τb with the truth"]
+    return Table(title, columns, rows, [False] + [True] * (len(kinds) + 2))
+
+
+def world_to_dict(found: Sequence[WorldShares]) -> dict[str, Any]:
+    """The same for a program."""
+    return {each.name: {"above": dict(each.above), "falls": each.falls, "tau_b": each.tau} for each in found}

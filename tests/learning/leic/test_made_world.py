@@ -1,0 +1,61 @@
+"""The study on the made world: a metric that knows the truth finds every wrong content, one that knows nothing none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.learning.leic.made_world import contexts_on_world, world_images, world_shares
+from capmeter.learning.leic.recipe import CriticRecipe
+from capmeter.learning.world import World
+from capmeter.learning.world.errors import CONTENT_ERRORS
+from capmeter.metrics.base import Context, MeanMetric, Measurement
+
+WORLD = World(split="test", size=12)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Truth(MeanMetric):
+    NAME: ClassVar[str] = "truth"
+    SUMMARY: ClassVar[str] = "the share of facts that hold, or nothing"
+    blind: bool = False
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ("score",)
+
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
+        return Measurement(np.array([[0.5 if self.blind else each.human[0]] for each in part]))
+
+
+def test_a_metric_that_knows_the_truth_finds_all_wrong_contents() -> None:
+    found = world_shares(Truth(), WORLD)
+    assert all(found.above[kind] == 1 for kind in CONTENT_ERRORS if kind in found.above)
+    assert found.above["disfluency"] == 0.5 and found.tau == pytest.approx(1) and found.falls is None
+
+
+def test_a_metric_that_knows_nothing_is_at_chance() -> None:
+    found = world_shares(Truth(blind=True), WORLD, name="blind", picture=True)
+    assert set(found.above.values()) == {0.5} and found.falls == found.tau == 0 and found.name == "blind"
+
+
+def test_scenes_as_images() -> None:
+    images = world_images(WORLD)
+    assert len(images) == 12 and all(len(image.human) == 5 and image.machine for image in images)
+    for image in images:
+        for given in image.machine:
+            assert given.caption not in image.human or given.system in ("missing",)
+
+
+def test_worlds_must_differ_and_pictures_need_features(tmp_path: Path) -> None:
+    recipe = CriticRecipe(context="reference")
+    with pytest.raises(InputError, match="train and judge on different splits"):
+        contexts_on_world(WORLD, WORLD, recipe, ["none"], tmp_path)
+    with pytest.raises(InputError, match="context=both needs the features"):
+        contexts_on_world(World(size=3), WORLD, recipe, ["both"], tmp_path)
