@@ -95,6 +95,25 @@ def test_parts_give_the_numbers_of_the_whole(folder: Path) -> None:
     assert dict(other.items) == pytest.approx(dict(whole.items), abs=1e-6)
 
 
+def test_many_captions_are_scored_in_parts_that_share_what_was_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    captions = CaptionSet.from_captions(
+        Caption(f"{k}", f"{k}", f"a {WORDS[k % 7]} {WORDS[k % 5]}", ("the cat", f"on the {WORDS[k % 8]}"))
+        for k in range(70)
+    )
+    metric = Leic(checkpoint=str(folder))
+    whole = capmeter.score(captions, [metric])[str(metric)]
+    monkeypatch.setattr(Leic, "ROWS", 9)
+    read: list[int] = []
+    original = CriticNetwork.read
+    monkeypatch.setattr(CriticNetwork, "read", lambda self, rows: read.append(len(rows)) or original(self, rows))
+    again = CaptionSet.from_captions(captions)
+    parts = capmeter.score(again, [metric])[str(metric)]
+    assert dict(parts.items) == pytest.approx(dict(whole.items), abs=1e-6)
+    assert read == [len(again.pool)]  # once, not once per part
+
+
 def test_every_distinct_sentence_is_read_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
     original = CriticNetwork.read
@@ -123,7 +142,7 @@ def test_long_and_empty_captions(folder: Path) -> None:
     assert other.items["0"] == pytest.approx(found.items["0"], abs=1e-6)
     assert other.items["1"] == other.items["2"] == other.items["3"] > 0
     assert other.notes["15 words or more: zero vector"] == ["1", "2"]
-    states = captions.pool.analyse(SentenceStates(str(folder), True))
+    states = captions.pool.analyse(SentenceStates(str(folder), True)).states
     zero = [not states[row].any() for row in captions.candidates.tolist()]
     assert zero == [False, True, True, True, False]  # `...` is a word of the released code
 

@@ -69,9 +69,20 @@ def _loaded(folder: Path, stamp: tuple[int, int]) -> Critic:
     return Critic(Checkpoint.read(folder, KIND))
 
 
+@dataclass(frozen=True, eq=False)
+class StateTable:
+    """The LSTM's state at the end of each sentence: `states` [sentences, width]."""
+
+    states: Reals
+
+    def take(self, indices: npt.NDArray[np.int64]) -> StateTable:
+        """The rows at these indices."""
+        return StateTable(self.states[indices])
+
+
 @dataclass(frozen=True)
 class SentenceStates:
-    """Analysis: what the critic's LSTM makes of each sentence: [sentences, width].
+    """Analysis: what the critic's LSTM makes of each sentence.
 
     As released, the state is read where the end token is: a caption without one inside the window (15 words and more,
     or none at all) has the zero vector.
@@ -81,18 +92,18 @@ class SentenceStates:
     as_released: bool
     life: ClassVar[Life] = "run"
 
-    def run(self, pool: SentencePool) -> Reals:
+    def run(self, pool: SentencePool) -> StateTable:
         """The states of a pool."""
         critic = load_critic(self.checkpoint)
         tokens = tokens_of(pool, self.as_released)
         sentences = critic.vocabulary.table(tokens)
         if not self.as_released:
-            return critic.network.read(sentences)
+            return StateTable(critic.network.read(sentences))
         lengths = tokens.ids.lengths
         ended = np.flatnonzero((lengths > 0) & (lengths < STEPS))
         states = np.zeros((len(sentences), critic.shape.width), critic.network.embedding.dtype)
         states[ended] = critic.network.read(sentences.take(ended))
-        return states
+        return StateTable(states)
 
 
 def occluded(critic: Critic, numbers: Sequence[int], known: npt.NDArray[np.bool_]) -> Reals:

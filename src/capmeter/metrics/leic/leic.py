@@ -41,7 +41,7 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement, wordless
 from capmeter.metrics.contributions import contributions
 from capmeter.metrics.evidence import Evidence
-from capmeter.metrics.leic.critic import SHIPPED, Critic, SentenceStates, load_critic, occluded
+from capmeter.metrics.leic.critic import SHIPPED, Critic, SentenceStates, StateTable, load_critic, occluded
 from capmeter.metrics.leic.forward import STEPS, human_probability
 from capmeter.metrics.leic.image_features import FeatureTable, read_features
 from capmeter.metrics.leic.pooling import Reals
@@ -86,7 +86,7 @@ class Leic(MeanMetric):
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """The score of each caption."""
         critic = self.critic
-        states: Reals = part.pool.analyse(SentenceStates(self.checkpoint, self.as_released))
+        states = self._states(part)
         lengths = tokens_of(part.pool, self.as_released).ids.lengths
         scores = self._scores(critic, part, states, states[part.candidates], np.arange(len(part)))
         if not self.as_released:
@@ -102,7 +102,7 @@ class Leic(MeanMetric):
         A caption is compared with one of as many unknown words.
         """
         critic = self.critic
-        states: Reals = part.pool.analyse(SentenceStates(self.checkpoint, self.as_released))
+        states = self._states(part)
         tokens = tokens_of(part.pool, self.as_released)
         measured = self.measure(part, context).values[:, 0].tolist()
         evidence = []
@@ -124,6 +124,10 @@ class Leic(MeanMetric):
                 found = contributions(logit, shown, np.ones(len(shown)), np.zeros(len(shown)), "unknown words")
             evidence.append(Evidence(words, references, facts={"probability": score}, contributions=found))
         return evidence
+
+    def _states(self, part: CaptionSet) -> Reals:
+        table: StateTable = part.pool.analyse(SentenceStates(self.checkpoint, self.as_released))
+        return table.states
 
     def _scores(
         self, critic: Critic, part: CaptionSet, states: Reals, candidates: Reals, of: npt.NDArray[np.int64]
