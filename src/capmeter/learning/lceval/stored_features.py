@@ -106,6 +106,7 @@ def _read(place: Path) -> Kept:
 def _write(place: Path | None, known: Kept) -> None:
     if place is None:
         return
+    known = {**_read(place), **known}  # another process may have added some
     content = io.BytesIO()
     names = np.frombuffer(b"".join(known), np.uint8).reshape(-1, _DIGEST)
     np.savez(content, names=names, rows=np.stack(list(known.values())))
