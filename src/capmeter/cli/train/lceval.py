@@ -28,8 +28,13 @@ def lceval(
         ),
     ],
     exclusions: Exclusions,
-    machine: Annotated[list[Path], typer.Option("--machine", help="Captions that systems wrote of them; repeatable.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="Write checkpoints, logs and curves to this folder.")],
+    machine: Annotated[
+        list[Path], typer.Option("--machine", help="Captions that systems wrote of them; repeatable.")
+    ] = [],
+    retrieval: Annotated[
+        int, typer.Option("--retrieval", help="Also captions of a retrieving captioner for so many photos.", min=0)
+    ] = 0,
     judgments: Annotated[
         Path | None,
         typer.Option("--judgments", help="The file of the benchmark that selects the epoch; none: accuracy selects."),
@@ -78,6 +83,9 @@ def lceval(
     `capmeter train lceval flickr30k_references.jsonl.gz --machine machine_captions.jsonl.gz --exclusions
     training_exclusions.json.gz --judgments flickr8k_cf.jsonl.gz -o lceval/`
 
+    `capmeter train lceval flickr30k_references.jsonl.gz --retrieval 2000 --exclusions training_exclusions.json.gz
+    -o lceval/`
+
     `capmeter train lceval captions_train2014.json --machine results.json --exclusions training_exclusions.json.gz
     --judgments flickr8k_cf.jsonl.gz -o networks/ --network study --runs 2`
     """
@@ -85,6 +93,7 @@ def lceval(
     from capmeter.checkpoints import TrainingData
     from capmeter.learning.lceval.examples import make_examples, read_machine, read_photos
     from capmeter.learning.lceval.recipe import LcEvalRecipe
+    from capmeter.learning.lceval.retrieval import retrieved
     from capmeter.learning.lceval.training_set import TrainingSet, selecting, training_set
     from capmeter.learning.lceval.variants import Variant, variants
     from capmeter.learning.parser.examples import read_exclusions
@@ -105,6 +114,9 @@ def lceval(
             captions = read_machine(path)
             written += captions
             files.append(_file(path, len(captions)))
+        if retrieval:
+            chosen_photos = sorted(people, key=lambda photo: hashlib.sha256(f"{seed} {photo}".encode()).digest())
+            written += retrieved(people, chosen_photos[:retrieval], seed=seed)
         examples = make_examples(people, written, listed, seed=seed, most=most)
         systems = sorted({each.system for each in examples if each.system})
         say(f"{len(examples):,} examples of {len({each.photo for each in examples}):,} photos; {', '.join(systems)}")
