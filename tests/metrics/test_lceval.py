@@ -187,7 +187,7 @@ def test_mistakes_are_said(tmp_path: Path) -> None:
     folder = made(tmp_path / "spice", ("spice",))
     with pytest.raises(InputError, match="has the features spice, but this metric has precision-1"):
         capmeter.score(candidates=["a"], references=[["b"]], metrics=f'lceval(checkpoint="{folder}")')
-    with pytest.raises(InputError, match="no network ships for the features rouge-l; train one"):
+    with pytest.raises(InputError, match="no network ships for pool=max and the features rouge-l; train one"):
         capmeter.score(candidates=["a"], references=[["b"]], metrics="lceval(features=rouge-l)")
     with pytest.raises(InputError, match="as_released=true needs the released weights"):
         parse("lceval(as_released=true)")

@@ -7,7 +7,7 @@ trained to tell captions that people wrote from those that machines wrote. Range
 logit z_1 − z_0 and every feature. The corpus score is the mean.
 
 `features` chooses groups or single features: `lceval(features=semantic)`, `sem-lex`, `spice+cider-d`. Networks for the
-paper's groups ship with capmeter, as do those for `pool=mean` and `pool=min` (appendix B.2); for others `checkpoint`
+paper's groups ship with capmeter; for other features and for `pool=mean` and `pool=min` (appendix B.2) `checkpoint`
 names a folder that `capmeter train lceval` wrote. `learned=false` gives the plain mean of the features (Table 7.2).
 NNEval is the special case of eight features and two hidden layers of 72.
 
@@ -90,9 +90,11 @@ class _LearnedComposite(DerivedMetric):
         """The network; an `InputError` if it was trained for other features than these."""
         name = self.checkpoint or self.shipped
         if name is None:
+            wanted = "+".join(self.inputs)
             raise InputError(
-                f"{self.NAME}: no network ships for the features {'+'.join(self.inputs)}; train one (`capmeter train "
-                f"lceval --features {'+'.join(self.inputs)}`) and name its folder: checkpoint=FOLDER"
+                f"{self.NAME}: no network ships for pool={self.computed.pool} and the features {wanted}; train one "
+                f"(`capmeter train lceval --features {wanted} --pool {self.computed.pool}`) and name its folder: "
+                "checkpoint=FOLDER"
             )
         found = trained(name)
         if found.features != self.inputs:
@@ -218,8 +220,10 @@ class LcEval(_LearnedComposite):
 
     @property
     def shipped(self) -> str | None:
-        """`lceval`, with `-GROUP` for a group of features and `-POOL` for another pooling; none for other features."""
+        """`lceval`, with `-GROUP` for a group of features; none for other features and poolings."""
         group = group_of(self.inputs)
+        if self.pool != "max":
+            return None
         if self.inputs == FEATURES:
-            return self.NAME if self.pool == "max" else f"{self.NAME}-{self.pool}"
-        return f"{self.NAME}-{group}" if group and self.pool == "max" else None
+            return self.NAME
+        return f"{self.NAME}-{group}" if group else None
