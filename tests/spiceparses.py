@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from capmeter.captions.model import Caption, CaptionSet
-from capmeter.metrics import soft_spice, spice
 from capmeter.recent import Recent
 from capmeter.text import parsers, scenes
 from capmeter.text.parses import CaptionParse
@@ -38,7 +37,7 @@ class Recorded:
 
 def use_parser(monkeypatch: pytest.MonkeyPatch, parser: Recorded) -> None:
     """This parser, whatever parser is named, with nothing remembered of another."""
-    for module in (parsers, scenes, spice, soft_spice):
+    for module in (parsers, scenes):
         monkeypatch.setattr(module, "find_parser", lambda name: parser)
     monkeypatch.setattr(parsers, "known_parses", Recent(1 << 20))
     for memory in ("_known_scenes", "_known_graphs"):

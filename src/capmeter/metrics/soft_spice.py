@@ -10,8 +10,9 @@ sentence vector of a phrase:
 and its mirror image (over s ∈ S of the largest over c ∈ C); parts precision and recall. -1 (with `bidirectional`, 0)
 to 1; 0 where either side has no tuple. The corpus score is the mean.
 
-The paper takes graphs of a T5 parser; here they are built from parses, as SPICE's (`parser`). `encoder` is an alias, a
-hub id or a folder, best a sentence-transformers model.
+The paper takes graphs of a T5 parser trained on FACTUAL; here they are built from parses, as SPICE's (`parser`), or
+written by a small network trained on FACTUAL (`graphs=factual`). `encoder` is an alias, a hub id or a folder, best a
+sentence-transformers model.
 
 >>> from capmeter.text.scene_graphs import no_synsets, scene_graph
 >>> scene_graph([("dog", "grass", "run on"), ("dog", "brown")], no_synsets).phrases()
@@ -32,17 +33,19 @@ from numpy.typing import NDArray
 from capmeter.captions.model import CaptionSet, SentencePool
 from capmeter.encoders import SentenceVectors, load_encoder
 from capmeter.metrics.base import Context, MeanMetric, Measurement
-from capmeter.metrics.spice import GRAPHS, scene_graphs, scene_notes
+from capmeter.metrics.spice import scene_graphs, scene_notes
 from capmeter.metrics.word_pieces import encoder_facts
-from capmeter.text.parsers import ParserName, find_parser
+from capmeter.text.parsers import ParserName
 from capmeter.text.scene_graphs import SceneGraph
+from capmeter.text.scenes import GraphsName, scene_source, source_facts
 
 
 @dataclass(frozen=True, kw_only=True)
 class SoftSpice(MeanMetric):
     """Cosine of the candidate's scene phrases to the nearest of the references'.
 
-    encoder: alias, hub id or folder. parser: `caption` or `corenlp`. bidirectional: precision and recall, as released.
+    encoder: alias, hub id or folder. graphs: `stanford` or `factual`. parser: `caption` or `corenlp`, for
+    `stanford`. bidirectional: precision and recall, as released.
     """
 
     NAME: ClassVar[str] = "soft-spice"
@@ -53,6 +56,11 @@ class SoftSpice(MeanMetric):
     encoder: Annotated[str, "alias, hub id or folder, best a sentence-transformers model"] = "minilm"
     parser: ParserName = "caption"
     bidirectional: Annotated[bool, "precision and recall, as the released code"] = False
+    graphs: GraphsName = "stanford"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        scene_source(self.graphs, self.parser)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -69,19 +77,20 @@ class SoftSpice(MeanMetric):
                 found[graph] = [numbers.setdefault(each, len(numbers)) for each in graph.phrases()]
             return found[graph]
 
-        graphs = scene_graphs(part, self.parser, context.settings, synonyms=True)
+        source = scene_source(self.graphs, self.parser)
+        graphs = scene_graphs(part, source, context.settings, synonyms=True)
         pairs = [(phrases(mine), phrases(theirs)) for mine, theirs in graphs]
         pool = SentencePool(tuple(numbers))
         layer = load_encoder(self.encoder, context.settings).layers
         vectors: NDArray[np.float32] = pool.analyse(SentenceVectors(self.encoder, layer, context.settings))
         rows = [self._row(mine, theirs, vectors) for mine, theirs in pairs]
         values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
-        return Measurement(values, scene_notes(part, self.parser, context.settings))
+        return Measurement(values, scene_notes(part, source, context.settings))
 
     def facts(self, context: Context) -> dict[str, str]:
-        """The parser, the rules, and the encoder's weights."""
+        """The parser and the rules, or the graph maker; and the encoder's weights."""
         facts = encoder_facts(self.encoder, load_encoder(self.encoder, context.settings).layers, context.settings)
-        return {"parser": find_parser(self.parser).version, "graphs": GRAPHS, **facts}
+        return {**source_facts(scene_source(self.graphs, self.parser)), **facts}
 
     def _row(self, mine: list[int], theirs: list[int], vectors: NDArray[np.float32]) -> list[float]:
         if not mine or not theirs:

@@ -10,7 +10,8 @@ and the same F over single kinds of tuples, `object`, `attribute`, `relation`, `
 averaged over those captions whose references have such tuples, which are counted in `object-captions` and so on.
 
 Graphs are built from parses (`parser`): `caption`, the parser that ships, needs no Java and is an imitation; `corenlp`
-is the official one, from which the official numbers follow (docs/spice.md says how closely). `synonyms=false` matches
+is the official one, from which the official numbers follow (docs/spice.md says how closely). `graphs=factual` takes
+other graphs: those of a network that was trained on graphs that people wrote (Li et al. 2023). `synonyms=false` matches
 by form alone and merges nothing, as the program's `-noSynsets` does.
 
 >>> from capmeter.text.scene_graphs import no_synsets, scene_graph
@@ -39,13 +40,13 @@ from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.scene_evidence import scene_evidence
 from capmeter.settings import Settings
 from capmeter.store import store_of
-from capmeter.text.parsers import ParserName, Parses, ParseTable, find_parser
+from capmeter.text.parsers import ParserName
+from capmeter.text.ptb import split_as_written
 from capmeter.text.scene_graphs import SceneGraph
 from capmeter.text.scene_matching import KINDS, Counts, match
 from capmeter.text.scene_tuples import LONGEST
-from capmeter.text.scenes import Scenes, SceneTable, synsets_of
+from capmeter.text.scenes import GraphsName, Scenes, SceneTable, scene_source, source_facts, synsets_of
 
-GRAPHS = "spice-1.0"  # the rules that make graphs of parses, for the signature
 SUBSETS = tuple(kind for kind in KINDS if kind != "all")
 Flags = npt.NDArray[np.bool_]
 
@@ -54,7 +55,8 @@ Flags = npt.NDArray[np.bool_]
 class Spice(Metric):
     """F-score of scene graph tuples.
 
-    parser: `caption` or `corenlp`. synonyms: whether words match by synset too.
+    graphs: `stanford` or `factual`. parser: `caption` or `corenlp`, for `stanford`. synonyms: whether words match by
+    synset too.
     """
 
     NAME: ClassVar[str] = "spice"
@@ -67,15 +69,25 @@ class Spice(Metric):
 
     parser: ParserName = "caption"
     synonyms: Annotated[bool, "whether words match by synset too"] = True
+    graphs: GraphsName = "stanford"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        scene_source(self.graphs, self.parser)
+
+    @property
+    def source(self) -> str:
+        """Where tuples come from."""
+        return scene_source(self.graphs, self.parser)
 
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
         """F, precision and recall of every caption, then F and 1 (or twice 0, where nothing is to be found) by kind."""
         rows = [
             _row(match(candidate, reference).counts)
-            for candidate, reference in scene_graphs(part, self.parser, context.settings, synonyms=self.synonyms)
+            for candidate, reference in scene_graphs(part, self.source, context.settings, synonyms=self.synonyms)
         ]
         values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
-        return Measurement(values, scene_notes(part, self.parser, context.settings))
+        return Measurement(values, scene_notes(part, self.source, context.settings))
 
     def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """The mean over all captions; of a single kind the mean over those captions that count, and their number."""
@@ -88,25 +100,20 @@ class Spice(Metric):
         return found
 
     def facts(self, context: Context) -> dict[str, str]:
-        """The parser with its hash, the rules, and the dictionary of synonyms."""
-        return {
-            "parser": find_parser(self.parser).version,
-            "graphs": GRAPHS,
-            "synonyms": "meteor-1.5" if self.synonyms else "none",
-        }
+        """The parser with its hash and the rules, or the graph maker with its hash; the dictionary of synonyms."""
+        return {**source_facts(self.source), "synonyms": "meteor-1.5" if self.synonyms else "none"}
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The tuples of each caption and of its references: what agrees, and what is nearest to the rest."""
-        table: ParseTable = part.pool.analyse(Parses(self.parser, store_of(context.settings)))
-        graphs = scene_graphs(part, self.parser, context.settings, synonyms=self.synonyms)
+        graphs = scene_graphs(part, self.source, context.settings, synonyms=self.synonyms)
         evidence = []
         for row, (candidate, reference) in enumerate(graphs):
             counts = match(candidate, reference).counts["all"]
             facts: dict[str, float | str] = {"precision": counts.precision, "recall": counts.recall}
             evidence.append(
                 Evidence(
-                    _words(table, int(part.candidates[row])),
-                    tuple(_words(table, k) for k in part.references[row].tolist()),
+                    _words(part, int(part.candidates[row])),
+                    tuple(_words(part, k) for k in part.references[row].tolist()),
                     facts=facts,
                     scene=scene_evidence(candidate, reference),
                 )
@@ -115,10 +122,10 @@ class Spice(Metric):
 
 
 def scene_graphs(
-    part: CaptionSet, parser: str, settings: Settings, *, synonyms: bool
+    part: CaptionSet, source: str, settings: Settings, *, synonyms: bool
 ) -> list[tuple[SceneGraph, SceneGraph]]:
     """Each caption's graph and that of all its references; one graph for each distinct caption and list."""
-    scenes: SceneTable = part.pool.analyse(Scenes(parser, store_of(settings)))
+    scenes: SceneTable = part.pool.analyse(Scenes(source, store_of(settings)))
     synsets = synsets_of(synonyms)
     references = [
         scenes.reference_graph(part.reference_sets[k].tolist(), synsets) for k in range(len(part.reference_sets))
@@ -131,9 +138,9 @@ def scene_graphs(
     ]
 
 
-def scene_notes(part: CaptionSet, parser: str, settings: Settings) -> dict[str, list[str]]:
-    """Notes of captions of which the parser made nothing or too little, and of those without a tuple."""
-    table: SceneTable = part.pool.analyse(Scenes(parser, store_of(settings)))
+def scene_notes(part: CaptionSet, source: str, settings: Settings) -> dict[str, list[str]]:
+    """Notes of captions of which nothing or too little, and of those without a tuple."""
+    table: SceneTable = part.pool.analyse(Scenes(source, store_of(settings)))
     scenes = table.scenes
     failed = np.array([scene.tuples is None for scene in scenes], bool)
     silent = np.array([scene.tuples == () and bool(part.pool[k].strip()) for k, scene in enumerate(scenes)], bool)
@@ -165,6 +172,5 @@ def _row(counts: Mapping[str, Counts]) -> list[float]:
     return row
 
 
-def _words(table: ParseTable, sentence: int) -> tuple[str, ...]:
-    parse = table.parses[sentence]
-    return tuple(word for each in parse.sentences for word in each.words) if parse else ()
+def _words(part: CaptionSet, sentence: int) -> tuple[str, ...]:
+    return tuple(split_as_written(part.pool[sentence]))

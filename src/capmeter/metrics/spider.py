@@ -2,8 +2,9 @@
 
     SPIDEr = (SPICE + CIDEr-D) / 2                                        for each caption; the corpus score is the mean
 
-0 to 5.5, since CIDEr-D is scaled by 10 and SPICE is not: the sum follows CIDEr-D. Parts: `spice`, `cider-d`. `parser`
-is SPICE's; CIDEr-D has its defaults (the tokenizer of MS COCO, document frequencies of the references at hand).
+0 to 5.5, since CIDEr-D is scaled by 10 and SPICE is not: the sum follows CIDEr-D. Parts: `spice`, `cider-d`. `graphs`
+and `parser` are SPICE's; CIDEr-D has its defaults (the tokenizer of MS COCO, document frequencies of the references at
+hand).
 
 >>> Spider().requires()[0].name, str(Spider(parser="corenlp"))
 ('spice', 'spider(parser=corenlp)')
@@ -22,6 +23,7 @@ from capmeter.metrics.cider import CiderD
 from capmeter.metrics.composite import CompositeMetric, MemberScores
 from capmeter.metrics.spice import Spice
 from capmeter.text.parsers import ParserName
+from capmeter.text.scenes import GraphsName, scene_source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,10 +37,15 @@ class Spider(CompositeMetric):
     is_mean: ClassVar[bool] = True
 
     parser: ParserName = "caption"
+    graphs: GraphsName = "stanford"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        scene_source(self.graphs, self.parser)
 
     def requires(self) -> tuple[Metric, ...]:
-        """SPICE with this parser, and CIDEr-D."""
-        return Spice(parser=self.parser), CiderD()
+        """SPICE with these graphs, and CIDEr-D."""
+        return Spice(graphs=self.graphs, parser=self.parser), CiderD()
 
     def combine(self, scores: MemberScores, state: Any = None) -> dict[str, Floats]:
         """The mean of both, and both."""

@@ -1,24 +1,28 @@
 """The scene of each sentence of a pool: its tuples, once, and the graphs that are built of them.
 
-Tuples are kept in a store on disk under the parser's name and its model's hash, so that a caption is parsed once in a
-lifetime; the last ones, and the last graphs of lists of references, stay in memory.
+Tuples come from SPICE's rules over the trees of a parser (`stanford`), or from the maker of faithful graphs, which was
+trained on graphs that people wrote (`factual`). They are kept in a store on disk under the name and the hash of the
+model, so that a caption is analysed once in a lifetime; the last ones, and the last graphs of lists of references, stay
+in memory.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.model import Life
 from capmeter.captions.stored import StoredAnalysis
+from capmeter.errors import InputError
 from capmeter.recent import Recent
 from capmeter.store import Store
+from capmeter.text.facts import IS, Fact
 from capmeter.text.meteor_resources import english_synonyms
 from capmeter.text.parsers import Parser, Pool, find_parser, knows_language, parse_captions
 from capmeter.text.parses import CaptionParse
@@ -26,6 +30,18 @@ from capmeter.text.scene_graphs import SceneGraph, Synsets, no_synsets, scene_gr
 from capmeter.text.scene_tuples import LONGEST, SceneTuple, scene_tuples
 from capmeter.text.wordnet import Synonyms
 
+if TYPE_CHECKING:
+    from capmeter.text.fact_maker import FactMaker
+
+GraphsName = Annotated[
+    Literal["stanford", "factual"],
+    "the graphs: by SPICE's rules from a parser's trees, or by the model trained on people's graphs",
+]
+FACTUAL = "factual"
+STANFORD_RULES = "spice-1.0"  # the rules that make graphs of trees, in signatures
+
+_FACT_RULES = 1  # raised whenever the same facts give other tuples
+_NUMBERS = {str(k): word for k, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}  # noqa: SIM905
 _RULES = 1  # raised whenever the same parse gives other tuples
 _SCENES, _GRAPHS = 1 << 20, 1 << 14  # that stay in memory
 
@@ -66,13 +82,79 @@ class _SceneRows:
         return [scene_tuples(parse), cut, _latin(caption) and knows_language(parse)]
 
 
+@dataclass(frozen=True, eq=False)
+class _FactRows:
+    """The analysis of captions into scenes by the maker of faithful graphs, as a store keeps them."""
+
+    maker: FactMaker
+
+    @property
+    def identity(self) -> str:
+        return f"scenes/{_FACT_RULES}/{self.maker.version}"
+
+    def compute(self, sentences: Sequence[str]) -> list[list[Any] | None]:
+        found = self.maker.facts(sentences)
+        return [
+            [fact_tuples(facts), False, _latin(caption) and self.maker.knows(caption)]
+            for caption, facts in zip(sentences, found, strict=True)
+        ]
+
+
+def fact_tuples(facts: Iterable[Fact]) -> list[SceneTuple]:
+    """Facts as tuples (object), (object, attribute), (subject, object, relation); numbers up to ten as words.
+
+    >>> fact_tuples([("dogs", "is", "2"), ("dogs", "run on", "grass"), ("sky",)])
+    [('dogs', 'two'), ('dogs', 'grass', 'run on'), ('sky',)]
+    """
+    tuples: list[SceneTuple] = []
+    for fact in facts:
+        if len(fact) == 1:
+            tuples.append(fact)
+        elif fact[1] == IS:
+            tuples.append((fact[0], _NUMBERS.get(fact[2], fact[2])))
+        else:
+            tuples.append((fact[0], fact[2], fact[1]))
+    return tuples
+
+
+class _Rows(Protocol):
+    """What makes scenes of captions."""
+
+    @property
+    def identity(self) -> str: ...
+
+    def compute(self, sentences: Sequence[str]) -> list[list[Any] | None]: ...
+
+
+def scene_source(graphs: str, parser: str) -> str:
+    """Where tuples come from: `FACTUAL`, or the parser whose trees SPICE's rules read."""
+    if graphs != FACTUAL:
+        return parser
+    if parser != "caption":
+        raise InputError(f"graphs=factual reads no trees, so that parser={parser} has no effect; leave one of them out")
+    return FACTUAL
+
+
+def source_facts(source: str) -> dict[str, str]:
+    """What a signature says of the source: the graph maker with its hash, or the parser with its hash and the rules."""
+    if source == FACTUAL:
+        return {"parser": "none", "graphs": _maker().version}
+    return {"parser": find_parser(source).version, "graphs": STANFORD_RULES}
+
+
+def _maker() -> FactMaker:
+    from capmeter.text.fact_maker import shipped_maker
+
+    return shipped_maker()
+
+
 _known_scenes: Recent[tuple[str, str], Scene] = Recent(_SCENES)
 _known_graphs: Recent[tuple[str, Synsets, tuple[str, ...]], SceneGraph] = Recent(_GRAPHS)
 
 
 @dataclass(frozen=True, eq=False)
 class SceneTable:
-    """The scene of each caption of a pool, found by the parser of this version."""
+    """The scene of each caption of a pool, found by the parser or graph maker of this version."""
 
     version: str
     sentences: Sequence[str]
@@ -102,24 +184,32 @@ class SceneTable:
 
 @dataclass(frozen=True)
 class Scenes:
-    """The analysis of a pool into scenes, from the parses that a parser makes; `store` keeps them."""
+    """The analysis of a pool into scenes from a source (`scene_source`); `store` keeps them."""
 
-    parser: str
+    source: str
     store: Store | None = None
 
     life: ClassVar[Life] = "run"
 
     def run(self, pool: Pool) -> SceneTable:
         """The scene of every sentence of the pool."""
-        parser, sentences = find_parser(self.parser), list(pool.sentences)
-        version = parser.version
+        rows, batch, version = self._rows()
+        sentences = list(pool.sentences)
         found = {sentence: _known_scenes.get((version, sentence)) for sentence in sentences}
         missing = [sentence for sentence, scene in found.items() if scene is None]
-        rows = StoredAnalysis(_SceneRows(parser, self.store), self.store, parser.batch).values(missing)
-        for sentence, row in zip(missing, rows, strict=True):
+        values = StoredAnalysis(rows, self.store, batch).values(missing)
+        for sentence, row in zip(missing, values, strict=True):
             found[sentence] = scene = _scene(row)
             _known_scenes.put((version, sentence), scene)
         return SceneTable(version, sentences, [known for each in sentences if (known := found[each]) is not None])
+
+    def _rows(self) -> tuple[_Rows, int, str]:
+        """What makes scenes, of how many captions at once, and its version."""
+        if self.source == FACTUAL:
+            maker = _maker()
+            return _FactRows(maker), maker.batch, maker.version
+        parser = find_parser(self.source)
+        return _SceneRows(parser, self.store), parser.batch, parser.version
 
 
 def _scene(row: list[Any] | None) -> Scene:

@@ -43,6 +43,14 @@ class Synonyms:
         bases = self._bases.get(word) or (self._base(word),)
         return frozenset(int(number) for known in (word, *bases) for number in self._synsets.get(known, "").split())
 
+    def knows(self, word: str) -> bool:
+        """Whether the word is in the list of synsets."""
+        return word in self._synsets
+
+    def bases(self, word: str) -> list[str]:
+        """The base forms of an irregular form."""
+        return list(self._bases.get(word, ()))
+
     def _base(self, word: str) -> str:
         """The first form derived by WordNet's suffix rules that is in WordNet."""
         if word.endswith("ss") or len(word) <= 2:

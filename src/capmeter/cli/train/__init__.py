@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from capmeter.cli.train.factual import factual
 from capmeter.cli.train.lceval import lceval
 from capmeter.cli.train.leic import leic
 from capmeter.cli.train.parser import parser
@@ -23,6 +24,7 @@ def train() -> None:
 
 app.command()(leic)
 app.command()(parser)
+app.command()(factual)
 app.command("world-encoder")(world_encoder)
 app.command()(lceval)
 app.command()(writer)

@@ -80,6 +80,22 @@ class ParserModule(nn.Module):
             heads: the arcs whose relations are scored; None: the likeliest arcs.
             told: that share.
         """
+        tag_scores, states = self.read(rows, tags, told=told)
+        count = len(rows)
+        rooted = torch.cat([self.root.expand(count, 1, -1), states], 1)
+        arcs = self._governors(states, rooted)
+        if heads is None:
+            heads = arcs.argmax(-1)
+        mapped = self.relation_head(rooted)
+        governors = torch.gather(mapped, 1, heads[..., None].expand(-1, -1, mapped.shape[2]))
+        hidden = functional.relu(self.relation_dependent(states) + governors)
+        return tag_scores, arcs, self.relation(self.dropout(hidden))
+
+    def read(self, rows: Tensor, tags: Tensor | None = None, *, told: float = 0.0) -> tuple[Tensor, Tensor]:
+        """Scores of tags [B, n, tags], and the words' states behind trees and relations [B, n, width].
+
+        Args: as `forward`; without `tags` the layers behind get the predicted ones.
+        """
         count, length, width = rows.shape
         if self.training:
             unseen = torch.rand(rows.shape, device=rows.device) < self.rareness[rows]
@@ -96,19 +112,11 @@ class ParserModule(nn.Module):
             if number == self.shape.tags_after:
                 tag_scores = self.tag(self.dropout(self.tag_norm(states)))
                 chosen = tag_scores.argmax(-1)
-                if self.training:
+                if self.training and tags is not None:
                     chosen = torch.where(torch.rand(count, 1, device=rows.device) < told, tags, chosen)
                 states = states + self.tag_vectors(chosen)
             states = layer(states)
-        states = self.norm(states)
-        rooted = torch.cat([self.root.expand(count, 1, -1), states], 1)
-        arcs = self._governors(states, rooted)
-        if heads is None:
-            heads = arcs.argmax(-1)
-        mapped = self.relation_head(rooted)
-        governors = torch.gather(mapped, 1, heads[..., None].expand(-1, -1, mapped.shape[2]))
-        hidden = functional.relu(self.relation_dependent(states) + governors)
-        return tag_scores, arcs, self.relation(self.dropout(hidden))
+        return tag_scores, self.norm(states)
 
     def _governors(self, states: Tensor, rooted: Tensor) -> Tensor:
         length = states.shape[1]

@@ -1,0 +1,1 @@
+"""How the maker of faithful scene graphs is trained and measured (`capmeter train factual`)."""

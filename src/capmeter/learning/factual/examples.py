@@ -1,0 +1,208 @@
+"""Captions with their facts: FACTUAL's, written by people, and those that SPICE's rules read from parses.
+
+A row of `factual_scene_graphs.jsonl.gz` is `{"caption", "graph": [[subject, predicate, object] | [entity]], "split"}`,
+`split` train or dev. One of `HELD_OUT` training captions, chosen by the hash of its text, is never trained on: a run
+is selected by them, so that dev is looked at once.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.errors import InputError
+from capmeter.text.fact_maker import LONGEST, caption_words, verb_lemmas
+from capmeter.text.fact_vocabulary import MARKS, NOTHING_NUMBER, STOP_NUMBER, FactVocabulary
+from capmeter.text.facts import PREDICATE, Fact, is_fact, written
+from capmeter.text.lemmas import LemmaRules
+from capmeter.text.parser_vocabulary import ParserVocabulary
+
+HELD_OUT = 40
+NO_VERBS = frozenset(  # predicates of their own, though they stand in captions
+    [
+        "a",
+        "above",
+        "across",
+        "against",
+        "along",
+        "among",
+        "around",
+        "as",
+        "at",
+        "away",
+        "back",
+        "before",
+        "behind",
+        "below",
+        "beneath",
+        "beside",
+        "between",
+        "beyond",
+        "by",
+        "down",
+        "for",
+        "from",
+        "in",
+        "inside",
+        "into",
+        "is",
+        "of",
+        "off",
+        "on",
+        "onto",
+        "out",
+        "outside",
+        "over",
+        "past",
+        "through",
+        "to",
+        "toward",
+        "towards",
+        "under",
+        "up",
+        "with",
+        "near",
+        "be",
+        "have",
+        "next",
+        "top",
+        "front",
+        "side",
+        "edge",
+        "middle",
+        "corner",
+        "part",
+        "bottom",
+        "end",
+    ]
+)
+_FEW = 2  # occurrences of a token of the vocabulary
+
+
+@dataclass(frozen=True)
+class FactExample:
+    """A caption with its facts. split: `train` or `dev`."""
+
+    caption: str
+    facts: tuple[Fact, ...]
+    split: str = "train"
+
+    @property
+    def held_out(self) -> bool:
+        """Whether a training caption is kept for selection."""
+        digest = hashlib.sha256(" ".join(caption_words(self.caption)).encode()).hexdigest()
+        return self.split == "train" and int(digest, 16) % HELD_OUT == 0
+
+
+def read_factual(path: Path) -> list[FactExample]:
+    """The captions of a file, in its order.
+
+    Raises:
+        InputError: the file cannot be read, or a line is no caption with a graph.
+    """
+    examples = []
+    for number, row in _rows(path):
+        try:
+            facts = tuple(tuple(" ".join(part.lower().split()) for part in fact) for fact in row["graph"])
+            if not facts or not all(map(is_fact, facts)):
+                raise ValueError('"graph" is a list of [subject, predicate, object] and [entity]')
+            if not isinstance(row["caption"], str):
+                raise TypeError('"caption" is a text')
+            examples.append(FactExample(row["caption"], facts, row["split"]))
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"{path}, line {number}: not a caption with a scene graph: {error!r}") from error
+    return examples
+
+
+def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                yield number, json.loads(line)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: expected gzipped JSON lines of captions with graphs: {error}") from error
+
+
+def learn_vocabulary(examples: Sequence[FactExample], lemmas: LemmaRules) -> FactVocabulary:
+    """The tokens that occur twice: predicates, what follows verbs, and words that are not in their caption."""
+    known = Counter(fact[1] for example in examples for fact in example.facts if len(fact) == 3)
+    predicates: Counter[str] = Counter()
+    missing: Counter[str] = Counter()
+    for example in examples:
+        words = caption_words(example.caption)
+        given, verbs = set(words), verbs_of(words, lemmas)
+        for fact in example.facts:
+            parts = [fact[0], fact[-1]]
+            if len(fact) == 3:
+                verb, _, rest = fact[1].partition(" ")
+                predicates[rest if verb in verbs else fact[1]] += 1
+                parts += [fact[1]] if known[fact[1]] < _FEW and verb not in verbs else []
+            missing.update(word for part in parts for word in part.split() if word not in given)
+    kept = [PREDICATE + each for each, count in predicates.items() if count >= _FEW]
+    return FactVocabulary([*MARKS, *sorted(kept), *sorted(word for word, count in missing.items() if count >= _FEW)])
+
+
+def verbs_of(words: Sequence[str], lemmas: LemmaRules) -> set[str]:
+    """The base forms of a caption's words that look like verbs: those that differ from the word, or no preposition."""
+    return {lemma for lemma in verb_lemmas(words, lemmas) if lemma not in NO_VERBS}
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """Captions of one length as numbers.
+
+    Args:
+        rows: feature numbers of their words [N, n, features].
+        copied: numbers of their words and of the base forms as tokens [N, 2n].
+        tokens: what is to be written, `STOP_NUMBER` last, then `NOTHING_NUMBER` [N, S].
+    """
+
+    rows: npt.NDArray[np.int32]
+    copied: npt.NDArray[np.int64]
+    tokens: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def pack(
+    examples: Iterable[FactExample],
+    vocabulary: FactVocabulary,
+    features: ParserVocabulary,
+    lemmas: LemmaRules,
+    steps: int,
+) -> dict[int, Packed]:
+    """The captions by length, without the very long ones; facts beyond `steps` tokens are left out."""
+    by_length: dict[int, list[tuple[list[list[int]], list[int], list[int]]]] = {}
+    for example in examples:
+        words = caption_words(example.caption)[:LONGEST]
+        if words:
+            sentence = vocabulary.sentence(words, verb_lemmas(words, lemmas))
+            tokens = written(example.facts, words, vocabulary.predicates, verbs_of(words, lemmas))
+            numbers = [*vocabulary.numbers(tokens, sentence), STOP_NUMBER][:steps]
+            rows = [features.row(word) for word in words]
+            by_length.setdefault(len(rows), []).append((rows, sentence.numbers, numbers))
+    return {
+        length: Packed(
+            np.array([rows for rows, _, _ in group], np.int32),
+            np.array([copied for _, copied, _ in group], np.int64),
+            _padded([tokens for _, _, tokens in group]),
+        )
+        for length, group in sorted(by_length.items())
+    }
+
+
+def _padded(rows: Sequence[Sequence[int]]) -> npt.NDArray[np.int64]:
+    table = np.full((len(rows), max(map(len, rows))), NOTHING_NUMBER, np.int64)
+    for row, values in zip(table, rows, strict=True):
+        row[: len(values)] = values
+    return table

@@ -1,0 +1,134 @@
+"""The maker of faithful scene graphs that ships: facts of captions, without torch and without trees.
+
+It was trained on the scene graphs that people wrote for captions of image regions (FACTUAL, Li et al. 2023;
+`capmeter train factual`). How often it writes the same graph: `capmeter/weights/factual/README.md`.
+
+Sentences are processed in groups of equal length, so that calls with many captions are fastest. Those
+with more than `LONGEST` words are read in parts, so that time stays linear in the number of words.
+
+>>> FactMaker().facts(["two dogs chasing a red ball"])[0]
+[('dogs', 'is', '2'), ('ball', 'is', 'red'), ('dogs', 'chase', 'ball')]
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from capmeter.checkpoints import load_checkpoint
+from capmeter.errors import AssetError
+from capmeter.progress import task
+from capmeter.text.caption_parser import shipped_parser
+from capmeter.text.fact_network import FactNetwork, WriterShape
+from capmeter.text.fact_vocabulary import FactVocabulary
+from capmeter.text.facts import Fact, read_facts, without_mentions
+from capmeter.text.lemmas import LemmaRules
+from capmeter.text.parser_network import NetworkShape
+from capmeter.text.parser_vocabulary import FIRST_FEATURE, ParserVocabulary
+from capmeter.text.ptb import split_as_written
+from capmeter.text.sentence_splitting import split_sentences
+
+KIND = SHIPPED = "factual"
+LONGEST = 40
+_TOKENS_PER_WORD, _MORE_TOKENS = 4, 12  # what is written at most
+_SENTENCES_AT_ONCE = 128
+_VERB_TAG = "VBG"
+
+
+def caption_words(caption: str) -> list[str]:
+    """The words of a caption as the graph maker reads them: Penn Treebank tokens in lower case."""
+    return [token.lower() for token in split_as_written(caption)]
+
+
+def verb_lemmas(words: Sequence[str], lemmas: LemmaRules) -> list[str]:
+    """The base forms of words as if they were verbs."""
+    return [lemmas.lemma(word, _VERB_TAG) for word in words]
+
+
+class FactMaker:
+    """Writes the facts of captions.
+
+    Args:
+        checkpoint: the name of a shipped or installed checkpoint, or its folder (`capmeter.checkpoints`).
+
+    Raises:
+        AssetError: there is no such checkpoint, it is damaged, or of another kind.
+        MissingBackend: safetensors is not installed.
+    """
+
+    batch: int = 2048  # enough captions for large groups of one length
+
+    def __init__(self, checkpoint: str | Path = SHIPPED) -> None:
+        found = load_checkpoint(str(checkpoint), KIND)
+        try:
+            features = {name: number for number, name in enumerate(found.vocabulary, start=FIRST_FEATURE)}
+            self.features = ParserVocabulary(features, (), ())
+            self.vocabulary = FactVocabulary(found.parameters["tokens"])
+            self.lemmas = LemmaRules(**found.parameters["lemmas"])
+            reader, writer = NetworkShape(**found.parameters["reader"]), WriterShape(**found.parameters["writer"])
+            self.network = FactNetwork(found.weights, reader, writer)
+        except (KeyError, TypeError, ValueError) as error:
+            raise AssetError(
+                f"graph maker {checkpoint}: its parameters are not those of a graph maker ({error!r}); train it again"
+            ) from error
+        self.version = found.label
+
+    def facts(self, captions: Sequence[str]) -> list[list[Fact]]:
+        """The facts of each caption, each once, sentence by sentence; none for a caption without words."""
+        parts: list[list[str]] = []
+        counts = []
+        for caption in captions:
+            made = [part for sentence in split_sentences(caption_words(caption)) for part in _parts(sentence)]
+            parts += made
+            counts.append(len(made))
+        found = self._facts_of(parts)
+        ends = np.cumsum([0, *counts]).tolist()
+        return [without_mentions(fact for each in found[a:b] for fact in each) for a, b in pairwise(ends)]
+
+    def knows(self, caption: str) -> bool:
+        """Whether a caption looks English, as the caption parser judges."""
+        return shipped_parser().knows(caption_words(caption))
+
+    def _facts_of(self, parts: Sequence[Sequence[str]]) -> list[list[Fact]]:
+        """The facts of sentences, none of them empty or longer than `LONGEST`."""
+        numbers: defaultdict[str, int] = defaultdict()
+        numbers.default_factory = numbers.__len__
+        words = [[numbers[word] for word in part] for part in parts]
+        vectors = self.network.reader.vectors(self.features.rows(list(numbers)))
+        by_length: defaultdict[int, list[int]] = defaultdict(list)
+        for place, part in enumerate(parts):
+            by_length[len(part)].append(place)
+        found: list[list[Fact]] = [[] for _ in parts]
+        with task("scene graphs", total=len(parts)) as advance:
+            for length, places in by_length.items():
+                most = _TOKENS_PER_WORD * length + _MORE_TOKENS
+                for start in range(0, len(places), _SENTENCES_AT_ONCE):
+                    chosen = places[start : start + _SENTENCES_AT_ONCE]
+                    sentences = [
+                        self.vocabulary.sentence(parts[place], verb_lemmas(parts[place], self.lemmas))
+                        for place in chosen
+                    ]
+                    copied = np.array([sentence.numbers for sentence in sentences], np.int64)
+                    states = self.network.read(np.array([words[place] for place in chosen], np.int64), vectors)
+                    written = self.network.write(states, copied, most)
+                    for place, tokens, sentence in zip(chosen, written, sentences, strict=True):
+                        found[place] = read_facts(self.vocabulary.texts(tokens, sentence))
+                    advance(len(chosen))
+        return found
+
+
+def _parts(words: list[str]) -> list[list[str]]:
+    """The sentence, in parts of nearly equal length if it is longer than `LONGEST`."""
+    count = -(-len(words) // LONGEST)
+    return [words[start:end] for start, end in pairwise([len(words) * k // count for k in range(count + 1)])]
+
+
+@lru_cache(maxsize=1)
+def shipped_maker() -> FactMaker:
+    """The shipped graph maker, loaded once."""
+    return FactMaker()

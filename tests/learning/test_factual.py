@@ -1,0 +1,179 @@
+"""Training of the graph maker: data, evaluation, networks in torch and numpy, a run on made captions."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from capmeter.errors import AssetError, InputError
+from capmeter.learning.factual.evaluation import FactJudge, tuples_of
+from capmeter.learning.factual.examples import FactExample, learn_vocabulary, pack, read_factual
+from capmeter.text.facts import PREDICATE
+from capmeter.text.lemmas import LemmaRules
+from capmeter.text.parser_vocabulary import ParserVocabulary
+from capmeter.text.wordnet import Synonyms
+
+NOUNS, COLOURS, PLACES = ["dog", "cat", "girl", "boy", "zorble"], ["red", "blue", "small"], ["park", "house", "street"]
+LEMMAS = LemmaRules({"V": {"^sitting": "sit"}}, {})
+DICTIONARY = "glass\n1\nglasses\n2\nman\n3\ndog\n4\npuppy\n4\nwear\n5\nhave\n6\nred\n7\ncrimson\n7\n"
+
+
+def made_row(number: int) -> dict[str, Any]:
+    """A caption of a small grammar."""
+    rng = np.random.default_rng(number)
+    thing, colour, place = (str(rng.choice(words)) for words in (NOUNS, COLOURS, PLACES))
+    return {
+        "caption": f"two {colour} {thing}s in the {place} {number % 7}",
+        "graph": [[f"{thing}s", "is", "2"], [f"{thing}s", "is", colour], [f"{thing}s", "in", place]],
+        "split": "dev" if number % 10 == 0 else "train",
+    }
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "graphs.jsonl.gz"
+    path.write_bytes(gzip.compress("".join(json.dumps(made_row(number)) + "\n" for number in range(500)).encode()))
+    return path
+
+
+def test_reading(file: Path) -> None:
+    examples = read_factual(file)
+    assert len(examples) == 500
+    assert sum(example.split == "dev" for example in examples) == 50
+    assert examples[0].facts[0][1:] == ("is", "2")
+    assert not any(example.held_out for example in examples if example.split == "dev")
+    same = {example.caption: set() for example in examples}  # type: dict[str, set[bool]]
+    for example in examples:
+        if example.split == "train":
+            same[example.caption].add(example.held_out)
+    assert all(len(flags) < 2 for flags in same.values())
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"caption": "a dog", "graph": [["dog", "is"]], "split": "train"},
+        {"caption": "a dog", "graph": [["dog", "", "red"]], "split": "train"},
+        {"caption": "a dog", "graph": [], "split": "train"},
+        {"caption": "a dog", "graph": [["dog"]]},
+        {"caption": "a dog", "graph": 3, "split": "train"},
+    ],
+)
+def test_rows_that_are_no_graphs_are_named(tmp_path: Path, row: dict[str, Any]) -> None:
+    path = tmp_path / "wrong.jsonl.gz"
+    path.write_bytes(gzip.compress((json.dumps(made_row(1)) + "\n" + json.dumps(row) + "\n").encode()))
+    with pytest.raises(InputError, match="line 2: not a caption with a scene graph"):
+        read_factual(path)
+    with pytest.raises(InputError, match="gzipped JSON lines"):
+        read_factual(tmp_path / "absent")
+
+
+def test_the_vocabulary_has_what_cannot_be_copied() -> None:
+    rows = [FactExample("two zorbles run", (("zorbles", "is", "2"),)), FactExample("two cats", (("cats", "is", "2"),))]
+    once = FactExample("wood desk", (("desk", "is", "wooden"), ("desk", "stand near", "wall")))
+    assert learn_vocabulary([*rows, once], LEMMAS).tokens[6:] == (PREDICATE + "is", "2")
+    seen = FactExample("a cat sitting on a mat", (("cat", "sit on", "mat"),))
+    assert learn_vocabulary([seen, seen], LEMMAS).tokens[6:] == (PREDICATE + "on",)
+
+
+def test_packing() -> None:
+    examples = [FactExample("two cats", (("cats", "is", "2"),)), FactExample("two dogs", (("dogs",),))]
+    vocabulary = learn_vocabulary([examples[0]] * 2, LEMMAS)
+    packed = pack(examples, vocabulary, ParserVocabulary({"w:cats": 2}, (), ()), LEMMAS, 20)[2]
+    assert packed.rows.shape[:2] == (2, 2)
+    assert packed.rows[0, 1, 0] == 2
+    assert packed.copied.tolist() == [[8, 9, 10, 11], [8, 9, 10, 11]]
+    assert packed.tokens.tolist() == [[9, 6, 7, 1], [9, 1, 0, 0]]
+
+
+def test_scores_by_hand() -> None:
+    judge = FactJudge(Synonyms(DICTIONARY, "man\nmen\n"))
+    assert [judge.noun(word) for word in ("dogs", "glasses", "men", "zorbles")] == ["dog", "glass", "man", "zorbles"]
+    right = [[("men", "wear", "glasses"), ("dog", "is", "red")]]
+    assert judge.scores([[("man", "wear", "glass"), ("dogs", "is", "red")]], right).exact == 100
+    scores = judge.scores([[("man", "wear", "glass"), ("puppy", "is", "crimson"), ("zorble",)]], right)
+    assert (scores.exact, scores.as_written, scores.captions) == (0, 0, 1)
+    # man, glass, (man wear glass), puppy = dog, (puppy, crimson) = (dog, red): 5 of 6 and of 5
+    assert scores.spice == pytest.approx(100 * 2 * 5 / (6 + 5))
+    assert judge.scores([[]], right).spice == 0
+    assert tuples_of([("a", "is", "b"), ("a", "on", "c"), ("d",)]) == {
+        *(("a",), ("a", "b"), ("c",), ("d",), ("a", "on", "c"))
+    }
+
+
+def test_each_reference_tuple_confirms_one_tuple() -> None:
+    judge = FactJudge(Synonyms(DICTIONARY, ""))
+    assert judge.f({("dog",), ("puppy",)}, {("dog",)}) == pytest.approx(2 / 3)
+
+
+@pytest.mark.neural
+def test_both_networks_write_the_same() -> None:
+    torch = pytest.importorskip("torch")
+    from capmeter.learning.factual.network import FactModule, write
+    from capmeter.learning.parser.network import ParserModule
+    from capmeter.text.fact_network import FactNetwork, WriterShape
+    from capmeter.text.parser_network import NetworkShape
+
+    torch.manual_seed(0)
+    shape, reader_shape = WriterShape(layers=2, heads=4, hidden=24, steps=20), NetworkShape(4, 3, 1)
+    reader = ParserModule(features=30, tags=5, labels=4, shape=reader_shape, width=16, hidden=24)
+    module = FactModule(reader, 16, 12, shape).eval()
+    for name, values in module.named_parameters():
+        if not name.startswith("reader"):
+            torch.nn.init.normal_(values, std=0.4)
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, 30, (6, 5, 11))
+    copied = np.where(rng.random((6, 10)) < 0.5, rng.integers(6, 12, (6, 10)), 12 + np.arange(10))
+    expected = write([module], torch.from_numpy(rows), torch.from_numpy(copied), 20)
+    assert len({tuple(each) for each in expected}) > 2
+    network = FactNetwork({name: each.numpy() for name, each in module.state_dict().items()}, reader_shape, shape)
+    vectors = network.reader.vectors(rows.reshape(30, 11))
+    words = np.arange(30).reshape(6, 5)
+    assert network.write(network.read(words, vectors), copied, 20) == expected
+    alone = [network.write(network.read(words[k : k + 1], vectors), copied[k : k + 1], 20)[0] for k in range(6)]
+    assert alone == expected
+    with pytest.raises(ValueError, match="steps"):
+        FactNetwork(
+            {name: each.numpy() for name, each in module.state_dict().items()}, reader_shape, replace(shape, steps=9)
+        )
+
+
+@pytest.mark.neural
+def test_the_loss_counts_both_ways_to_a_word() -> None:
+    torch = pytest.importorskip("torch")
+    from capmeter.learning.factual.network import loss_of
+
+    copied = torch.tensor([[4, 6, 4]])  # tokens 0 … 4; the second word has the number 5 + 1
+    scores = torch.log(torch.tensor([[[0.05, 0.1, 0.05, 0.1, 0.2, 0.1, 0.3, 0.1]]]))
+    assert float(loss_of(scores, copied, torch.tensor([[4]]))) == pytest.approx(-np.log(0.2 + 0.1 + 0.1))
+    assert float(loss_of(scores, copied, torch.tensor([[6]]))) == pytest.approx(-np.log(0.3))
+    assert float(loss_of(scores, copied, torch.tensor([[2]]))) == 0  # a token that is in no vocabulary
+
+
+@pytest.mark.neural
+@pytest.mark.slow
+def test_a_run_learns_a_small_grammar(file: Path, tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    from capmeter.learning.factual.run import train_factual
+    from capmeter.learning.factual.training import FactRecipe
+    from capmeter.text.fact_maker import FactMaker
+
+    examples = read_factual(file)
+    recipe = FactRecipe(epochs=12, together=2, words=160, hidden=64, layers=1)
+    outcome = train_factual(examples, recipe, tmp_path / "made", data=())
+    assert outcome.scores["exact"] > 80
+    maker = FactMaker(tmp_path / "made")
+    dev = [example for example in examples if example.split == "dev"]
+    made = maker.facts([example.caption for example in dev])
+    right = sum(set(mine) == set(example.facts) for mine, example in zip(made, dev, strict=True))
+    assert right > 0.8 * len(dev)
+    with pytest.raises(InputError, match="training captions"):
+        train_factual(dev, recipe, tmp_path / "other", data=())
+    with pytest.raises(AssetError):
+        FactMaker(tmp_path / "absent")
