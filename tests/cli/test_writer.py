@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commandline import capmeter as run
 from madephotos import corpus_file, exclusions_file, made_photo
 
 pytest.importorskip("torch", reason="training needs the neural extra")
-
-
-def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    source = str(Path(__file__).resolve().parents[2] / "src")
-    return subprocess.run(
-        [sys.executable, "-c", "from capmeter.cli.main import main; main()", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
 
 
 def test_the_commands(tmp_path: Path) -> None:
@@ -66,7 +53,12 @@ def test_the_commands(tmp_path: Path) -> None:
         (("write", "captions.jsonl", "-o", rows), "SOURCE=FILE", 1),
         (("write", f"coco={corpus}", "-o", rows, "--writer", tmp_path / "none"), "no checkpoint", 3),
         (("write", f"poems={corpus}", "-o", rows, "--exclusions", exclusions), "no list of exclusions", 1),
-        (("write", f"coco={corpus}", "-o", rows, "--writer", made, "--style", "poems"), "style 'poems'", 1),
+        (
+            ("write", f"coco={corpus}", "-o", rows, "--writer", made, "--system", "a=writer", "--style", "poems"),
+            "'poems'",
+            1,
+        ),
+        (("write", f"coco={corpus}", "-o", rows, "--writer", made), "no weights of strength 300", 3),
     ):
         failed = run(*given)
         assert failed.returncode == code, failed.stderr
