@@ -9,6 +9,7 @@ import typer
 
 from capmeter.cli.options import Format
 from capmeter.cli.output import show
+from capmeter.errors import CapmeterError
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.significance_tests import TESTS
 from capmeter.metrics.availability import availability
@@ -88,9 +89,12 @@ def _known(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, Any
         return [*row, "yes"], data | {"ready": True}
     needs, extra, explains = list[str](), kind.EXTRA, kind.explain is not Metric.explain
     if not any(each.default is MISSING for each in parameters.values()):
-        metric = registry.parse(name)
-        needs, extra = sorted(metric.needs), ",".join(metric.extras) or None
-    ready = availability(extra) is None
+        try:
+            metric = registry.parse(name)
+            needs, extra = sorted(metric.needs), ",".join(metric.extras) or None
+        except CapmeterError as problem:  # a metric whose weights are not here says so in its own row
+            data["why"] = str(problem)
+    ready = availability(extra) is None and "why" not in data
     row += [f"[{extra}]" if extra else "", "yes" if ready else "no", "yes" if explains else ""]
     data |= {"extra": extra, "ready": ready, "needs": needs, "explains": explains}
     return row, data

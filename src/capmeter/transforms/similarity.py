@@ -119,7 +119,7 @@ def _random(images: list[str]) -> Callable[[int], Floats]:
 
 def _words(captions: CaptionSet, images: list[str], rows: dict[str, list[int]]) -> Any:
     """For each image the stems of its references' content words, weighted by rarity across images: [n, stems]."""
-    from scipy.sparse import csr_array, diags_array
+    from scipy.sparse import csr_array
 
     known: dict[str, int] = {}
     counts: list[int] = []
@@ -135,7 +135,8 @@ def _words(captions: CaptionSet, images: list[str], rows: dict[str, list[int]]) 
     parts = np.array(counts, np.float64), np.array(columns, np.int32), np.array(offsets, np.int32)
     table: Any = csr_array(parts, (len(images), len(known)))
     images_with = np.bincount(table.indices, minlength=len(known))
-    return table @ diags_array(np.log(len(images) / images_with))
+    table.data *= np.log(len(images) / images_with)[table.indices]
+    return table
 
 
 def _features(path: str, images: list[str]) -> Floats:

@@ -46,7 +46,7 @@ def near_captions(photos: Sequence[Photo], seed: int = 0) -> list[str]:
 
 def _weighted(photos: Sequence[Photo]) -> Any:
     """Unit vectors of the photos: [photos, stems], sparse."""
-    from scipy.sparse import csr_array, diags_array
+    from scipy.sparse import csr_array
 
     known: dict[str, int] = {}
     stems: dict[str, int] = {}  # of words as they are written; -1: no content word
@@ -68,7 +68,8 @@ def _weighted(photos: Sequence[Photo]) -> Any:
     parts = np.array(counts, np.float32), np.array(columns, np.int32), np.array(offsets, np.int32)
     table: Any = csr_array(parts, (len(photos), len(known)))
     having = np.bincount(table.indices, minlength=len(known))
-    table = table @ diags_array(np.log(len(photos) / np.maximum(having, 1)).astype(np.float32))
+    table.data *= np.log(len(photos) / np.maximum(having, 1)).astype(np.float32)[table.indices]
     norms: npt.NDArray[np.float32] = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
     norms[norms == 0] = 1
-    return (diags_array(1 / norms) @ table).tocsr()
+    table.data *= np.repeat(1 / norms, np.diff(table.indptr))
+    return table
