@@ -110,3 +110,21 @@ def test_scenes() -> None:
     graph = table.graph(0, synsets_of(True))
     assert {str(each) for each in graph.objects} == {"dogs", "grass"}
     assert [str(each) for _, each in graph.attributes] == ["two"]
+
+
+@pytest.mark.slow
+@pytest.mark.meteor
+def test_agreement_with_people(maker: FactMaker, shared: Path) -> None:
+    """As the card says."""
+    from capmeter.learning.factual.evaluation import FactJudge
+    from capmeter.learning.factual.examples import read_factual
+    from capmeter.text.meteor_resources import english_synonyms
+
+    pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
+    examples = read_factual(shared / "data" / "factual_scene_graphs.jsonl.gz")
+    dev = [example for example in examples if example.split == "dev"]
+    made = maker.facts([example.caption for example in dev])
+    scores = FactJudge(english_synonyms()).scores(made, [example.facts for example in dev])
+    assert scores.captions == 977
+    assert scores.exact > 49.5
+    assert scores.spice > 78
