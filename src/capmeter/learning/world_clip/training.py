@@ -112,8 +112,8 @@ class WorldClipLearner(Learner[Tensor]):
     def measured(self) -> Mapping[str, float]:
         """On held-out pictures: the share of true captions above each error of them, and above a swapped picture."""
         pixels, true, wrong, _ = self._held_out
-        seen = torch.cat([self.picture_features(part) for part in pixels.split(_AT_ONCE)])
-        said = torch.cat([self.text_features(part) for part in true[:, 0].split(_AT_ONCE)])
+        seen = torch.cat([self.picture_features(part) for part in torch.split(pixels, _AT_ONCE)])
+        said = torch.cat([self.text_features(part) for part in torch.split(true[:, 0], _AT_ONCE)])
         right = (seen * said).sum(-1)
         swapped = (seen.roll(1, 0) * said).sum(-1)
         scores: dict[str, float] = {}
@@ -121,7 +121,7 @@ class WorldClipLearner(Learner[Tensor]):
         for k, kind in enumerate(KINDS):
             there = wrong[:, 0, k, 0] >= 0
             if there.any():
-                texts = torch.cat([self.text_features(part) for part in wrong[there, 0, k].split(_AT_ONCE)])
+                texts = torch.cat([self.text_features(part) for part in torch.split(wrong[there, 0, k], _AT_ONCE)])
                 above = (right[there] > (seen[there] * texts).sum(-1)).float()
                 scores[kind] = float(above.mean())
                 shares.append(above)
