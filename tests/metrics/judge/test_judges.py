@@ -148,6 +148,18 @@ def test_a_content_filter_is_a_refusal_and_other_bad_requests_are_listed() -> No
         assert found.notes["refused"] == ["1"] and found.notes["no answer"] == ["3"] and len(server.received) == 4
 
 
+def test_reasons_in_many_words_do_not_flood_the_notes() -> None:
+    def plan(body: dict[str, Any], before: int) -> Reply:
+        number = int(candidate(body).rpartition(" ")[2])
+        return Reply(422, f"request {number} is bad".encode()) if number < 20 else completion('{"score": 90}')
+
+    with JudgeServer(plan).running() as server:
+        name = f'clair(model=m,endpoint="{server.url}")'
+        found = capmeter.score(captions([f"text {k}" for k in range(21)]), [name])[name]
+        assert len(found.notes["no answer"]) == 20 and found.score == pytest.approx(0.9)
+        assert sum(reason.startswith("no answer: status 422: request") for reason in found.notes) == 5
+
+
 def test_no_score_at_all_is_an_error() -> None:
     with JudgeServer(lambda body, before: completion("I can't.")).running() as server:
         none = r"none of 4 captions has a score: refused \(4\)"

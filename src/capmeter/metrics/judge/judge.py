@@ -32,6 +32,7 @@ from capmeter.store import Store
 LOCAL = "local"
 PLAIN = "no probabilities: the number as written"
 _FAILED = "no answer"
+_REASONS = 5  # that are told: a server may give each failure words of its own
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +86,9 @@ class Judge(AdditiveMetric):
             if isinstance(answer, Failure):
                 values[row] = 0.0
                 notes.setdefault(_FAILED, []).append(part.ids[row])
-                notes.setdefault(f"{_FAILED}: {answer.reason}", []).append(part.ids[row])
+                reason = f"{_FAILED}: {answer.reason}"
+                if reason in notes or sum(each.startswith(f"{_FAILED}: ") for each in notes) < _REASONS:
+                    notes.setdefault(reason, []).append(part.ids[row])
                 continue
             score = self.read(answer)
             if isinstance(score, str):
