@@ -114,9 +114,8 @@ def test_a_run_is_a_function_of_its_seed(world, tmp_path: Path) -> None:
 
 def test_fine_tuning_from_a_checkpoint_and_files(tmp_path: Path) -> None:
     """The head of matching becomes the ranking head, and heads of pretraining are dropped."""
-    images = {
-        str(k): (f"a dog runs {word}", f"two cats {word}") for k, word in enumerate(("fast", "home", "away", "here"))
-    }
+    words = ("fast", "home", "away", "here")
+    images = {str(k): (f"a dog runs {word}", f"two cats {word}") for k, word in enumerate(words, start=1)}
     random = np.random.default_rng(0)
     boxes = np.array([[0, 0, 1, 1], [0.2, 0.1, 0.5, 0.9]], np.float32)
     write_npz_regions(

@@ -21,7 +21,7 @@ from capmeter.learning.umic.crops import HEADS, SIDE, Crops
 
 FEATURES = 128
 _CHANNELS = (16, 32, 64)
-_BATCH, _AT_ONCE = 256, 2048
+_BATCH, _AT_ONCE = 128, 2048
 
 
 class RegionNetwork(nn.Module):

@@ -25,7 +25,7 @@ from capmeter.transforms.negatives import Negatives
 REGIONS = "regions"
 """The folder of the region network beside a checkpoint trained on the made world."""
 REGION_KIND = "region-network"
-_REGION_EPOCHS = 6
+_REGION_EPOCHS = 16
 
 
 @dataclass(frozen=True)
