@@ -6,8 +6,8 @@ x are 16 lexical, semantic and syntactic features of a caption and its reference
 trained to tell captions that people wrote from those that machines wrote. Range 0 (machine) to 1 (human). Parts: the
 logit z_1 − z_0 and every feature. The corpus score is the mean.
 
-`features` chooses groups or single features: `lceval(features=semantic)`, `sem-lex`, `spice+cider-d`. Networks for the
-paper's groups ship with capmeter; for other features and for `pool=mean` and `pool=min` (appendix B.2) `checkpoint`
+`features` chooses groups or single features: `lceval(features=semantic)`, `sem-lex`, `spice+cider-d`. Networks for
+`sem-lex` and `syn-lex` ship with capmeter; for other features and for `pool=mean` and `pool=min` (appendix B.2) `checkpoint`
 names a folder that `capmeter train lceval` wrote. `learned=false` gives the plain mean of the features (Table 7.2).
 NNEval is the special case of eight features and two hidden layers of 72.
 
@@ -38,6 +38,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 
+from capmeter.assets import find_checkpoint
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Floats, Measurement, Metric, column_means, merged_notes
@@ -226,4 +227,5 @@ class LcEval(_LearnedComposite):
             return None
         if self.inputs == FEATURES:
             return self.NAME
-        return f"{self.NAME}-{group}" if group else None
+        named = f"{self.NAME}-{group}"
+        return named if group and find_checkpoint(named) is not None else None
