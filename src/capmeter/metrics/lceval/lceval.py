@@ -7,8 +7,9 @@ trained to tell captions that people wrote from those that machines wrote. Range
 logit z_1 − z_0 and every feature. The corpus score is the mean.
 
 `features` chooses groups or single features: `lceval(features=semantic)`, `sem-lex`, `spice+cider-d`. Networks for
-`sem-lex` and `syn-lex` ship with capmeter; for other features and for `pool=mean` and `pool=min` (appendix B.2) `checkpoint`
-names a folder that `capmeter train lceval` wrote. `learned=false` gives the plain mean of the features (Table 7.2).
+`sem-lex` and `syn-lex` ship with capmeter; for other features and for `pool=mean` and `pool=min` (appendix B.2)
+`checkpoint` names a folder that `capmeter train lceval` wrote. `learned=false` gives the plain mean of the features
+(Table 7.2).
 NNEval is the special case of eight features and two hidden layers of 72.
 
 Departures from the paper: METEOR and CIDEr-D are capmeter's, MOWE and WMD take `vectors` (`minilm`, where the paper has
