@@ -8,8 +8,8 @@ An empty candidate scores 0. Regions come from a detector (`capmeter.load(..., r
 above `conf_th`, at least `min_boxes`, at most `max_boxes`. Each picture's regions are read and embedded once per part.
 
 `checkpoint` is a name or folder. UNITER's and UMIC's published weights are converted once with `capmeter train
-import-uniter`; `capmeter train umic` trains, and with `--world` from random weights on drawn pictures of the made world,
-of which alone such a checkpoint knows anything. No weights ship.
+import-uniter`; `capmeter train umic` trains, with `--world` from random weights on drawn pictures of the made world, of
+which alone such a checkpoint knows anything. No weights ship.
 
 Departures from the released code (docs/umic.md): the most confident boxes are taken, and captions are cut at the
 encoder's length; `as_released=true` takes the first boxes of the file as they come, and for `umic-c` gives sigmoid of
