@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commandline import capmeter
@@ -12,7 +13,7 @@ from commandline import capmeter
 WORDS = ["red", "blue", "tan", "grey", "green", "black"]
 NAMES = ("--column", "image_id=photo", "--column", "candidate=said", "--column", "references=gold a")
 BOTH = (*NAMES, "--column", "references=gold b")
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {
         "photo": k,
         "said": f"a {word} dog runs",

@@ -12,7 +12,7 @@ from capmeter.errors import AssetError, InputError
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
-from torch import nn  # noqa: E402
+from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
 from capmeter.encoders.vision import VisionNetwork, pooled  # noqa: E402
@@ -33,7 +33,7 @@ class Bottleneck(nn.Module):
             shortcut = nn.Conv2d(before, 4 * inner, 1, stride, bias=False)
             self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(4 * inner))
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         y = torch.relu(self.bn1(self.conv1(x)))
         y = self.bn3(self.conv3(torch.relu(self.bn2(self.conv2(y)))))
         return torch.relu(y + (x if self.downsample is None else self.downsample(x)))
@@ -52,7 +52,7 @@ class ResNet(nn.Module):
             self.add_module(f"layer{stage + 1}", nn.Sequential(*blocks))
         self.fc = nn.Linear(before, 10)
 
-    def maps(self, x: torch.Tensor) -> torch.Tensor:
+    def maps(self, x: Tensor) -> Tensor:
         x = functional.max_pool2d(torch.relu(self.bn1(self.conv1(x))), 3, 2, 1)
         for stage in range(1, 5):
             x = getattr(self, f"layer{stage}")(x)

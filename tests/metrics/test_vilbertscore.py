@@ -61,8 +61,9 @@ def test_values_by_hand(place: Path, pooling: str) -> None:
             continue
         table = np.array([by_hand(place, row["candidate"], each, row["image_id"]) for each in row["references"]])
         wanted = table.max(axis=0) if pooling == "max" else table.mean(axis=0)
-        found = [scores.items[row["image_id"]]]
-        found += [scores.part_items[part][row["image_id"]] for part in ("precision", "recall")]
+        image = str(row["image_id"])
+        found = [scores.items[image]]
+        found += [scores.part_items[part][image] for part in ("precision", "recall")]
         np.testing.assert_allclose(found, wanted, atol=1e-5)
     assert scores.items["1"] == pytest.approx(1.0, abs=1e-6), "the candidate equals its reference"
     assert scores.items["2"] == 0.0 and scores.notes["empty candidate"] == ["2"]

@@ -31,7 +31,7 @@ class Truth(MeanMetric):
         return ("score",)
 
     def measure(self, part: CaptionSet, context: Context) -> Measurement:
-        return Measurement(np.array([[0.5 if self.blind else each.human[0]] for each in part]))
+        return Measurement(np.array([[0.5 if self.blind else (each.human or (0.0,))[0]] for each in part]))
 
 
 def test_a_metric_that_knows_the_truth_finds_all_wrong_contents() -> None:
