@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from dataclasses import MISSING
 from typing import Any
 
@@ -21,6 +23,7 @@ from capmeter.report.tables import Table
 from capmeter.transforms.registry import TRANSFORMS
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+_WIDE = 120  # columns of a terminal below which parameters are left to `capmeter list NAME`
 
 
 @app.command("list")
@@ -73,6 +76,9 @@ def _show_all(title: str, columns: list[str], registry: Registry[Any], format: s
         why = "not ready: the name is capmeter's own"
         rows.append([f"{name} (from {packages})", why, *[""] * (len(columns) - 2)])
     note = f"planned, and not in this version yet: {', '.join(registry.planned())}" if registry.planned() else ""
+    if sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE:
+        place = columns.index("parameters and defaults")
+        columns, rows = [*columns[:place], *columns[place + 1 :]], [[*row[:place], *row[place + 1 :]] for row in rows]
     show(Table(title, columns, rows, [False] * len(columns), note), data, format)
 
 
@@ -91,7 +97,8 @@ def _known(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, Any
     if not any(each.default is MISSING for each in parameters.values()):
         try:
             metric = registry.parse(name)
-            needs, extra = sorted(metric.needs), ",".join(metric.extras) or None
+            extras = metric.extras
+            needs, extra = sorted(metric.needs), "all" if "all" in extras else ",".join(extras) or None
         except CapmeterError as problem:  # a metric whose weights are not here says so in its own row
             data["why"] = str(problem)
     ready = availability(extra) is None and "why" not in data
