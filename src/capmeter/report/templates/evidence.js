@@ -50,15 +50,15 @@ capmeter.evidence = (captions) => {
   const strength = (weight, most) => (0.3 + 0.7 * Math.min(1, Math.max(0, weight / (most || 1)))).toFixed(2);
   const number = (value) => String(Math.round(value * 1000) / 1000).replace("-", "−");
 
-  const explanation = (r, m) => explained(read(byRow.get(r).get(m)));
+  const explanation = (r, m) => explained(read(byRow.get(r).get(m)), r);
   const factline = ({ facts }) => (Object.keys(facts).length ? [element("p", { class: "factline" }, ...Object.entries(facts).flatMap(([name, value]) =>
     [element("span", {}, `${name} `, element("b", {}, typeof value === "number" ? number(value) : String(value))), " "]))] : []);
   // a metric made of metrics: its parts, and the explanation of each member under the member's name
-  const together = (found) => element("div", { class: "explanation" }, ...factline(found),
+  const together = (found, r) => element("div", { class: "explanation" }, ...factline(found),
     ...(found.contributions ? [contributions(found.contributions)] : []),
-    ...found.members.map(([name, each]) => element("section", { class: "member", "aria-label": name }, element("h4", { class: "small" }, name), explained(each))));
-  const explained = (found) => {
-    if (found.members.length) return together(found);
+    ...found.members.map(([name, each]) => element("section", { class: "member", "aria-label": name }, element("h4", { class: "small" }, name), explained(each, r))));
+  const explained = (found, r) => {
+    if (found.members.length) return together(found, r);
     const most = Math.max(...found.links.map((link) => Math.abs(link.weight)), 1e-9);
     found.links.forEach((link, key) => { link.key = key; });
     const box = element("div", { class: "explanation" });
