@@ -23,6 +23,7 @@ from capmeter.captions.csvtext import CsvWriter, csv_lines
 from capmeter.captions.io import load
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import stream
+from capmeter.captions.writing import convert
 from capmeter.errors import InputError
 
 EXPECTED = [("1", "a dog; runs", ("the dog", "one dog")), ("2", "a cat", ("the cat", "one, cat"))]
@@ -262,3 +263,33 @@ def test_values_of_numpy() -> None:
 def test_json_text_as_references() -> None:
     rows = [{"image_id": 1, "candidate": "a", "references": json.dumps(["b", "c"])}]
     assert load(rows)["1"].references == ("b", "c")
+
+
+DAMAGED = """
+import struct, sys
+from pathlib import Path
+from capmeter.captions.io import load
+from capmeter.errors import CapmeterError
+
+path = Path(sys.argv[1])
+sound = path.read_bytes()
+(footer,) = struct.unpack("<I", sound[-8:-4])
+refused = 0
+for place in range(len(sound) - 8 - footer, len(sound) - 8):
+    path.write_bytes(sound[:place] + bytes([16]) + sound[place + 1 :])
+    try:
+        load(path, on_missing="skip")
+    except CapmeterError as error:
+        assert str(error)
+        refused += 1
+print(refused)
+"""
+
+
+def test_a_damaged_footer_of_a_parquet_file_is_a_sentence_and_never_ends_the_process(tmp_path: Path) -> None:
+    """pyarrow calls `terminate` where it shows the metadata of some damaged columns."""
+    path = tmp_path / "captions.parquet"
+    convert([{"image_id": k, "candidate": "a dog", "references": ["a dog", "a cat"]} for k in range(4)], path)
+    done = subprocess.run([sys.executable, "-c", DAMAGED, str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 100

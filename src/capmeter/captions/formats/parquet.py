@@ -36,6 +36,9 @@ def read(path: Path, name: str, side: Side, columns: Columns) -> Iterator[Row]:
             source = pyarrow.BufferReader(file.read()) if zipped else file
             whole = parquet.read_metadata(source)
             most = max(LARGEST_DOCUMENT, MOST_UNZIPPED * path.stat().st_size)
+            _check_size(sum(whole.row_group(k).total_byte_size for k in range(whole.num_row_groups)), most, name)
+            # pyarrow ends the process when it shows a damaged column's metadata; reading through it raises an error
+            parquet.ParquetFile(source, metadata=whole).scan_contents()
             _check_size(_stored(whole), most, name)
             table = parquet.ParquetFile(source, metadata=whole, read_dictionary=_texts(whole))
             header: list[str] = table.schema_arrow.names
