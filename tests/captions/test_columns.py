@@ -289,7 +289,9 @@ print(refused)
 def test_a_damaged_footer_of_a_parquet_file_is_a_sentence_and_never_ends_the_process(tmp_path: Path) -> None:
     """pyarrow calls `terminate` where it shows the metadata of some damaged columns."""
     path = tmp_path / "captions.parquet"
-    convert([{"image_id": k, "candidate": "a dog", "references": ["a dog", "a cat"]} for k in range(4)], path)
+    convert(
+        [{"image_id": k, "candidate": "a dog", "references": ["a dog", "a cat"]} for k in range(4)], path, to="parquet"
+    )
     done = subprocess.run([sys.executable, "-c", DAMAGED, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100
