@@ -10,7 +10,6 @@ ended, `metrics.json`.
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import time
@@ -238,8 +237,9 @@ class Run(Generic[Batch]):
         name = self.learner.select
         value = line["scores"][name] if name else float(self.epoch)
         if self.best is None or value > self.best["value"]:
-            weights = self.average if self.average is not None else self._weights()
-            self.best = {"value": value, "epoch": self.epoch, "weights": copy.deepcopy(weights)}
+            weights = self.average if self.average is not None else self.learner.module.state_dict()
+            copied = {name: values.detach().clone() for name, values in weights.items()}
+            self.best = {"value": value, "epoch": self.epoch, "weights": copied}
 
     def _ended(self) -> bool:
         patience = self.recipe.patience

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.text.fact_vocabulary import NOTHING_NUMBER, OTHER_NUMBER, STOP_NUMBER
-from capmeter.text.parser_network import Floats, Integers, NetworkShape, ParserNetwork
+from capmeter.text.parser_network import Floats, Integers, Linear, NetworkShape, ParserNetwork
 
 READER = "reader."
 _EPSILON = np.float32(1e-5)  # of the layer normalisation, as in torch
@@ -40,19 +40,6 @@ class WriterShape:
     heads: int = 4
     hidden: int = 384
     steps: int = 96
-
-
-@dataclass(frozen=True, eq=False)
-class _Linear:
-    """x ↦ xW + b."""
-
-    weight: Floats
-    bias: Floats
-
-    def __call__(self, x: Floats) -> Floats:
-        result: Floats = x @ self.weight
-        result += self.bias
-        return result
 
 
 class FactNetwork:
@@ -85,15 +72,15 @@ class FactNetwork:
         if len(self._steps) != shape.steps:
             raise ValueError(f"weights for {len(self._steps)} steps, expected {shape.steps}")
 
-    def linear(self, name: str) -> _Linear:
+    def linear(self, name: str) -> Linear:
         """The linear map of this name."""
-        return _Linear(np.ascontiguousarray(self._weights[f"{name}.weight"].T), self._weights[f"{name}.bias"])
+        return Linear(np.ascontiguousarray(self._weights[f"{name}.weight"].T), self._weights[f"{name}.bias"])
 
-    def normalised_linear(self, norm: str, name: str) -> _Linear:
+    def normalised_linear(self, norm: str, name: str) -> Linear:
         """The linear map with the scale and shift of the normalisation before it."""
         linear = self.linear(name)
         scale, shift = self._weights[f"{norm}.weight"], self._weights[f"{norm}.bias"]
-        return _Linear(scale[:, None] * linear.weight, linear.bias + shift @ linear.weight)
+        return Linear(scale[:, None] * linear.weight, linear.bias + shift @ linear.weight)
 
     def read(self, words: Integers, vectors: tuple[Floats, Floats]) -> Floats:
         """States [B, n, width] of words [B, n], positions in `vectors` (`ParserNetwork.vectors`)."""

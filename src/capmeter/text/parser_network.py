@@ -40,13 +40,14 @@ class NetworkShape:
 
 
 @dataclass(frozen=True, eq=False)
-class _Linear:
+class Linear:
     """x ↦ xW + b."""
 
     weight: Floats
     bias: Floats
 
     def __call__(self, rows: Floats) -> Floats:
+        """The rows, mapped."""
         result: Floats = rows @ self.weight
         result += self.bias
         return result
@@ -77,16 +78,16 @@ class ParserNetwork:
         agreement = self._weights["agreement.weight"]
         self._agreement = np.ascontiguousarray(agreement.T / np.sqrt(np.float32(agreement.shape[0])))
 
-    def _linear(self, name: str) -> _Linear:
+    def _linear(self, name: str) -> Linear:
         bias = self._weights.get(f"{name}.bias")
         weight = np.ascontiguousarray(self._weights[f"{name}.weight"].T)
-        return _Linear(weight, np.zeros(weight.shape[1], np.float32) if bias is None else bias)
+        return Linear(weight, np.zeros(weight.shape[1], np.float32) if bias is None else bias)
 
-    def _normalised_linear(self, norm: str, name: str) -> _Linear:
+    def _normalised_linear(self, norm: str, name: str) -> Linear:
         """The linear map with the scale and shift of the normalisation before it."""
         linear = self._linear(name)
         scale, shift = self._weights[f"{norm}.weight"], self._weights[f"{norm}.bias"]
-        return _Linear(scale[:, None] * linear.weight, linear.bias + shift @ linear.weight)
+        return Linear(scale[:, None] * linear.weight, linear.bias + shift @ linear.weight)
 
     def vectors(self, rows: Integers) -> tuple[Floats, Floats]:
         """The vectors of distinct words from their features' numbers, shape [words, features].

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,12 +12,12 @@ import numpy.typing as npt
 from capmeter.learning.world.captions import true_captions
 from capmeter.learning.world.errors import CONTENT_ERRORS, errors_of
 from capmeter.learning.world.scenes import Scene
+from capmeter.learning.world.shards import drawn
 from capmeter.learning.world.vocabulary import BACKGROUNDS, COLOURS, SIZES, TEXTURES
 from capmeter.learning.world.vocabulary import KINDS as THINGS
 from capmeter.learning.world.world import Split, World
 from capmeter.learning.world_clip.recipe import END, SIDE, START, UNKNOWN, vocabulary
 from capmeter.metrics.image_text import PREFIX, prefixed
-from capmeter.progress import task
 
 LENGTH = 40
 """Word pieces of a sentence, begin and end included; the longest of the made world has 35."""
@@ -59,20 +58,8 @@ def numbers_of(text: str, known: dict[str, int]) -> list[int]:
 
 def draw_examples(split: Split, count: int, captions: int, patch: int, seed: int, workers: int = 1) -> Examples:
     """So many pictures of a split, each with so many captions; the same ones for any number of workers."""
-    sizes = [min(SHARD, count - start) for start in range(0, count, SHARD)]
-    worlds = [World(split=split, size=size, seed=seed + k, pixels=SIDE) for k, size in enumerate(sizes)]
     work = partial(_shard, captions=captions, patch=patch)
-    shards = []
-    with task("drawing", len(worlds)) as advance:
-        if workers > 1:
-            with ProcessPoolExecutor(workers) as pool:
-                for shard in pool.map(work, worlds):
-                    shards.append(shard)
-                    advance(1)
-        else:
-            for world in worlds:
-                shards.append(work(world))
-                advance(1)
+    shards = drawn(work, split, count, seed, shard=SHARD, pixels=SIDE, workers=workers)
     return Examples(
         pixels=np.concatenate([each.pixels for each in shards]),
         true=np.concatenate([each.true for each in shards]),

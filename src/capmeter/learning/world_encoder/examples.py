@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +10,9 @@ import numpy.typing as npt
 
 from capmeter.encoders.world.encoder import Pixels, resized
 from capmeter.learning.world.scenes import Scene
+from capmeter.learning.world.shards import drawn
 from capmeter.learning.world.vocabulary import BACKGROUNDS, COLOURS, KINDS, RELATIONS, SIZES, TEXTURES
 from capmeter.learning.world.world import Split, World
-from capmeter.progress import task
 
 LABELS = (*KINDS, *BACKGROUNDS)
 """The labels of regions: kinds, then backgrounds (of the whole picture)."""
@@ -49,19 +48,7 @@ class Examples:
 
 def draw_examples(split: Split, count: int, seed: int, workers: int = 1) -> Examples:
     """So many pictures of a split; the same ones for any number of workers."""
-    sizes = [min(SHARD, count - start) for start in range(0, count, SHARD)]
-    worlds = [World(split=split, size=size, seed=seed + k) for k, size in enumerate(sizes)]
-    with task("drawing", len(worlds)) as advance:
-        shards = []
-        if workers > 1:
-            with ProcessPoolExecutor(workers) as pool:
-                for shard in pool.map(_shard, worlds):
-                    shards.append(shard)
-                    advance(1)
-        else:
-            for world in worlds:
-                shards.append(_shard(world))
-                advance(1)
+    shards = drawn(_shard, split, count, seed, shard=SHARD, workers=workers)
     return Examples(
         pixels=np.concatenate([each.pixels for each in shards]),
         background=np.concatenate([each.background for each in shards]),
