@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from capmeter.errors import InputError, ProtocolError
@@ -13,6 +14,7 @@ from capmeter.judgments.text_only import EXPECTED_WINS
 from capmeter.meta.agreement import run
 from capmeter.meta.curves import reference_curve
 from capmeter.meta.gleu import sentence_gleu
+from capmeter.stats.correlation import pearson, spearman
 
 SOURCE = "she go to the school yesterday"
 REFERENCE = "she went to school yesterday"
@@ -95,3 +97,30 @@ def test_other_benchmarks_have_no_source(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps({**row, "image_id": str(k), "human": [k]}) + "\n" for k in range(3)))
     with pytest.raises(ProtocolError, match="rated has no source sentences, which gleu needs"):
         run("gleu", benchmark="rated", data=path)
+
+
+# M² of the systems against NUCLE's two annotators and against all 20: Sakaguchi et al. 2016, keisks/reassess-gec
+M2 = {
+    "AMU": (0.3502, 0.5153),
+    "CAMB": (0.3735, 0.5663),
+    "CUUI": (0.3610, 0.5208),
+    "IITB": (0.0607, 0.0917),
+    "IPN": (0.0728, 0.1781),
+    "NTHU": (0.2998, 0.4388),
+    "PKU": (0.2518, 0.4092),
+    "POST": (0.3052, 0.4785),
+    "RAC": (0.2796, 0.4385),
+    "SJTU": (0.1530, 0.2667),
+    "UFC": (0.0798, 0.0948),
+    "UMC": (0.2517, 0.4171),
+    "INPUT": (0.0, 0.0),
+}
+
+
+@pytest.mark.parametrize(("annotators", "rho", "r"), [(0, 0.692, 0.627), (1, 0.648, 0.557)])
+def test_published_m2_has_the_rho_of_twenty_annotators(annotators: int, rho: float, r: float) -> None:
+    """docs/benchmarks.md: the published ρ of .648 is M² against all 20; its r of .641 is not theirs."""
+    scores = np.array([M2[system][annotators] for system in EXPECTED_WINS])
+    wins = np.array(list(EXPECTED_WINS.values()))
+    assert spearman(wins, scores) == pytest.approx(rho, abs=5e-4)
+    assert pearson(wins, scores) == pytest.approx(r, abs=5e-4)
