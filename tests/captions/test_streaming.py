@@ -97,16 +97,16 @@ def test_memory_stays_bounded(tmp_path: Path) -> None:
 
     path = tmp_path / "x.jsonl"
     peaks = []
-    for count in (4_000, 20_000):
+    for count in (2_000, 8_000):
         with path.open("w") as file:
             for k in range(count):
                 row = {"image_id": k, "candidate": f"a dog runs {k}", "references": [f"dog {k} {j}" for j in range(5)]}
                 file.write(json.dumps(row) + "\n")
         tracemalloc.start()
-        assert sum(len(part) for part in stream(path, rows=400)) == count
+        assert sum(len(part) for part in stream(path, rows=200)) == count
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < peaks[0] + 100 * 16_000, "at most some bytes for each caption"
+    assert peaks[1] < peaks[0] + 100 * 6_000, "at most some bytes for each caption"
 
 
 def test_systems_of_one_file_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,8 @@ def test_references_of_other_images_are_noticed() -> None:
         ({"3": "a bird " * 200}, "texts longer than 1,000 characters: in 1 of the candidates (3)"),
         (
             {"3": "a bird with a", "4": "a cat sits on the."},
-            "candidates that end in a function word, as truncated captions do: 2 of 24 (3, 4)",
+            "candidates that end in a function word, as truncated captions do: 2 of 24 "
+            '(3 "… a bird with a", 4 "… cat sits on the.")',
         ),
         ({str(k): "a dog" for k in range(6)}, '6 of 24 candidates are the same: "a dog"'),
     ],
@@ -74,6 +75,19 @@ def test_doubtful_candidates(change: dict[str, str], expected: str) -> None:
     findings = examine({**CANDIDATES, **change}, REFERENCES)
     assert findings.ok
     assert any(expected in warning for warning in findings.warnings), findings.warnings
+
+
+def test_truncated_captions_are_counted_by_system() -> None:
+    rows = [
+        {"image_id": str(k), "system": system, "candidate": text, "references": ["a room with a bed and a tv"]}
+        for k in range(4)
+        for system, text in (("cut", "a room with a bed and a tv in a"), ("whole", "a room with a bed"))
+    ]
+    findings = examine(rows)
+    assert findings.facts["candidates that end in a function word"] == {"cut": 4, "whole": 0}
+    (warning,) = (each for each in findings.warnings if "function word" in each)
+    assert warning.startswith("candidates of cut that end in a function word, as truncated captions do: 4 of 4 (")
+    assert '"… a tv in a"' in warning and warning.endswith("and 1 more)")
 
 
 def test_repeated_candidates_and_unused_references() -> None:

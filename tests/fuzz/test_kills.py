@@ -20,10 +20,10 @@ def kills(*options: str) -> dict:
 
 @pytest.mark.slow
 def test_killed_runs_leave_whole_files() -> None:
-    """Three kills of each command; `make fuzz` does 300."""
-    found = kills("--kills", "24", "--captions", "60", "--seed", "1")
+    """A kill of each command; `make fuzz` does 300."""
+    found = kills("--kills", "8", "--captions", "40", "--seed", "1")
     assert found["faults"] == []
-    assert sum(found["ends"].values()) == 24
+    assert sum(found["ends"].values()) == 8
     assert any(end.startswith("killed") for end in found["ends"])
 
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import random
-import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -193,15 +190,39 @@ def test_repeated_runs_give_mean_and_spread() -> None:
         repeated(lambda seed: {}, 0)
 
 
+# one process that has everything imported, and a fork of it for each run
 KILLED = """
-import sys
+import os, random, signal, sys, time
 from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 import capmeter.learning.loop as loop
 loop._SECONDS_BETWEEN_STATES = loop._SECONDS_BETWEEN_EPOCHS = 0.0
-from test_loop import RECIPE, Line
+from test_loop import RECIPE, STATE, Line
 from dataclasses import replace
-loop.Run(Line(), replace(RECIPE, epochs=12), Path(sys.argv[1]), description="a line").train()
+folder, chance, killed, code = Path(sys.argv[1]), random.Random(1), 0, None
+while code is None:
+    process = os.fork()
+    if not process:
+        try:
+            loop.Run(Line(), replace(RECIPE, epochs=12), folder, description="a line").train()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    ended, status = 0, 0
+    while killed < 3 and not ended and not (folder / STATE).exists():
+        time.sleep(0.002)
+        ended, status = os.waitpid(process, os.WNOHANG)
+    time.sleep(chance.uniform(0.0, 0.1) if killed else 0.0)
+    if not ended:
+        ended, status = os.waitpid(process, os.WNOHANG if killed < 3 else 0)
+    if ended:
+        code = os.waitstatus_to_exitcode(status)
+    else:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        killed += 1
+print(killed)
+sys.exit(code)
 """
 
 
@@ -210,22 +231,11 @@ def test_killed_runs_end_with_the_same_weights(tmp_path: Path) -> None:
     whole = trained(tmp_path / "whole", 12, recipe=recipe)
     here = Path(__file__)
     command = [sys.executable, "-c", KILLED, str(tmp_path / "killed"), str(here.parents[2] / "src"), str(here.parent)]
-    chance, killed = random.Random(1), 0
-    for _ in range(40):
-        process = subprocess.Popen(command, env={**os.environ, "OMP_NUM_THREADS": "1"})
-        state = tmp_path / "killed" / STATE
-        while process.poll() is None and not state.exists():
-            time.sleep(0.01)
-        time.sleep(chance.uniform(0.0, 0.3) if killed else 0.0)
-        if process.poll() is not None:
-            assert process.returncode == 0
-            break
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        killed += 1
-        if killed == 3:
-            assert subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False).returncode == 0
-            break
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    killed = int(done.stdout)
     assert killed >= 1
     assert same(whole, trained(tmp_path / "killed", 0, recipe=recipe))
     assert not list((tmp_path / "killed").glob("*.part"))

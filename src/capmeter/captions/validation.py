@@ -16,7 +16,7 @@ from capmeter.captions.endings import cut_off
 from capmeter.captions.formats import open_reading
 from capmeter.captions.joining import How, Source, Sources, joined
 from capmeter.captions.matching import ReferenceTable
-from capmeter.captions.model import CaptionSet
+from capmeter.captions.model import Caption, CaptionSet
 from capmeter.captions.rows import Side, named
 from capmeter.captions.scripts import unspaced
 from capmeter.captions.writing import side_of
@@ -140,13 +140,7 @@ def _look_at_captions(captions: CaptionSet, findings: Findings, *, apart: bool) 
             "candidates that repeat an earlier one of the same image, as padded data loaders produce: "
             f"{len(repeated):,} ({named(repeated)})"
         )
-    ends = cut_off({row.id: row.candidate for row in rows})
-    facts["candidates that end in a function word"] = len(ends)
-    if len(ends) > _CUT_OFF * len(rows):
-        findings.warnings.append(
-            f"candidates that end in a function word, as truncated captions do: {len(ends):,} of {len(rows):,} "
-            f"({named(ends)})"
-        )
+    _look_at_ends(rows, findings)
     joined = [row.id for row in rows if unspaced(row.candidate)]
     if 2 * len(joined) > len(rows):
         findings.warnings.append(
@@ -160,6 +154,26 @@ def _look_at_captions(captions: CaptionSet, findings: Findings, *, apart: bool) 
     _look_at_texts(((row.id, row.candidate) for row in rows), "candidates", findings)
     if len(without) < len(rows):
         _compare_words(captions, findings)
+
+
+def _look_at_ends(rows: Sequence[Caption], findings: Findings) -> None:
+    """Counts the candidates that end in a function word: by system, where there are several."""
+    candidates: dict[str, dict[str, str]] = {}
+    for row in rows:
+        candidates.setdefault(row.system or "", {})[row.id] = row.candidate
+    ends = {system: cut_off(texts) for system, texts in candidates.items()}
+    counts = {system: len(ids) for system, ids in ends.items()}
+    findings.facts["candidates that end in a function word"] = counts if len(counts) > 1 else sum(counts.values())
+    for system, ids in ends.items():
+        texts = candidates[system]
+        if len(ids) > _CUT_OFF * len(texts):
+            of_whom = f" of {system}" if len(counts) > 1 else ""
+            examples = ", ".join(f'{id} "… {" ".join(texts[id].split()[-4:])}"' for id in ids[:3])
+            more = f" and {len(ids) - 3:,} more" if len(ids) > 3 else ""
+            findings.warnings.append(
+                f"candidates{of_whom} that end in a function word, as truncated captions do: {len(ids):,} of "
+                f"{len(texts):,} ({examples}{more})"
+            )
 
 
 def _count_references(lengths: Sequence[int], findings: Findings) -> None:

@@ -91,7 +91,7 @@ def score_table(
         heads, *rows = (list(line) for line in zip(heads, *rows, strict=True))
         heads[0] = "metric"
         best = {(m - 1, s + 1) for s, m in best}
-    notes = [f"in parentheses: {100 * level:g}% interval, images resampled with replacement"] if bounded else []
+    notes = [f"in brackets: {100 * level:g}% interval, images resampled with replacement"] if bounded else []
     if best:
         notes.append(
             "bold: the best of each metric, and all that are not significantly below it (paired permutation test, "
