@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commandline import capmeter
 
 from capmeter.errors import InputError
 from capmeter.learning.parser.evaluation import evaluate
@@ -196,21 +194,10 @@ def test_a_stopped_run_goes_on_to_the_same_weights(files: tuple[Path, Path], tmp
         Run(ParserLearner(packed, packed, vocabulary, rareness, other), other, tmp_path / "whole", description="parser")
 
 
-def _run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    source = str(Path(__file__).resolve().parents[2] / "src")
-    return subprocess.run(
-        [sys.executable, "-c", "from capmeter.cli.main import main; main()", "train", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
-        check=False,
-    )
-
-
 def test_the_command_trains_a_parser_that_learned_its_grammar(files: tuple[Path, Path], tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the neural extra")
     parses, exclusions = files
-    done = _run("parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--epochs", "40", "-f", "json")
+    done = capmeter("train", "parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--epochs", "20", "-f", "json")
     assert done.returncode == 0, done.stderr
     assert "2 of benchmark photos were left out" in done.stderr
     shown = json.loads(done.stdout)
@@ -223,11 +210,11 @@ def test_the_command_trains_a_parser_that_learned_its_grammar(files: tuple[Path,
     (parse,) = made.parse(["a boy likes a cat in the park"])
     assert parse is not None
     assert parse.sentences[0].labels[:3] == ("det", "nsubj", "root")
-    again = _run("parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--evaluate", "-f", "json")
+    again = capmeter("train", "parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--evaluate", "-f", "json")
     assert json.loads(again.stdout) == shown
 
 
 def test_the_command_wants_a_folder(files: tuple[Path, Path]) -> None:
-    done = _run("parser", files[0], "--exclusions", files[1])
+    done = capmeter("train", "parser", files[0], "--exclusions", files[1])
     assert done.returncode == 2
     assert "--evaluate" in done.stderr
