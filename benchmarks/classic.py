@@ -40,6 +40,7 @@ import numpy as np
 
 DATA = Path(os.environ.get("CAPMETER_SHARED", "../shared")) / "data" / "coco_karpathy_test_captions.jsonl.gz"
 METRICS = "bleu-4,rouge-l,cider-d"
+WHOLE = METRICS + ",meteor"
 Rows = list[dict[str, Any]]
 
 
@@ -59,27 +60,33 @@ def read(path: Path, system: str) -> Rows:
 
 
 def of_process(arguments: list[str]) -> tuple[float, dict[str, Any]]:
-    """The seconds a command took, start to end, and the JSON that it printed last."""
+    """The seconds a command took, start to end, and the JSON that it printed last.
+
+    "processor" in it is the processor time of the command and all that it started, "peak" the largest process's bytes.
+    """
+    code = "import resource, subprocess, sys; done = subprocess.run(sys.argv[1:]); used = resource.getrusage("
+    code += "resource.RUSAGE_CHILDREN); print(used.ru_utime + used.ru_stime, used.ru_maxrss); sys.exit(done.returncode)"
     start = time.perf_counter()
-    done = subprocess.run(arguments, capture_output=True, text=True, check=True)
-    return time.perf_counter() - start, json.loads(done.stdout.splitlines()[-1])
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True)
+    seconds = time.perf_counter() - start
+    *_, result, used = done.stdout.splitlines()
+    processor, peak = map(float, used.split())
+    return seconds, {"processor": processor, "peak": peak * (1 if sys.platform == "darwin" else 1024)} | json.loads(
+        result
+    )
 
 
 # what the child processes of `speed` run
 
 
-def child_capmeter(path: str) -> dict[str, Any]:
+def child_capmeter(path: str, metrics: str) -> dict[str, Any]:
     import capmeter
 
-    results = capmeter.score(capmeter.load(path), METRICS)
-    return {
-        "bleu-4": results["bleu-4"].items.array.tolist(),
-        "rouge-l": results["rouge-l"].items.array.tolist(),
-        "cider-d": results["cider-d"].items.array.tolist(),
-    }
+    results = capmeter.score(capmeter.load(path), metrics)
+    return {name: results[name].items.array.tolist() for name in metrics.split(",")}
 
 
-def child_pycocoevalcap(path: str) -> dict[str, Any]:
+def child_pycocoevalcap(path: str, metrics: str) -> dict[str, Any]:
     from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
     with Path(path).open(encoding="utf-8") as lines:
@@ -87,30 +94,33 @@ def child_pycocoevalcap(path: str) -> dict[str, Any]:
     tokenizer = PTBTokenizer()
     gts = tokenizer.tokenize({k: [{"caption": text} for text in row["references"]] for k, row in enumerate(rows)})
     res = tokenizer.tokenize({k: [{"caption": row["candidate"]}] for k, row in enumerate(rows)})
-    return {name: list(scores) for name, scores in peer_scores(gts, res).items()}
+    return {name: list(map(float, scores)) for name, scores in peer_scores(gts, res, metrics).items()}
 
 
-def peer_scores(gts: dict[int, list[str]], res: dict[int, list[str]]) -> dict[str, Any]:
+def peer_scores(gts: dict[int, list[str]], res: dict[int, list[str]], metrics: str) -> dict[str, Any]:
     from pycocoevalcap.bleu.bleu import Bleu
     from pycocoevalcap.cider.cider import Cider
     from pycocoevalcap.rouge.rouge import Rouge
 
+    scores: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
-        bleu = Bleu(4).compute_score(gts, res)[1][3]
-    return {
-        "bleu-4": bleu,
-        "rouge-l": Rouge().compute_score(gts, res)[1],
-        "cider-d": Cider().compute_score(gts, res)[1],
-    }
+        scores["bleu-4"] = Bleu(4).compute_score(gts, res)[1][3]
+    scores["rouge-l"] = Rouge().compute_score(gts, res)[1]
+    scores["cider-d"] = Cider().compute_score(gts, res)[1]
+    if "meteor" in metrics.split(","):
+        from pycocoevalcap.meteor.meteor import Meteor
+
+        scores["meteor"] = Meteor().compute_score(gts, res)[1]
+    return {name: scores[name] for name in metrics.split(",")}
 
 
-def our_scores(gts: dict[int, list[str]], res: dict[int, list[str]]) -> dict[str, Any]:
+def our_scores(gts: dict[int, list[str]], res: dict[int, list[str]], metrics: str) -> dict[str, Any]:
     import capmeter
 
-    metrics = [f"{name}(tokenizer=whitespace)" for name in METRICS.split(",")]
+    named = [f"{name}(tokenizer=whitespace)" for name in metrics.split(",")]
     candidates, references = [res[k][0] for k in gts], list(gts.values())
-    results = capmeter.score(candidates=candidates, references=references, metrics=metrics)
-    return {name.partition("(")[0]: results[name].items.array for name in metrics}
+    results = capmeter.score(candidates=candidates, references=references, metrics=named)
+    return {name.partition("(")[0]: results[name].items.array for name in named}
 
 
 def compared(mine: dict[str, Any], theirs: dict[str, Any]) -> float:
@@ -136,7 +146,7 @@ def timed(scores: Callable[..., dict[str, Any]], *arguments: Any) -> tuple[float
     return time.perf_counter() - start, result
 
 
-def speed(rows: Rows, repeat: int) -> None:
+def speed(rows: Rows, repeat: int, metrics: str) -> None:
     from capmeter.text.ptb import tokenize
 
     if shutil.which("java") is None:
@@ -147,18 +157,28 @@ def speed(rows: Rows, repeat: int) -> None:
         command = [sys.executable, __file__]
         whole = in_turns(
             repeat,
-            lambda: of_process([*command, "child-capmeter", str(path)]),
-            lambda: of_process([*command, "child-pycocoevalcap", str(path)]),
+            lambda: of_process([*command, "child-capmeter", str(path), metrics]),
+            lambda: of_process([*command, "child-pycocoevalcap", str(path), metrics]),
         )
     gts = {k: [" ".join(tokenize(text)) for text in row["references"]] for k, row in enumerate(rows)}
     res = {k: [" ".join(tokenize(row["candidate"]))] for k, row in enumerate(rows)}
-    alone = in_turns(repeat, lambda: timed(our_scores, gts, res), lambda: timed(peer_scores, gts, res))
+    alone = in_turns(
+        repeat, lambda: timed(our_scores, gts, res, metrics), lambda: timed(peer_scores, gts, res, metrics)
+    )
 
     sentences = sum(1 + len(row["references"]) for row in rows)
-    print(f"{len(rows)} captions, {sentences - len(rows)} references, {METRICS}; fastest of {repeat} turns\n")
+    print(f"{len(rows)} captions, {sentences - len(rows)} references, {metrics}; fastest of {repeat} turns\n")
     print(f"{'':<30}{'capmeter':>12}{'pycocoevalcap':>16}{'ratio':>9}{'largest difference':>21}")
-    for name, ((mine, a), (theirs, b)) in (("whole process", whole), ("scoring alone", alone)):
-        print(f"{name:<30}{mine:>10.2f} s{theirs:>14.2f} s{theirs / mine:>8.1f}×{compared(a, b):>21.1e}")
+    (_, a), (_, b) = whole
+    used = [(each["processor"], each) for each in (a, b)]
+    for name, ((mine, a), (theirs, b)) in (
+        ("whole process", whole),
+        ("whole process, processor time", used),
+        ("scoring alone", alone),
+    ):
+        worst = compared(*({name: each[name] for name in metrics.split(",")} for each in (a, b)))
+        print(f"{name:<30}{mine:>10.2f} s{theirs:>14.2f} s{theirs / mine:>8.1f}×{worst:>21.1e}")
+    print(f"\npeak memory: {whole[0][1]['peak'] / 2**20:.0f} MB, {whole[1][1]['peak'] / 2**20:.0f} MB")
 
 
 # what `scale` does
@@ -185,11 +205,11 @@ def repeated(rows: Rows, size: int) -> Iterator[dict[str, Any]]:
         yield {"id": str(k), "image_id": str(k), "candidate": row["candidate"], "references": references}
 
 
-def child_scale(path: str) -> dict[str, Any]:
+def child_scale(path: str, metrics: str) -> dict[str, Any]:
     import capmeter
 
     start, spent = time.perf_counter(), time.process_time()
-    results = capmeter.score(capmeter.stream(path), METRICS)
+    results = capmeter.score(capmeter.stream(path), metrics)
     seconds, spent = time.perf_counter() - start, time.process_time() - spent
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     scores = {name: each.score for name, each in results.items()}
@@ -201,8 +221,8 @@ def child_scale(path: str) -> dict[str, Any]:
     }
 
 
-def scale(rows: Rows, sizes: list[int]) -> None:
-    print(f"{METRICS}, five references each, streamed from a file")
+def scale(rows: Rows, sizes: list[int], metrics: str) -> None:
+    print(f"{metrics}, five references each, streamed from a file")
     print(f"{'captions':>10}{'seconds':>10}{'processor µs/caption':>22}{'peak memory':>14}   scores")
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
@@ -210,7 +230,7 @@ def scale(rows: Rows, sizes: list[int]) -> None:
             with path.open("w", encoding="utf-8") as file:
                 for row in repeated(rows, size):
                     file.write(json.dumps(row) + "\n")
-            _, found = of_process([sys.executable, __file__, "child-scale", str(path)])
+            _, found = of_process([sys.executable, __file__, "child-scale", str(path), metrics])
         per_caption, peak = found["spent"] / size * 1e6, found["peak"] / 2**20
         scores = ", ".join(f"{value:.4f}" for value in found["scores"].values())
         print(f"{size:>10,}{found['seconds']:>10.1f}{per_caption:>22.1f}{peak:>11.0f} MB   {scores}", flush=True)
@@ -240,7 +260,7 @@ def rewards(rows: Rows) -> None:
             print(f"{kind:<20}{size:>8}{scored / spent:>40,.0f}")
 
 
-CHILDREN: dict[str, Callable[[str], dict[str, Any]]] = {
+CHILDREN: dict[str, Callable[[str, str], dict[str, Any]]] = {
     "child-capmeter": child_capmeter,
     "child-pycocoevalcap": child_pycocoevalcap,
     "child-scale": child_scale,
@@ -248,13 +268,14 @@ CHILDREN: dict[str, Callable[[str], dict[str, Any]]] = {
 
 
 def main() -> None:
-    if len(sys.argv) == 3 and sys.argv[1] in CHILDREN:
-        print("\n" + json.dumps(CHILDREN[sys.argv[1]](sys.argv[2])))
+    if len(sys.argv) == 4 and sys.argv[1] in CHILDREN:
+        print("\n" + json.dumps(CHILDREN[sys.argv[1]](sys.argv[2], sys.argv[3])))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("speed", "scale", "reward"))
     parser.add_argument("--data", type=Path, default=DATA, help=f"captions (default {DATA})")
     parser.add_argument("--system", default="m2_transformer", help="whose captions, where a row has several systems'")
+    parser.add_argument("--metrics", default="", help=f"with and without meteor (default {WHOLE}, scale: {METRICS})")
     parser.add_argument("--repeat", type=int, default=3, help="turns of peer and capmeter (speed)")
     parser.add_argument("--sizes", default="10000,30000,100000,300000,1000000", help="numbers of captions (scale)")
     chosen = parser.parse_args()
@@ -262,11 +283,11 @@ def main() -> None:
         parser.error(f"{chosen.data} is not there; name a file of captions with --data")
     rows = read(chosen.data, chosen.system)
     if chosen.what == "speed":
-        speed(rows, chosen.repeat)
+        speed(rows, chosen.repeat, chosen.metrics or WHOLE)
     elif chosen.what == "reward":
         rewards(rows)
     else:
-        scale(rows, [int(size) for size in chosen.sizes.split(",")])
+        scale(rows, [int(size) for size in chosen.sizes.split(",")], chosen.metrics or METRICS)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ import numpy as np
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.streaming import CaptionStream
 from capmeter.errors import InputError
-from capmeter.images.region_source import region_keys
 from capmeter.metrics.base import Metric
 
 _SAID = {
@@ -73,6 +72,8 @@ def _lacking(captions: CaptionSet | CaptionStream, need: str) -> tuple[int, Sequ
         missing = captions.lacking(need)
         return missing.count, missing.first
     if need == "regions":
+        from capmeter.images.region_source import region_keys  # half of the start of a run that needs no picture
+
         lacks = np.array([key is None for key in region_keys(captions)], np.bool_)
     else:
         lacks = captions.references.lengths == 0 if need == "references" else captions.image < 0
