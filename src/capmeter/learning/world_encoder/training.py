@@ -3,7 +3,7 @@
 Losses (cross-entropies unless said otherwise): the heat at the centres of things (focal); of every region its label,
 colour, texture and size; of every group, from the slot of its kind: count, colour, texture, size, place (absolute
 difference); of every two groups, from both slots: which relations hold (binary; unclear ones are left out); the
-background. The heads that read them are dropped after training.
+background. The heads that read them are dropped after training, and slots are whitened (`WorldLearner.whiten`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from capmeter.learning.world_encoder.examples import ATTRIBUTES, LABELS, Example
 
 _CELLS = SIDE // 4
 _MOST = 5
+_RIDGE = 1e-6  # of the largest moment
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,13 @@ class WorldEncoderRecipe(Recipe):
         batch: pictures per step.
     """
 
-    epochs: int = 8
+    epochs: int = 12
     rate: float = 2e-3
     warmup: float = 0.05
     decay: str = "cosine"
     clip: float = 1.0
     average: float = 0.99
-    pictures: int = 6000
+    pictures: int = 10_000
     held_out: int = 400
     batch: int = 48
 
@@ -133,6 +134,26 @@ class WorldLearner(Learner[Tensor]):
         scores = {name: float(np.mean(each)) for name, each in hits.items()}
         return {**scores, "mean": float(np.mean(list(scores.values())))}
 
+    def whiten(self) -> None:
+        """Folds linear maps into the layers of the slots: over the training pictures, the slots of kinds that are there
+        have the identity as their second moment, and so has the background's.
+
+        What is read from a slot is still read from it; but colours, which vary by little, weigh as much as presence.
+        """
+        network, slots, backgrounds = self.model.network.eval(), [], []
+        every = torch.arange(len(self._train.pixels), device=self._train.pixels.device)
+        with torch.no_grad():
+            for rows in torch.split(every, 100):
+                known = self._train.rows(rows)
+                found, _ = network.slots(network.maps(known.pixels))
+                picture, group = (known.groups[..., 0] >= 0).nonzero(as_tuple=True)
+                slots.append(found[picture, known.groups[picture, group, 0]])
+                backgrounds.append(found[:, -1])
+            for layer, values in ((network.slot, slots), (network.background, backgrounds)):
+                change = _whitening(torch.cat(values)).to(layer.weight)
+                layer.weight.copy_(change @ layer.weight)
+                layer.bias.copy_(change @ layer.bias)
+
     def _read(self, known: _Known) -> _Read:
         model, network = self.model, self.model.network
         maps = network.maps(known.pixels)
@@ -178,6 +199,12 @@ class _Read:
     true_relations: Tensor = field(default_factory=lambda: torch.zeros(0))
 
 
+def _whitening(values: Tensor) -> Tensor:
+    """The symmetric map after which these rows have the identity as their second moment."""
+    moments, axes = torch.linalg.eigh(values.double().T @ values.double() / len(values))
+    return axes @ torch.diag((moments + _RIDGE * moments.max()) ** -0.5) @ axes.T
+
+
 def _wanted(known: _Known) -> Tensor:
     """float [b, kinds, 24, 24]: 1 in the cell of the centre of every thing."""
     wanted = torch.zeros(len(known.pixels), len(KINDS), _CELLS, _CELLS, device=known.pixels.device)
@@ -210,6 +237,7 @@ def train_world_encoder(
     learner = WorldLearner(train, held_out, recipe, device)
     outcome = Run(learner, recipe, folder, description="world encoder", device=device).train()
     learner.module.load_state_dict({name: torch.from_numpy(each) for name, each in outcome.weights.items()})
+    learner.whiten()
     Checkpoint(
         kind=KIND,
         parameters={"shape": shape_to_dict(learner.shape)},
