@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from capmeter._version import __version__
 from capmeter.cli.standard_output import OutputError, guarded
@@ -24,9 +24,11 @@ from capmeter.printable import printable
 CHECK_FAILED = 4
 # command: the module of its function, which has the same name
 COMMANDS = {
+    "demo": "capmeter.cli.demo",
     "score": "capmeter.cli.score",
     "explain": "capmeter.cli.explain",
     "report": "capmeter.cli.report",
+    "view": "capmeter.cli.view",
     "list": "capmeter.cli.list",
     "validate": "capmeter.cli.validate",
     "convert": "capmeter.cli.convert",
@@ -50,16 +52,28 @@ COMMANDS = {
 class _Commands(TyperGroup):
     """Loads a command's file when the command is used."""
 
+    _only_names = False
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
+        if self._only_names:
+            return TyperCommand(cmd_name)
         module = importlib.import_module(COMMANDS[cmd_name])
         command = typer.main.get_command(module.app)
         command.name = cmd_name
         return command
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        """What completes a command's name; no command is loaded for it."""
+        self._only_names = True
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self._only_names = False
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         with _cleaned():
@@ -84,7 +98,6 @@ def _cleaned() -> Iterator[None]:
 app = typer.Typer(
     cls=_Commands,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )

@@ -14,7 +14,7 @@ import typer
 
 from capmeter.captions.formats import NAMES
 from capmeter.errors import InputError
-from capmeter.metrics.registry import parse_list
+from capmeter.metrics.registry import METRICS, parse_list
 from capmeter.report.figures import image_kind
 from capmeter.report.tables import FORMATS
 from capmeter.settings import PRECISIONS, Settings
@@ -30,7 +30,18 @@ def one_of(names: Iterable[str], metavar: str | None = None) -> dict[str, Any]:
             raise typer.BadParameter(f"{value!r} is not one of {', '.join(allowed)}")
         return value
 
-    return {"callback": check, "metavar": metavar or "|".join(allowed)}
+    def completions(incomplete: str) -> list[str]:
+        """The names that begin so."""
+        return [name for name in allowed if name.startswith(incomplete)]
+
+    return {"callback": check, "metavar": metavar or "|".join(allowed), "autocompletion": completions}
+
+
+def complete_metrics(incomplete: str) -> list[str]:
+    """The names of metrics that may end this text, the last of several separated by commas."""
+    before, comma, last = incomplete.rpartition(",")
+    given = before.split(",")
+    return [f"{before}{comma}{name}" for name in METRICS.names() if name.startswith(last) and name not in given]
 
 
 def _metrics(value: Any) -> Any:
@@ -137,7 +148,13 @@ ImagesRoot = Annotated[
 # computation
 Metrics = Annotated[
     str,
-    typer.Option("--metrics", "-m", help="Names, separated by commas; `capmeter list` shows them.", callback=_metrics),
+    typer.Option(
+        "--metrics",
+        "-m",
+        help="Names, separated by commas; `capmeter list` shows them.",
+        callback=_metrics,
+        autocompletion=complete_metrics,
+    ),
 ]
 JudgedMetrics = Annotated[
     str,
@@ -146,6 +163,7 @@ JudgedMetrics = Annotated[
         "-m",
         help="Names, separated by commas; `capmeter list` shows them. Also baselines: gleu (on conll14).",
         callback=_judged_metrics,
+        autocompletion=complete_metrics,
     ),
 ]
 Encoders = Annotated[

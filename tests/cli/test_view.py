@@ -1,0 +1,86 @@
+"""`capmeter view`: the page on the loopback address, and nothing else."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from commandline import capmeter
+
+import capmeter as toolkit
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture(scope="module")
+def scores(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    captions = toolkit.load(EXAMPLES / "weak.json", EXAMPLES / "references.json")
+    path = tmp_path_factory.mktemp("view") / "scores.json"
+    toolkit.score(captions, ["rouge-l"]).save(path)
+    return path
+
+
+@contextmanager
+def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server that runs, and what it printed as its address."""
+    command = [sys.executable, "-c", "from capmeter.cli.main import main; main()", "view", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            assert running.stdout is not None
+            yield running, running.stdout.readline().strip()
+        finally:
+            running.kill()
+
+
+def asked(address: str, path: str = "/", method: str = "GET", host: str | None = None) -> tuple[int, str, bytes]:
+    place = address.removeprefix("http://").rstrip("/")
+    connection = http.client.HTTPConnection(place, timeout=60)
+    connection.request(method, path, headers={"Host": host or place})
+    answer = connection.getresponse()
+    found = answer.status, answer.headers.get("Content-Type", ""), answer.read()
+    connection.close()
+    return found
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends an interrupt as a terminal does")
+def test_the_page_is_served_until_ctrl_c(scores: Path) -> None:
+    with served(scores, "--title", "Weak ones") as (running, address):
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/", address)
+        status, kind, page = asked(address)
+        assert (status, kind) == (200, "text/html; charset=utf-8")
+        assert b"<title>Weak ones" in page and b"rouge-l" in page
+        assert asked(address, "/?x=1")[2] == page
+        assert asked(address, method="HEAD")[0] == 200
+        assert asked(address, "/../scores.json")[0] == 404, "nothing but the page is given out"
+        assert asked(address, "/etc/passwd")[0] == 404
+        assert asked(address, host="elsewhere.example:80")[0] == 403, "a name elsewhere that leads here"
+        assert asked(address, host=address.replace("http://127.0.0.1", "localhost").rstrip("/"))[0] == 200
+        assert asked(address, method="POST")[0] == 501
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 0
+        assert running.stderr is not None
+        said = running.stderr.read()
+        assert said.endswith("capmeter: stopped\n") and "Traceback" not in said and "GET" not in said
+
+
+def test_a_port_that_is_taken_is_told(scores: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = capmeter("view", scores, "--port", port)
+    assert done.returncode == 1 and f"port {port} cannot be used" in done.stderr and done.stdout == ""
+
+
+def test_a_file_that_holds_no_results_is_told() -> None:
+    done = capmeter("view", EXAMPLES / "strong.json")
+    assert done.returncode == 1 and "not a results file of capmeter" in done.stderr
+    missing = capmeter("view", "absent.json")
+    assert missing.returncode == 1 and "absent.json" in missing.stderr
+    assert capmeter("view", "x.json", "--port", "70000").returncode == 2
