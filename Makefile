@@ -1,12 +1,12 @@
 # make demo: set up, score the example captions, show the table.   make test: set up, run every check.
-# make quick: the same without the slow tests.
+# make quick: the same without the slow tests.   make docs: builds the documentation site into out/site.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 # one process for each core, whole files to each, so that what a file's tests share is made once
 TESTING := -n auto --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test quick lint fuzz clean
+.PHONY: demo test quick lint docs fuzz clean
 
 demo: $(VENV)/.demo
 	@mkdir -p out
@@ -29,6 +29,11 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy src
 	$(BIN)/mypy --config-file tests/mypy.ini tests
+
+# strictly: a warning, a link or a command of a page that fails ends the build
+docs: $(VENV)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "The site: $(CURDIR)/out/site/index.html"
 
 # hostile structures and mutated files through load, stream and score: minutes; the tests run a short one
 fuzz: $(VENV)/.dev

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from capmeter.cli.main import COMMANDS
+from capmeter.metrics.registry import METRICS
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 
@@ -22,7 +25,14 @@ def test_examples_do_what_the_page_says(page: str) -> None:
 @pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")]), ids=lambda page: page.name)
 def test_links_to_files_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text("utf-8")):
-        assert "://" in target or (page.parent / target).exists(), target
+        assert "://" in target or (page.parent / target).exists() or _is_made(target), target
+
+
+def _is_made(target: str) -> bool:
+    """Whether a link leads to a page that is made when the site is built (`make docs`)."""
+    folder, _, name = target.removesuffix(".md").rpartition("/")
+    known = {"metrics": ["index", *METRICS.builtin], "commands": ["index", *COMMANDS]}
+    return name in known.get(folder, ("api", "changelog", "contributing", "examples", "plugin"))
 
 
 def test_the_page_of_parameters_says_what_is_declared() -> None:

@@ -17,6 +17,11 @@ from commandline import capmeter
 
 import capmeter as toolkit
 
+# an interrupt is an interrupt, also where this process was started in the background, and ignores it
+STARTED = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from capmeter.cli.main import main; main()"
+)
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
@@ -31,7 +36,7 @@ def scores(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def served(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """A server that runs, and what it printed as its address."""
-    command = [sys.executable, "-c", "from capmeter.cli.main import main; main()", "view", *map(str, arguments)]
+    command = [sys.executable, "-c", STARTED, "view", *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
         try:
             assert running.stdout is not None

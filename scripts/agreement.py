@@ -1,0 +1,128 @@
+"""Measures what docs/choosing.md tells of each metric: agreement with people, and cost. Writes docs/agreement.json.
+
+    python scripts/agreement.py FOLDER [METRIC ...]
+    python scripts/agreement.py --table                  writes the table into docs/choosing.md
+
+FOLDER holds `flickr8k_expert.jsonl.gz` and `composite.jsonl.gz`. Each metric is run by `capmeter meta` under the
+benchmark's default protocol, and by `capmeter score` on 1,000 captions, whose processor seconds are kept (start of the
+program and of its encoder included; nothing that an earlier run stored on disk is used, except METEOR's index).
+Values of metrics that are not named stay as they are.
+"""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from platformdirs import user_cache_path
+
+from capmeter import __version__
+
+TARGET = Path(__file__).resolve().parents[1] / "docs" / "agreement.json"
+BENCHMARKS = {"flickr8k-expert": "flickr8k_expert.jsonl.gz", "composite": "composite.jsonl.gz"}
+CAPTIONS = 1_000
+PAGE = TARGET.with_name("choosing.md")
+MARK = "<!-- made by scripts/agreement.py --table -->"
+ABOUT = """How far scores of single captions agree with people, in hundredths, and processor seconds for 1,000 captions
+with five references (starting the program, and its encoder, included). Run here with the default protocols of
+`capmeter meta`:
+
+```
+capmeter meta -b flickr8k-expert -d flickr8k_expert.jsonl.gz -m METRIC
+capmeter meta -b composite -d composite.jsonl.gz -m METRIC
+```
+
+Metrics on pictures, on regions and judges are not in the table: their models do not ship, so that capmeter has no
+values of its own; published values are printed by `capmeter meta` beside yours. Metrics with an encoder were run with
+MiniLM, which ships, not with their papers' encoders."""
+METRICS = (
+    *("bleu-1", "bleu-4", "rouge-l", "cider", "cider-d", "cider-r", "tbr-unigram", "sparcs", "meteor", "hwcm"),
+    *("sbert", "bertscore", "tbr", "wembsim(encoder=minilm)", "mima(encoder=minilm)", "spurts(encoder=minilm)"),
+    *("smurf(encoder=minilm)", "spice", "soft-spice", "spider", "nneval", "lceval"),
+)
+
+
+def main(folder: Path, names: list[str]) -> None:
+    """Runs the metrics and keeps their values after each."""
+    kept: dict[str, Any] = json.loads(TARGET.read_text("utf-8")) if TARGET.is_file() else {"people": {}, "metrics": {}}
+    with tempfile.TemporaryDirectory() as scratch:
+        sample = Path(scratch) / "sample.jsonl"
+        with gzip.open(folder / BENCHMARKS["flickr8k-expert"], "rt", encoding="utf-8") as rows:
+            sample.write_text("".join(itertools.islice(rows, CAPTIONS)), encoding="utf-8")
+        for name in names or METRICS:
+            found: dict[str, Any] = {"version": __version__, "seconds": round(_cost(name, sample), 1)}
+            for benchmark, file in BENCHMARKS.items():
+                said = _run("meta", "-b", benchmark, "-d", str(folder / file), "-m", name, "--format", "json")
+                (judged,) = said["results"]
+                found[benchmark] = [round(judged[key], 1) for key in ("value", "low", "high")]
+                people = said.get("human_level") or {}
+                kept["people"][benchmark] = round(people["value"], 1) if "value" in people else None
+                kept.setdefault("protocols", {})[benchmark] = said["protocol"]
+            kept["metrics"][name] = found
+            TARGET.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+            print(name, found, flush=True)
+
+
+def table() -> str:
+    """The part of docs/choosing.md that these values make."""
+    kept = json.loads(TARGET.read_text("utf-8"))
+    lines = [
+        "| metric | Flickr8k-Expert, τ_c | 95% interval | Composite, τ_c | 95% interval | seconds |",
+        "|---|---|---|---|---|---|",
+    ]
+    by_agreement = sorted(kept["metrics"].items(), key=lambda each: -each[1]["flickr8k-expert"][0])
+    for name, found in by_agreement:
+        cells = [f"{found[each][0]} | [{found[each][1]}, {found[each][2]}]" for each in BENCHMARKS]
+        page = name.partition("(")[0]
+        lines.append(f"| [{name}](metrics/{page}.md) | {' | '.join(cells)} | {found['seconds']} |")
+    people = kept["people"]["flickr8k-expert"]
+    lines.append(f"| people among themselves | {people} | | | | |")
+    return "\n".join(lines)
+
+
+def written(page: str) -> str:
+    """The page with the table of the values that are kept."""
+    before, mark, after = page.partition(MARK)
+    return f"{before}{mark}\n\n{ABOUT}\n\n{table()}\n\n## {after.partition('## ')[2]}"
+
+
+def _cost(name: str, sample: Path) -> float:
+    """Processor seconds of scoring the sample with an empty cache."""
+    with tempfile.TemporaryDirectory() as cache:
+        index = user_cache_path("capmeter")
+        for each in index.glob("paraphrase-*") if index.is_dir() else ():
+            (Path(cache) / "capmeter").mkdir(exist_ok=True)
+            shutil.copy2(each, Path(cache) / "capmeter")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        _run("score", str(sample), "-m", name, "--no-intervals", "--format", "json", cache=cache)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _run(*arguments: str, cache: str | None = None) -> Any:
+    """The JSON that a command prints."""
+    environment = {**os.environ, **({"XDG_CACHE_HOME": cache} if cache else {})}
+    done = subprocess.run(
+        [sys.executable, "-c", "from capmeter.cli.main import main; main()", *arguments],
+        stdout=subprocess.PIPE,
+        env=environment,
+        check=True,
+        text=True,
+    )
+    return json.loads(done.stdout)
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--table":
+        PAGE.write_text(written(PAGE.read_text("utf-8")), encoding="utf-8")
+    else:
+        main(Path(sys.argv[1]), sys.argv[2:])

@@ -1,0 +1,144 @@
+"""What mkdocs runs beside its plug-ins when it builds the site: pages made from the code, and links that stay inside.
+
+The pages of metrics are made from their docstrings, those of commands from their help, each with a real run on the
+example captions. Files outside `docs/` that pages link to (the changelog, the example plug-in …) become pages.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import os
+import re
+import shutil
+import sys
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import command_pages
+import metric_pages
+from mkdocs.structure.files import File
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = ROOT / "out" / "site-work"  # where the commands of the pages run
+# what pages may link to outside `docs/`: the page that it becomes
+OUTSIDE = {
+    "README.md": "index.md",
+    "CHANGELOG.md": "changelog.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "examples": "examples.md",
+    "examples/README.md": "examples.md",
+    "examples/plugin": "plugin.md",
+}
+_LINK = re.compile(r"(?<=\]\()([^)#\s]+)(?=[)#])")
+_FOREIGN = re.compile(r"""(?:src|href|action|poster)=["']?(?:https?:)?//[^"'\s>]+|url\(["']?(?:https?:)?//[^)]+""")
+_log = logging.getLogger("mkdocs.plugins.capmeter")
+
+
+def on_config(config: Any) -> Any:
+    """Commands of pages find this environment's capmeter; the parts of the navigation that are made here are filled."""
+    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    os.environ |= {"NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "100", "CAPMETER_SITE": str(WORK)}
+    made = {"metrics": metric_pages.navigation(), "commands": command_pages.navigation()}
+    for part in config.nav:
+        for title, pages in part.items():
+            if pages in (["metrics"], ["commands"]):
+                part[title] = made[pages[0]]
+    known = {page for part in config.nav for page in _pages(part)}
+    new = sorted(each.name for each in Path(config.docs_dir).glob("*.md") if each.name not in known)
+    next(part for part in config.nav if "Guides" in part)["Guides"].extend(new)  # a page that nobody listed is not lost
+    return config
+
+
+def _pages(part: Any) -> list[str]:
+    if isinstance(part, str):
+        return [part]
+    return [page for each in (part.values() if isinstance(part, dict) else part) for page in _pages(each)]
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Adds the pages that are made."""
+    shutil.rmtree(WORK, ignore_errors=True)
+    WORK.mkdir(parents=True)
+    pages = {
+        "changelog.md": (ROOT / "CHANGELOG.md").read_text("utf-8"),
+        "contributing.md": _moved((ROOT / "CONTRIBUTING.md").read_text("utf-8"), PurePosixPath()),
+        "examples.md": (ROOT / "examples" / "README.md").read_text("utf-8"),
+        "plugin.md": _plugin(),
+        "api.md": _interface(),
+        **command_pages.pages(WORK),
+        **metric_pages.pages(WORK),
+    }
+    for path, text in pages.items():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Links that lead out of `docs/` lead to the page that the file became; names lead to their documentation."""
+    if page.file.src_uri == "python.md":
+        markdown = re.sub(r"(?m)^\| `(\w+)`", r"| [`\1`](api.md#capmeter.\1)", markdown)
+        markdown = markdown.replace("(api.md#capmeter.__version__)", "(contributing.md)")
+    return _moved(markdown, PurePosixPath("docs")) if page.file.generated_by is None else markdown
+
+
+def on_post_build(config: Any) -> None:
+    """No page asks the network for anything."""
+    for path in Path(config.site_dir).rglob("*"):
+        if path.suffix in (".html", ".css"):
+            text = path.read_text("utf-8")
+            for found in _FOREIGN.findall(re.sub(r"<a\s[^>]*>", "", text)):
+                if not _is_name(found):
+                    _log.warning("%s asks the network: %s", path.relative_to(config.site_dir), found[:100])
+
+
+def _is_name(found: str) -> bool:
+    """Whether an address is the canonical link of a page, which no browser loads."""
+    return "w3.org" in found
+
+
+def _moved(text: str, folder: PurePosixPath) -> str:
+    """Markdown of a file in this folder of the project, with links as the site has them."""
+
+    def lead(found: re.Match[str]) -> str:
+        target = found.group(1)
+        if "://" in target or target.startswith("mailto:"):
+            return target
+        place = os.path.normpath(folder / target)
+        inside = PurePosixPath(place)
+        return OUTSIDE.get(place) or (str(inside.relative_to("docs")) if inside.parts[0] == "docs" else target)
+
+    return _LINK.sub(lead, text)
+
+
+def _plugin() -> str:
+    """The example plug-in: what its README says, and its files."""
+    folder = ROOT / "examples" / "plugin"
+    parts = [(folder / "README.md").read_text("utf-8").rstrip()]
+    for name, language in (("pyproject.toml", "toml"), ("capmeter_chrf.py", "python")):
+        parts.append(f"## {name}\n\n```{language}\n{(folder / name).read_text('utf-8').rstrip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _interface() -> str:
+    """The page of every public function and class, from their docstrings."""
+    import capmeter
+
+    parts = [
+        "# Functions and classes",
+        "What [the Python interface](python.md) lists, with signatures. All of it is imported from `capmeter`.",
+    ]
+    for module, names in capmeter._MODULES.items():
+        parts.append(f"## {module}")
+        parts += [_documented(name) for name in names]
+    return "\n\n".join(parts) + "\n"
+
+
+def _documented(name: str) -> str:
+    """What mkdocstrings makes of a name; `parse` is a method of the registry, which it cannot know."""
+    if name != "parse":
+        return f"::: capmeter.{name}"
+    import capmeter
+
+    said = inspect.getdoc(capmeter.parse)
+    return f'### `capmeter.parse(text)` {{ #capmeter.parse }}\n\n{said} `parse("cider-d(sigma=5.0)")` is a metric.'

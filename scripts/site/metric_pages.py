@@ -1,0 +1,190 @@
+"""One page for each metric: what its docstring says, its parameters, agreement with people, and a real run."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import json
+import re
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from console import transcript
+
+from capmeter.metrics.availability import availability, install_command
+from capmeter.metrics.registry import METRICS
+
+ROOT = Path(__file__).resolve().parents[2]
+GROUPS = {
+    "Words and n-grams": ("bleu-1 bleu-2 bleu-3 bleu-4 rouge-l cider cider-d cider-r meteor tbr-unigram"),
+    "Meaning and grammar": "spice spider soft-spice sparcs hwcm mima spurts smurf",
+    "Vectors of words and sentences": "bertscore tbr sbert wembsim mowe wmd",
+    "Learned from captions": "nneval lceval leic",
+    "With the picture": "clipscore refclipscore pac-s refpac-s siglip-score blip-itm regressor umic umic-c "
+    "vilbertscore vifidel",
+    "Language models as judges": "clair fleur g-veval",
+    "Made of other metrics": "mean combine",
+}
+# what is run where the name alone would need a model that has to be fetched, or members
+RUN = {
+    "mima": "mima(encoder=minilm)",
+    "spurts": "spurts(encoder=minilm)",
+    "smurf": "smurf(encoder=minilm)",
+    "mean": "mean(bleu-4,cider-d)",
+    "combine": "combine(bleu-4,cider-d,weights=0.3+0.7)",
+}
+# metrics that cannot be run on the example captions, which have no pictures: the guide that shows how they are
+GUIDE = {
+    **dict.fromkeys(("clipscore", "refclipscore", "pac-s", "refpac-s", "siglip-score", "blip-itm"), "pictures.md"),
+    "regressor": "pictures.md",
+    **dict.fromkeys(("umic", "umic-c", "vilbertscore", "vifidel"), "umic.md"),
+    **dict.fromkeys(("clair", "fleur", "g-veval"), "judges.md"),
+}
+_DOCUMENT = re.compile(r"\bdocs/([\w-]+\.md)\b")
+_CODE = re.compile(r"(`[^`]+`)")
+_spec = importlib.util.spec_from_file_location("parameters", ROOT / "scripts" / "parameters.py")
+assert _spec is not None and _spec.loader is not None
+parameters = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(parameters)
+
+
+def names() -> list[str]:
+    """capmeter's own metrics, in the order of the groups."""
+    listed = [name for group in GROUPS.values() for name in group.split()]
+    own = [name for name in METRICS.names() if METRICS.entry(name).package is None]
+    if set(listed) != set(own):
+        raise ValueError(f"scripts/site/metric_pages.py: GROUPS and the registry differ: {set(listed) ^ set(own)}")
+    return listed
+
+
+def navigation() -> list[Any]:
+    """The part of the navigation."""
+    names()
+    groups = [{title: [{name: f"metrics/{name}.md"} for name in group.split()]} for title, group in GROUPS.items()]
+    return [{"All metrics": "metrics/index.md"}, *groups]
+
+
+def pages(work: Path) -> dict[str, str]:
+    """Every page by its path; commands run in `work`, which has the demo."""
+    judged = json.loads((ROOT / "docs" / "agreement.json").read_text("utf-8"))
+    found = {"metrics/index.md": _index()}
+    return found | {f"metrics/{name}.md": _page(name, judged, work / "capmeter-demo") for name in names()}
+
+
+def _index() -> str:
+    parts = [
+        "# All metrics",
+        "[Choosing a metric](../choosing.md) compares them. Install names what a metric needs beside "
+        "`pip install capmeter`.",
+    ]
+    for title, group in GROUPS.items():
+        rows = ["| metric | measures | needs | install |", "|---|---|---|---|"]
+        for name in group.split():
+            needs, extra = _needs(name)
+            rows.append(f"| [{name}]({name}.md) | {METRICS.kind(name).SUMMARY} | {needs} | {extra} |")
+        parts += [f"## {title}", "\n".join(rows)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _needs(name: str) -> tuple[str, str]:
+    """What captions must have, and the extra to install."""
+    kind = METRICS.kind(name)
+    runnable = name not in GUIDE
+    metric = METRICS.parse(RUN.get(name, name)) if runnable else None
+    needs = getattr(metric or kind, "needs", frozenset())
+    if not isinstance(needs, frozenset):  # a property of a metric that takes parameters
+        needs = frozenset({"image"})
+    extras = ",".join(metric.extras if metric else filter(None, [kind.EXTRA]))
+    extras = "all" if "all" in extras.split(",") else extras
+    return ", ".join(sorted(needs)) or "captions alone", f"`{install_command(extras)}`" if extras else ""
+
+
+def _page(name: str, judged: dict[str, Any], demo: Path) -> str:
+    kind = METRICS.kind(name)
+    needs, install = _needs(name)
+    facts = [f"* **Needs**: {needs}"]
+    if install:
+        facts.append(f"* **Install**: {install}")
+    facts += _agreement(name, judged)
+    source = inspect.getmodule(kind)
+    assert source is not None and source.__doc__ is not None
+    section = parameters.section(name, kind, METRICS.entry(name).fixed).split("\n\n", 2)[2:]
+    return "\n\n".join(
+        [
+            f"# {name}",
+            f"{kind.SUMMARY[0].upper()}{kind.SUMMARY[1:]}.",
+            "\n".join(facts),
+            "## What it measures",
+            as_markdown(source.__doc__),
+            "## Parameters",
+            *(section or ["None."]),
+            "## A run",
+            _run(name, demo),
+            f"Source: `{source.__name__}`.\n",
+        ]
+    )
+
+
+def _agreement(name: str, judged: dict[str, Any]) -> list[str]:
+    found = judged["metrics"].get(RUN.get(name, name))
+    if found is None:
+        return []
+    value, low, high = found["flickr8k-expert"]
+    people = judged["people"]["flickr8k-expert"]
+    return [
+        f"* **Agreement with people**: τ_c {value} [{low}, {high}] on Flickr8k-Expert; people among themselves "
+        f"{people} ([more](../choosing.md))",
+        f"* **Cost**: {found['seconds']} processor seconds for 1,000 captions with five references",
+    ]
+
+
+def _run(name: str, demo: Path) -> str:
+    """A run on the example captions, with the explanation of one score."""
+    if name in GUIDE:
+        return f"The example captions have no pictures, and no server answers here: [how to run it](../{GUIDE[name]})."
+    metric = METRICS.parse(RUN.get(name, name))
+    missing = availability(",".join(metric.extras) or None)
+    if missing is not None:
+        return f"Not run when this page was made: `{missing}` was missing."
+    text = str(metric)
+    quoted = f'"{text}"' if "(" in text else text
+    commands = [f"capmeter score strong.json weak.json -r references.json -m {quoted}"]
+    if type(metric).explain is not METRICS.family.explain:
+        commands.append(f"capmeter explain weak.json -r references.json -m {quoted} --worst 1")
+    return f"In the folder of `capmeter demo`:\n\n```console\n{transcript(commands, demo)}\n```"
+
+
+def as_markdown(docstring: str) -> str:
+    """A module's docstring: formulas and examples as code, text with its symbols."""
+    blocks = re.split(r"\n\s*\n", textwrap.dedent(inspect.cleandoc(docstring)))
+    made: list[str] = []
+    for block in blocks:
+        lines = block.splitlines()
+        if block.startswith(">>>"):
+            shown = re.sub(r"\s*# doctest: \+\w+", "", block)
+            made.append(f"```pycon\n{shown}\n```")
+        elif all(line.startswith("    ") for line in lines):
+            made.append(f"```text\n{textwrap.dedent(block)}\n```")
+        else:
+            made.append(_text(block))
+    return "\n\n".join(made)
+
+
+def _text(block: str) -> str:
+    """A paragraph; lines that are indented below text are a code block of their own."""
+    lines = block.splitlines()
+    formula = next((k for k, line in enumerate(lines) if k and line.startswith("    ")), None)
+    if formula is not None and all(line.startswith("    ") for line in lines[formula:]) and lines[0][:2] not in ("* ",):
+        if re.match(r"\w+: ", lines[0]):  # a parameter and its meaning
+            lines = ["* " + lines[0], *lines[1:]]
+        else:
+            code = textwrap.dedent("\n".join(lines[formula:]))
+            return f"{_text(chr(10).join(lines[:formula]))}\n\n```text\n{code}\n```"
+    parts = _CODE.split("\n".join(lines))
+    for k in range(0, len(parts), 2):
+        parts[k] = re.sub(r"(?<!^)(?<!\n)([*_<])", r"\\\1", parts[k])
+        parts[k] = re.sub(r"(?m)^([<_])", r"\\\1", parts[k])
+        parts[k] = _DOCUMENT.sub(r"[docs/\1](../\1)", parts[k])
+    return "".join(parts)

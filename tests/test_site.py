@@ -1,0 +1,103 @@
+"""The documentation site: every metric and command has its page, and pages say what the code says.
+
+`make docs` builds it, and runs the commands that its pages show; here is what needs no build.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from capmeter.cli.main import COMMANDS
+from capmeter.metrics.registry import METRICS
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="module")
+def site() -> Any:
+    """The modules that make the site's pages, by name."""
+
+    def module(name: str) -> Any:
+        return importlib.import_module(name)
+
+    sys.path.insert(0, str(ROOT / "scripts" / "site"))
+    try:
+        yield module
+    finally:
+        sys.path.remove(str(ROOT / "scripts" / "site"))
+
+
+def test_every_metric_has_a_page_and_every_command_runs_on_one(site: Any) -> None:
+    pages = json.dumps(site("metric_pages").navigation())
+    assert [name for name in METRICS.builtin if f'"metrics/{name}.md"' not in pages] == []
+    assert set(site("command_pages").RUNS) == set(COMMANDS)
+
+
+def test_a_docstring_becomes_markdown(site: Any) -> None:
+    made = site("metric_pages").as_markdown(
+        """F: half of P * R, with `a_b` and c_d.
+
+            F = 2PR / (P + R)
+
+        See docs/parity.md.
+
+        >>> 1 + 1  # doctest: +SKIP
+        2
+        """
+    )
+    assert made == (
+        "F: half of P \\* R, with `a_b` and c\\_d.\n\n```text\nF = 2PR / (P + R)\n```\n\n"
+        "See [docs/parity.md](../parity.md).\n\n```pycon\n>>> 1 + 1\n2\n```"
+    )
+
+
+def test_commands_are_shown_with_what_they_print(site: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    transcript = site("console").transcript
+    shown = transcript(["capmeter schema | head -1", "capmeter list tests --format csv"], tmp_path)
+    assert shown.startswith("$ capmeter schema | head -1\n{\n$ capmeter list tests --format csv\n")
+    assert "permutation" in shown and not caplog.records
+    transcript(["capmeter score missing.json"], tmp_path, 1)
+    assert not caplog.records
+    transcript(["capmeter score missing.json"], tmp_path)
+    assert "exit code 1, expected 0" in caplog.text, "which a strict build refuses"
+
+
+def test_the_table_of_agreement_is_that_of_the_values() -> None:
+    spec = importlib.util.spec_from_file_location("agreement", ROOT / "scripts" / "agreement.py")
+    assert spec is not None and spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    page = (ROOT / "docs" / "choosing.md").read_text("utf-8")
+    assert made.written(page) == page, "run python scripts/agreement.py --table"
+    assert re.search(r"\| \[cider-d\]\(metrics/cider-d.md\) \| 43.9 \|", page)
+
+
+def test_every_metric_is_in_what_misleads() -> None:
+    """docs/choosing.md names each metric or its family where it says when metrics mislead."""
+    page = (ROOT / "docs" / "choosing.md").read_text("utf-8").partition("## When each misleads")[2].lower()
+    family = {
+        "bleu": "bleu",
+        "ref": "clipscore",
+        "tbr": "tbr",
+        "mean": "metric",
+        "combine": "metric",
+        "spider": "spice",
+    }
+    family |= {
+        "pac-s": "kin",
+        "siglip": "kin",
+        "blip": "kin",
+        "regressor": "kin",
+        "umic": "umic",
+        "soft-spice": "spice",
+    }
+    for name in METRICS.builtin:
+        told = next((word for prefix, word in family.items() if name.startswith(prefix)), name)
+        assert told in page, name
