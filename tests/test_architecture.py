@@ -33,6 +33,9 @@ BELOW: dict[str, set[str]] = {
 }
 LONGEST = 400
 HEAVY = {"torch", "transformers", "scipy", "pandas", "pyarrow", "nltk", "matplotlib", "plotly", "jinja2", "ray"}
+HEAVY |= {"torchmetrics", "evaluate", "datasets", "polars", "lightning", "wandb", "mlflow"}
+# adapters whose classes are made of another library's: they import it when they are loaded, and nothing imports them
+ADAPTERS = re.compile(r"integrations/(torchmetrics|evaluate|wandb|mlflow)\.py")
 # they import torch when they are loaded, so nothing but their like imports them when it is loaded
 NETWORKS = re.compile(r"learning/loop\.py|(learning|metrics|encoders)/\w+/(network|training|run)\.py")
 MODULES = sorted(SOURCE.rglob("*.py"))
@@ -64,15 +67,17 @@ def test_module_keeps_the_house_rules(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert text.count("\n") <= LONGEST, f"over {LONGEST} lines"
     network = bool(NETWORKS.fullmatch(path.relative_to(SOURCE).as_posix()))
+    adapter = bool(ADAPTERS.fullmatch(path.relative_to(SOURCE).as_posix()))
     room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
     for name, at_load in imported(ast.parse(text)):
         parts = name.split(".")
         if at_load:
-            assert parts[0] not in HEAVY or network, f"{name} is imported at load time"
+            assert parts[0] not in HEAVY or network or adapter, f"{name} is imported at load time"
             heavy = NETWORKS.fullmatch(f"{'/'.join(parts[1:])}.py")
             assert network or not heavy, f"{name} imports torch and is imported at load time"
         if parts[0] != "capmeter" or room == "__init__":
             continue
+        assert not ADAPTERS.fullmatch(f"{'/'.join(parts[1:])}.py"), f"{name} needs its library: nothing imports it"
         assert len(parts) > 1, "the package's face is for its users: import the room"
         if room in GROUND:
             assert parts[1] in GROUND, f"{room} must not import {name}"

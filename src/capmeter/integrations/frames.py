@@ -1,0 +1,118 @@
+"""Scores as columns of a data frame: pandas, polars, Arrow, Hugging Face `datasets`.
+
+    from capmeter.integrations.frames import with_scores
+    frame = with_scores(frame, "cider-d,rouge-l")                    # a column for each metric
+
+>>> import pyarrow
+>>> frame = pyarrow.table({"caption": ["a dog runs", "two cats"], "references": [["a dog runs"], ["two cats sleep"]]})
+>>> with_scores(frame, "rouge-l")["rouge-l"].to_pylist()[0]
+1.0
+>>> read(frame)["1"].references
+('two cats sleep',)
+
+The frame is returned as what it was, with its rows in their order. Its columns are found as in a file of rows
+(docs/formats.md: `candidate` or `caption`, `references`, `reference_1` …; `columns` names others); without a column
+`image_id` each row is an image of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from capmeter.captions.columns import Columns
+from capmeter.captions.io import load
+from capmeter.captions.joining import Source
+from capmeter.captions.model import CaptionSet
+from capmeter.errors import InputError
+from capmeter.metrics.base import Metric
+from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.needs import needed
+from capmeter.metrics.registry import parse_list
+from capmeter.metrics.scores import Results
+from capmeter.settings import Settings
+
+Frame = TypeVar("Frame")
+
+
+def read(frame: Any, references: Source | None = None, **options: Any) -> CaptionSet:
+    """The captions of a frame's rows, as `capmeter.load` gives those of a file, with the same options.
+
+    Raises:
+        InputError: the object is no frame, or its columns are not known.
+    """
+    columns: Mapping[str, str] = options.get("columns") or {}
+    rows = _rows(frame)
+    known = Columns(columns)
+    if rows and "image_id" not in {known.field(name) for name in rows[0]}:
+        rows = [{**row, "image_id": str(k)} for k, row in enumerate(rows)]
+    return load(rows, references, format="json", **options)
+
+
+def with_scores(
+    frame: Frame,
+    metrics: str | Iterable[str | Metric] = ("bleu-4", "rouge-l", "cider-d"),
+    *,
+    references: Source | None = None,
+    columns: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+) -> Frame:
+    """The frame with one more column for each metric: every row's score.
+
+    Args:
+        frame: a pandas or polars DataFrame, a `pyarrow.Table`, or a `datasets.Dataset`.
+        metrics: names or metrics, in a list or one comma-separated text.
+        references: a file, a dict or a list of references, where they are not in the rows.
+        columns: other columns' names → fields: `{"hyp": "candidate", "gt": "references"}`.
+        settings: device, precision, threads, cache of neural metrics.
+
+    The scores of the set as a whole are those of `capmeter.score(read(frame), metrics)`.
+    """
+    chosen = parse_list(metrics)
+    on_missing = "error" if needed("references", chosen) else "keep"
+    captions = read(frame, references, columns=columns, on_missing=on_missing)
+    found: Results = evaluate(captions, chosen, settings=settings)
+    return _joined(frame, {name: each.items.array for name, each in found.items()})
+
+
+def _rows(frame: Any) -> list[dict[str, Any]]:
+    """The rows of a frame, through Arrow; missing cells are left out."""
+    import pyarrow
+
+    held = getattr(frame, "data", None)  # a `datasets.Dataset` stands on a table, in another order where it has indices
+    try:
+        if held is not None and hasattr(frame, "with_format"):
+            table = frame.with_format("arrow")[:]
+        elif type(frame).__module__.partition(".")[0] == "pandas":
+            table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+        else:
+            table = pyarrow.table(frame)
+    except (TypeError, ValueError, pyarrow.ArrowException) as problem:
+        raise InputError(
+            f"expected a data frame of pandas or polars, an Arrow table or a dataset, got {type(frame).__name__} "
+            f"({problem})"
+        ) from None
+    return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
+
+
+def _joined(frame: Any, scores: Mapping[str, Any]) -> Any:
+    """The frame with these columns, replaced where it has them already."""
+    package = type(frame).__module__.partition(".")[0]
+    if package == "pandas":
+        return frame.assign(**scores)
+    if package == "polars":
+        import polars
+
+        return frame.with_columns(*(polars.Series(name, values) for name, values in scores.items()))
+    if package == "datasets":
+        kept = frame.remove_columns([name for name in scores if name in frame.column_names])
+        for name, values in scores.items():
+            kept = kept.add_column(name, values)
+        return kept
+    for name, values in scores.items():
+        frame = frame.drop_columns(name) if name in frame.column_names else frame
+        frame = frame.append_column(name, [values])
+    return frame
+
+
+__all__ = ["read", "with_scores"]

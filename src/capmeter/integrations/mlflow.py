@@ -1,0 +1,39 @@
+"""Results in MLflow: each score as a metric of the run, all captions with their scores as a table.
+
+    from capmeter.integrations.mlflow import log
+    log(capmeter.score(captions, "cider-d,rouge-l"))
+
+The table is an artifact, `captions.json`, which `mlflow.load_table` reads back as a data frame.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import mlflow
+
+from capmeter.metrics.scores import Results
+
+_NOT_IN_NAMES = re.compile(r"[^\w\-. :/]")
+
+
+def log(results: Results, *, artifact_file: str = "captions.json", step: int | None = None) -> None:
+    """Logs the scores, signatures and captions into the active run (MLflow starts one if there is none).
+
+    MLflow's names hold no parentheses, commas or equals signs: `cider-d(sigma=5.0)` is called `cider-d_sigma_5.0_`.
+    Signatures are tags, `signature.METRIC`. The table has id, image_id, the texts where they are known, and a column
+    for each metric.
+    """
+    names = {name: _NOT_IN_NAMES.sub("_", name) for name in results}
+    mlflow.log_metrics({names[name]: each.score for name, each in results.items()}, step=step)
+    mlflow.set_tags({f"signature.{names[name]}": each.signature for name, each in results.items()})
+    mlflow.log_table(_columns(results), artifact_file=artifact_file)
+
+
+def _columns(results: Results) -> dict[str, list[Any]]:
+    found = results.to_columns(texts=results.captions is not None)
+    return {name: values.tolist() if hasattr(values, "tolist") else values for name, values in found.items()}
+
+
+__all__ = ["log"]

@@ -1,0 +1,99 @@
+"""The functions of aac-metrics: its names and shapes, and the numbers of `capmeter.score` bit by bit."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from official import official
+from thousand import thousand
+
+import capmeter
+from capmeter.errors import InputError
+from capmeter.integrations import aac_metrics
+from capmeter.text import ptb
+
+NAMES = {"bleu_1": "bleu-1", "bleu_4": "bleu-4", "rouge_l": "rouge-l", "cider_d": "cider-d"}
+
+
+def test_a_thousand_captions_are_scored_as_by_score() -> None:
+    candidates, references, _ = thousand()
+    corpus, sentences = aac_metrics.evaluate(candidates, references, metrics=list(NAMES))
+    results = capmeter.score(candidates=candidates, references=references, metrics=list(NAMES.values()))
+    assert corpus == {ours: results[name].score for ours, name in NAMES.items()}
+    for ours, name in NAMES.items():
+        assert sentences[ours].tolist() == results[name].items.array.tolist()
+
+
+def test_functions_take_tokenised_sentences() -> None:
+    candidates, references, _ = thousand()
+    lines = [" ".join(ptb.tokenize(text)) for text in candidates]
+    many = [[" ".join(ptb.tokenize(text)) for text in texts] for texts in references]
+    corpus, sentences = aac_metrics.evaluate(candidates, references, metrics="cider_d")
+    assert aac_metrics.cider_d(lines, many, return_all_scores=False) == corpus["cider_d"]
+    own = aac_metrics.cider_d(lines, many)[1]["cider_d"]  # type: ignore[index]
+    assert own.tolist() == sentences["cider_d"].tolist()
+    assert list(aac_metrics.bleu(lines, many, n=2)[0]) == ["bleu_2"]  # type: ignore[index]
+
+
+def test_real_captions_have_the_numbers_of_the_standard_code(shared: Path) -> None:
+    table = official(shared, "karp1000_s0")
+    candidates = [caption.candidate for caption in table.captions]
+    references = [list(caption.references) for caption in table.captions]
+    corpus, sentences = aac_metrics.evaluate(candidates, references, preprocess=False, metrics=["cider_d", "rouge_l"])
+    assert corpus["rouge_l"] == pytest.approx(table.corpus["rouge"], abs=1e-12)
+    assert corpus["cider_d"] == pytest.approx(table.corpus["cider"], abs=1e-12)
+    assert np.abs(sentences["cider_d"] - table.items["ciderD"]).max() < 1e-12
+
+
+@pytest.mark.meteor
+@pytest.mark.slow
+def test_the_default_set_is_complete(meteor_index: Path) -> None:
+    candidates, references, _ = thousand()
+    corpus, sentences = aac_metrics.evaluate(candidates[:60], references[:60])
+    assert list(corpus) == ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "cider_d", "spice", "spider"]
+    lines = [" ".join(ptb.tokenize(text)) for text in candidates[:60]]
+    many = [[" ".join(ptb.tokenize(text)) for text in texts] for texts in references[:60]]
+    results = capmeter.score(candidates=lines, references=many, metrics=["spice", "meteor(tokenizer=whitespace)"])
+    assert sentences["spice"].tolist() == results["spice"].items.array.tolist()
+    assert corpus["meteor"] == results["meteor(tokenizer=whitespace)"].score
+    assert sentences["spider"].tolist() == ((sentences["cider_d"] + sentences["spice"]) / 2).tolist()
+
+
+def test_functions_of_ones_own_are_called() -> None:
+    def words(candidates: Any, references: Any) -> Any:
+        return {"words": 2.0}, {"words": np.array([len(text.split()) for text in candidates])}
+
+    corpus, sentences = aac_metrics.evaluate(["a dog runs"], [["a dog"]], metrics=["rouge_l", words])
+    assert list(corpus) == ["rouge_l", "words"] and sentences["words"].tolist() == [3]
+
+
+def test_arguments_of_java_are_ignored_and_others_are_not() -> None:
+    assert aac_metrics.evaluate(["a dog"], [["a dog"]], metrics="rouge_l", java_path="java", verbose=1)[0] == {
+        "rouge_l": 1.0
+    }
+    for call in (lambda: aac_metrics.evaluate(["a"], [["a"]], metrics="rouge_l", tokens=1),
+                 lambda: aac_metrics.cider_d(["a"], [["a"]], return_tfidf=True)):  # fmt: skip
+        with pytest.raises(InputError, match="arguments that capmeter does not know"):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [("fense", "that capmeter does not compute; computed here are bleu_1"), ("cider", "there is no metric 'cider'")],
+)
+def test_unknown_metrics_are_named(name: str, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        aac_metrics.evaluate(["a"], [["a"]], metrics=name)
+
+
+def test_arguments_stand_in_their_order() -> None:
+    assert list(inspect.signature(aac_metrics.evaluate).parameters)[:4] == [
+        "candidates", "mult_references", "preprocess", "metrics",
+    ]  # fmt: skip
+    for name in ("bleu", "rouge_l", "cider_d", "meteor", "spice", "spider"):
+        parameters = list(inspect.signature(getattr(aac_metrics, name)).parameters)
+        assert parameters[:3] == ["candidates", "mult_references", "return_all_scores"]

@@ -1,0 +1,98 @@
+"""Columns in and out of pandas, polars, Arrow and datasets: the numbers of `capmeter.score` bit by bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow
+import pytest
+from thousand import METRICS, expected, thousand
+
+import capmeter
+from capmeter.errors import InputError
+from capmeter.integrations import frames
+
+CANDIDATES, REFERENCES, IDS = thousand()
+COLUMNS = {"image_id": IDS, "candidate": CANDIDATES, "references": REFERENCES}
+
+
+def made(kind: str, columns: dict[str, list[Any]]) -> Any:
+    if kind == "arrow":
+        return pyarrow.table(columns)
+    library = pytest.importorskip(kind, reason=f"needs {kind} (pip install 'capmeter[frames]')")
+    return library.Dataset.from_dict(columns) if kind == "datasets" else library.DataFrame(columns)
+
+
+def values(frame: Any, column: str) -> list[Any]:
+    found = frame[column]
+    for method in ("to_pylist", "to_list", "tolist"):
+        if hasattr(found, method):
+            return list(getattr(found, method)())
+    return list(found)
+
+
+KINDS = ["arrow", "pandas", "polars", "datasets"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_thousand_captions_are_scored_as_by_score(kind: str) -> None:
+    frame = made(kind, COLUMNS)
+    scored = frames.with_scores(frame, METRICS)
+    assert type(scored) is type(frame)
+    for name, each in expected().items():
+        assert values(scored, name) == each.items.array.tolist()
+    assert values(scored, "candidate") == CANDIDATES
+    whole = capmeter.score(frames.read(frame), METRICS)
+    assert {name: each.score for name, each in whole.items()} == {name: each.score for name, each in expected().items()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_names_no_ids_and_columns_that_are_replaced(kind: str) -> None:
+    columns = {
+        "hyp": ["a dog runs", "two cats"],
+        "gt_1": ["a dog runs", "cats"],
+        "gt_2": ["a dog", None],
+        "rouge-l": [9, 9],
+    }
+    chosen = {"hyp": "candidate", "gt_1": "references", "gt_2": "references"}
+    scored = frames.with_scores(made(kind, columns), "rouge-l", columns=chosen)
+    wanted = capmeter.score(
+        candidates=["a dog runs", "two cats"], references=[["a dog runs", "a dog"], ["cats"]], metrics="rouge-l"
+    )
+    assert values(scored, "rouge-l") == wanted["rouge-l"].items.array.tolist()
+    assert values(scored, "hyp") == columns["hyp"]
+
+
+def test_rows_of_pandas_stay_under_their_index() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    frame = pandas.DataFrame({"caption": ["cats", "a dog"], "reference": ["a dog", "a dog"]}, index=[7, 7])
+    scored = frames.with_scores(frame, "rouge-l")
+    assert scored.index.tolist() == [7, 7] and scored["rouge-l"].tolist() == [0.0, 1.0]
+    assert list(frame) == ["caption", "reference"], "the given frame is unchanged"
+
+
+def test_a_selected_and_shuffled_dataset_has_its_own_order() -> None:
+    datasets = pytest.importorskip("datasets", reason="needs datasets")
+    whole = datasets.Dataset.from_dict({"caption": ["a", "b", "a dog"], "reference": ["a dog"] * 3})
+    scored = frames.with_scores(whole.select([2, 0]), "rouge-l")
+    assert scored["caption"][:] == ["a dog", "a"] and scored["rouge-l"][0] == 1.0 and scored["rouge-l"][1] < 1.0
+
+
+def test_references_beside_the_frame() -> None:
+    frame = pyarrow.table({"image_id": ["7", "9"], "caption": ["a dog", "cats"]})
+    scored = frames.with_scores(frame, "rouge-l", references={"9": ["cats"], "7": ["a dog", "dogs"]})
+    assert scored["rouge-l"].to_pylist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("frame", "sentence"),
+    [
+        ([{"caption": "a"}], "expected a data frame of pandas or polars"),
+        ("captions.csv", "expected a data frame of pandas or polars"),
+        (pyarrow.table({"image_id": ["7"], "candidat": ["a dog"]}), r"candidat \(candidate\?\)"),
+        (pyarrow.table({"caption": ["a dog"]}), "has no references"),
+    ],
+)
+def test_mistakes_get_a_sentence(frame: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        frames.with_scores(frame, "rouge-l")
