@@ -1,8 +1,8 @@
-"""A captioner trained with Lightning and measured by capmeter after every epoch: `python examples/lightning_captioner.py`.
+"""A captioner trained with Lightning, measured by capmeter after every epoch: python examples/lightning_captioner.py
 
 The pictures are made: noisy vectors of a subject and a deed, which a small network has to name. What matters is the
-metric: `CaptionMetric` is given each validation batch with the ids of its pictures, and Lightning computes, synchronises
-(over as many processes as the trainer has) and resets it.
+metric: `CaptionMetric` is given each validation batch with the ids of its pictures, and is computed, over as many
+processes as the trainer has, at the end of the epoch.
 """
 
 from __future__ import annotations
@@ -52,11 +52,13 @@ class Captioner(lightning.LightningModule):
         self.metric = CaptionMetric("bleu-4,cider-d")  # part of the module: Lightning moves it to the device
 
     def training_step(self, batch: list[torch.Tensor], number: int) -> torch.Tensor:
+        """The loss of naming both."""
         _, vectors, subjects, deeds = batch
         cross_entropy = torch.nn.functional.cross_entropy
         return cross_entropy(self.subject(vectors), subjects) + cross_entropy(self.deed(vectors), deeds)
 
     def validation_step(self, batch: list[torch.Tensor], number: int) -> None:
+        """Says a caption of each picture and hands it to the metric."""
         ids, vectors, subjects, deeds = batch
         said = zip(self.subject(vectors).argmax(1).tolist(), self.deed(vectors).argmax(1).tolist(), strict=True)
         true = zip(subjects.tolist(), deeds.tolist(), strict=True)
@@ -67,10 +69,12 @@ class Captioner(lightning.LightningModule):
         )
 
     def on_validation_epoch_end(self) -> None:
+        """The scores of all validation pictures."""
         self.log_dict(self.metric.compute())
         self.metric.reset()
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
+        """Adam."""
         return torch.optim.Adam(self.parameters(), lr=0.05)
 
 
@@ -80,7 +84,10 @@ def train(epochs: int = 3) -> list[dict[str, float]]:
     scores: list[dict[str, float]] = []
 
     class Told(lightning.Callback):
+        """Keeps what was logged."""
+
         def on_validation_end(self, trainer: lightning.Trainer, module: lightning.LightningModule) -> None:
+            """The scores as floats."""
             scores.append({name: float(value) for name, value in trainer.callback_metrics.items()})
 
     trainer = lightning.Trainer(

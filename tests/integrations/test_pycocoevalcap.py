@@ -16,7 +16,9 @@ from official import official
 from parsed import caption
 from plainmeteor import small_release
 from spiceparses import Recorded, official_set, recorded, use_parser
+from thousand import thousand
 
+import capmeter
 from capmeter.errors import InputError
 from capmeter.integrations import pycocoevalcap
 from capmeter.integrations.pycocoevalcap import Bleu, Cider, COCOEvalCap, Meteor, PTBTokenizer, Rouge, Spice
@@ -24,6 +26,7 @@ from capmeter.metrics.base import CapmeterWarning
 from capmeter.metrics.spice import scene_graphs
 from capmeter.metrics.spice_results import write_spice
 from capmeter.settings import Settings
+from capmeter.text import ptb
 
 GTS = {
     391895: ["a man rides a red bike down the road", "a man on a bike", "man riding a bicycle"],
@@ -268,3 +271,25 @@ def test_evaluation_gives_spice_of_tokens(monkeypatch: pytest.MonkeyPatch) -> No
     assert evaluation.imgToEval[9]["SPICE"]["All"]["re"] == 0.5
     assert evaluation.imgToEval[7]["SPICE"]["All"]["re"] == 1.0
     assert np.isnan(evaluation.imgToEval[7]["SPICE"]["Color"]["f"])
+
+
+@pytest.mark.meteor
+@pytest.mark.slow
+def test_a_thousand_captions_have_the_scores_of_score(meteor_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All eight numbers of `COCOEvalCap`, bit by bit; SPICE reads tokens here, as in the standard code."""
+    candidates, references, ids = thousand()
+    given = [{id: [text] for id, text in zip(ids, candidates, strict=True)}, dict(zip(ids, references, strict=True))]
+    evaluation = COCOEvalCap(Coco(given[1]), Coco(given[0]))
+    with contextlib.redirect_stdout(io.StringIO()):
+        evaluation.evaluate()
+    names = {**{f"Bleu_{n}": f"bleu-{n}" for n in range(1, 5)}, "METEOR": "meteor", "ROUGE_L": "rouge-l"}
+    names |= {"CIDEr": "cider-d"}
+    results = capmeter.score(candidates=given[0], references=given[1], metrics=list(names.values()))
+    tokens = [{id: [" ".join(ptb.tokenize(text)) for text in texts] for id, texts in each.items()} for each in given]
+    spice = capmeter.score(candidates=tokens[0], references=tokens[1], metrics="spice")["spice"]
+    assert list(evaluation.eval) == [*names, "SPICE"]
+    for theirs, ours in names.items():
+        assert evaluation.eval[theirs] == results[ours].score
+        assert [each[theirs] for each in evaluation.evalImgs] == results[ours].items.array.tolist()
+    assert [evaluation.imgToEval[id]["SPICE"]["All"]["f"] for id in ids] == spice.items.array.tolist()
+    assert evaluation.eval["SPICE"] == pytest.approx(spice.score, abs=1e-15)  # numpy's mean of one axis, or of two

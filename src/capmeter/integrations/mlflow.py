@@ -3,7 +3,8 @@
     from capmeter.integrations.mlflow import log
     log(capmeter.score(captions, "cider-d,rouge-l"))
 
-The table is an artifact, `captions.json`, which `mlflow.load_table` reads back as a data frame.
+The table is an artifact, `captions.json`, which `mlflow.load_table` reads back as a data frame. MLflow rounds numbers
+in tables to ten decimals; the run's metrics are exact.
 """
 
 from __future__ import annotations
