@@ -72,7 +72,8 @@ def with_scores(
     on_missing = "error" if needed("references", chosen) else "keep"
     captions = read(frame, references, columns=columns, on_missing=on_missing)
     found: Results = evaluate(captions, chosen, settings=settings)
-    return _joined(frame, {name: each.items.array for name, each in found.items()})
+    joined: Frame = _joined(frame, {name: each.items.array for name, each in found.items()})
+    return joined
 
 
 def _rows(frame: Any) -> list[dict[str, Any]]:

@@ -200,7 +200,7 @@ def _plain(id: Any) -> Any:
 
 
 def _joined(held: Sequence[torch.Tensor]) -> torch.Tensor:
-    return dim_zero_cat(held) if len(held) else torch.zeros(0, dtype=torch.uint8)
+    return dim_zero_cat(list(held)) if len(held) else torch.zeros(0, dtype=torch.uint8)
 
 
 def _to_bytes(data: bytes) -> torch.Tensor:
