@@ -6,8 +6,8 @@ x are 16 lexical, semantic and syntactic features of a caption and its reference
 trained to tell captions that people wrote from those that machines wrote. Range 0 (machine) to 1 (human). Parts: the
 logit z_1 − z_0 and every feature. The corpus score is the mean.
 
-`features` chooses groups or single features: `lceval(features=semantic)`, `sem-lex`, `spice+cider-d`. Networks for
-`sem-lex` and `syn-lex` ship with capmeter; for other features and for `pool=mean` and `pool=min` (appendix B.2)
+`features` chooses groups or single features: `lceval(features=semantic)`, `sem-lex`, `spice+cider-d`. Networks for all
+groups, and of all features for `pool=mean` and `pool=min` (appendix B.2), ship with capmeter; for other features
 `checkpoint` names a folder that `capmeter train lceval` wrote. `learned=false` gives the plain mean of the features
 (Table 7.2).
 NNEval is the special case of eight features and two hidden layers of 72.
@@ -222,11 +222,9 @@ class LcEval(_LearnedComposite):
 
     @property
     def shipped(self) -> str | None:
-        """`lceval`, with `-GROUP` for a group of features; none for other features and poolings."""
-        group = group_of(self.inputs)
-        if self.pool != "max":
+        """`lceval`, with `-GROUP` for a group of features and `-mean` or `-min` for a pooling; none for what has none."""
+        group = "" if self.inputs == FEATURES else group_of(self.inputs)
+        if group is None:
             return None
-        if self.inputs == FEATURES:
-            return self.NAME
-        named = f"{self.NAME}-{group}"
-        return named if group and find_checkpoint(named) is not None else None
+        named = "-".join(filter(None, (self.NAME, group, "" if self.pool == "max" else self.pool)))
+        return named if named == self.NAME or find_checkpoint(named) is not None else None
