@@ -10,6 +10,7 @@ Device, batch size and threads do not change scores (tested to 1e-5); precision 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,6 +23,10 @@ GIGABYTE = 1 << 30
 def _environment_cache() -> Path | None:
     folder = os.environ.get("CAPMETER_VECTOR_CACHE")
     return Path(folder) if folder else None
+
+
+# checked here, so that a mistyped device is an error even where no metric of the run needs one
+_DEVICE = re.compile(r"auto|(cpu|cuda|mps|xpu|hpu|npu|xla)(:\d+)?")
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.cache is not None:
             object.__setattr__(self, "cache", Path(self.cache).expanduser())  # accepts text as well
+        if not _DEVICE.fullmatch(self.device):
+            raise InputError(f"device: expected auto, cpu, cuda, cuda:1 or mps, but got {self.device!r}")
         if self.precision not in PRECISIONS:
             raise InputError(f"precision: expected one of {', '.join(PRECISIONS)}, but got {self.precision!r}")
         if self.tokens < 0:

@@ -80,3 +80,12 @@ def test_what_reads_captions_takes_other_columns(name: str, function: object) ->
     corpora = name.startswith(("train", "write"))  # which read photos with captions, by source
     if {"references", "captions", "candidates"} & set(given) and not corpora:
         assert "column" in given, f"{name} has no --column"
+
+
+@pytest.mark.parametrize("command", ["score", "compare", "explain"])
+def test_a_device_that_is_none_is_named_though_no_metric_needs_one(command: str) -> None:
+    chosen = ["--id", "1"] if command == "explain" else []
+    systems = SYSTEMS if command == "compare" else SYSTEMS[:1] + SYSTEMS[2:]
+    done = called(command, *systems, *chosen, "--metrics", "bleu-1", "--device", "toaster")
+    assert done.returncode == 1
+    assert "device: expected auto, cpu, cuda, cuda:1 or mps, but got 'toaster'" in done.stderr

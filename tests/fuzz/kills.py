@@ -172,7 +172,9 @@ def main() -> None:
 
     for command in chosen.values():
         importlib.import_module(MODULES[command.split()[0]])
-    import pyarrow.parquet  # noqa: F401  what a fresh process would spend its time on
+    # what a fresh process would spend its time on
+    import matplotlib.backends.backend_agg  # noqa: F401
+    import pyarrow.parquet  # noqa: F401
 
     found = fuzz(given.kills, given.captions, given.seed, chosen)
     print(json.dumps({"kills": given.kills, "ends": dict(found.ends), "faults": found.faults}, indent=1))

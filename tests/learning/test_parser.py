@@ -197,7 +197,9 @@ def test_a_stopped_run_goes_on_to_the_same_weights(files: tuple[Path, Path], tmp
 def test_the_command_trains_a_parser_that_learned_its_grammar(files: tuple[Path, Path], tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the neural extra")
     parses, exclusions = files
-    done = capmeter("train", "parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--epochs", "20", "-f", "json")
+    done = capmeter(
+        "train", "parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--epochs", "20", "-f", "json"
+    )
     assert done.returncode == 0, done.stderr
     assert "2 of benchmark photos were left out" in done.stderr
     shown = json.loads(done.stdout)
@@ -210,7 +212,9 @@ def test_the_command_trains_a_parser_that_learned_its_grammar(files: tuple[Path,
     (parse,) = made.parse(["a boy likes a cat in the park"])
     assert parse is not None
     assert parse.sentences[0].labels[:3] == ("det", "nsubj", "root")
-    again = capmeter("train", "parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--evaluate", "-f", "json")
+    again = capmeter(
+        "train", "parser", parses, "--exclusions", exclusions, "-o", tmp_path / "out", "--evaluate", "-f", "json"
+    )
     assert json.loads(again.stdout) == shown
 
 
