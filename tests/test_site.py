@@ -54,7 +54,7 @@ def test_a_docstring_becomes_markdown(site: Any) -> None:
     )
     assert made == (
         "F: half of P \\* R, with `a_b` and c\\_d.\n\n```text\nF = 2PR / (P + R)\n```\n\n"
-        "See [docs/parity.md](../parity.md).\n\n```pycon\n>>> 1 + 1\n2\n```"
+        "See [parity](../parity.md).\n\n```pycon\n>>> 1 + 1\n2\n```"
     )
 
 

