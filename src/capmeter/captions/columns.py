@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+from capmeter.captions.layouts import Layout, layout_of
 from capmeter.captions.rows import named, shortened
 from capmeter.errors import InputError
 
@@ -36,13 +37,30 @@ _KNOWN = (*FIELDS, *OTHER_NAMES, "captions")
 class Columns:
     """Which column holds which field: `chosen` (column → field) comes before the known names.
 
-    `ignored` collects the unknown names, `met` the chosen columns that were found.
+    `ignored` collects the unknown names, `met` the chosen columns that were found; `layout` is that of another program,
+    where the rows have one.
     """
 
     chosen: Mapping[str, str] = field(default_factory=dict)
     ignored: set[str] = field(default_factory=set)
     met: set[str] = field(default_factory=set)
+    layout: Layout | None = None
     _found: dict[str, str | None] = field(default_factory=dict)
+    _decided: bool = False
+
+    def layout_of(self, names: Iterable[Any]) -> Layout | None:
+        """Whose layout the rows have, decided by the names in the first; none where the user chose what they mean."""
+        if not self._decided:
+            given = list(names)
+            self._decided = True
+            self.layout = None if self.chosen.keys() & set(given) else layout_of(given)
+        return self.layout
+
+    def native(self, names: Iterable[str]) -> list[str]:
+        """The native names of these columns, as far as their layout says them."""
+        given = list(names)
+        layout = self.layout_of(given)
+        return given if layout is None else [layout.renamed.get(name, name) for name in given]
 
     def field(self, name: str) -> str | None:
         """The field that a column of this name holds; None where the name is not known."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
 from capmeter.atomic import atomic_file
+from capmeter.captions.archives import ZIP, member, split
 from capmeter.captions.standard_input import regular
 from capmeter.errors import InputError
 
@@ -25,14 +26,17 @@ LARGEST_DOCUMENT = 1 << 30
 LONGEST_LINE = 1 << 28
 """Bytes of one line, of a file that is read line by line."""
 MOST_UNZIPPED = 100
-"""A gzipped file may unzip to this many times its size, or to `LARGEST_DOCUMENT` bytes if that is more."""
+"""A zipped file may unzip to this many times its size, or to `LARGEST_DOCUMENT` bytes if that is more."""
 BOM = b"\xef\xbb\xbf"
 
 
 @contextmanager
 def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The file's bytes, unzipped where it is gzipped; errors inside the block become an `InputError`."""
-    path = regular(path)
+    """The file's bytes, unzipped where it is gzipped or a zip archive; errors inside the block become an `InputError`.
+
+    Of an archive the only file of captions is meant, or the one that `archive.zip/name` names (see `archives`).
+    """
+    path, inside = split(regular(path))
     try:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
@@ -41,16 +45,23 @@ def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 "file first, or pipe them in and name the file -"
             )
         with path.open("rb") as plain:
-            if plain.peek(2)[:2] == GZIP:
+            first = plain.peek(len(ZIP))[: len(ZIP)]
+            if first[:2] == GZIP:
                 with gzip.GzipFile(fileobj=plain) as unzipped:
-                    most = max(LARGEST_DOCUMENT, MOST_UNZIPPED * found.st_size)
-                    yield cast(BinaryIO, io.BufferedReader(_Bounded(unzipped, most, path), 1 << 18))
+                    yield cast(BinaryIO, io.BufferedReader(_Bounded(unzipped, most_unzipped(path), path), 1 << 18))
+            elif first == ZIP:
+                with member(plain, _shown(path), inside, most_unzipped(path)) as content:
+                    yield cast(BinaryIO, io.BufferedReader(cast(io.RawIOBase, content), 1 << 18))
+            elif inside:
+                raise NotADirectoryError
             else:
                 yield plain
     except FileNotFoundError:
         raise InputError(f"{_shown(path)}: there is no such file; check the name and the folder") from None
     except IsADirectoryError:
         raise InputError(f"{_shown(path)} is a folder; name a file of captions in it") from None
+    except NotADirectoryError:
+        raise InputError(f"{_shown(path / inside)}: {_shown(path)} is a file and no folder or zip archive") from None
     except PermissionError:
         raise InputError(f"{_shown(path)}: no permission to read it; change its mode or copy it") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -59,6 +70,11 @@ def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise InputError(f"{_shown(path)}: cannot be read ({error.strerror or error})") from None
     except ValueError as error:
         raise _no_name(path, error) from None
+
+
+def most_unzipped(path: Path) -> int:
+    """The bytes that this file may unzip to: a small one can hold more than memory does."""
+    return max(LARGEST_DOCUMENT, MOST_UNZIPPED * split(path)[0].stat().st_size)
 
 
 class _Bounded(io.RawIOBase):

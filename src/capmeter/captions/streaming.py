@@ -116,7 +116,7 @@ def stream_systems(
 def is_large(source: str | os.PathLike[str]) -> bool:
     """Whether a file is large enough to be read in parts."""
     path = regular(source)
-    limit = LARGE // 4 if path.suffix == ".gz" else LARGE
+    limit = LARGE // 4 if path.suffix in (".gz", ".zip") else LARGE
     return path.is_file() and path.stat().st_size > limit
 
 

@@ -81,6 +81,8 @@ def examine(
             captions = CaptionSet.from_captions(found.captions, notes=found.notes)
             _look_at_captions(captions, findings, apart=references is not None)
             reading = sources.reading
+        if reading.columns.layout is not None:
+            findings.facts["layout"] = reading.columns.layout.holds
         if reading.ignored:
             findings.facts["fields not used"] = sorted(reading.ignored)
     except InputError as error:

@@ -10,8 +10,9 @@ from typing import Any
 
 from capmeter.captions.columns import OTHER_NAMES, Columns
 from capmeter.captions.files import BOM, LARGEST_DOCUMENT, decode, open_bytes, read_text
-from capmeter.captions.formats import coco, karpathy, mapping, native, parquet, table
+from capmeter.captions.formats import coco, excel, karpathy, mapping, native, parquet, table
 from capmeter.captions.jsontext import decode_json
+from capmeter.captions.layouts import layout_of, rows_inside, rows_under
 from capmeter.captions.rows import NotCandidates, Row, Side, caption_text, described, named, reference_list
 from capmeter.captions.standard_input import NAME as STANDARD_INPUT
 from capmeter.captions.standard_input import is_standard_input, regular
@@ -23,13 +24,14 @@ NAMES = {
     "csv": "native rows, comma separated, with a header",
     "tsv": "native rows, tab separated, with a header",
     "parquet": "native rows, columns",
+    "xlsx": "native rows, the first sheet of an Excel workbook",
     "coco": "COCO results [{image_id, caption}]; as references, annotations {images, annotations}",
     "pycocoevalcap": "{id: [caption, ...]}",
     "clipscore": "{image: caption}; as references {image: [caption, ...]}",
     "karpathy": "dataset_coco.json and similar files: references by split",
     "list": "a list of captions; as references a list of lists; ids are positions",
 }
-STREAMED = ("jsonl", "csv", "tsv", "parquet")
+STREAMED = ("jsonl", "csv", "tsv", "parquet", "xlsx")
 
 
 @dataclass
@@ -97,6 +99,8 @@ def _file(path: Path, format: str | None) -> Reading:
         raise InputError(f"{name}: this is a {guessed} file, not a {format} file; leave the format out")
     if guessed == "jsonl":
         return Reading(name, guessed, lambda side, columns: native.read_json_lines(path, name, side, columns))
+    if guessed == "xlsx":
+        return Reading(name, guessed, lambda side, columns: excel.read(path, name, side, columns))
     if guessed == "parquet":
         return Reading(name, guessed, lambda side, columns: parquet.read(path, name, side, columns))
     delimiter = table.DELIMITERS[guessed]
@@ -105,6 +109,8 @@ def _file(path: Path, format: str | None) -> Reading:
 
 def _recognised(path: Path, name: str) -> tuple[str | None, Any]:
     """The format of a file, or None and its value if it is one JSON document."""
+    if excel.is_workbook(path):
+        return "xlsx", None
     with open_bytes(path) as file:
         head = file.read(len(parquet.MAGIC))
         if head == parquet.MAGIC:
@@ -137,6 +143,7 @@ def _is_row(document: Any) -> bool:
         "candidate" in document
         or "references" in document
         or ("image_id" in document and not document.keys().isdisjoint(("captions", *OTHER_NAMES)))
+        or layout_of(document) is not None
     )
 
 
@@ -151,6 +158,8 @@ def _document(document: Any, name: str, format: str | None) -> Reading:
             return Reading(name, format, lambda side, _: karpathy.read(document, name, side))
         return Reading(name, format, lambda side, _: mapping.read(document, name, side))
     items = [document] if _is_row(document) else document
+    if isinstance(items, Mapping) and (key := rows_inside(items)) is not None:
+        items = rows_under(items, key)
     if not isinstance(items, Sequence) or isinstance(items, str):
         raise InputError(f"{name}: {described(items)} where the format {format} has a list; leave the format out")
     if format == "coco":
@@ -168,6 +177,8 @@ def _document_format(document: Any, name: str) -> str:
     if not isinstance(document, Mapping | Sequence) or isinstance(document, str) or not document:
         raise InputError(f"{name}: {described(document)}, expected captions as a list or an object")
     if isinstance(document, Mapping):
+        if rows_inside(document) is not None:
+            return "json"
         if isinstance(document.get("annotations"), list):
             return "coco"
         images = document.get("images")
@@ -181,7 +192,7 @@ def _document_format(document: Any, name: str) -> str:
     first = document[0]
     if isinstance(first, Mapping):
         rowlike = {"candidate", "references", "captions", "system", "human", *OTHER_NAMES} - {"caption"}
-        plain = "caption" in first and not first.keys() & rowlike
+        plain = "caption" in first and not first.keys() & rowlike and layout_of(first) is None
         return "coco" if plain else "json"
     if first is None or isinstance(first, bool | int | float):
         raise InputError(f"{name}[0]: {described(first)}, expected a caption, a list of references or an object")

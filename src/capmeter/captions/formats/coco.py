@@ -32,16 +32,20 @@ def read_annotations(document: Mapping[str, Any], name: str, side: Side) -> Iter
         raise InputError(f"{name}: annotations and images must be lists, as in COCO's captions_val2014.json")
     file_names: dict[str, str] = {}
     captions: dict[str, list[str]] = {}
+    others: dict[str, str] = {}
     for number, entry in enumerate(images):
         place = f"{name}, images[{number}]"
         if not isinstance(entry, Mapping) or "id" not in entry:
             raise InputError(f"{place}: {described(entry)}, expected an object with id (and file_name)")
         key = image_key(entry["id"], place, "id")
         captions[key] = []
+        for other in ("open_images_id", "open-images-id"):  # NoCaps
+            if isinstance(entry.get(other), str):
+                others[key] = entry[other]
         file_name = entry.get("file_name")
         if isinstance(file_name, str) and file_names.setdefault(key, file_name) != file_name:
             raise InputError(f"{place}: duplicate image id {key} with different file names; keep one")
-    for number, item in enumerate(annotations):
+    for number, item in enumerate(_kept(annotations)):
         try:
             raw_id, caption = item["image_id"], item["caption"]
             usual = type(raw_id) is int and raw_id < 1 << 63 and type(caption) is str and caption.isascii()
@@ -57,8 +61,19 @@ def read_annotations(document: Mapping[str, Any], name: str, side: Side) -> Iter
             captions[image_id] = [caption]
     for image_id, texts in captions.items():
         image = file_names.get(image_id)
-        aliases = () if image is None else (image,)
+        aliases = tuple(filter(None, (image, others.get(image_id))))
         yield Row(f"{name}, image {image_id}", image_id, references=tuple(texts), image=image, aliases=aliases)
+
+
+def _kept(annotations: list[Any]) -> list[Any]:
+    """Without what VizWiz marks as rejected, or as saying only that nothing can be seen: its evaluation omits both."""
+    if not annotations or not isinstance(annotations[0], Mapping) or "is_rejected" not in annotations[0]:
+        return annotations
+    return [
+        each
+        for each in annotations
+        if not isinstance(each, Mapping) or not (each.get("is_rejected") or each.get("is_precanned"))
+    ]
 
 
 def _entry(item: Any, name: str, where: str, number: int) -> tuple[str, str]:

@@ -35,6 +35,9 @@ def native_rows(fields: Mapping[Any, Any], place: str, side: Side, columns: Colu
     """The rows that one object holds: one, or one for each system in `captions`."""
     if not isinstance(fields, Mapping):
         raise InputError(f"{place}: {described(fields)}, expected an object with image_id, candidate and references")
+    layout = columns.layout_of(fields)
+    if layout is not None:
+        fields = layout.fields(fields, place)
     held: dict[str, Any] = {}
     candidates, references = [], []
     for name, value in fields.items():
@@ -61,6 +64,7 @@ def native_rows(fields: Mapping[Any, Any], place: str, side: Side, columns: Colu
     row.human = human_ratings(held.get("human"), place)
     if row.image is not None and row.image != row.image_id:
         row.aliases = (row.image,)
+    row.one_of_many = layout is not None and layout.single
     return [_reference_row(row, fields)] if side == "references" else _candidate_rows(row, fields, candidates)
 
 

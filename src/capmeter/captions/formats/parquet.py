@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from capmeter.captions.columns import Columns
-from capmeter.captions.files import LARGEST_DOCUMENT, MOST_UNZIPPED, open_bytes
+from capmeter.captions.files import MOST_UNZIPPED, most_unzipped, open_bytes
 from capmeter.captions.formats.native import fields_of, native_rows
 from capmeter.captions.formats.table import check_header
 from capmeter.captions.rows import Row, Side
@@ -35,7 +35,7 @@ def read(path: Path, name: str, side: Side, columns: Columns) -> Iterator[Row]:
             zipped = not isinstance(getattr(file, "raw", file), io.FileIO)
             source = pyarrow.BufferReader(file.read()) if zipped else file
             whole = parquet.read_metadata(source)
-            most = max(LARGEST_DOCUMENT, MOST_UNZIPPED * path.stat().st_size)
+            most = most_unzipped(path)
             _check_size(sum(whole.row_group(k).total_byte_size for k in range(whole.num_row_groups)), most, name)
             # pyarrow ends the process when it shows a damaged column's metadata; reading through it raises an error
             parquet.ParquetFile(source, metadata=whole).scan_contents()
@@ -43,8 +43,10 @@ def read(path: Path, name: str, side: Side, columns: Columns) -> Iterator[Row]:
             table = parquet.ParquetFile(source, metadata=whole, read_dictionary=_texts(whole))
             header: list[str] = table.schema_arrow.names
             check_header(header, name, columns)
-            texts = {c for c in header if columns.field(c) == "candidate"}
-            wanted = [c for c in header if c == "captions" or columns.field(c) is not None]
+            native = columns.native(header)
+            texts = {c for c, own in zip(header, native, strict=True) if columns.field(own) == "candidate"}
+            whole_rows = columns.layout is not None
+            wanted = [c for c in header if whole_rows or c == "captions" or columns.field(c) is not None]
             columns.ignored |= set(header) - set(wanted)
             made = 0
             for batch in table.iter_batches(batch_size=_BATCH, columns=wanted):

@@ -38,7 +38,7 @@ def read(path: Path, name: str, side: Side, columns: Columns, delimiter: str) ->
     cells = _cells(reader, name)
     header = [column.strip() for column in next(cells, [])]
     check_header(header, name, columns)
-    fields_of_header = [columns.field(column) for column in header]
+    fields_of_header = [columns.field(column) for column in columns.native(header)]
     for values in cells:
         place = f"{name}, line {reader.line_num}"
         if len(values) != len(header):
@@ -68,7 +68,7 @@ def check_header(header: list[str], name: str, columns: Columns) -> None:
     twice = {column for column in header if column and header.count(column) > 1}
     if twice:
         raise InputError(f"{name}: duplicate column {named(sorted(twice))} in the header; keep one")
-    fields = {columns.field(column) for column in header}
+    fields = {columns.field(column) for column in columns.native(header)}
     if "image_id" not in fields or not fields & {"candidate", "references"}:
         raise InputError(
             f"{name}: the first line names the columns {nearest(header)}; expected image_id with candidate (or "

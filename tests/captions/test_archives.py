@@ -1,0 +1,112 @@
+"""Zip archives as files of captions: chosen by content, bounded, and never unpacked."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import capmeter
+from capmeter.captions import files
+from capmeter.errors import InputError
+
+RESULTS = [{"image_id": 7, "caption": "a dog runs"}]
+ANNOTATIONS = {"images": [{"id": 7}], "annotations": [{"image_id": 7, "id": 1, "caption": "a dog"}]}
+OTHER = [{"image_id": 7, "caption": "of the test set"}]
+
+
+def archive(path: Path, members: dict[str, object], compression: int = zipfile.ZIP_DEFLATED) -> Path:
+    with zipfile.ZipFile(path, "w", compression) as made:
+        for name, content in members.items():
+            made.writestr(name, content if isinstance(content, str | bytes) else json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_the_only_file_of_captions_is_read(tmp_path: Path, compression: int) -> None:
+    members = {"readme.txt": "hello", "__MACOSX/._results.json": "x", "out/": "", "out/results.json": RESULTS}
+    path = archive(tmp_path / "results.zip", members, compression)
+    found = capmeter.load(path, archive(tmp_path / "references.zip", {"captions.json": ANNOTATIONS}, compression))
+    assert (found["7"].candidate, found["7"].references) == ("a dog runs", ("a dog",))
+
+
+def test_an_archive_for_the_leaderboard_is_that_of_val2014(tmp_path: Path) -> None:
+    members = {"captions_test2014_ours_results.json": OTHER, "captions_val2014_ours_results.json": RESULTS}
+    path = archive(tmp_path / "results.zip", members)
+    assert capmeter.load(path, {"7": ["a dog"]})["7"].candidate == "a dog runs"
+    inside = path / "captions_test2014_ours_results.json"
+    assert capmeter.load(inside, {"7": ["a dog"]})["7"].candidate == "of the test set"
+
+
+def test_one_of_many_is_named(tmp_path: Path) -> None:
+    members = {"annotations/captions_val2014.json": ANNOTATIONS, "annotations/instances_val2014.json": {}}
+    path = archive(tmp_path / "annotations_trainval2014.zip", members)
+    with pytest.raises(InputError, match=r"holds 2 files of captions \(annotations/captions_val2014.json, .*such as"):
+        capmeter.load({"7": "a dog"}, path)
+    found = capmeter.load({"7": "a dog"}, str(path / "annotations" / "captions_val2014.json"))
+    assert found["7"].references == ("a dog",)
+    with pytest.raises(InputError, match=r"no file called other.json in this archive; it holds annotations/capt"):
+        capmeter.load(path / "other.json")
+
+
+def test_tables_rows_and_parquet_inside(tmp_path: Path) -> None:
+    rows = [{"image_id": "7", "candidate": "a dog", "references": ["a dog"]}]
+    captions = capmeter.load(rows)
+    for kind in ("jsonl", "csv", "parquet"):
+        capmeter.save(captions, tmp_path / f"rows.{kind}", to=kind)
+        path = archive(tmp_path / f"{kind}.zip", {f"rows.{kind}": (tmp_path / f"rows.{kind}").read_bytes()})
+        assert list(capmeter.load(path)) == list(captions)
+        assert list(capmeter.load(path / f"rows.{kind}")) == list(captions)
+        assert [each for part in capmeter.stream(path) for each in part] == list(captions)
+
+
+def test_names_that_lead_out_of_a_folder_are_only_names(tmp_path: Path) -> None:
+    (tmp_path / "inner").mkdir()
+    path = archive(tmp_path / "inner" / "results.zip", {"../outside.json": RESULTS, "/etc/other.txt": "x"})
+    assert capmeter.load(path, {"7": ["a dog"]})["7"].candidate == "a dog runs"
+    assert sorted(each.name for each in tmp_path.rglob("*")) == ["inner", "results.zip"]
+
+
+def test_an_archive_that_fills_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LARGEST_DOCUMENT", 1 << 20)
+    path = archive(tmp_path / "bomb.zip", {"results.json": b"[" + b" " * (1 << 24) + b"]"})
+    assert path.stat().st_size < 1 << 15
+    with pytest.raises(InputError, match=r"results.json in it unzips to more than"):
+        capmeter.load(path)
+
+
+def test_a_member_that_says_less_than_it_holds_is_damaged(tmp_path: Path) -> None:
+    path = archive(tmp_path / "lies.zip", {"results.json": RESULTS})
+    content = bytearray(path.read_bytes())
+    size = len(json.dumps(RESULTS)).to_bytes(4, "little")
+    for at in (22, content.index(b"PK\x01\x02") + 24):  # in the member's head, and in the directory
+        assert content[at : at + 4] == size
+        content[at : at + 4] = (10).to_bytes(4, "little")
+    path.write_bytes(content)
+    with pytest.raises(InputError, match="zip data is cut off or damaged"):
+        capmeter.load(path)
+
+
+def test_damaged_encrypted_and_empty_archives(tmp_path: Path) -> None:
+    path = archive(tmp_path / "results.zip", {"results.json": RESULTS})
+    whole = path.read_bytes()
+    for cut in (10, len(whole) // 2, len(whole) - 5):
+        (tmp_path / "cut.zip").write_bytes(whole[:cut])
+        with pytest.raises(InputError, match="zip data is cut off or damaged"):
+            capmeter.load(tmp_path / "cut.zip")
+    locked = bytearray(whole)
+    locked[6] |= 1
+    locked[locked.index(b"PK\x01\x02") + 8] |= 1
+    (tmp_path / "locked.zip").write_bytes(locked)
+    with pytest.raises(InputError, match=r"results.json in it is encrypted"):
+        capmeter.load(tmp_path / "locked.zip")
+    with pytest.raises(InputError, match=r"holds 0 files of captions \(readme.txt\)"):
+        capmeter.load(archive(tmp_path / "empty.zip", {"readme.txt": "nothing here"}))
+
+
+def test_a_path_into_a_file_that_is_no_archive(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text(json.dumps(RESULTS))
+    with pytest.raises(InputError, match=r"results.json is a file and no folder or zip archive"):
+        capmeter.load(tmp_path / "results.json" / "inner.json")

@@ -1,0 +1,298 @@
+"""What captioners write and benchmarks publish: a small sample of each, made for these tests, and mistakes in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import capmeter
+from capmeter.captions.layouts import INSIDE, LAYOUTS
+from capmeter.captions.validation import examine
+from capmeter.errors import InputError
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
+DOG, CATS = ["a dog runs on grass", "the dog is running"], ["two cats sleep", "cats asleep on a sofa"]
+SAID = {"7": "a dog runs", "9": "two cats"}
+
+
+def lines(rows: list[Any]) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def table(rows: list[dict[str, Any]], delimiter: str = ",") -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), delimiter=delimiter, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def written(folder: Path, content: Any, name: str = "file") -> Path:
+    path = folder / name
+    path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
+    return path
+
+
+def both(captions: capmeter.CaptionSet) -> dict[str, tuple[str, tuple[str, ...]]]:
+    return {each.image_id: (each.candidate, each.references) for each in captions}
+
+
+WHOLE = {"7": ("a dog runs", tuple(DOG)), "9": ("two cats", tuple(CATS))}
+
+
+def sample(k: int, image: Any, said: Any, people: Any) -> dict[str, Any]:
+    entry = {"answer": people, "pred": said, "image_id": image, "id": k}
+    return {
+        "doc_id": k,
+        "target": str(people),
+        "filtered_resps": [said],
+        "doc_hash": f"{k:064x}",
+        "input": "Provide a one-sentence caption for the provided image.",
+        "coco_Bleu_4": entry,
+        "coco_CIDEr": entry,
+    }
+
+
+LMMS = [sample(0, 7, "a dog runs", DOG), sample(1, 9, "two cats", CATS)]
+VLMEVALKIT = [
+    {"index": "7", "question": "Describe.", "answer": str(DOG), "prediction": "a dog runs"},
+    {"index": "9", "question": "Describe.", "answer": str(CATS), "prediction": "two cats"},
+]
+CLIP_BENCHMARK = [
+    {"image_id": int(id), "gen": [{"caption": SAID[id]}], "true": [{"caption": text} for text in people]}
+    for id, people in (("7", DOG), ("9", CATS))
+]
+
+
+@pytest.mark.parametrize(
+    ("content", "layout"),
+    [
+        (lines(LMMS), "samples of lmms-eval"),
+        (lines(LMMS[:1]) + "\n" + lines(LMMS[1:]), "samples of lmms-eval"),
+        ({"args": {}, "model_configs": {}, "logs": LMMS}, "samples of lmms-eval"),
+        (table(VLMEVALKIT), "predictions of VLMEvalKit"),
+        (table(VLMEVALKIT, "\t"), "predictions of VLMEvalKit"),
+        (VLMEVALKIT, "predictions of VLMEvalKit"),
+        (lines(VLMEVALKIT), "predictions of VLMEvalKit"),
+        (CLIP_BENCHMARK, "results of clip_benchmark"),
+    ],
+    ids=["lmms-eval", "blank line", "older lmms-eval", "csv", "tsv", "json", "jsonl", "clip_benchmark"],
+)
+def test_files_with_captions_and_references(content: Any, layout: str, tmp_path: Path) -> None:
+    path = written(tmp_path, content)
+    assert both(capmeter.load(path)) == WHOLE
+    assert examine(path).facts["layout"] == layout
+    assert [caption.candidate for part in capmeter.stream(path, rows=1) for caption in part] == list(SAID.values())
+
+
+def test_one_sample_alone_and_samples_without_an_entry(tmp_path: Path) -> None:
+    assert both(capmeter.load(written(tmp_path, lines(LMMS[:1])))) == {"7": WHOLE["7"]}
+    bare = [
+        {"doc_id": k, "target": str(people), "filtered_resps": [[said]], "input": "…"}
+        for k, (said, people) in enumerate((("a dog runs", DOG), ("two cats", CATS)))
+    ]
+    assert both(capmeter.load(written(tmp_path, lines(bare)))) == {"0": WHOLE["7"], "1": WHOLE["9"]}
+    hidden = [{"doc_id": 3, "filtered_resps": ["x"], "coco_passthrough": {"pred": ["a dog runs"], "image_id": 7}}]
+    found = capmeter.load(written(tmp_path, lines(hidden)), {"7": DOG})
+    assert both(found) == {"7": WHOLE["7"]}
+
+
+RESULTS = {
+    "LAVIS and BLIP": [{"caption": text, "image_id": int(id)} for id, text in SAID.items()],
+    "OFA": [{"image_id": id, "caption": text} for id, text in SAID.items()],
+    "VizWiz": [{"image_id": int(id), "caption": text} for id, text in SAID.items()],
+    "TextCaps": [{"image_id": id, "caption_id": 1, "caption": text, "pred_source": []} for id, text in SAID.items()],
+    "MSR-VTT": {
+        "version": "VERSION 1.0",
+        "result": [{"video_id": id, "caption": text} for id, text in SAID.items()],
+        "external_data": {"used": "false", "details": ""},
+    },
+    "MSR-VTT rows": [{"video_id": id, "caption": text} for id, text in SAID.items()],
+    "VATEX": SAID,
+    "NoCaps": [{"open_images_id": id, "caption": text} for id, text in SAID.items()],
+    "NoCaps with hyphens": [{"open-images-id": id, "caption": text} for id, text in SAID.items()],
+    "BLIP rows": [{"image": id, "caption": text} for id, text in SAID.items()],
+    "Clotho": table([{"file_name": id, "caption_predicted": text} for id, text in SAID.items()]),
+    "AudioCaps": table([{"youtube_id": id, "caption": text} for id, text in SAID.items()]),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results(name: str, tmp_path: Path) -> None:
+    found = capmeter.load(written(tmp_path, RESULTS[name]), {"7": DOG, "9": CATS})
+    assert both(found) == WHOLE
+
+
+def vizwiz() -> dict[str, Any]:
+    images = [{"file_name": f"VizWiz_val_{k:08}.jpg", "id": k, "text_detected": False} for k in (7, 9)]
+    captions = [(7, DOG[0], 0, 0), (7, "Quality issues are too severe.", 1, 0), (7, DOG[1], 0, 0), (9, "spam", 0, 1)]
+    captions += [(9, text, 0, 0) for text in CATS]
+    names = ("image_id", "caption", "is_precanned", "is_rejected")
+    rows = [
+        {"id": k, **dict(zip(names, (i, c, bool(p), bool(r)), strict=True))} for k, (i, c, p, r) in enumerate(captions)
+    ]
+    return {"info": {}, "images": images, "annotations": rows}
+
+
+def nocaps() -> dict[str, Any]:
+    images = [
+        {"id": k, "open_images_id": f"00{k}a", "file_name": f"00{k}a.jpg", "domain": "near-domain"} for k in (7, 9)
+    ]
+    rows = [{"image_id": k, "id": k, "caption": text} for k, texts in ((7, DOG), (9, CATS)) for text in texts]
+    return {"licenses": [], "info": {}, "images": images, "annotations": rows}
+
+
+def textcaps() -> dict[str, Any]:
+    rows = [
+        {"image_id": id, "caption_id": k, "caption_str": text, "reference_strs": texts, "image_path": f"train/{id}.jpg"}
+        for id, texts in (("7", DOG), ("9", CATS))
+        for k, text in enumerate(texts)
+    ]
+    return {"dataset_type": "val", "dataset_name": "textcaps", "dataset_version": "0.1", "data": rows}
+
+
+def msr_vtt() -> dict[str, Any]:
+    videos = [{"video_id": "7", "split": "test", "category": 3}, {"video_id": "9", "split": "validate", "category": 1}]
+    pairs = [("7", DOG[0]), ("9", CATS[0]), ("7", DOG[1]), ("9", CATS[1])]
+    sentences = [{"caption": text, "video_id": id, "sen_id": k} for k, (id, text) in enumerate(pairs)]
+    return {"info": {"year": "2016"}, "videos": videos, "sentences": sentences}
+
+
+REFERENCES: dict[str, Any] = {
+    "VizWiz": vizwiz(),
+    "NoCaps": nocaps(),
+    "TextCaps": textcaps(),
+    "TextCaps rows": textcaps()["data"],
+    "MSR-VTT": msr_vtt(),
+    "VATEX": [{"videoID": "7", "enCap": DOG, "chCap": ["狗"]}, {"videoID": "9", "enCap": CATS, "chCap": ["猫"]}],
+    "BLIP": [{"image": "7", "caption": DOG}, {"image": "9", "caption": CATS}],
+    "BLIP of COCO": [
+        {"image": f"val2014/COCO_val2014_00000000000{k}.jpg", "caption": c} for k, c in ((7, DOG), (9, CATS))
+    ],
+    "LAVIS": {
+        "annotations": [{"image_id": k, "caption": t, "id": 0} for k, c in ((7, DOG), (9, CATS)) for t in c],
+        "images": [{"id": 7}, {"id": 9}],
+    },
+    "Clotho": table([{"file_name": k, "caption_1": c[0], "caption_2": c[1]} for k, c in (("7", DOG), ("9", CATS))]),
+    "DCASE": table(
+        [
+            {"file_name": k, "caption_reference_01": c[0], "caption_reference_02": c[1]}
+            for k, c in (("7", DOG), ("9", CATS))
+        ]
+    ),
+    "AudioCaps": table(
+        [
+            {"audiocap_id": n, "youtube_id": k, "start_time": 30, "caption": text}
+            for n, (k, c) in enumerate((("7", DOG), ("9", CATS)))
+            for text in c
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_references(name: str, tmp_path: Path) -> None:
+    found = capmeter.load(SAID, written(tmp_path, REFERENCES[name]))
+    assert both(found) == WHOLE
+
+
+def test_results_with_ids_of_open_images_find_their_references(tmp_path: Path) -> None:
+    results = [{"image_id": "009a", "caption": "two cats"}, {"image_id": "007a", "caption": "a dog runs"}]
+    captions = capmeter.load(written(tmp_path, results), written(tmp_path, nocaps(), "references"))
+    assert both(captions) == {"009a": WHOLE["9"], "007a": WHOLE["7"]}
+    assert captions.notes["matched_by"] == ["file name"]
+
+
+def test_splits_of_msr_vtt(tmp_path: Path) -> None:
+    found = capmeter.load({"7": "a dog"}, written(tmp_path, msr_vtt()), split="test")
+    assert both(found) == {"7": ("a dog", tuple(DOG))}
+    with pytest.raises(InputError, match="the splits are test, validate"):
+        capmeter.load({"7": "a dog"}, written(tmp_path, msr_vtt()), split="val")
+
+
+def test_chosen_columns_come_first(tmp_path: Path) -> None:
+    path = written(tmp_path, REFERENCES["VATEX"])
+    chosen = {"videoID": "image_id", "chCap": "references"}
+    assert capmeter.load_references(path, columns=chosen) == {"7": ("狗",), "9": ("猫",)}
+
+
+def test_workbooks(tmp_path: Path) -> None:
+    """VLMEvalKit writes its predictions as a workbook."""
+    openpyxl = pytest.importorskip("openpyxl", reason="needs openpyxl (pip install 'capmeter[excel]')")
+    book = openpyxl.Workbook()
+    rows = [(7, "Describe.", str(DOG), "a dog runs"), (9, "Describe.", str(CATS), "two cats"), (None,) * 4]
+    rows += [(11, "Describe.", "['a bus']", None)]
+    for row in [("index", "question", "answer", "prediction"), *rows]:
+        book.active.append(row)
+    book.create_sheet("notes").append(["nothing"])
+    book.save(tmp_path / "model_COCO_VAL.xlsx")
+    found = capmeter.load(tmp_path / "model_COCO_VAL.xlsx")
+    assert both(found) == WHOLE | {"11": ("", ("a bus",))}
+    assert examine(tmp_path / "model_COCO_VAL.xlsx").facts["format"] == "xlsx"
+    whole = (tmp_path / "model_COCO_VAL.xlsx").read_bytes()
+    (tmp_path / "cut.xlsx").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="zip data is cut off or damaged"):
+        capmeter.load(tmp_path / "cut.xlsx")
+    book.active.cell(1, 4).value = "answered"
+    book.save(tmp_path / "other.xlsx")
+    with pytest.raises(InputError, match="names the columns index, question, answer, answered"):
+        capmeter.load(tmp_path / "other.xlsx")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (
+            lines([{**LMMS[0], "coco_Bleu_4": 0, "coco_CIDEr": 0, "filtered_resps": ["a", "b"]}]),
+            "filtered_resps is a list of 2",
+        ),
+        (lines([sample(0, 7, "a dog", 5)]), "answer is the number 5, expected the captions that people wrote"),
+        (lines([sample(0, 7, None, DOG)]), "candidate is missing"),
+        (table([{**VLMEVALKIT[0], "answer": "[broken"}]), r"answer is the text \"\[broken\", expected a list"),
+        (table([{**VLMEVALKIT[0], "answer": "[1 + 1]"}]), r"answer is the text \"\[1 \+ 1\]\""),
+        ([{**CLIP_BENCHMARK[0], "gen": []}], "gen is a list of 0, expected a list of one caption"),
+        ([{**CLIP_BENCHMARK[0], "true": 3}], "true is the number 3"),
+        (textcaps(), "candidate is missing"),
+        (msr_vtt(), "it holds references only"),
+        ({"data": [{"image_id": 7, "scores": 1}]}, "expected"),
+    ],
+)
+def test_mistakes_get_a_sentence(content: Any, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=sentence) as told:
+        capmeter.load(written(tmp_path, content), on_missing="keep")
+    assert "Error" not in str(told.value)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
+def test_no_row_of_a_layout_is_a_native_row_and_any_value_gives_a_row_or_a_sentence(
+    layout: Any, tmp_path: Path
+) -> None:
+    values = [None, True, 3, 0.5, "a dog", "[", ["a dog"], [["a dog"]], [], {}, {"caption": "a dog"}, [None], "[1]"]
+    given = {} if "image_id" in layout.without else {"image_id": "7"}
+    for value in values:
+        row = dict.fromkeys(layout.marks, value) | given
+        for side in ("candidates", "references"):
+            try:
+                found = (
+                    capmeter.load([row], on_missing="keep") if side == "candidates" else capmeter.load_references([row])
+                )
+            except InputError as error:
+                assert str(error).startswith("the ")
+            else:
+                assert len(found) == 1
+
+
+def test_the_page_explains_every_layout() -> None:
+    text = PAGE.read_text("utf-8")
+    part = text.partition("## Files of captioners and benchmarks")[2].partition("\n## ")[0]
+    assert part
+    named = set(re.findall(r"`([^`\n]+)`", part))
+    fields = {mark for layout in LAYOUTS for mark in layout.marks}
+    assert not [name for name in fields if not any(name in each for each in named)]
+    assert all(any(key in each for each in named) for key in INSIDE)
