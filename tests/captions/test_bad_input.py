@@ -78,7 +78,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "id and made id": (lines(GOOD, GOOD, {**GOOD, "image_id": "3", "id": "1#1"}), r"x, line 3: duplicate id '1#1', also at .*x, line 2"),
     "half a surrogate pair": (b'{"image_id": 1, "candidate": "a \\ud83d", "references": ["b"]}', r"x, line 1: candidate holds '\\ud83d', half of a surrogate pair"),
     "half a pair in an id": (b'{"image_id": "\\udc00", "candidate": "a", "references": ["b"]}', "image_id holds .* surrogate"),
-    "a table without image_id": (b"image,caption\na.jpg,a dog\n", "the first line names the columns image, caption; expected image_id with candidate"),
+    "a table without image_id": (b"picture,caption\na.jpg,a dog\n", "the first line names the columns picture, caption; expected image_id with candidate"),
     "a table without header": (b"1,a dog\n", "the first line names the columns 1, a dog"),
     "a column twice": (b"image_id,candidate,candidate\n1,a,b\n", "duplicate column candidate in the header"),
     "a cell too many": (b"image_id,candidate,references\n1,a dog, running,[]\n", "x, line 2: 4 cells where the header has 3; put quotes"),

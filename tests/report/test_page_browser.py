@@ -2,73 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+from openedpage import Opened
 from pageexamples import HOSTILE, candidates, scored, systems
 
 import capmeter
-from capmeter.metrics.scores import Results
-from capmeter.report.page import write_page
 
 pytestmark = pytest.mark.browser
-PATIENCE = 300_000  # ms: a busy machine may be slow, and only a page that never comes fails
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright (the dev extra)")
-    place = os.environ.get("CAPMETER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    if place is None:
-        pytest.skip("needs a Chromium: chromium on the path, or CAPMETER_CHROMIUM naming one")
-    with playwright.sync_playwright() as running:
-        flags = [*FLAGS, "--disable-sync", "--no-first-run"]
-        opened = running.chromium.launch(executable_path=place, args=flags, timeout=PATIENCE)
-        yield opened
-        opened.close()
-
-
-class Opened:
-    """A page in a browser, with what it said on its console and asked of the network."""
-
-    def __init__(self, tab: Any, path: Path) -> None:
-        self.tab = tab
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        tab.on("console", lambda message: self.said.append(message.text))
-        tab.on("pageerror", lambda error: self.said.append(str(error)))
-        tab.on("request", lambda request: self.asked.append(request.url))
-        tab.goto(path.as_uri())
-        tab.wait_for_selector("html[data-ready][data-drawn]", state="attached")
-
-    def captions(self) -> list[str]:
-        found: list[str] = self.tab.locator("#list .caption").all_text_contents()
-        return found
-
-    def count(self) -> str:
-        return str(self.tab.text_content("#count"))
-
-
-@pytest.fixture
-def open_page(browser: Any, tmp_path: Path) -> Iterator[Any]:
-    contexts = []
-
-    def call(given: dict[str, Results], *, width: int = 1280, scheme: str = "light", **options: Any) -> Opened:
-        path = write_page(given, tmp_path / "page.html", resamples=50, **options).path
-        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
-        context.set_default_timeout(PATIENCE)
-        contexts.append(context)
-        return Opened(context.new_page(), path)
-
-    yield call
-    for context in contexts:
-        context.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (1280, "dark"), (390, "light"), (390, "dark")])

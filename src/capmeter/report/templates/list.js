@@ -26,7 +26,7 @@ capmeter.list = (captions, evidence) => {
     ...[...noteCounts].map(([reason, rows]) => [`note:${reason}`, `${reason} (${rows.size.toLocaleString("en")})`]),
     ["explained", `with explanation (${evidence.count.toLocaleString("en")})`]]);
   const metricNames = captions.metrics.map((metric, m) => [m, metric.name]);
-  options(at("order"), [["", "input"], ...metricNames, ...(several ? [["disagreement", "disagreement"]] : [])]);
+  options(at("order"), [["", "input"], ...metricNames, ...(several ? [["disagreement", "disagreement"]] : []), ["length", "length"]]);
   options(at("first-metric"), metricNames);
   options(at("second-metric"), metricNames);
   at("second-metric").value = captions.metrics.length - 1;
@@ -34,7 +34,19 @@ capmeter.list = (captions, evidence) => {
     element("label", { class: "check" }, element("input", { type: "checkbox", value: m, ...(columns.has(m) && { checked: true }),
       onchange: (event) => { event.target.checked ? columns.add(m) : columns.delete(m); show(); } }), " " + metric.name)));
 
+  // the views of the list that are asked for most: each button sets the controls, which stay as they are for the rest
+  const lowest = String(Math.max(0, captions.metrics.findLastIndex((metric) => !metric.human)));
+  const ends = at("views").dataset.ends;
+  const views = [["Lowest", { order: lowest, direction: "up" }], ...(several ? [["Most disagreed", { order: "disagreement", direction: "down" }]] : []),
+    ...(noteCounts.has(ends) ? [["Cut off", { "only-note": `note:${ends}` }]] : []), ["Longest", { order: "length", direction: "down" }]];
+  at("views").append(...views.map(([name, chosen]) => element("button", { type: "button", onclick: () => {
+    at("only-note").value = at("order").value = "";
+    for (const [id, value] of Object.entries(chosen)) at(id).value = value;
+    changed();
+  } }, name)));
+
   const orders = new Map();
+  const ofMetric = (by) => by !== "" && by !== "disagreement" && by !== "length";
   const { rank } = captions;
   const pair = () => [Number(at("first-metric").value), Number(at("second-metric").value)];
   // every row's position under the chosen order, worst first; rows without a number come last either way
@@ -44,7 +56,7 @@ capmeter.list = (captions, evidence) => {
     if (!orders.has(key)) {
       const rows = Uint32Array.from({ length: captions.rows }, (_, r) => r);
       if (by !== "") {
-        let values = captions.scores[by];
+        let values = by === "length" ? rows.map((r) => captions.texts[captions.text[r]].length) : captions.scores[by];
         if (by === "disagreement") {
           const [a, b] = pair().map(rank);
           values = a.map((value, r) => Math.abs(value - b[r]));
@@ -72,7 +84,7 @@ capmeter.list = (captions, evidence) => {
     const down = at("direction").value === "down" && at("order").value !== "";
     state.found = [];
     const by = at("order").value;
-    const numberless = (r) => by !== "" && by !== "disagreement" && Number.isNaN(captions.scores[by][r]);
+    const numberless = (r) => ofMetric(by) && Number.isNaN(captions.scores[by][r]);
     const last = [];
     for (let k = 0; k < rows.length; k++) {
       const r = rows[down ? rows.length - 1 - k : k];
@@ -107,7 +119,7 @@ capmeter.list = (captions, evidence) => {
     const facts = element("span", { class: "facts" });
     if (many) facts.append(element("i", { class: "dot", "data-system": captions.system[r] % 8 }), element("bdi", {}, captions.systems[captions.system[r]]), " · ");
     facts.append(element("bdi", { class: "id" }, captions.ids[captions.id[r]]));
-    if (letters) facts.append(` · ${text.length.toLocaleString("en")} characters`);
+    if (letters || at("order").value === "length") facts.append(` · ${text.length.toLocaleString("en")} characters`);
     for (const flag of captions.flags.get(r) ?? []) facts.append(" ", element("span", { class: "flag" }, flag));
     if (at("order").value === "disagreement") {
       const [a, b] = pair();
@@ -115,7 +127,9 @@ capmeter.list = (captions, evidence) => {
     }
     const cells = [...columns].sort((a, b) => a - b).map((m) => element("td", { class: "number", "data-label": captions.metrics[m].name,
       style: `--share:${Math.round(100 * (rank(m)[r] || 0))}%` }, shown(captions.scores[m][r], captions.metrics[m].decimals)));
-    const line = element("tr", { class: open ? "opened" : null }, element("td", { class: "text" }, caption, facts), ...cells);
+    const picture = captions.pictures[captions.image[r]]; // a linked one is loaded only when its caption is opened
+    const thumbnail = picture?.startsWith("data:") ? [element("img", { class: "thumbnail", src: picture, alt: "", loading: "lazy" })] : [];
+    const line = element("tr", { class: open ? "opened" : null }, element("td", { class: "text" }, ...thumbnail, caption, facts), ...cells);
     if (!open) return [line];
     return [line, element("tr", { class: "detail", id: `detail-${r}` }, element("td", { colspan: cells.length + 1 }, evidence.detail(r, at("order").value)))];
   };
@@ -149,12 +163,12 @@ capmeter.list = (captions, evidence) => {
     if (state.region) at("region").textContent = `${state.region.name} ×`;
     at("disagreement").hidden = at("order").value !== "disagreement";
     at("direction").disabled = at("order").value === "";
-    const words = at("order").value === "disagreement" ? ["least first", "most first"] : ["worst first", "best first"];
+    const words = { disagreement: ["least first", "most first"], length: ["shortest first", "longest first"] }[at("order").value] ?? ["worst first", "best first"];
     [...at("direction").options].forEach((option, k) => { option.textContent = words[k]; });
   };
   const changed = () => {
     const by = at("order").value;
-    if (by !== "" && by !== "disagreement") columns.add(Number(by));
+    if (ofMetric(by)) columns.add(Number(by));
     if (by === "disagreement") pair().forEach((m) => columns.add(m));
     at("columns").querySelectorAll("input").forEach((box) => { box.checked = columns.has(Number(box.value)); });
     filter();
@@ -168,7 +182,7 @@ capmeter.list = (captions, evidence) => {
   at("search").addEventListener("input", filter);
   for (const id of ["in-references", "only-system", "only-note", "direction"]) at(id).addEventListener("change", filter);
   for (const id of ["first-metric", "second-metric"]) at(id).addEventListener("change", changed);
-  at("order").addEventListener("change", () => { at("direction").value = at("order").value === "disagreement" ? "down" : "up"; changed(); });
+  at("order").addEventListener("change", () => { at("direction").value = ["disagreement", "length"].includes(at("order").value) ? "down" : "up"; changed(); });
   at("previous").addEventListener("click", () => turn(-1));
   at("next").addEventListener("click", () => turn(1));
   at("page").addEventListener("change", () => { state.page = (Number(at("page").value) || 1) - 1; show(); });

@@ -26,7 +26,7 @@ capmeter.plots = (captions, only) => {
   const figures = [];
 
   // a figure with its title, its plot and the button that saves it
-  const figure = (title, describe, draw) => {
+  const figure = (title, describe, draw, role = "img") => {
     const plot = element("div", { class: "plot" });
     const save = element("button", { type: "button", class: "save", "aria-label": `Save ${title} as SVG`, title: "Save as SVG", onclick: () => download(title, draw) }, "SVG");
     const made = element("figure", { class: "card" }, element("figcaption", {}, element("span", {}, title), save), plot);
@@ -35,7 +35,7 @@ capmeter.plots = (captions, only) => {
       width = Math.floor(plot.clientWidth);
       if (!width) return;
       const svg = draw(width, scheme(dark()), true);
-      svg.setAttribute("role", "img");
+      svg.setAttribute("role", role);
       svg.setAttribute("aria-label", `${title}. ${describe()}`);
       plot.replaceChildren(svg);
     };
@@ -154,7 +154,7 @@ capmeter.plots = (captions, only) => {
     const among = points.map((point) => point.r);
     const ranked = (m) => (among.length === captions.rows ? captions.rank(m) : capmeter.ranks(captions.scores[m], among));
     const rho = capmeter.correlation(ranked(x), ranked(y), among);
-    const describe = () => `${points.length} captions; rank correlation ${Number.isNaN(rho) ? "not defined" : rho.toFixed(2)}. Click a point to list its captions; the list below can be sorted by disagreement.`;
+    const describe = () => `${points.length} captions; rank correlation ${Number.isNaN(rho) ? "not defined" : rho.toFixed(2)}. Arrow keys move a ring, Enter lists the captions in it; the list below can be sorted by disagreement.`;
     // few captions are dots in their systems' colours; many are counted in hexagons, of one colour where systems mix
     const mixed = chosen === "" && systems.length > 1;
     at("pairs").querySelector("[data-legend]").hidden = !(dots && mixed);
@@ -173,16 +173,43 @@ capmeter.plots = (captions, only) => {
         field.svg.append(node("g", { fill: mixed ? colour(theme, 0) : colour(theme, Number(chosen)), "fill-opacity": 0.8 }, ...bins.map(({ x, y, count }) =>
           node("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: Math.max(0.8, 0.6 * wide * Math.sqrt(count / most)).toFixed(2) }))));
       }
-      if (live) {
-        field.svg.style.cursor = "pointer";
-        field.svg.addEventListener("click", (event) => {
-          const box = field.svg.getBoundingClientRect();
-          const [px, py] = [event.clientX - box.left, event.clientY - box.top].map((pixel) => (pixel * width) / box.width);
-          const near = points.filter((_, k) => Math.hypot(spots[k][0] - px, spots[k][1] - py) <= 14).map((point) => point.r);
-          if (near.length) only(`near ${a.name} ${field.x.value(px).toFixed(2)}, ${b.name} ${field.y.value(py).toFixed(2)}`, near);
-        });
-      }
+      if (live) pointing(field, spots, points, width, theme, [a.name, b.name]);
       return field.svg;
+    }, "application");
+  };
+
+  // the captions near a place of a plot: listed at a click, or by keyboard, where arrow keys move a ring and Enter lists
+  const pointing = ({ svg, x, y }, spots, points, width, theme, names) => {
+    const NEAR = 14;
+    const near = ([px, py]) => points.filter((_, k) => Math.hypot(spots[k][0] - px, spots[k][1] - py) <= NEAR).map((point) => point.r);
+    const called = ([px, py]) => `${names[0]} ${x.value(px).toFixed(2)}, ${names[1]} ${y.value(py).toFixed(2)}`;
+    const list = (place) => { const found = near(place); if (found.length) only(`near ${called(place)}`, found); };
+    const ring = node("circle", { r: NEAR, fill: "none", stroke: theme.ink, "stroke-width": 2.5, visibility: "hidden" });
+    let place = spots.length ? spots[Math.floor(spots.length / 2)] : [(x.from + x.to) / 2, (y.from + y.to) / 2];
+    const told = () => {
+      ring.setAttribute("cx", place[0]);
+      ring.setAttribute("cy", place[1]);
+      const found = near(place).length;
+      at("scatter-place").textContent = `${called(place)}: ${found.toLocaleString("en")} ${found === 1 ? "caption" : "captions"}${found ? "; Enter lists them" : ""}`;
+    };
+    svg.append(ring);
+    svg.style.cursor = "pointer";
+    svg.setAttribute("tabindex", 0);
+    svg.addEventListener("click", (event) => {
+      const box = svg.getBoundingClientRect();
+      list([event.clientX - box.left, event.clientY - box.top].map((pixel) => (pixel * width) / box.width));
+    });
+    svg.addEventListener("focus", () => { ring.setAttribute("visibility", "visible"); told(); });
+    svg.addEventListener("blur", () => ring.setAttribute("visibility", "hidden"));
+    svg.addEventListener("keydown", (event) => {
+      const [dx, dy] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[event.key] ?? [0, 0];
+      if (event.key !== "Enter" && !dx && !dy) return;
+      event.preventDefault();
+      if (event.key === "Enter") { list(place); return; }
+      const step = event.shiftKey ? 4 * NEAR : NEAR / 2;
+      const within = (value, one, other) => Math.min(Math.max(value, Math.min(one, other)), Math.max(one, other));
+      place = [within(place[0] + dx * step, x.from, x.to), within(place[1] + dy * step, y.from, y.to)];
+      told();
     });
   };
 
