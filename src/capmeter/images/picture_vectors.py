@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.arrays import ZIP_ERRORS, read_npz
+from capmeter.assets import sha256
 from capmeter.atomic import atomic_file
 from capmeter.captions.model import ImagePool, Life, Place
 from capmeter.errors import InputError
@@ -117,6 +118,12 @@ class VectorFile:
 
     def __str__(self) -> str:
         return self.path
+
+    def label(self, settings: Settings) -> str:
+        """The file's name and the beginning of its hash."""
+        place = Path(self.path).expanduser()
+        file = place / DATA if place.is_dir() else place
+        return f"{place.name}@{sha256(file)[:12]}"
 
     def vectors(self, image_ids: Sequence[str]) -> Vectors:
         """The vectors of these images, float32 [n, width]; an `InputError` names the first that have none."""

@@ -13,8 +13,8 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.learning.leic.made_world import contexts_on_world, world_images, world_shares
 from capmeter.learning.leic.recipe import CriticRecipe
-from capmeter.learning.world import World
-from capmeter.learning.world.errors import CONTENT_ERRORS
+from capmeter.learning.world import World, true_captions
+from capmeter.learning.world.errors import CONTENT_ERRORS, ERRORS
 from capmeter.metrics.base import Context, MeanMetric, Measurement
 
 WORLD = World(split="test", size=12)
@@ -48,9 +48,15 @@ def test_a_metric_that_knows_nothing_is_at_chance() -> None:
 def test_scenes_as_images() -> None:
     images = world_images(WORLD)
     assert len(images) == 12 and all(len(image.human) == 5 and image.machine for image in images)
-    for image in images:
+    for image, scene in zip(images, WORLD, strict=True):
+        truths = [caption.text for caption in true_captions(scene, WORLD.seed, 5)]
+        assert list(image.human) == truths
         for given in image.machine:
-            assert given.caption not in image.human or given.system in ("missing",)
+            assert given.caption != truths[given.of] and given.system in ERRORS and given.system != "missing"
+            if given.system == "colour":  # one word differs
+                pairs = zip(given.caption.split(), truths[given.of].split(), strict=True)
+                assert sum(one != other for one, other in pairs) in (1, 2)
+    assert {given.of for image in images for given in image.machine} == set(range(5))
 
 
 def test_worlds_must_differ_and_pictures_need_features(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.checkpoints import TrainingData
 from capmeter.errors import InputError
+from capmeter.images.picture_vectors import VectorFile
 from capmeter.learning.leic.capability import capability, variants
 from capmeter.learning.leic.recipe import CriticRecipe, read_shares
 from capmeter.learning.leic.run import initial_vectors, train_critic
 from capmeter.learning.leic.submission import fold_of, judge
 from capmeter.metrics.leic.critic import load_critic
-from capmeter.metrics.leic.image_features import read_features
 from capmeter.metrics.leic.vocabulary import CriticVocabulary
 
 SMALL = CriticRecipe(
@@ -77,7 +77,7 @@ def test_image_features_are_used(tmp_path: Path) -> None:
     table = np.array([[word in image.human[0].split() for word in words] for image in images], np.float32)
     np.savez(tmp_path / "f.npz", image_ids=[image.id for image in images], features=table)
     recipe = replace(SMALL, context="image", negatives=read_shares("other-caption"), epochs=25)
-    features = read_features(str(tmp_path / "f.npz"))
+    features = VectorFile(str(tmp_path / "f.npz"))
     found = train_critic(images[:260], images[260:], recipe, tmp_path / "critic", features=features)
     assert found.features == (f"f.npz@{found.features[0].split('@')[1]}",) and found.scores["other-caption"] > 0.7
     with pytest.raises(InputError, match="context=image needs image features"):

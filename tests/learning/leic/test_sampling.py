@@ -151,3 +151,30 @@ def test_images_that_cannot_be_trained_on_are_named() -> None:
     bare = [CaptionedImage(each.id, each.human) for each in images]
     with pytest.raises(InputError, match="no image has captions of the source 'machine'"):
         Sampler(as_examples(bare, vocabulary), vocabulary, (("machine", 1.0),))
+
+
+def test_the_positive_is_the_caption_that_the_negative_changed() -> None:
+    images = [
+        CaptionedImage(
+            str(k),
+            (f"a dog runs {k}", f"the cat sleeps {k}", f"one bird waits {k}"),
+            (Given(f"a cat runs {k}", of=0), Given(f"one bird sleeps {k}", of=2)),
+        )
+        for k in range(20)
+    ]
+    examples, vocabulary = known(images)
+    sampler, seen = Sampler(examples, vocabulary, (("machine", 1.0),)), Counter[tuple[str, str, str]]()
+    for seed in range(20):
+        said = texts(sampler.draw(np.arange(20), np.random.default_rng(seed)), vocabulary)
+        seen.update((said[k][0], said[20 + k][0], said[40 + k][0]) for k in range(20))  # first letters
+    # the context is one of the two others, the positive that of which the negative is a copy
+    assert set(seen) == {("t", "a", "a"), ("o", "a", "a"), ("a", "o", "o"), ("t", "o", "o")}
+    assert all(60 < count < 140 for count in seen.values())
+
+
+def test_captions_are_read_as_far_as_the_recipe_says() -> None:
+    images = [CaptionedImage(str(k), ("a dog " * 10, "the cat sleeps")) for k in range(3)]
+    vocabulary = learn_vocabulary(images, RECIPE)
+    for steps, words in ((15, 15), (18, 18), (32, 20)):
+        examples = as_examples(images, vocabulary, steps=steps)
+        assert examples.windows.shape[1] == steps and examples.lengths[0] == min(words + 1, steps)  # and an end token

@@ -255,7 +255,7 @@ def test_sentences_are_independent_of_their_batch() -> None:
         ({"context": "none", "fusion": "bilinear"}, "bilinear pooling multiplies context and candidate"),
         ({"context": "reference", "hidden": (4, 4, 4)}, "at most 2 hidden layers, but got 3"),
         ({"context": "reference", "layers": 0}, "1 to 4 LSTM layers, but got 0"),
-        ({"context": "reference", "width": 0}, "widths of 1 or more"),
+        ({"context": "reference", "width": 0}, "of 1 or more"),
         ({"context": "both"}, "a positive width of image features, but got 0"),
         ({"context": "reference", "image": 7}, "no width of image features, but got 7"),
     ],

@@ -201,9 +201,9 @@ def test_a_critic_with_the_image_alone_needs_no_references(tmp_path: Path) -> No
     ("features", "message"),
     [
         (None, r"sees the image \(context=both\); give its image features \(made\): leic\(features=FILE.npz\)"),
-        ("absent.npz", "absent.npz: No such file"),
+        ("absent.npz", "absent.npz': No such file"),
         ("wide.npz", "features of width 4, but the critic .* was trained on width 3"),
-        ("few.npz", r"1 images have no features; add them \(the first: j\)"),
+        ("few.npz", "few.npz': 1 of 2 images have none; the first: j"),
         ("flat.npz", r"all finite; got 1 ids and features of shape \(3,\)"),
         ("nan.npz", "all finite; got 1 ids"),
         ("text.npz", "expected an .npz file with `image_ids`"),

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from capmeter.captions.model import Caption, CaptionSet
+from capmeter.checkpoints import TrainingData
 from capmeter.errors import InputError
+from capmeter.images.picture_vectors import VectorFile
 from capmeter.learning.leic.examples import CaptionedImage
-from capmeter.learning.leic.recipe import MACHINE, CriticRecipe
+from capmeter.learning.leic.recipe import MACHINE, PATHOLOGICAL, CriticRecipe
 from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.leic.image_features import FeatureTable
 from capmeter.metrics.leic.leic import Leic
 
 ALL = "machine"
@@ -29,6 +30,11 @@ _STRATEGIES: dict[str, dict[str, Any]] = {
     "concat + linear": {"fusion": "concatenation", "hidden": ()},
     "bilinear + linear": {"fusion": "bilinear", "hidden": ()},
     "concat + MLP": {"fusion": "concatenation", "hidden": (512,)},
+}
+_FUSIONS: dict[str, dict[str, Any]] = {
+    **_STRATEGIES,
+    "concat + two layers": {"fusion": "concatenation", "hidden": (512, 512)},
+    "bilinear + MLP": {"fusion": "bilinear", "hidden": (512,)},
 }
 _LAYERS, _WIDTHS = (1, 2, 3), (128, 256, 512, 1024)
 
@@ -47,7 +53,7 @@ class Capability:
 
 def variants(study: str, recipe: CriticRecipe, contexts: Sequence[str] = ("reference",)) -> dict[str, CriticRecipe]:
     """The critics of a study: `strategy` (Fig. 5: fusion and classifier, for each context), `augmentation` (with and
-    without: Fig. 5 and 9), `layers` or `width` (Fig. 8).
+    without: Fig. 5 and 9), `layers` or `width` (Fig. 8), `context` or `fusion` alone.
 
     Raises:
         InputError: there is no such study.
@@ -61,11 +67,52 @@ def variants(study: str, recipe: CriticRecipe, contexts: Sequence[str] = ("refer
         }
     if study == "augmentation":
         return {"with augmentation": recipe, "without augmentation": replace(recipe, negatives=((MACHINE, 1.0),))}
+    if study == "context":
+        return {f"context {context}": replace(recipe, context=context) for context in contexts}
+    if study == "fusion":
+        return {name: replace(recipe, **changed) for name, changed in _FUSIONS.items()}
     if study == "layers":
         return {f"{layers} layers": replace(recipe, layers=layers) for layers in _LAYERS}
     if study == "width":
         return {f"width {width}": replace(recipe, width=width) for width in _WIDTHS}
-    raise InputError(f"unknown study {study!r}; expected strategy, augmentation, layers or width")
+    raise InputError(f"unknown study {study!r}; expected augmentation, strategy, context, fusion, layers or width")
+
+
+def without_each(recipe: CriticRecipe) -> dict[str, CriticRecipe]:
+    """The recipe with all its sources of negatives, without each pathological one (T_RC, T_WP, T_RW), and without all.
+
+    Raises:
+        InputError: the recipe has no other source of negatives.
+    """
+    kept = tuple(each for each in recipe.negatives if each[0] not in PATHOLOGICAL)
+    if not kept:
+        raise InputError("without pathological negatives none are left; add machine captions: negatives=machine=3,…")
+    found = {"all negatives": recipe}
+    for source in PATHOLOGICAL:
+        less = tuple(each for each in recipe.negatives if each[0] != source)
+        if less != recipe.negatives:
+            found[f"without {source}"] = replace(recipe, negatives=less)
+    return {**found, "without augmentation": replace(recipe, negatives=kept)}
+
+
+def trained(
+    images: Sequence[CaptionedImage],
+    recipes: Mapping[str, CriticRecipe],
+    folder: Path,
+    *,
+    features: VectorFile | None = None,
+    data: Sequence[TrainingData] = (),
+    device: str = "cpu",
+) -> dict[str, Leic]:
+    """The critics that these recipes give, by name, as metrics; each has a folder of its own, and is resumed there."""
+    from capmeter.learning.leic.run import train_critic
+
+    found = {}
+    for name, recipe in recipes.items():
+        place = folder / name.replace(", ", "-").replace(" ", "-").replace("+", "and")
+        train_critic(images, (), recipe, place, data=data, features=features, device=device)
+        found[name] = Leic(checkpoint=str(place), features=features.path if features and recipe.sees_image else None)
+    return found
 
 
 def capability(
@@ -74,7 +121,8 @@ def capability(
     recipes: Mapping[str, CriticRecipe],
     folder: Path,
     *,
-    features: FeatureTable | None = None,
+    features: VectorFile | None = None,
+    data: Sequence[TrainingData] = (),
     device: str = "cpu",
 ) -> list[Capability]:
     """Trains a critic with each recipe and scores the captions of the held-out images.
@@ -85,19 +133,15 @@ def capability(
         recipes: by name.
         folder: of the critics; an interrupted study is resumed.
         features: image features, for critics that see the image.
+        data: the files of the captions.
         device: a torch device.
 
     Raises:
         InputError: no held-out image has a machine caption.
     """
-    from capmeter.learning.leic.run import train_critic
-
     sets = held_out_captions(held_out)
     found = []
-    for name, recipe in recipes.items():
-        place = folder / name.replace(", ", "-").replace(" ", "-").replace("+", "and")
-        train_critic(learned, (), recipe, place, features=features, device=device)
-        metric = Leic(checkpoint=str(place), features=str(features.path) if features and recipe.sees_image else None)
+    for name, metric in trained(learned, recipes, folder, features=features, data=data, device=device).items():
         scores = {kind: evaluate(captions, [metric])[metric].score for kind, captions in sets.items()}
         machine = float(np.mean([score for kind, score in scores.items() if kind != HUMAN]))
         found.append(Capability(name, scores, (scores[HUMAN] + 1 - machine) / 2))

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from capmeter.captions.model import SentencePool
 from capmeter.errors import InputError
+from capmeter.images.picture_vectors import VectorFile
 from capmeter.learning.leic.recipe import MACHINE, SAMPLES, CriticRecipe
-from capmeter.metrics.leic.forward import STEPS
-from capmeter.metrics.leic.image_features import FeatureTable
+from capmeter.metrics.leic.shape import STEPS
 from capmeter.metrics.leic.vocabulary import PAD, CriticVocabulary, tokens_of, word_counts
 from capmeter.ragged import Ragged
 
@@ -22,11 +22,19 @@ Integers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Given:
-    """A caption that a machine wrote, the places of the human captions that the machine had read, and its name."""
+    """A caption that a machine wrote.
+
+    Args:
+        caption: what it wrote.
+        read: the places of the human captions that the machine had read: none of them is its reference.
+        system: the machine's name.
+        of: the place of the human caption that it is a changed copy of, then the positive example; -1: of none.
+    """
 
     caption: str
     read: tuple[int, ...] = ()
     system: str = ""
+    of: int = -1
 
 
 @dataclass(frozen=True)
@@ -45,10 +53,13 @@ class CaptionedImage:
 
 @dataclass(frozen=True, eq=False)
 class GivenTable:
-    """The captions of a source, per image: `rows` of captions, and which human captions were read, as bits."""
+    """The captions of a source, per image: `rows` of captions, which human captions were read, as bits, and the human
+    caption that each is a changed copy of (-1: of none).
+    """
 
     rows: Ragged
     read: Integers
+    of: Integers
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +68,7 @@ class Examples:
 
     Args:
         ids: of the images.
-        windows: int32[captions, 15]: every distinct caption's word numbers, padded.
+        windows: int32[captions, steps]: every distinct caption's word numbers, padded.
         lengths: how many of these are not padding.
         human: per image, the rows of its human captions in `windows`.
         given: machine captions and samples, by the name of the source.
@@ -82,9 +93,12 @@ def learn_vocabulary(images: Sequence[CaptionedImage], recipe: CriticRecipe) -> 
 
 
 def as_examples(
-    images: Sequence[CaptionedImage], vocabulary: CriticVocabulary, features: FeatureTable | None = None
+    images: Sequence[CaptionedImage],
+    vocabulary: CriticVocabulary,
+    features: VectorFile | None = None,
+    steps: int = STEPS,
 ) -> Examples:
-    """The images as numbers; captions are read as the metric reads them.
+    """The images as numbers; captions are read as the metric reads them, at most `steps` words.
 
     Raises:
         InputError: an image has fewer than two human captions, or none is given.
@@ -96,7 +110,7 @@ def as_examples(
             "reference and another the positive example, so leave these images out"
         )
     for image in images:
-        if any(len(set(each.read)) >= len(image.human) for each in (*image.machine, *image.samples)):
+        if any(len({*each.read, each.of} - {-1}) >= len(image.human) for each in (*image.machine, *image.samples)):
             raise InputError(
                 f"image {image.id}: a machine caption was written after reading all {len(image.human)} human captions; "
                 "it needs one that the machine had not read as its reference"
@@ -110,16 +124,17 @@ def as_examples(
 
     def table(own: Sequence[Sequence[Given]]) -> GivenTable:
         bits = [sum(1 << place for place in each.read if place < _MOST_READ) for given in own for each in given]
-        return GivenTable(rows([each.caption for each in given] for given in own), np.array(bits, np.int64))
+        of = np.array([each.of for given in own for each in given], np.int64)
+        return GivenTable(rows([each.caption for each in given] for given in own), np.array(bits, np.int64), of)
 
     human = rows(image.human for image in images)
     given = {
         MACHINE: table([image.machine for image in images]),
         SAMPLES: table([image.samples for image in images]),
     }
-    numbers = vocabulary.table(tokens_of(SentencePool(list(row)), False))
-    windows = np.full((len(numbers), STEPS), PAD, np.int32)
+    numbers = vocabulary.table(tokens_of(SentencePool(list(row)), False), steps)
+    windows = np.full((len(numbers), steps), PAD, np.int32)
     lengths = numbers.lengths
-    windows[np.arange(STEPS) < lengths[:, None]] = numbers.values
+    windows[np.arange(steps) < lengths[:, None]] = numbers.values
     ids = tuple(image.id for image in images)
-    return Examples(ids, windows, lengths, human, given, None if features is None else features.find(ids))
+    return Examples(ids, windows, lengths, human, given, None if features is None else features.vectors(ids))

@@ -7,6 +7,7 @@ every critic should find sentences that are no sentences.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,17 +16,21 @@ import numpy as np
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
+from capmeter.images.picture_vectors import VectorFile, write_vectors
 from capmeter.learning.leic.examples import CaptionedImage, Given
 from capmeter.learning.leic.recipe import CriticRecipe
-from capmeter.learning.world import World
+from capmeter.learning.world import World, errors_of, true_captions
 from capmeter.learning.world.errors import ERRORS
+from capmeter.learning.world.scenes import Scene
+from capmeter.learning.world.world import REFERENCES
 from capmeter.metrics.base import Metric
 from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.leic.image_features import FeatureTable
 from capmeter.metrics.leic.leic import Leic
+from capmeter.progress import task
 from capmeter.stats.kendall import tau_b
 
 TRUE = "true"
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,15 +48,23 @@ class WorldShares:
     tau: float
 
 
-def world_images(world: World) -> list[CaptionedImage]:
-    """The scenes: true captions as human ones, captions with one error as machine captions."""
-    found: dict[str, CaptionedImage] = {}
-    for each in world.captions():
-        known = found.setdefault(each.image_id, CaptionedImage(each.image_id, each.references))
-        if each.system in ERRORS:
-            given = Given(each.candidate, (), str(each.system))
-            found[each.image_id] = replace(known, machine=(*known.machine, given))
-    return list(found.values())
+def world_images(world: World, captions: int = REFERENCES) -> list[CaptionedImage]:
+    """The scenes: true captions as human ones, and of each caption, as machine captions, every error it can have.
+
+    Left out is `missing`: such a caption is true, and says as much as many human ones.
+    """
+    found = []
+    for scene in world:
+        human = true_captions(scene, world.seed, captions)
+        rng = np.random.default_rng([world.seed, zlib.crc32(f"errors {scene.id}".encode())])
+        machine = tuple(
+            Given(wrong.text, (), kind, of=place)
+            for place, caption in enumerate(human)
+            for kind, wrong in errors_of(scene, caption, rng).items()
+            if kind != "missing"
+        )
+        found.append(CaptionedImage(scene.id, tuple(each.text for each in human), machine))
+    return found
 
 
 def world_shares(metric: Metric, world: World, *, name: str = "", picture: bool = False) -> WorldShares:
@@ -83,7 +96,7 @@ def contexts_on_world(
     contexts: Sequence[str],
     folder: Path,
     *,
-    features: FeatureTable | None = None,
+    features: VectorFile | None = None,
     device: str = "cpu",
 ) -> list[WorldShares]:
     """Trains a critic with each context on one world and judges it on another split.
@@ -103,6 +116,28 @@ def contexts_on_world(
             raise InputError(f"context={context} needs the features of both worlds' pictures")
         place = folder / context
         train_critic(images, (), own, place, features=features, device=device)
-        metric = Leic(checkpoint=str(place), features=str(features.path) if features and own.sees_image else None)
+        metric = Leic(checkpoint=str(place), features=features.path if features and own.sees_image else None)
         found.append(world_shares(metric, judged, name=context, picture=own.sees_image))
     return found
+
+
+def write_features(worlds: Sequence[World], encoder: str, file: Path) -> VectorFile:
+    """Draws the pictures of these worlds and writes their features by this world encoder to an .npz file."""
+    from capmeter.encoders.world.encoder import load_world_encoder
+
+    loaded = load_world_encoder(encoder)
+    ids: list[str] = []
+    vectors = []
+    for world in worlds:
+        with task("picture features", len(world)) as advance:
+            for part in _parts(list(world)):
+                ids += [scene.id for scene in part]
+                vectors.append(loaded.pictures([np.asarray(scene.render()) for scene in part]))
+                advance(len(part))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_vectors(file, ids, np.concatenate(vectors))
+    return VectorFile(str(file))
+
+
+def _parts(scenes: Sequence[Scene]) -> list[Sequence[Scene]]:
+    return [scenes[start : start + _AT_ONCE] for start in range(0, len(scenes), _AT_ONCE)]

@@ -15,9 +15,10 @@ from torch.nn.utils import rnn
 from capmeter.metrics.leic.pooling import CountSketch
 from capmeter.metrics.leic.shape import CriticShape
 
-SEEDED_RANGE = 0.1
+SEEDED_RANGE = 0.65
 """Seeded word vectors are uniform between plus and minus this."""
 _FORGET = 1.0  # added to the forget gate, as in the released code
+_REMEMBERED = 3.0  # the forget gate's bias at the start
 _GATES = (0, 2, 1, 3)  # torch: input, forget, candidate, output; released: input, candidate, forget, output
 
 
@@ -41,7 +42,8 @@ class CriticModule(nn.Module):
         nn.init.uniform_(self.embedding.weight, -SEEDED_RANGE, SEEDED_RANGE)
         for name, values in self.lstm.named_parameters():
             if name.startswith("weight"):
-                nn.init.xavier_uniform_(values)
+                for gate in values.data.chunk(4):
+                    nn.init.xavier_uniform_(gate)
             else:
                 nn.init.zeros_(values)
         if shape.fusion == "bilinear":
@@ -55,7 +57,7 @@ class CriticModule(nn.Module):
                 self.register_buffer(f"{part}_signs", torch.from_numpy(sketch.signs).float(), persistent=False)
 
     def read(self, windows: Tensor, lengths: Tensor) -> Tensor:
-        """The state after each caption's last word: word numbers [n, 15] and lengths [n] (on the CPU) → [n, width]."""
+        """The state after each caption's last word: word numbers [n, steps] and lengths [n] (CPU) → [n, width]."""
         vectors = self.dropout(self.embedding(windows))
         packed = rnn.pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
         read: Tensor = self.dropout(self.lstm(packed)[1][0][-1])
@@ -86,12 +88,15 @@ class CriticModule(nn.Module):
         return pooled
 
 
-def forget_by_default(module: CriticModule) -> None:
-    """Adds 1 to the forget gates, which the released code adds on every step."""
+def remember_by_default(module: CriticModule) -> None:
+    """Opens the forget gates to σ(3) = 0.95, so that in the beginning the first words are not forgotten at the end.
+
+    Of this, 1 is what the released code adds on every step.
+    """
     width = module.shape.width
     with torch.no_grad():
         for layer in range(module.shape.layers):
-            getattr(module.lstm, f"bias_ih_l{layer}")[width : 2 * width] += _FORGET
+            getattr(module.lstm, f"bias_ih_l{layer}")[width : 2 * width] += _REMEMBERED
 
 
 def critic_weights(state: Mapping[str, npt.NDArray[Any]], shape: CriticShape) -> dict[str, npt.NDArray[np.float32]]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from capmeter.captions.files import text_lines
+from capmeter.captions.model import CaptionSet
 from capmeter.checkpoints import TrainingData
 from capmeter.errors import InputError
 from capmeter.learning.corpus import Corpus, drawn_photos, photo_number
@@ -92,3 +93,39 @@ def _rows(path: str, sources: Sequence[str], systems: Collection[str]) -> Iterab
             ) from error
         if not systems or row.get("system") in systems:
             yield source, photo, caption
+
+
+def read_samples(files: Sequence[str], systems: Mapping[str, CaptionSet]) -> dict[str, dict[str, list[str]]]:
+    """Monte-Carlo samples of submissions' captioners, by submission and image id.
+
+    Args:
+        files: `NAME=FILE`, rows `{"image_id" or "photo", "candidate"}`, as many for an image as there are.
+        systems: the submissions.
+
+    Raises:
+        InputError: a name is not that of a submission, a row is no caption, or a file has none of the images.
+    """
+    found: dict[str, dict[str, list[str]]] = {}
+    for given in files:
+        name, equals, path = given.partition("=")
+        if not equals or name not in systems:
+            raise InputError(
+                f"samples {given!r}: expected NAME=FILE with the name of a submission ({', '.join(systems)})"
+            )
+        images, own = set(systems[name].image_ids), found.setdefault(name, {})
+        for number, line in text_lines(path):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                image, caption = str(row["image_id"] if "image_id" in row else row["photo"]), str(row["candidate"])
+            except (ValueError, KeyError, TypeError) as error:
+                raise InputError(
+                    f'{path}, line {number}: expected a sample such as {{"image_id": "391895", "candidate": "a man '
+                    f'rides a bike"}}, but got {line[:80]!r} ({error})'
+                ) from error
+            if image in images:
+                own.setdefault(image, []).append(caption)
+        if not own:
+            raise InputError(f"{path}: none of its captions is of an image of {name}; check the image ids")
+    return found

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 
 from capmeter.errors import InputError
 from capmeter.learning.recipe import Recipe
-from capmeter.metrics.leic.shape import CriticShape
+from capmeter.metrics.leic.shape import STEPS, CriticShape
 
 MACHINE, SAMPLES, OTHER, PERMUTED, REPLACED = SOURCES = (
     *("machine", "monte-carlo", "other-caption", "permutation", "replacement"),
 )
 """Where negatives come from: a captioner's captions, its Monte-Carlo samples, T_RC, T_WP and T_RW."""
+PATHOLOGICAL = (OTHER, PERMUTED, REPLACED)
 Shares = tuple[tuple[str, float], ...]
 AUGMENTED: Shares = ((MACHINE, 3.0), (SAMPLES, 3.0), (OTHER, 1.0), (PERMUTED, 1.0), (REPLACED, 1.0))
 """A.3: captioner, Monte-Carlo sampling and transformations alike, each transformation a third of these."""
@@ -26,7 +27,7 @@ class CriticRecipe(Recipe):
     """The settings of a run; the defaults are those of the preset `coco`.
 
     Args:
-        context, fusion, hidden, layers, width, embedding: of the network (`CriticShape`).
+        context, fusion, hidden, layers, width, embedding, pooled, steps: of the network (`CriticShape`).
         negatives: shares of the sources of negatives. They need not add up to 1; for an image without captions of a
             source, the shares of the others count.
         others: how many captions of other images share the weight of one such negative; 1 as published.
@@ -46,6 +47,8 @@ class CriticRecipe(Recipe):
     layers: int = 1
     width: int = 512
     embedding: int = 300
+    pooled: int = 8192
+    steps: int = STEPS
     negatives: Shares = AUGMENTED
     others: int = 1
     images: int = 50
@@ -77,6 +80,8 @@ class CriticRecipe(Recipe):
             layers=self.layers,
             width=self.width,
             embedding=self.embedding,
+            pooled=self.pooled,
+            steps=self.steps,
             image=image if self.sees_image else 0,
         )
 

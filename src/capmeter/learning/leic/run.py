@@ -11,17 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from capmeter.assets import sha256
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.errors import InputError
+from capmeter.images.picture_vectors import VectorFile
 from capmeter.learning.leic.examples import CaptionedImage, Examples, as_examples, learn_vocabulary
 from capmeter.learning.leic.network import SEEDED_RANGE, critic_weights
 from capmeter.learning.leic.recipe import CriticRecipe
 from capmeter.learning.leic.training import CriticLearner
 from capmeter.learning.loop import Outcome, Run
 from capmeter.metrics.leic.critic import KIND
-from capmeter.metrics.leic.image_features import FeatureTable
 from capmeter.metrics.leic.vocabulary import SPECIAL, CriticVocabulary
+from capmeter.settings import Settings
 from capmeter.text.vectors import WordVectors
 
 
@@ -32,7 +32,7 @@ def train_critic(
     folder: Path,
     *,
     data: Sequence[TrainingData] = (),
-    features: FeatureTable | None = None,
+    features: VectorFile | None = None,
     vectors: WordVectors | None = None,
     device: str = "cpu",
 ) -> Checkpoint:
@@ -53,8 +53,8 @@ def train_critic(
     """
     vocabulary = learn_vocabulary(images, recipe)
     seen = features if recipe.sees_image else None
-    examples = as_examples(images, vocabulary, seen)
-    kept = as_examples(held_out, vocabulary, seen) if len(held_out) > 1 else None
+    examples = as_examples(images, vocabulary, seen, recipe.steps)
+    kept = as_examples(held_out, vocabulary, seen, recipe.steps) if len(held_out) > 1 else None
     start = initial_vectors(vectors, vocabulary, recipe) if vectors is not None else None
     outcome, learner = fit(examples, kept, vocabulary, recipe, folder, vectors=start, device=device)
     checkpoint = critic_checkpoint(
@@ -62,7 +62,7 @@ def train_critic(
         learner,
         vocabulary,
         data=data,
-        features="" if seen is None else f"{seen.path.name}@{sha256(seen.path)[:12]}",
+        features="" if seen is None else seen.label(Settings()),
         start=f"seeded {recipe.seed}" if vectors is None else vectors.label,
     )
     checkpoint.save(folder)

@@ -1,7 +1,8 @@
 """Pairs of a reference and a candidate, human or not, drawn as in A.3 of Cui et al.
 
 For each image one of its captions is the context; another is the positive candidate. The negative candidate for the
-same context comes from one of the sources: a captioner's caption or sample of this image, a caption of another image
+same context comes from one of the sources: a captioner's caption or sample of this image (if it is a changed copy of a
+human caption, that one is the positive candidate), a caption of another image
 (T_RC: any other image, §4.4), or the positive caption with 2 to all of its words permuted (T_WP) or replaced by random
 words of the vocabulary (T_RW).
 
@@ -19,7 +20,6 @@ import numpy.typing as npt
 from capmeter.errors import InputError
 from capmeter.learning.leic.examples import Examples, Integers
 from capmeter.learning.leic.recipe import MACHINE, OTHER, PERMUTED, SAMPLES, Shares
-from capmeter.metrics.leic.forward import STEPS
 from capmeter.metrics.leic.vocabulary import END, PAD, CriticVocabulary
 from capmeter.transforms.perturbations import ReplacementWords, permuted, replaced
 
@@ -30,7 +30,7 @@ class Sample:
 
     Args:
         images: int[n].
-        windows: word numbers, int32[captions, 15]: n contexts, their n positive candidates, then other negatives.
+        windows: word numbers, int32[captions, steps]: n contexts, their n positive candidates, then other negatives.
         lengths: words of each.
         source: int[n]: the place of each negative's source among the shares.
         row, negative, weight: of each negative pair its context, its candidate among the captions, and its weight;
@@ -85,15 +85,15 @@ class Sampler:
         """A positive and a negative for each of these images (at least two)."""
         examples, human, count = self.examples, self.examples.human, len(images)
         source = (rng.random((count, 1)) >= self._cumulated[images, :-1]).sum(axis=1)
-        given, read = self._given(images, source, rng)
-        # a machine caption is never compared with a caption that the machine had read
+        given, read, of = self._given(images, source, rng)
+        # a machine caption is never compared with a caption that the machine had read, or with what it changed
         place = np.arange(int(human.lengths[images].max()))
         order = rng.random((count, len(place)))
         order[place >= human.lengths[images][:, None]] = 3
-        unread = order + ((read[:, None] >> place) & 1)
+        unread = order + ((read[:, None] >> place) & 1) + (place == of[:, None])
         first = unread.argmin(axis=1)
         order[np.arange(count), first] = 3
-        second = order.argmin(axis=1)
+        second = np.where(of < 0, order.argmin(axis=1), of)
         context, positive = (human.values[human.offsets[images] + which] for which in (first, second))
         other = np.flatnonzero(np.array(self.sources)[source] == OTHER)
         written = np.setdiff1d(np.arange(count), other, assume_unique=True)
@@ -119,16 +119,24 @@ class Sampler:
             return rng.integers(1, count, size=(rows, 1))
         return 1 + np.argpartition(rng.random((rows, count - 1)), wanted - 1, axis=1)[:, :wanted]
 
-    def _given(self, images: Integers, source: Integers, rng: np.random.Generator) -> tuple[Integers, Integers]:
-        """For each image the row of a caption of its source (-1 if it has none), and what the machine had read."""
-        row, read = np.full(len(images), -1, np.int64), np.zeros(len(images), np.int64)
+    def _given(
+        self, images: Integers, source: Integers, rng: np.random.Generator
+    ) -> tuple[Integers, Integers, Integers]:
+        """For each image the row of a caption of its source (-1 if it has none), what the machine had read, and the
+        place of the caption that it changed (-1 if none).
+        """
+        row, read, of = (np.full(len(images), value, np.int64) for value in (-1, 0, -1))
         for k, name in enumerate(self.sources):
             if name in self.examples.given:
                 chosen, captions = np.flatnonzero(source == k), self.examples.given[name]
-                of = images[chosen]
-                place = captions.rows.offsets[of] + rng.integers(captions.rows.lengths[of])
-                row[chosen], read[chosen] = captions.rows.values[place], captions.read[place]
-        return row, read
+                own = images[chosen]
+                place = captions.rows.offsets[own] + rng.integers(captions.rows.lengths[own])
+                row[chosen], read[chosen], of[chosen] = (
+                    captions.rows.values[place],
+                    captions.read[place],
+                    captions.of[place],
+                )
+        return row, read, of
 
     def _written(
         self, chosen: Integers, changed: npt.NDArray[np.bool_], source: Integers, rng: np.random.Generator
@@ -148,4 +156,4 @@ class Sampler:
         found = permuted(words, touched, rng) if source == PERMUTED else words
         if found == words:
             found = replaced(words, touched, rng, self._random_words)
-        return self.vocabulary.numbers(found)[:STEPS]
+        return self.vocabulary.numbers(found, len(window))

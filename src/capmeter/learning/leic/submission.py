@@ -13,6 +13,7 @@ of human captions (one per image, against the image's other captions); it says h
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,14 +23,17 @@ import numpy.typing as npt
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
+from capmeter.images.picture_vectors import VectorFile
 from capmeter.learning.leic.examples import CaptionedImage, Given
 from capmeter.learning.leic.recipe import CriticRecipe
 from capmeter.metrics.base import Floats
 from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.leic.image_features import FeatureTable
 from capmeter.metrics.leic.leic import Leic
+from capmeter.stats.correlation import pearson
+from capmeter.stats.permutation import association
 
 Samples = Mapping[str, Sequence[str]]
+_LEAST = 3  # points of a correlation
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +70,7 @@ def judge(
     name: str,
     runs: int = 1,
     samples: Samples | None = None,
-    features: FeatureTable | None = None,
+    features: VectorFile | None = None,
     device: str = "cpu",
 ) -> Judged:
     """Judges one submission.
@@ -98,15 +102,56 @@ def judge(
             place = folder / name / f"seed-{recipe.seed + run}-fold-{unseen}"
             train_critic(learned, (), replace(recipe, seed=recipe.seed + run), place, features=features, device=device)
             rows = np.flatnonzero(fold == unseen)
-            metric = Leic(
-                checkpoint=str(place), features=str(features.path) if features and recipe.sees_image else None
-            )
+            metric = Leic(checkpoint=str(place), features=features.path if features and recipe.sees_image else None)
             for scores, captions in ((generated, _rows(submission, rows)), (people, _human(submission, rows))):
                 scores[run, rows] = evaluate(captions, [metric])[metric].items.array
     performance = (1 - generated.mean(axis=1) + people.mean(axis=1)) / 2
     return Judged(
         name, len(submission), generated.mean(axis=1), people.mean(axis=1), performance, generated.mean(axis=0)
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Scatter:
+    """Submissions' scores against what people say of them (Figure 7): both by submission, Pearson's r and its p."""
+
+    people: Mapping[str, float]
+    scores: Mapping[str, float]
+    pearson: float
+    p: float
+
+
+def ratings(systems: Mapping[str, CaptionSet], file: Path | None = None) -> dict[str, float]:
+    """What people say of each submission: the values in this JSON file, or the mean of its captions' ratings.
+
+    Raises:
+        InputError: the file is not an object of numbers, or lacks a submission.
+    """
+    if file is None:
+        means = {}
+        for name, captions in systems.items():
+            rated = [np.mean(each) for each in captions.humans if each]
+            if rated:
+                means[name] = float(np.mean(rated))
+        return means
+    try:
+        said = {str(name): float(value) for name, value in json.loads(file.read_text("utf-8")).items()}
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f'{file}: expected what people say of each submission, {{"NAME": 0.27}} ({error})') from error
+    lacking = [name for name in systems if name not in said]
+    if lacking:
+        raise InputError(f"{file}: has no value of {', '.join(lacking)}; it has {', '.join(said)}")
+    return {name: said[name] for name in systems}
+
+
+def against_people(found: Sequence[Judged], people: Mapping[str, float]) -> Scatter | None:
+    """The scatter of the submissions that people rated; None if these are fewer than three."""
+    scores = {each.system: float(each.scores.mean()) for each in found if each.system in people}
+    if len(scores) < _LEAST:
+        return None
+    known = {name: people[name] for name in scores}
+    x, y = list(known.values()), list(scores.values())
+    return Scatter(known, scores, float(pearson(x, y)), association(x, y).p)
 
 
 def fold_of(image: str) -> int:

@@ -202,7 +202,8 @@ class _Read:
 def _whitening(values: Tensor) -> Tensor:
     """The symmetric map after which these rows have the identity as their second moment."""
     moments, axes = torch.linalg.eigh(values.double().T @ values.double() / len(values))
-    return axes @ torch.diag((moments + _RIDGE * moments.max()) ** -0.5) @ axes.T
+    change: Tensor = axes @ torch.diag((moments + _RIDGE * moments.max()) ** -0.5) @ axes.T
+    return change
 
 
 def _wanted(known: _Known) -> Tensor:

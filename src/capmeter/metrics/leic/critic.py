@@ -15,7 +15,7 @@ from capmeter.assets import CHECKPOINT, find_checkpoint
 from capmeter.captions.model import Life, SentencePool
 from capmeter.checkpoints import Checkpoint, load_checkpoint
 from capmeter.errors import AssetError, InputError
-from capmeter.metrics.leic.forward import STEPS, CriticNetwork, as_weights
+from capmeter.metrics.leic.forward import CriticNetwork, as_weights
 from capmeter.metrics.leic.pooling import Reals
 from capmeter.metrics.leic.shape import CriticShape
 from capmeter.metrics.leic.vocabulary import UNKNOWN, CriticVocabulary, tokens_of
@@ -96,11 +96,11 @@ class SentenceStates:
         """The states of a pool."""
         critic = load_critic(self.checkpoint)
         tokens = tokens_of(pool, self.as_released)
-        sentences = critic.vocabulary.table(tokens)
+        sentences = critic.vocabulary.table(tokens, critic.shape.steps)
         if not self.as_released:
             return StateTable(critic.network.read(sentences))
         lengths = tokens.ids.lengths
-        ended = np.flatnonzero((lengths > 0) & (lengths < STEPS))
+        ended = np.flatnonzero((lengths > 0) & (lengths < critic.shape.steps))
         states = np.zeros((len(sentences), critic.shape.width), critic.network.embedding.dtype)
         states[ended] = critic.network.read(sentences.take(ended))
         return StateTable(states)

@@ -28,8 +28,6 @@ from capmeter.metrics.leic.shape import CriticShape, Part
 from capmeter.progress import task
 from capmeter.ragged import Ragged
 
-STEPS = 15
-"""The paper's number of LSTM steps: longer captions are cut."""
 _SENTENCES_AT_ONCE = 256
 _NUMBERS_AT_ONCE = 1 << 22  # of all pairs' rows in one batch
 

@@ -10,7 +10,8 @@ must score 1, a reference of the image included. An empty caption scores 0.
 
 checkpoint: `leic`, shipped: it sees one reference (`context=reference`), and was trained on captions of COCO outside
     all benchmarks; or the folder of a critic of your own.
-features: for a critic that sees the image, an .npz file with `image_ids` and `features` [n, width].
+features: for a critic that sees the image: an .npz file with `image_ids` and `features` [n, width], an LMDB, or a
+    network that makes them from the captions' pictures (see `capmeter.images.picture_vectors`).
 as_released, seed: see below.
 
 Captions are cut at 15 words (A.2), which is noted. The released code differs from the paper, and `as_released` gives
@@ -35,18 +36,18 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.assets import sha256
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
+from capmeter.images.picture_vectors import PictureVectors, Source, VectorFile, VectorTable, parse_source
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement, wordless
 from capmeter.metrics.contributions import contributions
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.leic.critic import SHIPPED, Critic, SentenceStates, StateTable, load_critic, occluded
-from capmeter.metrics.leic.forward import STEPS, human_probability
-from capmeter.metrics.leic.image_features import FeatureTable, read_features
+from capmeter.metrics.leic.forward import human_probability
 from capmeter.metrics.leic.pooling import Reals
 from capmeter.metrics.leic.shape import Part
 from capmeter.metrics.leic.vocabulary import tokens_of
+from capmeter.settings import Settings
 from capmeter.text.tokens import tokenizer_version
 
 
@@ -62,7 +63,7 @@ class Leic(MeanMetric):
     SUMMARY: ClassVar[str] = "a critic trained to tell human from machine captions"
 
     checkpoint: Annotated[str, "the critic: a shipped or installed checkpoint, or its folder"] = SHIPPED
-    features: Annotated[str | None, "image features (.npz with image_ids and features)"] = None
+    features: Annotated[str | None, "image features: .npz, LMDB, network(path=…) or world-encoder"] = None
     as_released: Annotated[bool, "the released code's numbers"] = False
     seed: Annotated[int, "draws one reference per image, as released"] = 0
 
@@ -73,10 +74,15 @@ class Leic(MeanMetric):
 
     @property
     def needs(self) -> frozenset[str]:
-        """References, if the critic sees them."""
+        """References if the critic sees them, and pictures if a network makes their features."""
         if self.checkpoint == SHIPPED:  # known without reading it
             return frozenset({"references"})
-        return frozenset({"references"} if self.critic.shape.sees_reference else ())
+        shape, found = self.critic.shape, set()
+        if shape.sees_reference:
+            found.add("references")
+        if shape.sees_image and self.features is not None and not isinstance(self._source, VectorFile):
+            found.add("image")
+        return frozenset(found)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -88,11 +94,12 @@ class Leic(MeanMetric):
         critic = self.critic
         states = self._states(part)
         lengths = tokens_of(part.pool, self.as_released).ids.lengths
-        scores = self._scores(critic, part, states, states[part.candidates], np.arange(len(part)))
+        scores = self._scores(critic, part, context, states, states[part.candidates], np.arange(len(part)))
         if not self.as_released:
             scores[lengths[part.candidates] == 0] = 0.0
-        long = np.flatnonzero(lengths[part.candidates] >= STEPS + (not self.as_released)).tolist()
-        said = f"{STEPS} words or more: zero vector" if self.as_released else f"cut at {STEPS} words"
+        steps = critic.shape.steps
+        long = np.flatnonzero(lengths[part.candidates] >= steps + (not self.as_released)).tolist()
+        said = f"{steps} words or more: zero vector" if self.as_released else f"cut at {steps} words"
         notes = {said: [part.ids[row] for row in long]} if long else {}
         return Measurement(scores[:, None], wordless(part, lengths) | notes)
 
@@ -110,17 +117,17 @@ class Leic(MeanMetric):
             words = tokens.row(int(part.candidates[row]))
             references = tuple(tokens.row(index) for index in part.references[row].tolist())
             found = None
-            if words and not (self.as_released and len(words) >= STEPS):
-                numbers = critic.vocabulary.numbers(words)
+            if words and not (self.as_released and len(words) >= critic.shape.steps):
+                numbers = critic.vocabulary.numbers(words, critic.shape.steps)
 
                 def logit(known: Floats, row: int = row, numbers: list[int] = numbers) -> Floats:
                     variants, place = np.unique(known.reshape(-1, known.shape[-1]) > 0, axis=0, return_inverse=True)
                     read = occluded(critic, numbers, variants)
-                    probability = self._scores(critic, part, states, read, np.full(len(read), row))
+                    probability = self._scores(critic, part, context, states, read, np.full(len(read), row))
                     odds: Floats = np.log(probability) - np.log1p(-probability)
                     return odds[place.reshape(known.shape[:-1])]
 
-                shown = words[:STEPS]
+                shown = words[: critic.shape.steps]
                 found = contributions(logit, shown, np.ones(len(shown)), np.zeros(len(shown)), "unknown words")
             evidence.append(Evidence(words, references, facts={"probability": score}, contributions=found))
         return evidence
@@ -130,7 +137,13 @@ class Leic(MeanMetric):
         return table.states
 
     def _scores(
-        self, critic: Critic, part: CaptionSet, states: Reals, candidates: Reals, of: npt.NDArray[np.int64]
+        self,
+        critic: Critic,
+        part: CaptionSet,
+        context: Context,
+        states: Reals,
+        candidates: Reals,
+        of: npt.NDArray[np.int64],
     ) -> Floats:
         """The mean over references of P(human) for candidates that the LSTM has read, each as one of caption `of`."""
         network, shape = critic.network, critic.shape
@@ -147,9 +160,9 @@ class Leic(MeanMetric):
             used, pairs["reference"] = np.unique(chosen, return_inverse=True)
             shares["reference"] = network.shares("reference", states[used])
         if shape.sees_image:
-            images, place = np.unique(np.asarray(part.image_ids, object)[of], return_inverse=True)
+            features, place = self._features(critic, part, context.settings, of)
             pairs["image"] = place[rows]
-            shares["image"] = network.shares("image", network.project(self._features(critic).find(images.tolist())))
+            shares["image"] = network.shares("image", network.project(features))
         pairs["candidate"], shares["candidate"] = rows, network.shares("candidate", candidates)
         probability = human_probability(network.logits(shares, pairs))
         if not shape.sees_reference or self.as_released:
@@ -166,19 +179,32 @@ class Leic(MeanMetric):
         drawn = np.array([int.from_bytes(digest, "little") for digest in digests], np.uint64)
         return (drawn % part.references.lengths.astype(np.uint64)).astype(np.int64)
 
-    def _features(self, critic: Critic) -> FeatureTable:
+    @property
+    def _source(self) -> Source:
+        return parse_source(str(self.features))
+
+    def _features(
+        self, critic: Critic, part: CaptionSet, settings: Settings, of: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+        """The features of distinct pictures, and the place among them of each of these captions' pictures."""
         if self.features is None:
             raise InputError(
                 f"leic: the critic {self.checkpoint!r} sees the image (context={critic.shape.context}); give its image "
                 f"features ({critic.features or 'as in its training'}): leic(features=FILE.npz)"
             )
-        table = read_features(self.features)
-        if table.width != critic.shape.image:
+        source = self._source
+        if isinstance(source, VectorFile):
+            images, place = np.unique(np.asarray(part.image_ids, object)[of], return_inverse=True)
+            features = source.vectors(images.tolist())
+        else:
+            table: VectorTable = part.pictures.analyse(PictureVectors(source, settings))
+            features, place = table.vectors, part.image[of]
+        if features.shape[1] != critic.shape.image:
             raise InputError(
-                f"{self.features}: features of width {table.width}, but the critic {self.checkpoint!r} was trained on "
-                f"width {critic.shape.image} ({critic.features}); give features of the same extractor"
+                f"{self.features}: features of width {features.shape[1]}, but the critic {self.checkpoint!r} was "
+                f"trained on width {critic.shape.image} ({critic.features}); give features of the same extractor"
             )
-        return table
+        return features, place
 
     def facts(self, context: Context) -> dict[str, str]:
         """The critic, its context and fusion, where its word vectors began, the tokenizer and the features."""
@@ -191,7 +217,5 @@ class Leic(MeanMetric):
             "tokenizer": "ptb-cased-1" if self.as_released else tokenizer_version("ptb"),
         }
         if self.features is not None and critic.shape.sees_image:
-            found["features"] = (
-                f"{read_features(self.features).path.name}@{sha256(read_features(self.features).path)[:12]}"
-            )
+            found["features"] = self._source.label(context.settings)
         return found

@@ -15,6 +15,8 @@ from capmeter.errors import InputError
 CONTEXTS = ("none", "image", "reference", "both")
 FUSIONS = ("concatenation", "bilinear")
 Part = Literal["image", "reference", "candidate"]
+STEPS = 15
+"""The paper's number of LSTM steps: longer captions are cut (A.2)."""
 _LAYERS, _HIDDEN = 4, 2
 
 
@@ -31,6 +33,7 @@ class CriticShape:
         embedding: width of the word vectors.
         image: width of the image features; 0 if the context has no image.
         pooled: width of compact bilinear pooling.
+        steps: how many words of a caption the LSTM reads; longer ones are cut. 15 as published.
         sketches: seeds of its hashes: positions and signs of the context, positions and signs of the candidate.
 
     Raises:
@@ -45,6 +48,7 @@ class CriticShape:
     embedding: int = 300
     image: int = 0
     pooled: int = 8192
+    steps: int = STEPS
     sketches: tuple[int, int, int, int] = (1, 3, 5, 7)
 
     def __post_init__(self) -> None:
@@ -61,8 +65,8 @@ class CriticShape:
             raise InputError(f"expected 1 to {_LAYERS} LSTM layers, but got {self.layers}")
         if len(self.hidden) > _HIDDEN:
             raise InputError(f"expected at most {_HIDDEN} hidden layers, but got {len(self.hidden)}")
-        if min(self.width, self.embedding, self.pooled, *self.hidden, 1) < 1:
-            raise InputError("expected widths of 1 or more")
+        if min(self.width, self.embedding, self.pooled, self.steps, *self.hidden, 1) < 1:
+            raise InputError("expected widths, and a number of LSTM steps, of 1 or more")
         if (self.image > 0) != self.sees_image or self.image < 0:
             wanted = "a positive" if self.sees_image else "no"
             raise InputError(f"context={self.context}: expected {wanted} width of image features, but got {self.image}")

@@ -1,7 +1,7 @@
 """Captions as LEIC reads them (A.2): the numbers of at most 15 words, with an end token where there is room for it.
 
 Numbers 0 to 3 are `<pad>`, `<unk>`, `<sos>` and `<eos>`; words follow, the most frequent first. A caption of fewer than
-15 words ends with `<eos>`; a longer one is cut at 15 words and has none.
+15 words ends with `<eos>`; a longer one is cut at 15 words and has none. A critic may read more words (`steps`).
 
 >>> words = CriticVocabulary(["a", "dog"])
 >>> words.numbers(["a", "big", "dog"])
@@ -19,7 +19,7 @@ from typing import ClassVar
 import numpy as np
 
 from capmeter.captions.model import Life
-from capmeter.metrics.leic.forward import STEPS
+from capmeter.metrics.leic.shape import STEPS
 from capmeter.ragged import Ragged
 from capmeter.text.ptb import split_as_written
 from capmeter.text.tokens import Sentences, Tokens, TokenTable
@@ -46,21 +46,21 @@ class CriticVocabulary:
         ordered = sorted((word for word, count in counts.items() if count >= least), key=lambda w: (-counts[w], w))
         return cls(ordered[:most])
 
-    def numbers(self, words: Sequence[str]) -> list[int]:
+    def numbers(self, words: Sequence[str], steps: int = STEPS) -> list[int]:
         """One caption's words as numbers, cut or ended."""
-        numbers = [self._number.get(word, UNKNOWN) for word in words[:STEPS]]
-        return [*numbers, END] if len(words) < STEPS else numbers
+        numbers = [self._number.get(word, UNKNOWN) for word in words[:steps]]
+        return [*numbers, END] if len(words) < steps else numbers
 
     def spelled(self, numbers: Sequence[int]) -> list[str]:
         """The words of these numbers."""
         return [SPECIAL[k] if k < len(SPECIAL) else self.words[k - len(SPECIAL)] for k in numbers]
 
-    def table(self, tokens: TokenTable) -> Ragged:
+    def table(self, tokens: TokenTable, steps: int = STEPS) -> Ragged:
         """Each sentence's words as numbers, cut or ended: int32."""
         known = np.array([self._number.get(word, UNKNOWN) for word in tokens.vocabulary.words], np.int32)
         lengths = tokens.ids.lengths
-        kept = np.minimum(lengths, STEPS)
-        ended = (lengths < STEPS).astype(np.int64)
+        kept = np.minimum(lengths, steps)
+        ended = (lengths < steps).astype(np.int64)
         found = Ragged.from_lengths(np.full(int((kept + ended).sum()), END, np.int32), kept + ended)
         within = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
         source = np.repeat(tokens.ids.offsets[:-1], kept) + within
