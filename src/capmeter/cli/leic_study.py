@@ -3,79 +3,75 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from capmeter.captions.io import load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Files, Format, References, Seed, one_of
+from capmeter.cli.options import Files, Format, Plots, References
 from capmeter.cli.output import show
-from capmeter.cli.train.options import Exclusions, Runs, Threads, need_torch
+from capmeter.cli.train.critic import Features, HumanCaptions, MachineCaptions, Photos, Samples, critic_options, given
+from capmeter.cli.train.options import Exclusions, Runs
 from capmeter.errors import InputError
-from capmeter.learning.leic.recipe import PRESETS, CriticRecipe, read_shares
-from capmeter.metrics.leic.shape import CONTEXTS
+from capmeter.images.picture_vectors import VectorFile
+from capmeter.learning.leic.recipe import CriticRecipe
+from capmeter.metrics.registry import parse_list
 from capmeter.progress import shown
 from capmeter.report import leic as report
+from capmeter.report import leic_figures as figures
+from capmeter.report.figures import save_figures
 
 app = typer.Typer(
     add_completion=False, rich_markup_mode="markdown", no_args_is_help=True, help="Studies of LEIC's critics."
 )
-
-Context = Annotated[
-    str, typer.Option("--context", help="What the critic knows besides the candidate.", **one_of(CONTEXTS))
-]
-Negatives = Annotated[
-    str | None, typer.Option("--negatives", help="Sources of negatives with their shares: machine=3,permutation=1.")
-]
-Features = Annotated[
-    str | None, typer.Option("--features", help="Image features: an .npz file with image_ids and features.")
-]
-Epochs = Annotated[int, typer.Option("--epochs", help="The number of epochs.", min=1)]
-Width = Annotated[int, typer.Option("--width", help="Width of the LSTM.", min=1)]
-Embedding = Annotated[int, typer.Option("--embedding", help="Width of the word vectors.", min=1)]
-Images = Annotated[int, typer.Option("--images", help="Images per batch.", min=2)]
+Critics = Annotated[Path, typer.Option("--output", "-o", help="Folder of the critics; a stopped study is resumed.")]
 _AUGMENTED = "machine=3,other-caption=1,permutation=1,replacement=1"
 
 
+def _file(features: str | None) -> VectorFile | None:
+    return None if features is None else VectorFile(features)
+
+
 @app.command()
+@critic_options(context="reference", negatives=_AUGMENTED, epochs=10)
 def submission(
+    recipe: CriticRecipe,
     files: Files,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the critics; a stopped run is resumed.")],
+    output: Critics,
     references: References = None,
-    negatives: Negatives = _AUGMENTED,
-    context: Context = "reference",
+    samples: Annotated[
+        list[str],
+        typer.Option("--samples", help="Monte-Carlo samples of a submission's captioner: NAME=FILE; repeatable."),
+    ] = [],
+    human: Annotated[
+        Path | None,
+        typer.Option("--human", help='What people say of each submission, as JSON: {"NAME": 0.27} (Figure 7: M1).'),
+    ] = None,
     features: Features = None,
-    epochs: Epochs = 10,
-    width: Width = 512,
-    embedding: Embedding = 300,
-    images: Images = 50,
     runs: Runs = 1,
-    threads: Threads = 1,
-    device: Device = None,
-    seed: Seed = 0,
+    plot: Plots = [],
     format: Format = "table",
+    device: str = "",
 ) -> None:
     """Judge submissions, each by critics that were trained against it alone (§3.5 and appendix E).
 
     The images are split into two folds; a critic trained on one scores the other. Adding or changing a submission does
-    not move the scores of the others.
+    not move the scores of the others. Where captions carry human ratings, or with `--human`, the scores stand against
+    those of people (Figure 7; `--plot` draws it), with Pearson's r and its permutation test.
 
     `capmeter study leic submission a=a.json b=b.json --references captions_val2014.json --runs 3 -o judged/`
     """
-    need_torch()
-    import torch
+    from capmeter.learning.leic.reading import read_samples
+    from capmeter.learning.leic.submission import against_people, judge, ratings
 
-    from capmeter.encoders.encoder import device_name
-    from capmeter.learning.leic.submission import judge
-    from capmeter.metrics.leic.image_features import read_features
-
-    torch.set_num_threads(threads)
-    recipe = _recipe(context, negatives, epochs, width, embedding, images, seed)
     with shown():
+        systems = _systems(files, references)
+        drawn = read_samples(samples, systems)
+        people = ratings(systems, human)
         found = []
-        for name, captions in _systems(files, references).items():
+        for name, captions in systems.items():
             found.append(
                 judge(
                     captions,
@@ -83,74 +79,115 @@ def submission(
                     output,
                     name=name,
                     runs=runs,
-                    features=None if features is None else read_features(features),
-                    device=device_name(device or "cpu"),
+                    samples=drawn.get(name),
+                    features=_file(features),
+                    device=device,
                 )
             )
             say(f"{name}: {found[-1].scores.mean():.4f}")
-    show(report.submission_table(found), report.submission_to_dict(found), format)
+    scatter = against_people(found, people)
+    if plot:
+        if scatter is None:
+            raise InputError("--plot draws scores against those of people: give --human, for at least 3 submissions")
+        save_figures(figures.submission_figure(found, scatter), plot)
+    show(report.submission_table(found, scatter), report.submission_to_dict(found, scatter), format)
 
 
 @app.command()
+@critic_options(context="reference", negatives=_AUGMENTED)
 def capability(
-    captions: Annotated[
-        list[str],
-        typer.Argument(help="Captions that people wrote, as for `capmeter train leic`.", metavar="SOURCE=FILE..."),
-    ],
+    recipe: CriticRecipe,
+    captions: HumanCaptions,
     exclusions: Exclusions,
-    machine: Annotated[list[str], typer.Option("--machine", help="Captions that captioners wrote; repeatable.")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the critics; a stopped study is resumed.")],
+    machine: MachineCaptions,
+    output: Critics,
+    samples: Samples = [],
     vary: Annotated[
         str,
         typer.Option(
-            "--vary",
-            help="What differs between the critics.",
-            **one_of(("augmentation", "strategy", "layers", "width")),
+            "--vary", help="What differs between the critics: augmentation, strategy, context, fusion, layers or width."
         ),
     ] = "augmentation",
-    contexts: Annotated[str, typer.Option("--contexts", help="With --vary strategy: none, reference …")] = "reference",
-    negatives: Negatives = _AUGMENTED,
+    contexts: Annotated[
+        str, typer.Option("--contexts", help="With --vary strategy or context: of none, reference, image, both.")
+    ] = "none,reference",
     features: Features = None,
-    photos: Annotated[int, typer.Option("--photos", help="Use so many photos of each source; 0: all.", min=0)] = 0,
-    epochs: Epochs = 30,
-    width: Width = 512,
-    embedding: Embedding = 300,
-    images: Images = 50,
-    threads: Threads = 1,
-    device: Device = None,
-    seed: Seed = 0,
+    photos: Photos = 0,
+    plot: Plots = [],
     format: Format = "table",
+    device: str = "",
 ) -> None:
     """Compare critics that differ in one respect, on captions of held-out photos (Figures 5, 8 and 9).
+
+    The paper draws its values as bars and does not print them.
 
     `capmeter study leic capability coco=pycocoevalcap --exclusions training_exclusions.json.gz --machine
     machine.jsonl.gz --vary strategy --contexts none,reference -o capability/`
     """
-    need_torch()
-    import torch
-
-    from capmeter.encoders.encoder import device_name
-    from capmeter.learning.corpus import named_file, read_corpus
     from capmeter.learning.leic.capability import capability as compare
     from capmeter.learning.leic.capability import variants
-    from capmeter.learning.leic.reading import read_images
-    from capmeter.learning.parser.examples import read_exclusions
-    from capmeter.metrics.leic.image_features import read_features
 
-    torch.set_num_threads(threads)
-    recipe = _recipe("reference", negatives, epochs, width, embedding, images, seed)
-    listed = {**read_exclusions(exclusions), "world": frozenset[str]()}
+    critics = variants(vary, recipe, _names(contexts))
     with shown():
-        found = read_images([read_corpus(*named_file(each), listed) for each in captions], machine, most=photos)
+        found = given(captions, exclusions, machine, samples, photos)
         compared = compare(
-            found.learned,
-            found.held_out,
-            variants(vary, recipe, [each.strip() for each in contexts.split(",")]),
-            output,
-            features=None if features is None else read_features(features),
-            device=device_name(device or "cpu"),
+            found.learned, found.held_out, critics, output, features=_file(features), data=found.data, device=device
         )
+    if plot:
+        save_figures(figures.capability_figure(compared), plot)
     show(report.capability_table(compared, len(found.held_out)), report.capability_to_dict(compared), format)
+
+
+@app.command()
+@critic_options(context="reference", negatives=_AUGMENTED)
+def robustness(
+    recipe: CriticRecipe,
+    captions: HumanCaptions,
+    exclusions: Exclusions,
+    machine: MachineCaptions,
+    judged: Annotated[str, typer.Option("--judged", help="Captions of unseen photos, to be degraded; any format.")],
+    output: Critics,
+    samples: Samples = [],
+    metrics: Annotated[str, typer.Option("--metrics", "-m", help="Metrics to show beside.")] = "cider-d,meteor,spice",
+    judged_images: Annotated[
+        int, typer.Option("--judged-images", help="Sample so many of the unseen photos.", min=2)
+    ] = 1000,
+    features: Features = None,
+    photos: Photos = 0,
+    plot: Plots = [],
+    format: Format = "table",
+    device: str = "",
+) -> None:
+    """Train critics with and without each augmentation, and degrade captions of unseen photos (Figure 6).
+
+    The table has the area under each curve (lower is better); `--plot` draws the curves, with the areas in the legend.
+
+    `capmeter study leic robustness coco=pycocoevalcap --exclusions training_exclusions.json.gz --machine
+    machine.jsonl.gz --judged captions_val2017.json -o robustness/ --plot curves.png`
+    """
+    from capmeter.captions.io import load_references
+    from capmeter.learning.leic.capability import trained, without_each
+    from capmeter.meta.robustness import robustness as study_of
+    from capmeter.report.robustness import robustness_figure, robustness_table
+
+    others = parse_list(metrics)
+    with shown():
+        found = given(captions, exclusions, machine, samples, photos)
+        critics = trained(
+            found.learned, without_each(recipe), output, features=_file(features), data=found.data, device=device
+        )
+        study = study_of(
+            load_references(judged),
+            [*critics.values(), *others],
+            "other-caption,permutation,replacement",
+            images=judged_images,
+            seed=recipe.seed,
+        )
+    named = {str(metric): name for name, metric in critics.items()}
+    if plot:
+        save_figures(robustness_figure(study, named), plot)
+    table = report.renamed(robustness_table(study), named)
+    show(table, {"critics": named, **study.to_dict()}, format)
 
 
 @app.command()
@@ -158,6 +195,7 @@ def words(
     files: Files,
     references: References = None,
     bins: Annotated[int, typer.Option("--bins", help="Number of frequency ranges.", min=2)] = 8,
+    plot: Plots = [],
     format: Format = "table",
 ) -> None:
     """Compare how often systems and people use frequent and rare words (Figure 4).
@@ -167,83 +205,96 @@ def words(
     from capmeter.learning.leic.word_frequency import word_frequency
 
     found = word_frequency(_systems(files, references), bins)
+    if plot:
+        save_figures(figures.words_figure(found), plot)
     show(report.words_table(found), report.words_to_dict(found), format)
 
 
 @app.command()
-def world(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the critics; a stopped study is resumed.")],
-    train: Annotated[str, typer.Option("--train", help="The scenes to train on.")] = "world(split=train,size=4000)",
-    test: Annotated[str, typer.Option("--test", help="The scenes to judge on.")] = "world(split=test,size=400)",
-    contexts: Annotated[str, typer.Option("--contexts", help="Of none, reference, image, both.")] = "none,reference",
-    features: Features = None,
-    negatives: Negatives = "machine",
-    epochs: Epochs = 20,
-    width: Width = 128,
-    embedding: Embedding = 64,
-    images: Images = 50,
-    threads: Threads = 1,
-    device: Device = None,
-    seed: Seed = 0,
+def cases(
+    file: Annotated[str, typer.Argument(help="Captions with references and human ratings.", metavar="FILE")],
+    metric: Annotated[str, typer.Option("--metric", help="The critic, as a metric.")] = "leic",
+    beside: Annotated[str, typer.Option("--beside", help="The metric to compare it with.")] = "spice",
+    show_: Annotated[int, typer.Option("--show", help="How many cases of each side.", min=1)] = 5,
     format: Format = "table",
+) -> None:
+    """Show the captions on which the critic is nearer to people than another metric, and those where it is not
+    (Figure 10), with the words that raised and lowered the critic's score, by occlusion.
+
+    `capmeter study leic cases flickr8k_expert.jsonl.gz --beside spice --show 5`
+    """
+    from capmeter.captions.io import load
+    from capmeter.learning.leic.cases import cases as compare
+
+    ((critic,), (other,)) = parse_list(metric), parse_list(beside)
+    with shown():
+        found = compare(load(file), critic, other, show_)
+    show(report.cases_table(found), report.cases_to_dict(found), format)
+
+
+@app.command()
+@critic_options(
+    negatives="machine=8,other-caption=2,permutation=0.5,replacement=0.5",
+    others=4,
+    steps=32,
+    width=128,
+    embedding=64,
+    hidden="512+128",
+    images=100,
+    least=1,
+    epochs=20,
+    rate=0.002,
+    gamma=1.0,
+    decay="linear",
+    dropout=0.0,
+)
+def world(
+    recipe: CriticRecipe,
+    output: Critics,
+    train: Annotated[str, typer.Option("--train", help="The scenes to train on.")] = "world(split=train,size=8000)",
+    test: Annotated[str, typer.Option("--test", help="The scenes to judge on.")] = "world(split=test,size=1000)",
+    contexts: Annotated[
+        str, typer.Option("--contexts", help="Of none, reference, image, both.")
+    ] = "none,reference,image,both",
+    encoder: Annotated[
+        str, typer.Option("--encoder", help="What makes the pictures' features: a world encoder.")
+    ] = "world-encoder",
+    plot: Plots = [],
+    format: Format = "table",
+    device: str = "",
 ) -> None:
     """Does a critic use its context? On made scenes, where it is known what of a caption holds.
 
-    Features of the pictures of both worlds are in one file, as `capmeter world` writes them with `--encoder`.
-
-    `capmeter study leic world --contexts none,reference -o world-critics/`
+    `capmeter study leic world --contexts none,both -o world-critics/`
     """
-    need_torch()
-    import torch
-
-    from capmeter.encoders.encoder import device_name
-    from capmeter.learning.leic.made_world import contexts_on_world
+    from capmeter.learning.leic.made_world import contexts_on_world, write_features
     from capmeter.learning.world import parse_world
-    from capmeter.metrics.leic.image_features import read_features
 
-    torch.set_num_threads(threads)
-    judged = parse_world(test)
+    learned, judged, chosen = parse_world(train), parse_world(test), _names(contexts)
     with shown():
-        found = contexts_on_world(
-            parse_world(train),
-            judged,
-            _recipe("reference", negatives, epochs, width, embedding, images, seed),
-            [each.strip() for each in contexts.split(",")],
-            output,
-            features=None if features is None else read_features(features),
-            device=device_name(device or "cpu"),
-        )
+        features = None
+        if {"image", "both"} & set(chosen):
+            features = write_features((learned, judged), encoder, output / "features.npz")
+        found = contexts_on_world(learned, judged, recipe, chosen, output, features=features, device=device)
+    if plot:
+        save_figures(figures.world_figure(found), plot)
     show(report.world_table(found, len(judged)), report.world_to_dict(found), format)
 
 
-def _recipe(
-    context: str, negatives: str | None, epochs: int, width: int, embedding: int, images: int, seed: int
-) -> CriticRecipe:
-    import dataclasses
-
-    chosen: dict[str, Any] = {} if negatives is None else {"negatives": read_shares(negatives)}
-    return dataclasses.replace(
-        PRESETS["coco"],
-        context=context,
-        epochs=epochs,
-        width=width,
-        embedding=embedding,
-        images=images,
-        seed=seed,
-        **chosen,
-    )
+def _names(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _systems(files: list[str], references: str | None) -> dict[str, CaptionSet]:
     systems: dict[str, CaptionSet] = {}
-    for given in files:
-        name, equals, path = given.partition("=")
-        named = bool(equals and name) and not Path(given).exists()
-        several = load_systems(path if named else given, references)
+    for each in files:
+        name, equals, path = each.partition("=")
+        named = bool(equals and name) and not Path(each).exists()
+        several = load_systems(path if named else each, references)
         if named and len(several) == 1:
             several = {name: next(iter(several.values()))}
-        twice = [each for each in several if each in systems]
+        twice = [system for system in several if system in systems]
         if twice:
-            raise InputError(f"{given}: two systems have the name {twice[0]!r}; name each one: NAME=FILE")
+            raise InputError(f"{each}: two systems have the name {twice[0]!r}; name each one: NAME=FILE")
         systems |= several
     return systems

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from capmeter.report.tables import Table
 
 if TYPE_CHECKING:
     from capmeter.learning.leic.capability import Capability
+    from capmeter.learning.leic.cases import Case, Cases
     from capmeter.learning.leic.made_world import WorldShares
-    from capmeter.learning.leic.submission import Judged
+    from capmeter.learning.leic.submission import Judged, Scatter
     from capmeter.learning.leic.word_frequency import WordFrequency
 
 
-def submission_table(found: Sequence[Judged]) -> Table:
-    """One row per submission: its score, that of human captions, and s(Θ, D), each with its deviation over runs."""
+def submission_table(found: Sequence[Judged], scatter: Scatter | None = None) -> Table:
+    """One row per submission: its score, that of human captions, and s(Θ, D), each with its deviation over runs.
+
+    With a `scatter` also what people say of it, and their correlation.
+    """
     rows = []
     for each in sorted(found, key=lambda judged: -judged.scores.mean()):
         values = (each.scores, each.human, each.performance)
         told = [f"{value.mean():.4f}" + (f" ± {each.spread(value):.4f}" if len(value) > 1 else "") for value in values]
         rows.append([each.system, f"{each.images:,}", *told])
+        if scatter is not None:
+            rows[-1].append(f"{scatter.people[each.system]:.4f}" if each.system in scatter.people else "-")
     runs = len(found[0].scores) if found else 0
     note = f"{runs} runs per fold: mean ± standard deviation" if runs > 1 else "one run: use --runs to see the spread"
     columns = ["submission", "images", "score: P(human)", "human captions", "s(Θ, D)"]
-    return Table(
-        "submissions, each judged by critics trained against it alone", columns, rows, [False] + [True] * 4, note
-    )
+    if scatter is not None:
+        columns.append("people")
+        note += f"; Pearson's r with people: {scatter.pearson:.3f} (p {scatter.p:.3f}, permutation test)"
+    title = "submissions, each judged by critics trained against it alone"
+    return Table(title, columns, rows, [False] + [True] * (len(columns) - 1), note)
 
 
-def submission_to_dict(found: Sequence[Judged]) -> dict[str, Any]:
+def submission_to_dict(found: Sequence[Judged], scatter: Scatter | None = None) -> dict[str, Any]:
     """The same for a program, with the value of each run."""
+    people = {} if scatter is None else scatter.people
     return {
         each.system: {
             "images": each.images,
@@ -39,6 +49,7 @@ def submission_to_dict(found: Sequence[Judged]) -> dict[str, Any]:
             "scores": each.scores.tolist(),
             "human": each.human.tolist(),
             "performance": each.performance.tolist(),
+            **({"people": people[each.system]} if each.system in people else {}),
         }
         for each in found
     }
@@ -55,6 +66,12 @@ def capability_table(found: Sequence[Capability], images: int) -> Table:
 def capability_to_dict(found: Sequence[Capability]) -> dict[str, Any]:
     """The same for a program."""
     return {each.name: {"scores": dict(each.scores), "performance": each.performance} for each in found}
+
+
+def renamed(table: Table, names: Mapping[str, str]) -> Table:
+    """The table of a robustness study with critics by their names."""
+    rows = [[row[0], names.get(str(row[1]), row[1]), *row[2:]] for row in table.rows]
+    return replace(table, rows=rows)
 
 
 def words_table(found: WordFrequency) -> Table:
@@ -98,3 +115,50 @@ def world_table(found: Sequence[WorldShares], scenes: int) -> Table:
 def world_to_dict(found: Sequence[WorldShares]) -> dict[str, Any]:
     """The same for a program."""
     return {each.name: {"above": dict(each.above), "falls": each.falls, "tau_b": each.tau} for each in found}
+
+
+def cases_table(found: Cases) -> Table:
+    """One row per case: ranks by people and both metrics, and the words that raised and lowered the critic's score."""
+    rows = []
+    for side, cases in ((f"nearer: {found.critic}", found.better), (f"nearer: {found.other}", found.worse)):
+        for case in cases:
+            ranks = [f"{100 * rank:.0f}" for rank in case.ranks]
+            rows.append([side, case.caption.image_id, case.caption.candidate, *ranks, *_raised_and_lowered(case)])
+    title = f"cases among {found.captions:,} rated captions: ranks in per cent"
+    columns = ["", "image", "caption", "people", found.critic, found.other, "raised", "lowered"]
+    note = f"{found.critic} is nearer to people than {found.other} on {100 * found.share:.1f} % (ties count half)"
+    return Table(title, columns, rows, [False] * 3 + [True] * 3 + [False] * 2, note)
+
+
+def _raised_and_lowered(case: Case, most: int = 3) -> tuple[str, str]:
+    """The words with the largest contributions of either sign, with them."""
+    words = () if case.evidence.contributions is None else case.evidence.contributions.inputs
+    ordered = sorted(words, key=lambda each: -abs(each[3]))
+    return (
+        ", ".join(f"{word} {part:+.1f}" for word, _, _, part in [each for each in ordered if each[3] > 0][:most]),
+        ", ".join(f"{word} {part:+.1f}" for word, _, _, part in [each for each in ordered if each[3] < 0][:most]),
+    )
+
+
+def cases_to_dict(found: Cases) -> dict[str, Any]:
+    """The same for a program."""
+
+    def case(each: Case) -> dict[str, Any]:
+        words = each.evidence.contributions
+        return {
+            "id": each.caption.id,
+            "image_id": each.caption.image_id,
+            "candidate": each.caption.candidate,
+            "references": list(each.caption.references),
+            "human": each.human,
+            "scores": dict(zip((found.critic, found.other), each.scores, strict=True)),
+            "ranks": dict(zip(("people", found.critic, found.other), each.ranks, strict=True)),
+            "contributions": None if words is None else words.to_dict(),
+        }
+
+    return {
+        "captions": found.captions,
+        "nearer": found.share,
+        "better": [case(each) for each in found.better],
+        "worse": [case(each) for each in found.worse],
+    }

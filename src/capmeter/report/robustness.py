@@ -9,7 +9,7 @@ from capmeter.report.figures import house_style, open_figure, series_style
 from capmeter.report.tables import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 _COLUMNS = 3
 _INSIDE = 5  # metrics whose legend fits inside a panel
@@ -75,8 +75,11 @@ def curve_points(study: Robustness) -> Table:
 
 
 @house_style()
-def robustness_figure(study: Robustness) -> Any:
-    """A panel per degradation: each metric's normalised score over γ with its band, the legend sorted by area."""
+def robustness_figure(study: Robustness, names: Mapping[str, str] | None = None) -> Any:
+    """A panel per degradation: each metric's normalised score over γ with its band, the legend sorted by area.
+
+    `names` says what the legend calls metrics that have another name there.
+    """
     ways = study.degradations
     columns = min(_COLUMNS, len(ways))
     rows = -(-len(ways) // columns)
@@ -87,7 +90,7 @@ def robustness_figure(study: Robustness) -> Any:
     for panel, way in zip(axes.flat, ways, strict=False):
         for each in _sorted(study, way):
             style = styles[each.metric]
-            label = f"{each.metric}  {each.area.value:.2f}"
+            label = f"{(names or {}).get(each.metric, each.metric)}  {each.area.value:.2f}"
             panel.plot(each.strengths, each.normalised.values, label=label, **style)
             panel.fill_between(
                 each.strengths, each.normalised.low, each.normalised.high, color=style["color"], alpha=0.15, linewidth=0
