@@ -22,6 +22,11 @@ class Words(capmeter.MeanMetric):
 
     least: Annotated[int, "what counts as a word has this many letters"] = 1
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """One number."""
+        return ("score",)
+
     def measure(self, part: capmeter.CaptionSet, context: capmeter.Context) -> capmeter.Measurement:
         """A row for each caption."""
         counts = [sum(len(word) >= self.least for word in each.candidate.split()) for each in part]
