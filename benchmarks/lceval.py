@@ -28,8 +28,7 @@ Rows = list[tuple[str, list[str]]]
 
 
 def read(path: Path, rows: int, references: int, key: str | None) -> Rows:
-    opened = gzip.open(path, "rt") if path.suffix == ".gz" else path.open()
-    with opened as file:
+    with gzip.open(path, "rt") if path.suffix == ".gz" else path.open() as file:
         lines = [json.loads(line) for _, line in zip(range(rows), file, strict=False)]
     return [(line["captions"][key] if key else line["candidate"], line["references"][:references]) for line in lines]
 
