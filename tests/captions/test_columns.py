@@ -167,9 +167,7 @@ def test_a_parquet_bomb_is_refused_before_memory_goes(
     import pyarrow
     from pyarrow import parquet as arrow
 
-    from capmeter.captions.formats import parquet
-
-    monkeypatch.setattr(parquet, "LARGEST_DOCUMENT", 1 << 22)
+    monkeypatch.setattr(files, "LARGEST_DOCUMENT", 1 << 22)
     long = "a dog " * 10_000
     rows = 2 if where == "compressed" else 1200
     texts = [f"{long * 50}{k}" for k in range(rows)] if where == "compressed" else [long] * rows

@@ -36,8 +36,9 @@ def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
 
     Of an archive the only file of captions is meant, or the one that `archive.zip/name` names (see `archives`).
     """
-    path, inside = split(regular(path))
+    path, inside = regular(path), ""
     try:
+        path, inside = split(path)
         found = path.stat()
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
             raise InputError(

@@ -22,6 +22,8 @@ from capmeter.errors import InputError, MissingBackend
 def is_workbook(path: Path) -> bool:
     """Whether this file is a workbook, and no other zip archive."""
     try:
+        if not path.is_file():  # opening a pipe would wait for whoever writes into it
+            return False
         with path.open("rb") as file:
             if file.read(len(ZIP)) != ZIP:
                 return False

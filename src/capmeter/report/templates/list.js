@@ -38,7 +38,7 @@ capmeter.list = (captions, evidence) => {
   const lowest = String(Math.max(0, captions.metrics.findLastIndex((metric) => !metric.human)));
   const ends = at("views").dataset.ends;
   const views = [["Lowest", { order: lowest, direction: "up" }], ...(several ? [["Most disagreed", { order: "disagreement", direction: "down" }]] : []),
-    ...(noteCounts.has(ends) ? [["Cut off", { "only-note": `note:${ends}` }]] : []), ["Longest", { order: "length", direction: "down" }]];
+    ...(noteCounts.has(ends) ? [["Truncated", { "only-note": `note:${ends}` }]] : []), ["Longest", { order: "length", direction: "down" }]];
   at("views").append(...views.map(([name, chosen]) => element("button", { type: "button", onclick: () => {
     at("only-note").value = at("order").value = "";
     for (const [id, value] of Object.entries(chosen)) at(id).value = value;
