@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -12,6 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pageexamples import systems
+
+from capmeter.metrics.scores import save_all
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 
@@ -135,3 +140,15 @@ def test_umic_against_the_bare_forward_pass(run_here: Callable[..., str], monkey
     pytest.importorskip("transformers", reason="needs the neural extra")
     found = json.loads(run_here("umic.py", "--tiny", "--pictures", "2", "--repeats", "1"))
     assert found["captions"] == 8 and found["share_of_bare"] > 0
+
+
+@pytest.mark.browser
+def test_the_page_is_measured(tmp_path: Path) -> None:
+    pytest.importorskip("playwright", reason="needs playwright (the dev extra)")
+    if not (os.environ.get("CAPMETER_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")):
+        pytest.skip("needs a Chromium: chromium on the path, or CAPMETER_CHROMIUM naming one")
+    save_all(systems(20), tmp_path / "scores.json")
+    printed = run("page.py", tmp_path / "scores.json", "1")
+    assert "60 captions, 60 explained: 0." in printed
+    ready, drawn = (float(number) for number in re.findall(r"after (\d+\.\d+)", printed))
+    assert 0 < ready <= drawn
