@@ -152,3 +152,10 @@ def test_the_page_is_measured(tmp_path: Path) -> None:
     assert "60 captions, 60 explained: 0." in printed
     ready, drawn = (float(number) for number in re.findall(r"after (\d+\.\d+)", printed))
     assert 0 < ready <= drawn
+
+
+def test_leic_reads_every_sentence_once(shared: Path) -> None:
+    data = shared / "data" / "coco_karpathy_test_captions.jsonl.gz"
+    printed = run("leic.py", data, "--rows", "40")
+    counts = re.findall(r"([\d,]+) captions, ([\d,]+) distinct sentences, ([\d,]+) read", printed)
+    assert [each[0] for each in counts] == ["40", "40"] and all(distinct == read for _, distinct, read in counts)

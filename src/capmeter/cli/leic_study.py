@@ -234,15 +234,15 @@ def cases(
 
 @app.command()
 @critic_options(
-    negatives="machine=8,other-caption=2,permutation=0.5,replacement=0.5",
-    others=4,
+    negatives="machine=5,other-caption=4,permutation=0.5,replacement=0.5",
+    others=8,
     steps=32,
     width=128,
     embedding=64,
     hidden="512+128",
     images=100,
     least=1,
-    epochs=20,
+    epochs=60,
     rate=0.002,
     gamma=1.0,
     decay="linear",
@@ -251,7 +251,7 @@ def cases(
 def world(
     recipe: CriticRecipe,
     output: Critics,
-    train: Annotated[str, typer.Option("--train", help="The scenes to train on.")] = "world(split=train,size=8000)",
+    train: Annotated[str, typer.Option("--train", help="The scenes to train on.")] = "world(split=train,size=6000)",
     test: Annotated[str, typer.Option("--test", help="The scenes to judge on.")] = "world(split=test,size=1000)",
     contexts: Annotated[
         str, typer.Option("--contexts", help="Of none, reference, image, both.")
@@ -274,7 +274,7 @@ def world(
     with shown():
         features = None
         if {"image", "both"} & set(chosen):
-            features = write_features((learned, judged), encoder, output / "features.npz")
+            features = write_features((learned, judged), encoder, output)
         found = contexts_on_world(learned, judged, recipe, chosen, output, features=features, device=device)
     if plot:
         save_figures(figures.world_figure(found), plot)

@@ -125,18 +125,14 @@ class VectorFile:
         file = place / DATA if place.is_dir() else place
         return f"{place.name}@{sha256(file)[:12]}"
 
+    def missing(self, image_ids: Sequence[str]) -> list[str]:
+        """The images that have no vector."""
+        table = self._table(image_ids)
+        return [each for each in image_ids if each not in table]
+
     def vectors(self, image_ids: Sequence[str]) -> Vectors:
         """The vectors of these images, float32 [n, width]; an `InputError` names the first that have none."""
-        place = Path(self.path).expanduser()
-        try:
-            stat = place.stat()
-        except OSError as error:
-            raise InputError(f"picture features {self.path!a}: {error.strerror}; expected .npz, or an LMDB") from error
-        table = (
-            _read_lmdb(self.path, tuple(image_ids))
-            if place.is_dir()
-            else _read_npz(self.path, (stat.st_size, stat.st_mtime_ns))
-        )
+        table = self._table(image_ids)
         missing = [each for each in image_ids if each not in table]
         if missing:
             raise InputError(
@@ -144,6 +140,16 @@ class VectorFile:
                 f"{', '.join(missing[:5])}"
             )
         return np.stack([table[each] for each in image_ids]) if image_ids else np.zeros((0, 0), np.float32)
+
+    def _table(self, image_ids: Sequence[str]) -> dict[str, Vectors]:
+        place = Path(self.path).expanduser()
+        try:
+            stat = place.stat()
+        except OSError as error:
+            raise InputError(f"picture features {self.path!a}: {error.strerror}; expected .npz, or an LMDB") from error
+        if place.is_dir():
+            return _read_lmdb(self.path, tuple(image_ids))
+        return _read_npz(self.path, (stat.st_size, stat.st_mtime_ns))
 
 
 Source = VectorFile | VectorNetwork

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from capmeter.learning.leic.network import CriticModule, critic_weights, remember_by_default  # noqa: E402
+from capmeter.learning.leic.network import CriticModule, critic_weights, forget_by_default  # noqa: E402
 from capmeter.metrics.leic.forward import CriticNetwork, as_weights  # noqa: E402
 from capmeter.metrics.leic.shape import CriticShape  # noqa: E402
 from capmeter.ragged import Ragged  # noqa: E402
@@ -26,7 +26,7 @@ SHAPES = [
 def test_exported_weights_give_the_same_logits(shape: CriticShape) -> None:
     torch.manual_seed(3)
     module = CriticModule(shape, words=20, dropout=0.5).double().eval()
-    remember_by_default(module)
+    forget_by_default(module)
     with torch.no_grad():
         for values in module.parameters():
             values += 0.3 * torch.randn_like(values)
@@ -51,11 +51,10 @@ def test_exported_weights_give_the_same_logits(shape: CriticShape) -> None:
     np.testing.assert_allclose(found, logits.numpy(), atol=2e-6)
 
 
-def test_the_forget_gate_starts_open() -> None:
+def test_the_forget_gate_starts_at_one() -> None:
     shape = CriticShape(context="none", hidden=(), width=2, embedding=3)
     module = CriticModule(shape, words=6, dropout=0.0)
-    remember_by_default(module)
-    assert module.lstm.bias_ih_l0.tolist() == [0, 0, 3, 3, 0, 0, 0, 0]  # torch: input, forget, candidate, output
+    forget_by_default(module)
+    assert module.lstm.bias_ih_l0.tolist() == [0, 0, 1, 1, 0, 0, 0, 0]  # torch: input, forget, candidate, output
     exported = critic_weights({name: each.numpy() for name, each in module.state_dict().items()}, shape)
-    # released: input, candidate, forget, output; the forward pass adds 1 to the forget gate
-    assert exported["lstm.0.bias"].tolist() == [0, 0, 0, 0, 2, 2, 0, 0]
+    assert not exported["lstm.0.bias"].any()  # the forward pass adds it

@@ -48,14 +48,16 @@ class WorldShares:
     tau: float
 
 
-def world_images(world: World, captions: int = REFERENCES) -> list[CaptionedImage]:
+def world_images(world: World, captions: int = REFERENCES, brief: int = 0) -> list[CaptionedImage]:
     """The scenes: true captions as human ones, and of each caption, as machine captions, every error it can have.
 
-    Left out is `missing`: such a caption is true, and says as much as many human ones.
+    `brief` more captions of a scene are the shortest of three times as many: from them it is learned sooner which words
+    are about what. Left out is `missing`: such a caption is true, and says as much as many human ones.
     """
     found = []
     for scene in world:
-        human = true_captions(scene, world.seed, captions)
+        drawn = true_captions(scene, world.seed, captions + 3 * brief)
+        human = drawn[:captions] + sorted(drawn[captions:], key=lambda each: each.text.count(" "))[:brief]
         rng = np.random.default_rng([world.seed, zlib.crc32(f"errors {scene.id}".encode())])
         machine = tuple(
             Given(wrong.text, (), kind, of=place)
@@ -108,7 +110,7 @@ def contexts_on_world(
 
     if learned.split == judged.split:
         raise InputError(f"{learned} and {judged} may share scenes; train and judge on different splits")
-    images = world_images(learned)
+    images = world_images(learned, brief=REFERENCES)
     found = []
     for context in contexts:
         own = replace(recipe, context=context)
@@ -121,11 +123,19 @@ def contexts_on_world(
     return found
 
 
-def write_features(worlds: Sequence[World], encoder: str, file: Path) -> VectorFile:
-    """Draws the pictures of these worlds and writes their features by this world encoder to an .npz file."""
+def write_features(worlds: Sequence[World], encoder: str, folder: Path) -> VectorFile:
+    """Draws the pictures of these worlds and writes their features by this world encoder to an .npz file.
+
+    A file that has all of them is kept: its name ends with the encoder's label.
+    """
     from capmeter.encoders.world.encoder import load_world_encoder
 
     loaded = load_world_encoder(encoder)
+    file = folder / f"features-{loaded.label.replace('@', '-')}.npz"
+    if file.exists():
+        known = VectorFile(str(file))
+        if not known.missing([scene.id for world in worlds for scene in world]):
+            return known
     ids: list[str] = []
     vectors = []
     for world in worlds:
@@ -134,7 +144,7 @@ def write_features(worlds: Sequence[World], encoder: str, file: Path) -> VectorF
                 ids += [scene.id for scene in part]
                 vectors.append(loaded.pictures([np.asarray(scene.render()) for scene in part]))
                 advance(len(part))
-    file.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     write_vectors(file, ids, np.concatenate(vectors))
     return VectorFile(str(file))
 

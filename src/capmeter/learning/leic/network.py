@@ -16,9 +16,8 @@ from capmeter.metrics.leic.pooling import CountSketch
 from capmeter.metrics.leic.shape import CriticShape
 
 SEEDED_RANGE = 0.65
-"""Seeded word vectors are uniform between plus and minus this."""
+"""Seeded word vectors are uniform between plus and minus this: as widely spread as the numbers of GloVe."""
 _FORGET = 1.0  # added to the forget gate, as in the released code
-_REMEMBERED = 3.0  # the forget gate's bias at the start
 _GATES = (0, 2, 1, 3)  # torch: input, forget, candidate, output; released: input, candidate, forget, output
 
 
@@ -42,8 +41,7 @@ class CriticModule(nn.Module):
         nn.init.uniform_(self.embedding.weight, -SEEDED_RANGE, SEEDED_RANGE)
         for name, values in self.lstm.named_parameters():
             if name.startswith("weight"):
-                for gate in values.data.chunk(4):
-                    nn.init.xavier_uniform_(gate)
+                nn.init.xavier_uniform_(values)
             else:
                 nn.init.zeros_(values)
         if shape.fusion == "bilinear":
@@ -88,15 +86,12 @@ class CriticModule(nn.Module):
         return pooled
 
 
-def remember_by_default(module: CriticModule) -> None:
-    """Opens the forget gates to σ(3) = 0.95, so that in the beginning the first words are not forgotten at the end.
-
-    Of this, 1 is what the released code adds on every step.
-    """
+def forget_by_default(module: CriticModule) -> None:
+    """Adds 1 to the forget gates, which the released code adds on every step."""
     width = module.shape.width
     with torch.no_grad():
         for layer in range(module.shape.layers):
-            getattr(module.lstm, f"bias_ih_l{layer}")[width : 2 * width] += _REMEMBERED
+            getattr(module.lstm, f"bias_ih_l{layer}")[width : 2 * width] += _FORGET
 
 
 def critic_weights(state: Mapping[str, npt.NDArray[Any]], shape: CriticShape) -> dict[str, npt.NDArray[np.float32]]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from capmeter.learning.leic.examples import Examples, Integers
-from capmeter.learning.leic.network import CriticModule, remember_by_default
+from capmeter.learning.leic.network import CriticModule, forget_by_default
 from capmeter.learning.leic.recipe import CriticRecipe
 from capmeter.learning.leic.sampling import Sample, Sampler
 from capmeter.learning.loop import Learner, seeded
@@ -48,7 +48,7 @@ class CriticLearner(Learner[Integers]):
         seeded(recipe.seed)
         shape = recipe.shape(0 if examples.features is None else examples.features.shape[1])
         self.module: CriticModule = CriticModule(shape, len(vocabulary), recipe.dropout)
-        remember_by_default(self.module)
+        forget_by_default(self.module)
         if vectors is not None:
             with torch.no_grad():
                 self.module.embedding.weight.copy_(torch.from_numpy(vectors))

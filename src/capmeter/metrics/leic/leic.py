@@ -8,8 +8,8 @@ by concatenation and a classifier of none to two hidden layers, or by compact bi
 score is the mean. Range 0 to 1: 1 for what the critic is sure a human wrote about this image. There is no caption that
 must score 1, a reference of the image included. An empty caption scores 0.
 
-checkpoint: `leic`, shipped: it sees one reference (`context=reference`), and was trained on captions of COCO outside
-    all benchmarks; or the folder of a critic of your own.
+checkpoint: `leic`, shipped: it sees one reference (`context=reference`), and was trained on captions of COCO and
+    Flickr30k outside all benchmarks; or the folder of a critic of your own.
 features: for a critic that sees the image: an .npz file with `image_ids` and `features` [n, width], an LMDB, or a
     network that makes them from the captions' pictures (see `capmeter.images.picture_vectors`).
 as_released, seed: see below.
