@@ -44,7 +44,7 @@ def lceval(
     ] = "flickr8k-cf",
     network: Annotated[
         list[str],
-        typer.Option("--network", help="lceval, nneval, lceval-semantic …, or study for all of them; repeatable."),
+        typer.Option("--network", help="lceval, nneval, lceval-semantic …, shipped, or study for all; repeatable."),
     ] = ["lceval"],
     features: Annotated[
         str | None, typer.Option("--features", help="Features or groups joined by +, for a network of your own.")
@@ -67,6 +67,12 @@ def lceval(
     patience: Annotated[
         int, typer.Option("--patience", help="End after this many epochs without a better one; 0: never.", min=0)
     ] = 40,
+    starts: Annotated[
+        int,
+        typer.Option(
+            "--starts", help="Learn the mean of networks from so many starts; 1: the paper's training.", min=1
+        ),
+    ] = 1,
     runs: Runs = 1,
     threads: Threads = 1,
     device: Device = None,
@@ -83,8 +89,8 @@ def lceval(
     `capmeter train lceval flickr30k_references.jsonl.gz --machine machine_captions.jsonl.gz --exclusions
     training_exclusions.json.gz --judgments flickr8k_cf.jsonl.gz -o lceval/`
 
-    `capmeter train lceval flickr30k_references.jsonl.gz --retrieval 2000 --exclusions training_exclusions.json.gz
-    -o lceval/`
+    `capmeter train lceval flickr30k_references.jsonl.gz --retrieval 1500 --exclusions training_exclusions.json.gz
+    --judgments flickr8k_cf.jsonl.gz --starts 16 -o lceval/`
 
     `capmeter train lceval captions_train2014.json --machine results.json --exclusions training_exclusions.json.gz
     --judgments flickr8k_cf.jsonl.gz -o networks/ --network study --runs 2`
@@ -138,7 +144,7 @@ def lceval(
         for name, variant in wanted.items():
             known = sets[variant.pool].of(variant.features)
             known = known if variant.system is None else known.against(variant.system)
-            recipe = LcEvalRecipe(epochs=epochs, patience=patience, hidden=variant.hidden, seed=seed)
+            recipe = LcEvalRecipe(epochs=epochs, patience=patience, hidden=variant.hidden, starts=starts, seed=seed)
             folder = output if len(wanted) == 1 else output / name
             said = _train(name, known, recipe, folder, runs, threads)
             payload[name] = said
@@ -174,14 +180,16 @@ def _train(name: str, known: Any, recipe: Any, folder: Path, runs: int, threads:
             known, replace(recipe, seed=seed), place, threads=threads, description=f"training {name}, seed {seed}"
         )
         outcomes[place] = found
-        save_figures(training_figure(found.history, select=select), [place / _FIGURE])
+        if found.history:
+            save_figures(training_figure(found.history, select=select), [place / _FIGURE])
         return dict(found.scores)
 
     spread = repeated(train, runs, recipe.seed)
     best = max(outcomes, key=lambda place: outcomes[place].scores[select])
     if runs > 1:
         Checkpoint.read(best).save(folder)
-        save_figures(training_figure(outcomes[best].history, select=select), [folder / _FIGURE])
+        if outcomes[best].history:
+            save_figures(training_figure(outcomes[best].history, select=select), [folder / _FIGURE])
         said = {"runs": runs, "selected": best.name, "scores": {key: list(pair) for key, pair in spread.items()}}
         with atomic_file(folder / METRICS) as file:
             file.write(json.dumps(said, indent=1).encode() + b"\n")

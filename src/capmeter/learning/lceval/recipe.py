@@ -17,6 +17,8 @@ class LcEvalRecipe(Recipe):
         hidden: nodes of each hidden layer: none, one or two layers.
         batch: examples per batch.
         decay_weights: β of the L2 penalty, β/2 Σ w² over weights without biases (the released code's value).
+        starts: 1: the paper's training, by Adam; more: the network learns the mean of networks from so many starts
+            (`averaged.py`), and epochs, rate, batch and patience play no part.
     """
 
     epochs: int = 800
@@ -25,10 +27,12 @@ class LcEvalRecipe(Recipe):
     hidden: tuple[int, ...] = (12,)
     batch: int = 75
     decay_weights: float = 1e-4
+    starts: int = 1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.hidden) > 2 or any(nodes < 1 for nodes in self.hidden):
             raise InputError(f"hidden: expected at most two layers of one or more nodes, but got {self.hidden}")
-        if self.batch < 1:
-            raise InputError(f"batch: expected 1 or more, but got {self.batch}")
+        for name in ("batch", "starts"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name}: expected 1 or more, but got {getattr(self, name)}")

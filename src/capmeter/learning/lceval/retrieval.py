@@ -26,7 +26,7 @@ from capmeter.text.porter import stem
 from capmeter.text.stopwords import STOP_WORDS
 from capmeter.text.tokens import token_lists
 
-RANKS = (1, 10, 100)
+RANKS = (300, 1000, 10000)
 _ROWS = 256
 
 

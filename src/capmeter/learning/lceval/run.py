@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from capmeter.errors import InputError
+from capmeter.learning.lceval.averaged import averaged
 from capmeter.learning.lceval.recipe import LcEvalRecipe
 from capmeter.learning.lceval.training import LcEvalLearner
 from capmeter.learning.lceval.training_set import TrainingSet
@@ -27,6 +28,8 @@ def train_lceval(
     description: str = "training lceval",
 ) -> Outcome:
     """Trains a network on the examples that are not held out, and writes its checkpoint.
+
+    With several starts there are no epochs: the outcome has epoch 0 and no history.
 
     Args:
         known: the training set.
@@ -46,8 +49,13 @@ def train_lceval(
         raise InputError(
             f"{counts[0]} examples of people and {counts[1]} of machines to learn from; expected some of each"
         )
-    learner = LcEvalLearner(known, recipe)
-    outcome = Run(learner, recipe, folder, description=description, device=device).train()
+    if recipe.starts > 1:
+        learner = averaged(known, recipe, description)
+        weights = {name: values.numpy() for name, values in learner.module.state_dict().items()}
+        outcome = Outcome(weights, 0, learner.measured(), ())
+    else:
+        learner = LcEvalLearner(known, recipe)
+        outcome = Run(learner, recipe, folder, description=description, device=device).train()
     chosen = known.judged.name if known.judged is not None else "accuracy on held-out photos"
     systems = sorted(set(known.systems[~known.human].tolist()))
     checkpoint_of(
@@ -68,12 +76,17 @@ def train_lceval(
             "systems": systems,
             "threads": threads,
         },
-        selection=f"the epoch with the highest Kendall's τ on {chosen}"
-        if known.judged is not None
-        else f"the epoch with the highest {chosen}",
+        selection=_selection(chosen, known.judged is not None, recipe),
         scores=scores_of(outcome),
     ).save(folder)
     return outcome
+
+
+def _selection(chosen: str, judged: bool, recipe: LcEvalRecipe) -> str:
+    score = f"Kendall's τ on {chosen}" if judged else chosen
+    if recipe.starts > 1:
+        return f"the mean of {recipe.starts} starts, fitted to the end; measured by {score}"
+    return f"the epoch with the highest {score}"
 
 
 def scores_of(outcome: Outcome) -> Mapping[str, float]:

@@ -1,6 +1,6 @@
 """The networks of the paper's tables, by name: the features, layers, pooling and machine captions of each.
 
-`lceval` and `nneval` ship, as do two groups of features (Tables 7.5, 7.7). `lceval-mean` and `lceval-min` pool over
+`lceval` and `nneval` ship, as do all groups of features (Tables 7.5, 7.7). `lceval-mean` and `lceval-min` pool over
 references in other ways (Figure B.1); `lceval-linear` and `lceval-two-layers`, and the networks of SPICE and CIDEr-D
 alone (`spider-…`), are the architectures of Table 7.2.
 
@@ -45,20 +45,26 @@ VARIANTS: dict[str, Variant] = {
     "spider": Variant(_SPIDER),
     "spider-two-layers": Variant(_SPIDER, (12, 12)),
 }
-SHIPPED = ("lceval", "nneval", "lceval-sem-lex", "lceval-syn-lex")
+SHIPPED = ("lceval", "nneval", *(f"lceval-{name}" for name in GROUPS))
 
 
 def variants(names: Iterable[str], systems: Iterable[str] = ()) -> dict[str, Variant]:
-    """The variants of these names; `study` stands for all, with one for each of these systems."""
+    """The variants of these names; `study` stands for all, with one for each of these systems, `shipped` for those that
+    ship.
+    """
     found: dict[str, Variant] = {}
     for name in names:
         if name == "study":
             found |= VARIANTS
             found |= {f"{AGAINST}{system}": Variant(system=system) for system in systems}
+        elif name == "shipped":
+            found |= {each: VARIANTS[each] for each in SHIPPED}
         elif name.startswith(AGAINST):
             found[name] = Variant(system=name.removeprefix(AGAINST))
         elif name in VARIANTS:
             found[name] = VARIANTS[name]
         else:
-            raise InputError(f"there is no network {name!r}; expected study, {', '.join(VARIANTS)} or {AGAINST}SYSTEM")
+            raise InputError(
+                f"there is no network {name!r}; expected study, shipped, {', '.join(VARIANTS)} or {AGAINST}SYSTEM"
+            )
     return found

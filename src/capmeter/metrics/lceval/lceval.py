@@ -222,7 +222,7 @@ class LcEval(_LearnedComposite):
 
     @property
     def shipped(self) -> str | None:
-        """`lceval`, with `-GROUP` for a group of features and `-mean` or `-min` for a pooling; None if none ships."""
+        """`lceval`, with `-GROUP` for a group of features and `-POOL` for another pooling; none where none ships."""
         group = "" if self.inputs == FEATURES else group_of(self.inputs)
         if group is None:
             return None
