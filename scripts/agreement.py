@@ -3,9 +3,10 @@
     python scripts/agreement.py FOLDER [METRIC ...]
     python scripts/agreement.py --table                  writes the table into docs/choosing.md
 
-FOLDER holds `flickr8k_expert.jsonl.gz` and `composite.jsonl.gz`. Each metric is run by `capmeter meta` under the
-benchmark's default protocol, and by `capmeter score` on 1,000 captions, whose processor seconds are kept (start of the
-program and of its encoder included; nothing that an earlier run stored on disk is used, except METEOR's index).
+FOLDER holds `flickr8k_expert.jsonl.gz`, and `composite.jsonl.gz` unless that is to be left out. Each metric is run by
+`capmeter meta` under the benchmark's default protocol, and by `capmeter score` on 1,000 captions, whose processor
+seconds are kept (start of the program and of its encoder included; nothing that an earlier run stored on disk is used,
+except METEOR's index).
 Values of metrics that are not named stay as they are.
 """
 
@@ -52,24 +53,32 @@ METRICS = (
 
 
 def main(folder: Path, names: list[str]) -> None:
-    """Runs the metrics and keeps their values after each."""
+    """Runs the metrics and keeps their values."""
     kept: dict[str, Any] = json.loads(TARGET.read_text("utf-8")) if TARGET.is_file() else {"people": {}, "metrics": {}}
+    names = names or list(METRICS)
+    for benchmark, file in BENCHMARKS.items():
+        if not (folder / file).is_file():
+            continue
+        said = _run("meta", "-b", benchmark, "-d", str(folder / file), "-m", ",".join(names), "--format", "json")
+        for judged in said["results"]:
+            found = kept["metrics"].setdefault(judged["metric"], {})
+            found["version"] = __version__
+            found[benchmark] = [round(judged[key], 1) for key in ("value", "low", "high")]
+        people = said.get("human_level") or {}
+        kept["people"][benchmark] = round(people["value"], 1) if "value" in people else None
+        kept.setdefault("protocols", {})[benchmark] = said["protocol"]
+        _keep(kept)
     with tempfile.TemporaryDirectory() as scratch:
         sample = Path(scratch) / "sample.jsonl"
         with gzip.open(folder / BENCHMARKS["flickr8k-expert"], "rt", encoding="utf-8") as rows:
             sample.write_text("".join(itertools.islice(rows, CAPTIONS)), encoding="utf-8")
-        for name in names or METRICS:
-            found: dict[str, Any] = {"version": __version__, "seconds": round(_cost(name, sample), 1)}
-            for benchmark, file in BENCHMARKS.items():
-                said = _run("meta", "-b", benchmark, "-d", str(folder / file), "-m", name, "--format", "json")
-                (judged,) = said["results"]
-                found[benchmark] = [round(judged[key], 1) for key in ("value", "low", "high")]
-                people = said.get("human_level") or {}
-                kept["people"][benchmark] = round(people["value"], 1) if "value" in people else None
-                kept.setdefault("protocols", {})[benchmark] = said["protocol"]
-            kept["metrics"][name] = found
-            TARGET.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-            print(name, found, flush=True)
+        for name in names:
+            kept["metrics"][name]["seconds"] = round(_cost(name, sample), 1)
+            _keep(kept)
+
+
+def _keep(kept: dict[str, Any]) -> None:
+    TARGET.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def table() -> str:
@@ -81,9 +90,12 @@ def table() -> str:
     ]
     by_agreement = sorted(kept["metrics"].items(), key=lambda each: -each[1]["flickr8k-expert"][0])
     for name, found in by_agreement:
-        cells = [f"{found[each][0]} | [{found[each][1]}, {found[each][2]}]" for each in BENCHMARKS]
+        cells = [
+            f"{found[each][0]} | [{found[each][1]}, {found[each][2]}]" if each in found else "not run | "
+            for each in BENCHMARKS
+        ]
         page = name.partition("(")[0]
-        lines.append(f"| [{name}](metrics/{page}.md) | {' | '.join(cells)} | {found['seconds']} |")
+        lines.append(f"| [{name}](metrics/{page}.md) | {' | '.join(cells)} | {found.get('seconds', 'not run')} |")
     people = kept["people"]["flickr8k-expert"]
     lines.append(f"| people among themselves | {people} | | | | |")
     return "\n".join(lines)
