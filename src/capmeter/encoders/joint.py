@@ -87,6 +87,9 @@ class JointEncoder:
         try:
             from transformers import AutoModel, AutoTokenizer
 
+            from capmeter.encoders.world.clip import register
+
+            register()
             model = complete_model(AutoModel, files.folder, running.device, running.dtype)
             if not (hasattr(model, "get_image_features") and hasattr(model, "get_text_features")):
                 raise ValueError(f"it is a {model.config.model_type} model; expected one of the CLIP or SigLIP kind")

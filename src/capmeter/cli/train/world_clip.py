@@ -13,19 +13,25 @@ from capmeter.cli.train.options import Threads, TrainingPrecision, need_torch
 from capmeter.progress import shown
 from capmeter.report.tables import Table
 
+ENCODER = "encoder"
+"""The folder of the world encoder that is trained first."""
+
 
 def world_clip(
     output: Path = typer.Option(..., "--output", "-o", help="The folder of the model and the log."),
-    pictures: int = typer.Option(100_000, help="The number of pictures to train on.", min=2),
-    epochs: int = typer.Option(50, help="The number of epochs.", min=1),
-    batch: int = typer.Option(512, help="Pictures per step.", min=2),
+    encoder: str | None = typer.Option(
+        None, help="The world encoder of pictures: a name or folder. Without one, it is trained first."
+    ),
+    pictures: int = typer.Option(20_000, help="The number of pictures to train on.", min=2),
+    epochs: int = typer.Option(8, help="The number of epochs.", min=1),
+    batch: int = typer.Option(64, help="Pictures per step.", min=2),
     wrong: int = typer.Option(4, help="Wrong captions beside each true one.", min=0, max=8),
-    known: float = typer.Option(0.5, help="Weight of what is known of every patch; 0: captions alone teach.", min=0.0),
-    rate: float = typer.Option(1e-3, help="The highest learning rate.", min=1e-6),
-    width: int = typer.Option(192, help="The network's width.", min=32),
-    vision_layers: int = typer.Option(7, help="Layers of the network of pictures.", min=1),
-    text_layers: int = typer.Option(3, help="Layers of the network of sentences.", min=1),
-    patch: int = typer.Option(8, help="Side of the patches that pictures are cut into.", min=4),
+    rate: float = typer.Option(2e-3, help="The highest learning rate.", min=1e-6),
+    width: int = typer.Option(128, help="Width of the network of sentences.", min=32),
+    layers: int = typer.Option(1, help="Layers in which words read those around them.", min=1),
+    slot: int = typer.Option(32, help="Width of the features' slots, one for each kind of thing.", min=4),
+    encoder_pictures: int = typer.Option(10_000, help="Pictures that the world encoder is trained on.", min=2),
+    encoder_epochs: int = typer.Option(12, help="Epochs of the world encoder.", min=1),
     precision: TrainingPrecision = "float32",
     workers: int = typer.Option(1, help="Number of processes that draw pictures.", min=1),
     threads: Threads = 1,
@@ -36,22 +42,26 @@ def world_clip(
 ) -> None:
     """Train a small CLIP from scratch on the made world, for `clipscore(encoder=FOLDER)`; everything is drawn.
 
-    An interrupted run is resumed.
+    First its network of pictures learns what is in them, as in `capmeter train world-encoder`; then sentences learn to
+    lie beside their pictures. An interrupted run is resumed.
 
     **Examples**
 
-    `capmeter train world-clip --output world-clip/ --device cuda --precision bfloat16 --workers 8`
+    `capmeter train world-clip --output world-clip/ --threads 2 --workers 2`
 
-    `capmeter train world-clip --output small/ --pictures 20000 --epochs 8 --batch 128 --patch 12 --threads 2`
+    `capmeter train world-clip --output world-clip/ --encoder world-encoder/ --epochs 10`
     """
     need_torch()
     import torch
 
+    from capmeter.encoders.world.encoder import load_world_encoder
     from capmeter.learning.world.world import World
     from capmeter.learning.world_clip.evaluation import shares_right
     from capmeter.learning.world_clip.examples import draw_examples
     from capmeter.learning.world_clip.recipe import WorldClipRecipe
     from capmeter.learning.world_clip.run import train_world_clip
+    from capmeter.learning.world_encoder.examples import draw_examples as drawn_pictures
+    from capmeter.learning.world_encoder.training import WorldEncoderRecipe, train_world_encoder
     from capmeter.settings import Settings
 
     torch.set_num_threads(threads)
@@ -63,19 +73,25 @@ def world_clip(
         pictures=pictures,
         batch=batch,
         wrong=wrong,
-        known=known,
         rate=rate,
         width=width,
-        vision_layers=vision_layers,
-        text_layers=text_layers,
-        patch=patch,
+        layers=layers,
+        slot=slot,
         precision=precision,
         seed=seed,
     )
     with shown():
-        train = draw_examples("train", pictures, recipe.captions, patch, seed, workers)
-        held_out = draw_examples("dev", recipe.held_out, 1, patch, seed, workers)
-        outcome = train_world_clip(train, held_out, recipe, output, device=chosen)
+        if encoder is None:
+            first = WorldEncoderRecipe(pictures=encoder_pictures, epochs=encoder_epochs, seed=seed)
+            known = [
+                drawn_pictures("train", first.pictures, seed, workers),
+                drawn_pictures("dev", first.held_out, seed, workers),
+            ]
+            train_world_encoder(*known, first, output / ENCODER, device=chosen)
+        seeing = load_world_encoder(encoder or str(output / ENCODER), chosen)
+        train = draw_examples("train", pictures, recipe.captions, seed, workers)
+        held_out = draw_examples("dev", recipe.held_out, 1, seed, workers)
+        outcome = train_world_clip(train, held_out, recipe, seeing, output, device=chosen)
         scores = {"dev": dict(outcome.scores)}
         if evaluate:
             scores["test"] = shares_right(str(output), World(split="test", size=evaluate, seed=seed))

@@ -20,6 +20,8 @@ from torch.nn import functional
 
 SIDE = 96
 """Width and height of the pictures that the network reads."""
+MEAN, DEVIATION = 127.5, 64.0
+"""How the network standardises colours."""
 _STRIDE = 4
 _SAMPLES = 4
 
@@ -84,8 +86,11 @@ class WorldNetwork(nn.Module):
         Returns:
             float [b, C, 24, 24].
         """
-        states = (pixels.permute(0, 3, 1, 2).float() - 127.5) / 64
-        states = functional.relu(self.stem(states))
+        return self.maps_of((pixels.permute(0, 3, 1, 2).float() - MEAN) / DEVIATION)
+
+    def maps_of(self, standardised: Tensor) -> Tensor:
+        """The map of pictures whose colours are standardised, float [b, 3, 96, 96]."""
+        states = functional.relu(self.stem(standardised))
         levels = []
         for block in self.down:
             states = block(states)

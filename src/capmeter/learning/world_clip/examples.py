@@ -9,22 +9,18 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.encoders.world.encoder import Pixels, resized
 from capmeter.learning.world.captions import true_captions
 from capmeter.learning.world.errors import CONTENT_ERRORS, errors_of
-from capmeter.learning.world.scenes import Scene
 from capmeter.learning.world.shards import drawn
-from capmeter.learning.world.vocabulary import BACKGROUNDS, COLOURS, SIZES, TEXTURES
-from capmeter.learning.world.vocabulary import KINDS as THINGS
 from capmeter.learning.world.world import Split, World
-from capmeter.learning.world_clip.recipe import END, SIDE, START, UNKNOWN, vocabulary
+from capmeter.learning.world_clip.recipe import END, START, UNKNOWN, vocabulary
 from capmeter.metrics.image_text import PREFIX, prefixed
 
 LENGTH = 40
 """Word pieces of a sentence, begin and end included; the longest of the made world has 35."""
 KINDS = (*CONTENT_ERRORS, "hallucinated")
 """The errors that make a caption wrong: what is only missing or clumsy is not."""
-LABELS = (*THINGS, *BACKGROUNDS)
-ATTRIBUTES = {"colour": tuple(COLOURS), "texture": ("", *TEXTURES), "size": ("", *SIZES)}
 SHARD = 500
 Ids = npt.NDArray[np.int16]
 
@@ -34,15 +30,12 @@ class Examples:
     """Pictures, and sentences as word numbers, padded with the end.
 
     pixels: uint8 [n, 96, 96, 3]. true: int16 [n, captions, 40]. wrong: int16 [n, captions, kinds, 40], the k-th with an
-    error of `KINDS[k]`; its first number is -1 where the caption cannot have this error. patches: int8 [n, patches, 4],
-    the label, colour, texture and size of the smallest thing at each patch's centre, -1 for none (the label of a patch
-    without a thing is the background).
+    error of `KINDS[k]`; its first number is -1 where the caption cannot have this error.
     """
 
-    pixels: npt.NDArray[np.uint8]
+    pixels: Pixels
     true: Ids
     wrong: Ids
-    patches: npt.NDArray[np.int8]
     digest: str = ""
 
     def __len__(self) -> int:
@@ -56,25 +49,22 @@ def numbers_of(text: str, known: dict[str, int]) -> list[int]:
     return numbers + [known[END]] * (LENGTH - len(numbers))
 
 
-def draw_examples(split: Split, count: int, captions: int, patch: int, seed: int, workers: int = 1) -> Examples:
+def draw_examples(split: Split, count: int, captions: int, seed: int, workers: int = 1) -> Examples:
     """So many pictures of a split, each with so many captions; the same ones for any number of workers."""
-    work = partial(_shard, captions=captions, patch=patch)
-    shards = drawn(work, split, count, seed, shard=SHARD, pixels=SIDE, workers=workers)
+    shards = drawn(partial(_shard, captions=captions), split, count, seed, shard=SHARD, workers=workers)
     return Examples(
         pixels=np.concatenate([each.pixels for each in shards]),
         true=np.concatenate([each.true for each in shards]),
         wrong=np.concatenate([each.wrong for each in shards]),
-        patches=np.concatenate([each.patches for each in shards]),
         digest=hashlib.sha256("".join(each.digest for each in shards).encode()).hexdigest(),
     )
 
 
-def _shard(world: World, captions: int, patch: int) -> Examples:
+def _shard(world: World, captions: int) -> Examples:
     known = vocabulary()
-    pixels = np.stack([np.asarray(scene.render().convert("RGB"), np.uint8) for scene in world])
+    pixels = np.stack([resized(np.asarray(scene.render().convert("RGB"), np.uint8)) for scene in world])
     true = np.zeros((len(world), captions, LENGTH), np.int16)
     wrong = np.full((len(world), captions, len(KINDS), LENGTH), -1, np.int16)
-    patches = np.stack([_patches(scene, patch) for scene in world])
     for row, scene in enumerate(world):
         rng = np.random.default_rng([world.seed, row])
         for k, caption in enumerate(true_captions(scene, world.seed, captions)):
@@ -83,19 +73,4 @@ def _shard(world: World, captions: int, patch: int) -> Examples:
                 if kind in KINDS:
                     wrong[row, k, KINDS.index(kind)] = numbers_of(other.text, known)
     digest = hashlib.sha256(pixels.tobytes() + true.tobytes() + wrong.tobytes()).hexdigest()
-    return Examples(pixels, true, wrong, patches, digest)
-
-
-def _patches(scene: Scene, patch: int) -> npt.NDArray[np.int8]:
-    """What is at the centre of every patch, row by row."""
-    side = SIDE // patch
-    found = np.full((side, side, 1 + len(ATTRIBUTES)), -1, np.int8)
-    found[..., 0] = LABELS.index(scene.background)
-    centres = (np.arange(side) + 0.5) / side
-    boxes = [(box, group) for group in scene.groups for box in group.boxes]
-    boxes.sort(key=lambda each: -(each[0][2] - each[0][0]) * (each[0][3] - each[0][1]))  # smaller ones last
-    for (x0, y0, x1, y1), group in boxes:
-        inside = ((centres >= y0) & (centres <= y1))[:, None] & ((centres >= x0) & (centres <= x1))
-        look = [values.index(getattr(group.look, name)) for name, values in ATTRIBUTES.items()]
-        found[inside] = [LABELS.index(group.look.kind), *look]
-    return found.reshape(side * side, -1)
+    return Examples(pixels, true, wrong, digest)

@@ -8,10 +8,7 @@ from capmeter.learning.recipe import Recipe
 from capmeter.learning.world.vocabulary import words
 from capmeter.metrics.image_text import PREFIX
 
-SIDE = 96
 START, END, UNKNOWN = "<start>", "<end>", "<unknown>"
-MEAN, DEVIATION = (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711)
-"""How CLIP's image processors standardise colours."""
 
 
 @dataclass(frozen=True)
@@ -24,27 +21,25 @@ class WorldClipRecipe(Recipe):
         batch: pictures per step.
         captions: true captions that are known of each picture; one is drawn at each step.
         wrong: captions with one error that stand beside the true one at each step.
-        known: weight of what is known of every patch of a picture (see `training`); 0: captions alone teach.
-        width, vision_layers, text_layers, patch: of the network.
+        width, layers: of the network of sentences; layers in which words read those around them.
+        slot: width of a slot of the common features (see `encoders.world.clip`).
         decay_of_weights: of AdamW.
     """
 
-    epochs: int = 50
-    rate: float = 1e-3
+    epochs: int = 8
+    rate: float = 2e-3
     warmup: float = 0.05
     decay: str = "cosine"
     clip: float = 1.0
     average: float = 0.99
-    pictures: int = 100_000
-    held_out: int = 1000
-    batch: int = 512
-    captions: int = 4
+    pictures: int = 20_000
+    held_out: int = 500
+    batch: int = 64
+    captions: int = 5
     wrong: int = 4
-    known: float = 0.5
-    width: int = 192
-    vision_layers: int = 7
-    text_layers: int = 3
-    patch: int = 8
+    width: int = 128
+    layers: int = 1
+    slot: int = 32
     decay_of_weights: float = 0.05
 
 

@@ -11,35 +11,44 @@ import torch
 
 from capmeter._version import __version__
 from capmeter.atomic import atomic_file
+from capmeter.encoders.world.encoder import WorldEncoder
+from capmeter.encoders.world.network import DEVIATION, MEAN, SIDE
 from capmeter.learning.loop import Outcome, Run
 from capmeter.learning.world_clip.examples import LENGTH, Examples
-from capmeter.learning.world_clip.recipe import DEVIATION, END, MEAN, SIDE, START, UNKNOWN, WorldClipRecipe, vocabulary
+from capmeter.learning.world_clip.recipe import END, START, UNKNOWN, WorldClipRecipe, vocabulary
 from capmeter.learning.world_clip.training import WorldClipLearner, clip_config
 
 CARD = "training.json"
 
 
 def train_world_clip(
-    train: Examples, held_out: Examples, recipe: WorldClipRecipe, folder: Path, *, device: str = "cpu"
+    train: Examples,
+    held_out: Examples,
+    recipe: WorldClipRecipe,
+    encoder: WorldEncoder,
+    folder: Path,
+    *,
+    device: str = "cpu",
 ) -> Outcome:
     """Trains, and writes the model, its tokenizer, its image processor and a card into the folder.
 
     An interrupted run is resumed from `run` in the folder.
     """
-    learner = WorldClipLearner(train, held_out, recipe, device)
+    learner = WorldClipLearner(train, held_out, recipe, encoder, device)
     outcome = Run(learner, recipe, folder / "run", description="training the made world's CLIP", device=device).train()
-    save_clip(outcome, recipe, folder, data=train.digest)
+    save_clip(outcome, recipe, encoder, folder, data=train.digest)
     return outcome
 
 
-def save_clip(outcome: Outcome, recipe: WorldClipRecipe, folder: Path, *, data: str = "") -> None:
+def save_clip(
+    outcome: Outcome, recipe: WorldClipRecipe, encoder: WorldEncoder, folder: Path, *, data: str = ""
+) -> None:
     """Writes the selected weights (float16) with everything that is needed to use them."""
     from safetensors.torch import save
 
-    own = {name.removeprefix("clip."): each for name, each in outcome.weights.items() if name.startswith("clip.")}
-    kept = {name: each for name, each in own.items() if not name.endswith("position_ids")}
+    kept = {name: each for name, each in outcome.weights.items() if not name.endswith("position_ids")}
     half = {name: torch.from_numpy(values).half().contiguous() for name, values in kept.items()}
-    config = clip_config(recipe).to_dict() | {"architectures": ["CLIPModel"]}
+    config = clip_config(recipe, encoder.shape).to_dict() | {"architectures": ["WorldClip"]}
     files: dict[str, Any] = {
         "config.json": config,
         "tokenizer.json": _tokenizer(),
@@ -57,12 +66,13 @@ def save_clip(outcome: Outcome, recipe: WorldClipRecipe, folder: Path, *, data: 
             "crop_size": {"height": SIDE, "width": SIDE},
             "resample": 3,
             "rescale_factor": 1 / 255,
-            "image_mean": MEAN,
-            "image_std": DEVIATION,
+            "image_mean": [MEAN / 255] * 3,
+            "image_std": [DEVIATION / 255] * 3,
             **dict.fromkeys(("do_resize", "do_center_crop", "do_rescale", "do_normalize", "do_convert_rgb"), True),
         },
         CARD: {
             "what": "a small CLIP trained from scratch on the made world of capmeter",
+            "encoder": encoder.label,
             "recipe": asdict(recipe),
             "epoch": outcome.epoch,
             "held_out": dict(outcome.scores),
