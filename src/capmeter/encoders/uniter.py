@@ -201,8 +201,8 @@ def ranking_loss(scores: Tensor, margin: float) -> Tensor:
     return (margin + scores[:, 1:] - scores[:, :1]).clamp(min=0)
 
 
-def initial_weights(shape: UniterShape, seed: int) -> dict[str, Any]:
-    """Weights to train from, as the authors draw them: normal with deviation .02, biases 0, norms 1."""
+def initial_weights(shape: UniterShape, seed: int, deviation: float = 0.02) -> dict[str, Any]:
+    """Weights to train from: normal, with the authors' deviation unless another is given; biases 0, norms 1."""
     import torch
 
     random = torch.Generator().manual_seed(seed)
@@ -213,7 +213,7 @@ def initial_weights(shape: UniterShape, seed: int) -> dict[str, Any]:
         **head_shapes(shape, "rank_output"),
     }.items():
         if len(size) == 2:
-            made[name] = torch.empty(size).normal_(0, 0.02, generator=random)
+            made[name] = torch.empty(size).normal_(0, deviation, generator=random)
         else:
             made[name] = torch.full(size, float("norm" in name.lower() and name.endswith("weight")))
     return made

@@ -32,6 +32,9 @@ def umic(
     ),
     start: str | None = FROM,
     world: int = typer.Option(0, "--world", help="Train from random weights on so many drawn pictures instead.", min=0),
+    encoder: str = typer.Option(
+        "world-encoder", "--encoder", help="With --world: what gives regions their features, a name or folder."
+    ),
     negatives: str = typer.Option("paper", "--negatives", help="paper or released; see `capmeter negatives`."),
     epochs: int | None = typer.Option(None, help="Passes of so many batches as the recipe says.", min=1),
     batches: int | None = typer.Option(None, help="Batches per epoch.", min=1),
@@ -57,12 +60,13 @@ def umic(
     --exclusions training_exclusions.json.gz --from uniter-base/ --output umic/ --device cuda --precision bfloat16
     --runs 5`
 
-    `capmeter train umic --world 20000 --output umic-world/ --workers 2`
+    `capmeter train umic --world 5000 --encoder world-encoder/ --output umic-world/ --workers 2`
     """
     need_torch()
     from dataclasses import replace
 
     from capmeter.encoders.encoder import device_name
+    from capmeter.encoders.world.encoder import load_world_encoder
     from capmeter.learning.loop import repeated
     from capmeter.learning.umic.run import Start, evaluate_umic, train_umic, world_data
     from capmeter.learning.umic.training import WORLD_RECIPE, UmicRecipe
@@ -81,9 +85,9 @@ def umic(
     test = None
     with shown():
         if world:
-            made = world_data(world_sizes(world), output, seed=seed, device=place, workers=workers)
+            seeing = load_world_encoder(encoder, place)
+            made = world_data(world_sizes(world), seeing, seed=seed, workers=workers)
             train, dev, test, data = made.train, made.dev, made.test, made.data
-            say(f"the region network names {made.named['named']:.1f} % of held-out regions right")
         else:
             train, dev, data = _files(captions or "", held_out, regions, exclusions)
         begin = _start(start) if start else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -46,7 +47,9 @@ def told_apart(
 ) -> dict[str, float]:
     """For each kind of negative, in what share of cases (per cent) the true caption scores above it.
 
-    A negative that equals its caption is left out. `swapped picture`: how often the score falls with another picture.
+    A negative that equals its caption is left out. `repetition` and `removal`: of the negatives of
+    `repetition-removal`, those in which no word is left out, and those in which none is repeated. `swapped picture`:
+    how often the score falls with another picture.
     """
     random = np.random.default_rng(seed)
     rows = np.sort(random.permutation(len(examples))[:most])
@@ -59,6 +62,11 @@ def told_apart(
         changed = np.array([one != other for one, other in zip(worse, texts, strict=True)])
         scores = pair_scores(encoder, worse, pictures, examples, head)
         found[kind] = 100 * float((right > scores)[changed].mean())
+        if kind == "repetition-removal":
+            counted = [(Counter(one.split()), Counter(other.split())) for one, other in zip(worse, texts, strict=True)]
+            for name, only in (("repetition", [a > b for a, b in counted]), ("removal", [a < b for a, b in counted])):
+                if any(only):
+                    found[name] = 100 * float((right > scores)[np.array(only)].mean())
     others = pictures.max(initial=0) + 1
     shifted = (pictures + 1 + random.integers(0, max(1, others - 1), len(pictures))) % others
     found[SWAPPED] = 100 * float((right > pair_scores(encoder, texts, shifted, examples, head)).mean())

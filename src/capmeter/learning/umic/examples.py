@@ -5,6 +5,7 @@ From the made world, or from captions and regions in files (COCO with bottom-up-
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from capmeter.errors import InputError
 from capmeter.images.region_source import regions_at
 from capmeter.images.regions import BoxRule, Regions
 from capmeter.learning.lceval.examples import excluded, photo_of
-from capmeter.learning.umic.crops import Crops, crops_of
+from capmeter.learning.umic.shown import region_words
 from capmeter.learning.world import World, true_captions
 from capmeter.progress import task
 from capmeter.transforms.tagged_words import tagged_words
@@ -28,6 +29,13 @@ from capmeter.transforms.tagged_words import tagged_words
 Floats = npt.NDArray[np.float32]
 _SCENES_AT_ONCE = 100
 CAPTIONS = 5
+
+
+class RegionEncoder(Protocol):
+    """What gives features to regions: `capmeter.encoders.world.encoder.WorldEncoder`."""
+
+    def regions(self, pixels: npt.NDArray[np.uint8], boxes: npt.NDArray[Any]) -> Floats:
+        """float32 [n, d] of one picture's boxes, [n, 4] in pixels."""
 
 
 class RegionBank(Protocol):
@@ -70,13 +78,15 @@ class Examples:
     """True captions and their pictures' regions.
 
     captions: every caption is a row, whose references are all captions of its picture. picture: int64[n], each row's
-    number in `bank`. tags: of sentences that are already tagged.
+    number in `bank`. tags: of sentences that are already tagged. shown: for each region of each picture, which of the
+    words that name something visible are true of it, where that is known.
     """
 
     captions: CaptionSet
     picture: npt.NDArray[np.int64]
     bank: RegionBank
     tags: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    shown: tuple[tuple[frozenset[str], ...], ...] = ()
 
     def __len__(self) -> int:
         return len(self.captions)
@@ -118,41 +128,33 @@ def file_examples(
     return Examples(captions, picture, FileBank(regions, tuple(keys.values()), rule))
 
 
-@dataclass(frozen=True, eq=False)
-class WorldPart:
-    """The pictures of a made world: captions by scene, crops of their regions, and tags."""
+def world_examples(world: World, encoder: RegionEncoder, workers: int = 1) -> tuple[Examples, str]:
+    """The pictures of a made world with their true captions, and a digest of them.
 
-    texts: tuple[tuple[str, tuple[str, ...]], ...]
-    crops: Crops
-    tags: dict[str, tuple[str, ...]]
-
-    def examples(self, features: Floats) -> Examples:
-        """The examples, with these features of the crops."""
-        captions = caption_set(self.texts)
-        picture = np.repeat(np.arange(len(self.texts)), [len(each) for _, each in self.texts])
-        positions = Regions(features, self.crops.boxes).positions
-        return Examples(captions, picture, MemoryBank(features, positions, self.crops.offsets), self.tags)
-
-
-def world_part(world: World, workers: int = 1) -> WorldPart:
-    """Draws the pictures of a world, with true captions and their tags; `workers` processes share the work."""
+    Boxes are known, and need no detector; the encoder gives their features. `workers` processes draw.
+    """
     size = len(world)
     ranges = [(world, start, min(start + _SCENES_AT_ONCE, size)) for start in range(0, size, _SCENES_AT_ONCE)]
     list(world)  # scenes follow from one another: they are made here, once
-    made = []
+    texts: list[tuple[str, tuple[str, ...]]] = []
+    features, boxes = [], []
+    shown: list[tuple[frozenset[str], ...]] = []
+    tags: dict[str, tuple[str, ...]] = {}
+    digest = hashlib.sha256()
     with processes(workers, _share, (world,)) as run, task("drawing the made world", total=size) as advance:
-        for each in run(_drawn, ranges):
-            made.append(each)
-            advance(len(each[0]))
-    counts = np.concatenate([each[1] for each in made])
-    crops = Crops(
-        np.concatenate([each[2] for each in made]),
-        np.concatenate([each[3] for each in made]),
-        np.concatenate([each[4] for each in made]),
-        np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)]),
-    )
-    tags = {text: tagged for each in made for text, tagged in each[5].items()}
-    return WorldPart(tuple(text for each in made for text in each[0]), crops, tags)
+        for said, pictures, places, tagged, words in run(_drawn, ranges):
+            texts += said
+            features += [encoder.regions(each, place) for each, place in zip(pictures, places, strict=True)]
+            boxes += [place / np.float32(world.pixels) for place in places]
+            tags |= tagged
+            shown += words
+            digest.update(repr(said).encode() + b"".join(each.tobytes() for each in pictures))
+            advance(len(said))
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum([len(each) for each in boxes])])
+    regions = Regions(np.concatenate(features), np.concatenate(boxes))
+    picture = np.repeat(np.arange(len(texts)), [len(each) for _, each in texts])
+    bank = MemoryBank(regions.features, regions.positions, offsets)
+    return Examples(caption_set(texts), picture, bank, tags, tuple(shown)), digest.hexdigest()
 
 
 _shared: dict[str, Any] = {}
@@ -163,17 +165,18 @@ def _share(world: World) -> None:
 
 
 def _drawn(given: tuple[World, int, int]) -> tuple[Any, ...]:
+    """Captions, pictures, boxes in pixels, tags, and words that are true of regions, of some scenes."""
     world, start, stop = given
     known: World = _shared.get("world", world)
-    texts, counts, crops = [], [], []
+    texts, pictures, boxes, words = [], [], [], []
     for index in range(start, stop):
         scene = known[index]
         texts.append((scene.id, tuple(each.text for each in true_captions(scene, known.seed, CAPTIONS))))
-        crops.append(crops_of(scene))
-        counts.append(len(crops[-1][0]))
+        pictures.append(np.asarray(scene.render(), np.uint8))
+        boxes.append(scene.regions().boxes)
+        words.append(region_words(scene))
     sentences = sorted({text for _, captions in texts for text in captions})
-    tags = dict(zip(sentences, tagged_words(sentences), strict=True))
-    return texts, counts, *(np.concatenate([each[k] for each in crops]) for k in range(3)), tags
+    return texts, pictures, boxes, dict(zip(sentences, tagged_words(sentences), strict=True)), words
 
 
 @contextmanager

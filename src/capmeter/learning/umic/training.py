@@ -2,9 +2,11 @@
 
     loss = mean over negatives of max(0, margin + S(I, negative) - S(I, caption)),   S = sigmoid of the ranking head
 
-From random weights two losses are added. `matching`: the cross-entropy of the matching head, between captions and other
-pictures' captions, as in UNITER's pretraining. `words`: a further head, which is dropped afterwards, learns which words
-of a substituted caption are wrong, so that every word teaches what it looks like.
+From random weights three losses are added. `matching`: the cross-entropy of the matching head, between captions and
+other pictures' captions, as in UNITER's pretraining. Two further heads, which are dropped afterwards, let every word
+teach what it looks like: `words` learns which words of a substituted caption are wrong; `shown`, where it is known,
+which words of any caption name something that the picture shows, and which words are true of each region, by their
+products with the region's embedding.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from capmeter.encoders.word_piece import WordPieceTokenizer
 from capmeter.learning.loop import Learner
 from capmeter.learning.recipe import Recipe
 from capmeter.learning.umic.examples import Examples, processes
+from capmeter.learning.umic.shown import visible_words
 from capmeter.transforms.negatives import Sampler
 
 Ids = list[npt.NDArray[np.int32]]
@@ -42,6 +45,7 @@ class UmicRecipe(Recipe):
         margin: of the ranking loss.
         matching: weight of the matching losses; 0 in fine-tuning.
         words: weight of the loss on substituted words; 0 in fine-tuning.
+        shown: weight of the loss on words that name something visible; 0 in fine-tuning.
         dropout: after the embeddings, of attention, and in every layer.
     """
 
@@ -55,11 +59,12 @@ class UmicRecipe(Recipe):
     margin: float = 0.2
     matching: float = 0.0
     words: float = 0.0
+    shown: float = 0.0
     dropout: float = 0.1
 
 
 WORLD_RECIPE = UmicRecipe(
-    epochs=12,
+    epochs=16,
     rate=1e-3,
     warmup=0.05,
     clip=1.0,
@@ -67,6 +72,7 @@ WORLD_RECIPE = UmicRecipe(
     batches=100,
     matching=1.0,
     words=1.0,
+    shown=1.0,
     dropout=0.0,
     average=0.99,
 )
@@ -82,6 +88,8 @@ class UmicModule(nn.Module):
         self.shape = shape
         self.parts = nn.ParameterDict({name.replace(".", ":"): nn.Parameter(each) for name, each in weights.items()})
         self.checked = nn.Linear(shape.width, 1)
+        self.named = nn.Linear(shape.width, 1)
+        self.rarely = nn.Parameter(torch.tensor(-3.0))
 
     def uniter(self, dropout: float) -> Uniter:
         """The network on these parameters; without dropout outside training."""
@@ -157,6 +165,8 @@ class UmicLearner(Learner[Batch]):
         random = np.random.default_rng(0)
         rows = np.sort(random.permutation(len(self.held_out))[:_HELD_OUT])
         self._checked = self._draw(held_out_sampler, rows, 0)
+        self._visible, self._true = self._known_words() if recipe.shown else (None, None)
+        self._starts = np.cumsum([0, *map(len, self.examples.shown)])
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
         """An epoch's captions in random order, with new negatives, in batches of similar lengths."""
@@ -192,7 +202,52 @@ class UmicLearner(Learner[Batch]):
             place = 1 + kinds.index("substitution")
             table = states.view(each, len(batch.rows), *states.shape[1:])
             losses["words"] = self.recipe.words * self._word_loss(table[[0, place]], captions[0], captions[place])
+        if self.recipe.shown and self._true is not None:
+            every = [ids for column in captions for ids in column]
+            losses["shown"] = self.recipe.shown * self._shown_loss(states, every, np.tile(self._pictures(batch), each))
+            losses["named"] = self.recipe.shown * self._named_loss(uniter, np.unique(self._pictures(batch)))
         return losses
+
+    def _known_words(self) -> tuple[Any, Any]:
+        """Which word pieces name something visible, bool[v], and which are true of every region, bool[regions, v]."""
+        if not self.examples.shown:
+            return None, None
+        number = {piece: k for k, piece in enumerate(self.tokenizer.vocabulary)}
+        visible = np.zeros(len(number), np.bool_)
+        visible[[number[word] for word in visible_words() if word in number]] = True
+        regions = [words for picture in self.examples.shown for words in picture]
+        true = np.zeros((len(regions), len(number)), np.bool_)
+        for row, words in enumerate(regions):
+            true[row, [number[word] for word in words if word in number]] = True
+        return visible, true
+
+    def _shown_loss(self, states: Tensor, texts: Ids, pictures: npt.NDArray[np.int64]) -> Tensor:
+        """The cross-entropy of telling visible words that are true of the picture from those that are not."""
+        rows = np.repeat(np.arange(len(texts)), [len(ids) for ids in texts])
+        places = np.concatenate([np.arange(len(ids)) for ids in texts])
+        ids = np.concatenate(texts)
+        kept = self._visible[ids]
+        rows, places, ids = rows[kept], places[kept], ids[kept]
+        distinct, which = np.unique(pictures, return_inverse=True)
+        shown = np.stack([self._true[self._regions(picture)].any(axis=0) for picture in distinct.tolist()])
+        told = torch.from_numpy(shown[which[rows], ids].astype(np.float32)).to(self.device)
+        scores = self.module.named(states[torch.from_numpy(rows), torch.from_numpy(places)])
+        return binary_cross_entropy_with_logits(scores.float()[..., 0], told)
+
+    def _named_loss(self, uniter: Uniter, pictures: npt.NDArray[np.int64]) -> Tensor:
+        """The cross-entropy of telling the words that are true of each region, per word that is."""
+        banks = [self.examples.bank.get(picture) for picture in pictures.tolist()]
+        features, positions = (torch.from_numpy(np.concatenate([each[k] for each in banks])) for k in (0, 1))
+        true = np.concatenate([self._true[self._regions(picture)] for picture in pictures.tolist()])
+        told = torch.from_numpy(true[:, self._visible].astype(np.float32)).to(self.device)
+        seen = uniter.regions(features.to(self.device), positions.to(self.device))
+        table = self.module.parts["uniter:embeddings:word_embeddings:weight"][torch.from_numpy(self._visible)]
+        scores = (seen @ table.T).float() + self.module.rarely
+        return binary_cross_entropy_with_logits(scores, told, reduction="sum") / told.sum()
+
+    def _regions(self, picture: int) -> slice:
+        """The rows of a picture's regions."""
+        return slice(int(self._starts[picture]), int(self._starts[picture + 1]))
 
     def _word_loss(self, states: Tensor, right: Ids, substituted: Ids) -> Tensor:
         """The cross-entropy of telling substituted words from others, in captions that kept their length.
