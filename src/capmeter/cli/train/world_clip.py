@@ -83,11 +83,11 @@ def world_clip(
     with shown():
         if encoder is None:
             first = WorldEncoderRecipe(pictures=encoder_pictures, epochs=encoder_epochs, seed=seed)
-            known = [
+            known, checked = (
                 drawn_pictures("train", first.pictures, seed, workers),
                 drawn_pictures("dev", first.held_out, seed, workers),
-            ]
-            train_world_encoder(*known, first, output / ENCODER, device=chosen)
+            )
+            train_world_encoder(known, checked, first, output / ENCODER, device=chosen)
         seeing = load_world_encoder(encoder or str(output / ENCODER), chosen)
         train = draw_examples("train", pictures, recipe.captions, seed, workers)
         held_out = draw_examples("dev", recipe.held_out, 1, seed, workers)

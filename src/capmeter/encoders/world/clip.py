@@ -74,7 +74,7 @@ class _SlotMap(nn.Module):
         self.things, self.background = (nn.Linear(before, after, bias=False) for _ in range(2))
 
     def forward(self, flat: Tensor) -> Tensor:
-        slots = flat.unflatten(1, (-1, self.before))
+        slots = flat.view(len(flat), -1, self.before)
         return torch.cat([self.things(slots[:, :-1]), self.background(slots[:, -1:])], dim=1).flatten(1)
 
 

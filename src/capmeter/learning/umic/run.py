@@ -135,4 +135,5 @@ def world_data(sizes: tuple[int, int, int], encoder: RegionEncoder, *, seed: int
     worlds = [World(split=name, size=size, seed=seed) for name, size in splits]  # type: ignore[arg-type]
     made = [world_examples(world, encoder, workers) for world in worlds]
     data = tuple(TrainingData(str(worlds[k]), made[k][1], len(made[k][0])) for k in (0, 1))
-    return WorldData(*(each for each, _ in made), data)
+    train, dev, test = (each for each, _ in made)
+    return WorldData(train, dev, test, data)

@@ -165,6 +165,8 @@ class UmicLearner(Learner[Batch]):
         random = np.random.default_rng(0)
         rows = np.sort(random.permutation(len(self.held_out))[:_HELD_OUT])
         self._checked = self._draw(held_out_sampler, rows, 0)
+        self._visible: Any
+        self._true: Any
         self._visible, self._true = self._known_words() if recipe.shown else (None, None)
         self._starts = np.cumsum([0, *map(len, self.examples.shown)])
 
