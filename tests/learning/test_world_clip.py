@@ -17,7 +17,7 @@ transformers = pytest.importorskip("transformers", reason="needs the vision extr
 pytest.importorskip("PIL", reason="needs the vision extra")
 
 from capmeter.checkpoints import Checkpoint  # noqa: E402
-from capmeter.encoders.world.clip import register  # noqa: E402
+from capmeter.encoders.world.clip import WorldClip, register  # noqa: E402
 from capmeter.encoders.world.encoder import KIND, WorldEncoder, shape_to_dict, weights_of  # noqa: E402
 from capmeter.encoders.world.network import WorldNetwork, WorldShape  # noqa: E402
 from capmeter.learning.world.captions import true_captions  # noqa: E402
@@ -25,6 +25,7 @@ from capmeter.learning.world.vocabulary import KINDS as THINGS  # noqa: E402
 from capmeter.learning.world.world import World  # noqa: E402
 from capmeter.learning.world_clip.examples import KINDS, LENGTH, draw_examples, numbers_of  # noqa: E402
 from capmeter.learning.world_clip.recipe import END, START, WorldClipRecipe, vocabulary  # noqa: E402
+from capmeter.learning.world_clip.training import clip_config  # noqa: E402
 
 SMALL = {"width": 64, "layers": 1, "slot": 8, "batch": 8}
 
@@ -128,3 +129,31 @@ def test_a_head_trains_on_the_made_world(trained: Path, tmp_path: Path) -> None:
         scene.render().save(tmp_path / f"{scene.id}.png")
     found = capmeter.score(world.captions(str(tmp_path)), [name], settings=Settings(device="cpu", cache=None))[name]
     assert 0 < found.score < 1
+
+
+def test_a_sentences_feature_does_not_know_its_padding(seeing: WorldEncoder) -> None:
+    known = vocabulary()
+    torch.manual_seed(1)
+    model = WorldClip(clip_config(WorldClipRecipe(**SMALL), seeing.shape)).eval()
+    texts = ["a red dog", "two small cats to the left of a striped ball at night"]
+    rows = torch.tensor([numbers_of(text, known) for text in texts])
+    with torch.no_grad():
+        together = model.get_text_features(input_ids=rows).pooler_output
+        for row, alone in zip(rows, together, strict=True):
+            short = row[: int((row != 0).sum()) + 1]
+            assert torch.allclose(model.get_text_features(input_ids=short[None]).pooler_output[0], alone, atol=1e-6)
+
+
+def test_words_add_to_the_slots_that_they_speak_of(seeing: WorldEncoder) -> None:
+    torch.manual_seed(2)
+    model = WorldClip(clip_config(WorldClipRecipe(**SMALL), seeing.shape)).eval()
+    ids = torch.tensor([numbers_of("a red dog", vocabulary())])
+    with torch.no_grad():
+        output = model.text_model(input_ids=ids)
+        states = output.last_hidden_state[0, : int((ids != 0).sum()) + 1]
+        about, said = model.text_model.about, model.text_model.said
+        for k, found in enumerate(output.pooler_output.view(-1, SMALL["slot"])):
+            weights = [max(0.0, float(about.weight[k] @ state + about.bias[k])) for state in states]
+            assert any(weights) or not found.any()
+            expected = sum(weight * said(state) for weight, state in zip(weights, states, strict=True))
+            assert torch.allclose(found, torch.as_tensor(expected), atol=1e-5)

@@ -6,7 +6,22 @@ import functools
 from collections import Counter
 
 from capmeter.learning.world.scenes import Scene
-from capmeter.learning.world.vocabulary import BACKGROUNDS, COLOUR_WORDS, GENERAL, KINDS, SIZES, TEXTURES
+from capmeter.learning.world.vocabulary import (
+    ALSO,
+    BACKGROUNDS,
+    COLOUR_WORDS,
+    COUNTS,
+    FRAMES,
+    GENERAL,
+    GLUE,
+    KINDS,
+    RELATIONS,
+    SEEN,
+    SIZES,
+    SOME,
+    TEXTURES,
+    WEARING,
+)
 
 
 @functools.cache
@@ -29,7 +44,9 @@ def names() -> dict[tuple[str, str], frozenset[str]]:
 def visible_words() -> frozenset[str]:
     """Every word that names something that can be seen; none that could also say something else."""
     taken = Counter(word for said in names().values() for word in said)
-    return frozenset(word for word, count in taken.items() if count == 1)
+    others = (*COUNTS.values(), *SOME.values(), *RELATIONS.values(), *SEEN.values(), FRAMES, WEARING, ALSO, GLUE)
+    elsewhere = {word for texts in others for text in texts for word in text.split()}
+    return frozenset(word for word, count in taken.items() if count == 1 and word not in elsewhere)
 
 
 def region_words(scene: Scene) -> tuple[frozenset[str], ...]:
