@@ -23,7 +23,7 @@ def world_clip(
         None, help="The world encoder of pictures: a name or folder. Without one, it is trained first."
     ),
     pictures: int = typer.Option(20_000, help="The number of pictures to train on.", min=2),
-    epochs: int = typer.Option(8, help="The number of epochs.", min=1),
+    epochs: int = typer.Option(5, help="The number of epochs.", min=1),
     batch: int = typer.Option(64, help="Pictures per step.", min=2),
     wrong: int = typer.Option(4, help="Wrong captions beside each true one.", min=0, max=8),
     rate: float = typer.Option(2e-3, help="The highest learning rate.", min=1e-6),
@@ -47,7 +47,7 @@ def world_clip(
 
     **Examples**
 
-    `capmeter train world-clip --output world-clip/ --threads 2 --workers 2`
+    `capmeter train world-clip --output world-clip/ --workers 2`
 
     `capmeter train world-clip --output world-clip/ --encoder world-encoder/ --epochs 10`
     """
