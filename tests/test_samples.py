@@ -1,0 +1,107 @@
+"""Python samples of the pages that show no output: each runs, on files and objects of the names that it uses.
+
+Samples with output (`>>>`) are run by `test_docs`, those of docs/tasks.md by `test_tasks`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import capmeter
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ("README.md", "docs/compare.md", "docs/robustness.md", "docs/training-reward.md", "docs/writer.md")
+NEEDS_TORCH = ("docs/robustness.md", "docs/training-reward.md", "docs/writer.md")
+ELSEWHERE = {"docs/adapters.md": "tests/integrations/test_transformers.py", "docs/tasks.md": "tests/test_tasks.py"}
+
+
+def samples(page: str) -> list[str]:
+    """The page's blocks of Python that are no session."""
+    blocks = re.findall(r"(?ms)^```python[^\n]*\n(.*?)^```$", (ROOT / page).read_text("utf-8"))
+    return [block for block in blocks if not block.startswith(">>>")]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The example captions under the names that pages use; the first image is 391895."""
+    for name, source in (("results", "strong"), ("captions_val2014", "references"), ("captions", "references")):
+        text = (ROOT / "examples" / f"{source}.json").read_text("utf-8")
+        first = json.loads(text)[0]["image_id"] if source == "strong" else json.loads(text)["images"][0]["id"]
+        text = re.sub(rf'("(?:image_)?id": ){first}\b', r"\g<1>391895", text)
+        (tmp_path / f"{name}.json").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def names() -> dict[str, Any]:
+    """What samples take for granted."""
+    load = {
+        system: capmeter.load(ROOT / "examples" / f"{system}.json", ROOT / "examples" / "references.json")
+        for system in ("strong", "weak")
+    }
+    return {"capmeter": capmeter, **load}
+
+
+def captioner() -> dict[str, Any]:
+    """A model that can sample, as the training step wants it, and the reward of the page."""
+    import torch
+
+    class Batch:
+        pictures, ids = torch.zeros(2, 3), ("7", "9")
+
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.choice = torch.nn.Parameter(torch.zeros(2))
+
+        def sample(self, pictures: Any, samples: int) -> tuple[list[list[str]], Any]:
+            texts = [["a dog runs", "a dog"] * 3] * len(pictures)
+            chances = torch.log_softmax(self.choice, 0)[torch.tensor([k % 2 for k in range(samples)])]
+            return [each[:samples] for each in texts], chances.expand(len(pictures), -1)
+
+        def greedy(self, pictures: Any) -> list[str]:
+            return ["a dog"] * len(pictures)
+
+    references = {"7": ["a brown dog runs", "a dog is running"], "9": ["two cats sleep", "a dog with cats"]}
+    model = Model()
+    return {
+        "torch": torch,
+        "model": model,
+        "batch": Batch,
+        "optimiser": torch.optim.SGD(model.parameters(), lr=1.0),
+        "reward": capmeter.reward("cider-d", references=references),
+    }
+
+
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=[pytest.mark.neural] if page in NEEDS_TORCH else []) for page in PAGES]
+)
+def test_samples_run(page: str, folder: Path) -> None:
+    if page in NEEDS_TORCH:
+        pytest.importorskip("torch", reason="needs torch")
+    known = names()
+    if page == "docs/training-reward.md":
+        known |= captioner()
+    if page == "README.md":
+        pytest.importorskip("pandas", reason="needs pandas")
+        pytest.importorskip("pycocoevalcap", reason="needs METEOR's tables")
+    found = samples(page)
+    assert found
+    for sample in found:
+        exec(compile(sample, page, "exec"), known)
+    if page == "docs/training-reward.md":
+        before = known["model"].choice.detach().clone()
+        assert known["step"](known["model"], known["optimiser"], known["batch"]) > 0
+        assert known["model"].choice[0] > before[0], "the longer caption, which scored more, became likelier"
+
+
+def test_no_page_has_a_sample_that_nothing_runs() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    with_samples = {str(page.relative_to(ROOT)) for page in pages if samples(str(page.relative_to(ROOT)))}
+    assert with_samples == {*PAGES, *ELSEWHERE}
+    assert all((ROOT / test).is_file() for test in ELSEWHERE.values())
