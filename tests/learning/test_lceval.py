@@ -247,6 +247,7 @@ def made_set(count: int = 600, seed: int = 0) -> TrainingSet:
 
 
 def test_training_finds_the_direction_and_selects_by_tau(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the neural extra")
     from capmeter.learning.lceval.run import train_lceval
     from capmeter.metrics.lceval.checkpoint import trained
 
@@ -269,6 +270,7 @@ def test_training_finds_the_direction_and_selects_by_tau(tmp_path: Path) -> None
 
 
 def test_two_seeds_agree_and_the_same_seed_repeats_itself(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the neural extra")
     from capmeter.learning.lceval.run import train_lceval
 
     recipe = LcEvalRecipe(epochs=30, rate=0.01)
@@ -306,6 +308,7 @@ def test_the_mean_of_many_starts_depends_less_on_the_seed(tmp_path: Path) -> Non
 
 
 def test_the_l2_penalty_is_on_weights_alone(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the neural extra")
     from capmeter.learning.lceval.run import train_lceval
 
     sizes = []
@@ -408,6 +411,7 @@ sys.exit(code)
 
 @pytest.mark.slow
 def test_a_run_killed_at_random_moments_ends_with_the_same_weights(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the neural extra")
     from capmeter.learning.lceval.run import train_lceval
 
     whole = train_lceval(made_set(), LcEvalRecipe(epochs=60), tmp_path / "whole")

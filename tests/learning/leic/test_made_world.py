@@ -60,6 +60,7 @@ def test_scenes_as_images() -> None:
 
 
 def test_worlds_must_differ_and_pictures_need_features(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the neural extra")
     recipe = CriticRecipe(context="reference")
     with pytest.raises(InputError, match="train and judge on different splits"):
         contexts_on_world(WORLD, WORLD, recipe, ["none"], tmp_path)
