@@ -159,7 +159,7 @@ def test_mistakes_at_the_start(arguments: dict[str, Any], sentence: str) -> None
 @pytest.mark.parametrize(
     "metric",
     [
-        "smurf(encoder=minilm)",
+        pytest.param("smurf(encoder=minilm)", marks=pytest.mark.neural),
         Combination(members=(parse("bleu-4"), parse("cider-d"))),
         Combination(members=(parse("cider-d"), parse("sparcs")), weights=(0.3, 0.7)),
     ],
