@@ -62,7 +62,7 @@ def fit(module: nn.Module, loss: Callable[[], Tensor], iterations: int) -> None:
         value.backward()  # type: ignore[no-untyped-call]
         return value
 
-    optimizer.step(closure)  # type: ignore[arg-type]
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
 
 
 def _entropy(learner: LcEvalLearner) -> Callable[[], Tensor]:
