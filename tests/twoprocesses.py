@@ -48,6 +48,7 @@ def main(meeting: str, rank: int) -> None:
         if not mine:
             metric.update([], [], [])
         found = {name: float(score).hex() for name, score in metric.compute().items()}
+        assert metric.results is not None
         said[how] = {"scores": found, "measured": MEASURED[0], "items": len(metric.results["cider-d"].items)}
         metric.update(candidates[:1], references[:1], ids[:1])  # known already: nothing changes
         said[how]["again"] = float(metric.compute()["cider-d"]).hex()
