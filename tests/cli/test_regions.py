@@ -48,6 +48,16 @@ def test_explain_shows_the_regions(place: Path) -> None:
     assert done.returncode == 0 and "region 0." in done.stdout, done.stderr
 
 
+def test_the_page_shows_the_regions_that_it_is_given(place: Path, tmp_path: Path) -> None:
+    given = ["-m", metric(place), "--regions", place / "regions", "--output", tmp_path / "scores.json"]
+    assert capmeter("score", place / "rows.jsonl", *given).returncode == 0
+    done = capmeter("report", tmp_path / "scores.json", "--regions", place / "regions", "-o", tmp_path / "page.html")
+    assert done.returncode == 0 and "4 of them explained" in done.stderr, done.stderr
+    without = capmeter("report", tmp_path / "scores.json", "-o", tmp_path / "other.html")
+    assert without.returncode == 0 and "0 of them explained" in without.stderr, without.stderr
+    assert "could not be explained: 4 captions have no regions" in (tmp_path / "other.html").read_text()
+
+
 def test_meta_and_robustness(place: Path) -> None:
     given = ["-m", metric(place), "--regions", place / "regions", "--resamples", 20, "--format", "json"]
     done = capmeter("meta", "-b", "rated", "-d", place / "rows.jsonl", *given)

@@ -9,7 +9,7 @@ import typer
 
 from capmeter.cli.inputs import label_of, name_and_path
 from capmeter.cli.main import say
-from capmeter.cli.options import Digits, Resamples, Scale, Seed, one_of
+from capmeter.cli.options import Digits, Regions, Resamples, Scale, Seed, one_of
 from capmeter.cli.output import command_line, show_scores
 from capmeter.meta.standing import standings
 from capmeter.metrics.scores import Results, read_all
@@ -45,6 +45,7 @@ def report(
         str, typer.Option("--images", help="Pictures; embed: thumbnails of files.", **one_of(MODES))
     ] = "link",
     images_root: Path = typer.Option(Path(), help="The folder that relative paths of pictures are resolved against."),
+    regions: Regions = "",
     megabytes: float = typer.Option(5.0, help="Add explanations and thumbnails up to this page size.", min=1),
     human: str | None = typer.Option(None, help="The system that holds human captions, for SMURF's overlap."),
     resamples: Resamples = 1000,
@@ -61,9 +62,13 @@ def report(
 
     `capmeter report scores.json -o report.html`
 
+    `capmeter report scores.json --regions coco_val2014/ --images-root val2014/ --images embed -o cases.html`
+
     `capmeter report scores.json --format latex --scale 100 --digits 1`
     """
     systems = read_named(results)
+    for each in systems.values():
+        each.captions.regions = regions
     if format is not None:
         standing = standings(systems, resamples=resamples, seed=seed)
         show_scores(systems, standing, format, digits=digits, scale=scale)

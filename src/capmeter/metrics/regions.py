@@ -14,6 +14,7 @@ from capmeter.encoders.batches import in_order
 from capmeter.encoders.models import versions
 from capmeter.encoders.pairs import PairEncoder, PairStates
 from capmeter.encoders.pieces import PieceTable
+from capmeter.errors import InputError
 from capmeter.images.region_source import region_keys, regions_at
 from capmeter.images.regions import BoxRule, Regions
 from capmeter.settings import Settings
@@ -50,8 +51,9 @@ class Pairs:
         embedded: dict[str, Any] = {}
         place: dict[str, int] = {}
         picture = np.empty(len(part), np.int64)
+        keys = keys_of(part)
         source = regions_at(part.regions)
-        for row, key in enumerate(keys_of(part)):
+        for row, key in enumerate(keys):
             if key not in place:
                 place[key] = len(place)
                 regions = source.read(key).chosen(rule)
@@ -77,8 +79,17 @@ class Pairs:
 
 
 def keys_of(part: CaptionSet) -> list[str]:
-    """The key of each caption's regions; the evaluation has checked that there are some."""
-    return [key for key in region_keys(part) if key is not None]
+    """The key of each caption's regions.
+
+    Raises:
+        InputError: a caption's picture has no regions.
+    """
+    keys = region_keys(part)
+    known = [key for key in keys if key is not None]
+    if len(known) < len(part):
+        first = part.ids[list(keys).index(None)]
+        raise InputError(f"{len(part) - len(known):,} captions have no regions (the first: {first}); give --regions")
+    return known
 
 
 def regions_of_caption(part: CaptionSet, row: int, rule: BoxRule) -> Regions:

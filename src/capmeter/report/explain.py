@@ -213,7 +213,7 @@ def _table(name: str, found: Evidence, colours: Mapping[str, str], score: float 
             f"{label or 'region'} {_number(weight)} at {', '.join(f'{number:.2f}' for number in box)}"
             for label, box, weight in found.regions.heaviest(5)
         )
-        table.add_row(Text("regions", style="dim"), Text(printable("\n".join(seen))))
+        table.add_row(Text("regions", style="dim"), Text("\n".join(map(printable, seen))))
     return table
 
 
