@@ -101,3 +101,21 @@ def test_every_metric_is_in_what_misleads() -> None:
     for name in METRICS.builtin:
         told = next((word for prefix, word in family.items() if name.startswith(prefix)), name)
         assert told in page, name
+
+
+def test_what_a_page_would_load_from_elsewhere_is_found(site: Any) -> None:
+    pytest.importorskip("mkdocs", reason="needs the docs extra")
+    asked = site("hooks").asked
+    assert asked('<a href="https://example.org/">read</a> <img src="a.png"> <link href="style.css">') == []
+    assert asked('<script src="https://example.org/a.js"></script>') == ['src="https://example.org/a.js']
+    assert asked("<link rel=stylesheet href=//example.org/a.css>") == ["href=//example.org/a.css"]
+    assert asked("@font-face { src: url(https://example.org/a.woff2) }") == ["url(https://example.org/a.woff2"]
+
+
+def test_links_that_leave_the_folder_of_pages_lead_to_what_the_site_has(site: Any) -> None:
+    pytest.importorskip("mkdocs", reason="needs the docs extra")
+    hooks = site("hooks")
+    moved = hooks._moved("[a](../examples/plugin) [b](spice.md#x) [c](https://example.org) [d](../CONTRIBUTING.md)",
+                         hooks.PurePosixPath("docs"))  # fmt: skip
+    assert moved == "[a](plugin.md) [b](spice.md#x) [c](https://example.org) [d](contributing.md)"
+    assert hooks._moved("[a](docs/spice.md)", hooks.PurePosixPath()) == "[a](spice.md)"
