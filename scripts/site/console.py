@@ -48,8 +48,17 @@ def _run(command: str, folder: Path) -> tuple[int, str]:
         return _served(command, folder)
     if command.startswith("capmeter ") and not _SHELL.search(command):
         return _inside(shlex.split(command), folder)
+    # this Python's own `capmeter`, also where its environment is not activated
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     done = subprocess.run(
-        command, shell=True, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        command,
+        shell=True,
+        cwd=folder,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
     )
     return done.returncode, done.stdout
 

@@ -232,6 +232,10 @@ def test_what_is_not_regions(tmp_path: Path) -> None:
         open_regions(tmp_path / "absent")
     with pytest.raises(InputError, match="no picture in it"):
         open_regions(tmp_path)
+
+
+def test_what_is_no_lmdb(tmp_path: Path) -> None:
+    pytest.importorskip("lmdb")
     (tmp_path / "data.mdb").write_bytes(b"not a database" * 1000)
     with pytest.raises(InputError, match="not an LMDB"):
         open_regions(tmp_path)

@@ -122,6 +122,7 @@ def test_the_released_network_gives_its_scores(shared: Path, tmp_path: Path) -> 
     np.testing.assert_allclose(whole.score(vectors), said["test_scores_9990"], rtol=0, atol=1e-6)
 
 
+@pytest.mark.neural
 def test_released_features_and_weights_give_the_metric(shared: Path) -> None:
     path = shared / "oracles" / "lceval_checkpoint.json"
     metric = LcEval(as_released=True, checkpoint=str(path))
