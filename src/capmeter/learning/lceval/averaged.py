@@ -14,12 +14,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from scipy.optimize import minimize
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from capmeter.learning.lceval.recipe import LcEvalRecipe
 from capmeter.learning.lceval.training import LcEvalLearner
 from capmeter.learning.lceval.training_set import TrainingSet
+from capmeter.metrics.base import Floats
 from capmeter.progress import task
 
 ITERATIONS = 200
@@ -47,22 +50,18 @@ def averaged(known: TrainingSet, recipe: LcEvalRecipe, description: str) -> LcEv
 
 def fit(module: nn.Module, loss: Callable[[], Tensor], iterations: int) -> None:
     """Minimises a loss of all examples at once."""
-    optimizer = torch.optim.LBFGS(
-        module.parameters(),
-        max_iter=iterations,
-        history_size=10,
-        tolerance_grad=1e-8,
-        tolerance_change=1e-12,
-        line_search_fn="strong_wolfe",
-    )
+    parameters = list(module.parameters())
 
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        value = loss()
-        value.backward()  # type: ignore[no-untyped-call]
-        return value
+    def value_and_gradient(values: Floats) -> tuple[float, Floats]:
+        vector_to_parameters(torch.from_numpy(values), parameters)
+        found = loss()
+        slopes = torch.autograd.grad(found, parameters)
+        return float(found.detach()), torch.cat([slope.reshape(-1) for slope in slopes]).numpy()
 
-    optimizer.step(closure)  # type: ignore[no-untyped-call]
+    start = parameters_to_vector(parameters).detach().numpy()
+    options = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-8}
+    best = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options).x
+    vector_to_parameters(torch.from_numpy(best), parameters)
 
 
 def _entropy(learner: LcEvalLearner) -> Callable[[], Tensor]:
