@@ -2,11 +2,11 @@
 
     loss = mean over negatives of max(0, margin + S(I, negative) - S(I, caption)),   S = sigmoid of the ranking head
 
-From random weights three losses are added. `matching`: the cross-entropy of the matching head, between captions and
-other pictures' captions, as in UNITER's pretraining. Two further heads, which are dropped afterwards, let every word
-teach what it looks like: `words` learns which words of a substituted caption are wrong; `shown`, where it is known,
-which words of any caption name something that the picture shows, and which words are true of each region, by their
-products with the region's embedding.
+From random weights further losses are added. `matching`: the cross-entropy of the matching head, between captions and
+other pictures' captions, as in UNITER's pretraining. The heads of the others are dropped afterwards: `words` learns
+which words of a substituted caption are wrong, `repeated` which words repeat the one before them; where it is known,
+`shown` learns which words of any caption name something that the picture shows, and `named` which words are true of
+each region, by their products with the region's embedding.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class UmicModule(nn.Module):
         self.shape = shape
         self.parts = nn.ParameterDict({name.replace(".", ":"): nn.Parameter(each) for name, each in weights.items()})
         self.checked = nn.Linear(shape.width, 1)
+        self.repeated = nn.Linear(shape.width, 1)
         self.named = nn.Linear(shape.width, 1)
         self.rarely = nn.Parameter(torch.tensor(-3.0))
 
@@ -204,6 +205,10 @@ class UmicLearner(Learner[Batch]):
             place = 1 + kinds.index("substitution")
             table = states.view(each, len(batch.rows), *states.shape[1:])
             losses["words"] = self.recipe.words * self._word_loss(table[[0, place]], captions[0], captions[place])
+        if self.recipe.words and "repetition-removal" in kinds:
+            place = 1 + kinds.index("repetition-removal")
+            table = states.view(each, len(batch.rows), *states.shape[1:])
+            losses["repeated"] = self.recipe.words * self._repeated_loss(table[place], captions[place])
         if self.recipe.shown and self._true is not None:
             every = [ids for column in captions for ids in column]
             losses["shown"] = self.recipe.shown * self._shown_loss(states, every, np.tile(self._pictures(batch), each))
@@ -235,6 +240,14 @@ class UmicLearner(Learner[Batch]):
         told = torch.from_numpy(shown[which[rows], ids].astype(np.float32)).to(self.device)
         scores = self.module.named(states[torch.from_numpy(rows), torch.from_numpy(places)])
         return binary_cross_entropy_with_logits(scores.float()[..., 0], told)
+
+    def _repeated_loss(self, states: Tensor, texts: Ids) -> Tensor:
+        """The cross-entropy of telling words that repeat the one before them."""
+        rows = np.repeat(np.arange(len(texts)), [len(ids) for ids in texts])
+        places = np.concatenate([np.arange(len(ids)) for ids in texts])
+        told = np.concatenate([np.diff(ids, prepend=-1) == 0 for ids in texts]).astype(np.float32)
+        scores = self.module.repeated(states[torch.from_numpy(rows), torch.from_numpy(places)])
+        return binary_cross_entropy_with_logits(scores.float()[..., 0], torch.from_numpy(told).to(self.device))
 
     def _named_loss(self, uniter: Uniter, pictures: npt.NDArray[np.int64]) -> Tensor:
         """The cross-entropy of telling the words that are true of each region, per word that is."""

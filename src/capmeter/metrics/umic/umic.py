@@ -9,7 +9,7 @@ above `conf_th`, at least `min_boxes`, at most `max_boxes`. Each picture's regio
 
 `checkpoint` is a name or folder. UNITER's and UMIC's published weights are converted once with `capmeter train
 import-uniter`; `capmeter train umic` trains, with `--world` from random weights on drawn pictures of the made world, of
-which alone such a checkpoint knows anything. No weights ship.
+which alone such a checkpoint knows anything. They do not ship; `umic-world`, for the made world, does.
 
 Departures from the released code (docs/umic.md): the most confident boxes are taken, and captions are cut at the
 encoder's length; `as_released=true` takes the first boxes of the file as they come, and for `umic-c` gives sigmoid of
