@@ -17,9 +17,9 @@ transformers = pytest.importorskip("transformers", reason="needs the vision extr
 pytest.importorskip("PIL", reason="needs the vision extra")
 
 from capmeter.checkpoints import Checkpoint  # noqa: E402
-from capmeter.encoders.world.clip import WorldClip, register  # noqa: E402
 from capmeter.encoders.world.encoder import KIND, WorldEncoder, shape_to_dict, weights_of  # noqa: E402
 from capmeter.encoders.world.network import WorldNetwork, WorldShape  # noqa: E402
+from capmeter.encoders.world_clip.network import WorldClip, register  # noqa: E402
 from capmeter.learning.world.captions import true_captions  # noqa: E402
 from capmeter.learning.world.vocabulary import KINDS as THINGS  # noqa: E402
 from capmeter.learning.world.world import World  # noqa: E402

@@ -68,7 +68,8 @@ def report(
     """
     systems = read_named(results)
     for each in systems.values():
-        each.captions.regions = regions
+        if each.captions is not None:
+            each.captions.regions = regions
     if format is not None:
         standing = standings(systems, resamples=resamples, seed=seed)
         show_scores(systems, standing, format, digits=digits, scale=scale)

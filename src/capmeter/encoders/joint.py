@@ -87,7 +87,7 @@ class JointEncoder:
         try:
             from transformers import AutoModel, AutoTokenizer
 
-            from capmeter.encoders.world.clip import register
+            from capmeter.encoders.world_clip.network import register
 
             register()
             model = complete_model(AutoModel, files.folder, running.device, running.dtype)

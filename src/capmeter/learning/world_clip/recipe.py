@@ -22,7 +22,7 @@ class WorldClipRecipe(Recipe):
         captions: true captions that are known of each picture; one is drawn at each step.
         wrong: captions with one error that stand beside the true one at each step.
         width, layers: of the network of sentences; layers in which words read those around them.
-        slot: width of a slot of the common features (see `encoders.world.clip`).
+        slot: width of a slot of the common features (see `encoders.world_clip.network`).
         decay_of_weights: of AdamW.
     """
 

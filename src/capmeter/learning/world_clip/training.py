@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from capmeter.encoders.world.clip import WorldClip, world_clip_config
 from capmeter.encoders.world.encoder import WorldEncoder
 from capmeter.encoders.world.network import WorldShape
+from capmeter.encoders.world_clip.network import WorldClip, world_clip_config
 from capmeter.learning.loop import Learner, seeded
 from capmeter.learning.world_clip.examples import KINDS, LENGTH, Examples
 from capmeter.learning.world_clip.recipe import END, START, WorldClipRecipe, vocabulary

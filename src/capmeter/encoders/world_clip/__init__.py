@@ -1,0 +1,1 @@
+"""The architecture of the made world's CLIP, for the transformers library."""
