@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import rankdata
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import InputError
@@ -89,6 +88,8 @@ def cases(captions: CaptionSet, critic: Metric, other: Metric, most: int = 5) ->
 
 
 def _ranks(values: Floats) -> Floats:
+    from scipy.stats import rankdata
+
     ranks: Floats = (rankdata(values) - 0.5) / len(values)
     return ranks
 
