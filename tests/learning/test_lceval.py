@@ -282,6 +282,7 @@ def test_two_seeds_agree_and_the_same_seed_repeats_itself(tmp_path: Path) -> Non
 
 
 def test_the_mean_of_many_starts_depends_less_on_the_seed(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the neural extra")
     from capmeter.learning.lceval.run import train_lceval
     from capmeter.metrics.lceval.checkpoint import trained
 
