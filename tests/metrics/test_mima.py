@@ -114,6 +114,7 @@ def test_empty_captions_score_zero_and_long_ones_are_noted() -> None:
     assert got.notes == {"cut": ["2"]}
 
 
+@pytest.mark.neural
 def test_an_encoder_without_padding_hides_no_stop_words(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_encoder("minilm")
     monkeypatch.setattr(encoder.tokenizer, "pad_id", -1)

@@ -186,6 +186,7 @@ def test_distilled_vectors_know_words_by_their_meaning(tmp_path: Path, monkeypat
         word_vectors._distilled.cache_clear()
 
 
+@pytest.mark.neural
 def test_contextual_vectors_are_the_mean_of_a_layer() -> None:
     """Recomputed from the encoder's own states: content pieces alone, absolute cosine, mean over references."""
     encoder = load_encoder("minilm", Settings())
@@ -209,6 +210,7 @@ def test_contextual_vectors_are_the_mean_of_a_layer() -> None:
     assert same[0] < 1  # the embeddings of layer 0 know their positions
 
 
+@pytest.mark.neural
 def test_contextual_wembsim_of_captions_without_content() -> None:
     rows = [("", ["a dog"]), ("of the .", ["a dog"]), ("a dog", ["a dog", "is the"])]
     found = WEmbSim(encoder="minilm").measure(caption_set(rows), Context())
