@@ -19,6 +19,7 @@ from capmeter.checkpoints import TrainingData
 from capmeter.errors import InputError
 from capmeter.images.picture_vectors import VectorFile
 from capmeter.learning.leic.capability import capability, variants
+from capmeter.learning.leic.network import SEEDED_RANGE
 from capmeter.learning.leic.recipe import CriticRecipe, read_shares
 from capmeter.learning.leic.run import initial_vectors, train_critic
 from capmeter.learning.leic.submission import fold_of, judge
@@ -100,7 +101,7 @@ def test_word_vectors_to_start_from(tmp_path: Path) -> None:
     narrow = initial_vectors(Vectors(), vocabulary, replace(SMALL, embedding=1))
     # all lie on the line from (1, 2) to (7, 8): the distance along it from the mean, five sixths and one sixth of it
     assert narrow[4, 0] == pytest.approx(-5 * narrow[5, 0], rel=1e-5)
-    assert np.abs(narrow).mean() == pytest.approx(0.1 / 3**0.5, rel=1e-5)
+    assert np.abs(narrow).mean() == pytest.approx(SEEDED_RANGE / 3**0.5, rel=1e-5)
     with pytest.raises(InputError, match="word vectors of width 2, but embedding=16; set embedding=2 or less"):
         initial_vectors(Vectors(), vocabulary, SMALL)
 
