@@ -83,7 +83,8 @@ def test_every_command_says_in_one_line_that_nobody_reads(folder: Path, mode: st
     runs = dict(part.split("\n", 1) for part in done.stderr.split("@")[1:] if part.partition("\n")[0] in COMMANDS)
     assert list(runs) == list(COMMANDS), done.stderr
     for name, err in runs.items():
-        lines = [line for line in err.splitlines() if not line.startswith(("capmeter: signature", "capmeter: note"))]
+        kept = filter(None, err.splitlines())  # older versions of rich end a bar with a blank line
+        lines = [line for line in kept if not line.startswith(("capmeter: signature", "capmeter: note"))]
         assert lines == [f"capmeter: error: {said}", "code 1"], name
     assert done.returncode == 0 and "Traceback" not in done.stderr
 
