@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import torch
-from scipy.optimize import minimize
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
@@ -50,6 +49,8 @@ def averaged(known: TrainingSet, recipe: LcEvalRecipe, description: str) -> LcEv
 
 def fit(module: nn.Module, loss: Callable[[], Tensor], iterations: int) -> None:
     """Minimises a loss of all examples at once."""
+    from scipy.optimize import minimize
+
     parameters = list(module.parameters())
 
     def value_and_gradient(values: Floats) -> tuple[float, Floats]:
