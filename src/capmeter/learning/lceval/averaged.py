@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -53,14 +54,14 @@ def fit(module: nn.Module, loss: Callable[[], Tensor], iterations: int) -> None:
 
     parameters = list(module.parameters())
 
-    def value_and_gradient(values: Floats) -> tuple[float, Floats]:
+    def value_and_gradient(values: Floats) -> Any:
         vector_to_parameters(torch.from_numpy(values), parameters)
         found = loss()
         slopes = torch.autograd.grad(found, parameters)
         return float(found.detach()), torch.cat([slope.reshape(-1) for slope in slopes]).numpy()
 
-    start = parameters_to_vector(parameters).detach().numpy()
-    options = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-8}
+    start: Any = parameters_to_vector(parameters).detach().numpy()
+    options: Any = {"maxiter": iterations, "ftol": 1e-12, "gtol": 1e-8}
     best = minimize(value_and_gradient, start, jac=True, method="L-BFGS-B", options=options).x
     vector_to_parameters(torch.from_numpy(best), parameters)
 
