@@ -19,6 +19,17 @@ settings.register_profile(
 settings.register_profile("random", parent=settings.get_profile("steady"), derandomize=False)
 settings.load_profile("steady")
 
+# the examples of these modules run an encoder, or its tokenizer
+_NEURAL = {f"capmeter.{name}" for name in ("encoders.batches", "encoders.word_piece", "metrics.bertscore")}
+_NEURAL |= {f"capmeter.metrics.{name}" for name in ("sbert", "tbr", "tbr.tbr")}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Examples that need the extra neural are marked as such tests are."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) and item.name in _NEURAL:
+            item.add_marker(pytest.mark.neural)
+
 
 @pytest.fixture(scope="session")
 def shared() -> Path:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commandline import capmeter
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.checkpoints import Checkpoint
@@ -341,13 +342,22 @@ def test_recipes_and_variants() -> None:
         variants(["lcevil"])
 
 
+def test_a_pooling_belongs_to_features_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "people.jsonl").write_text("")
+    given = ("people.jsonl", "--exclusions", "none.gz", "--pool", "mean", "-o", "out")
+    done = capmeter("train", "lceval", *given, folder=tmp_path)
+    assert done.returncode == 1
+    assert "--pool is for a network of your own (--features)" in " ".join(done.stderr.split())
+
+
 def test_the_networks_that_ship_are_those_of_their_names() -> None:
     for name in SHIPPED:
-        text = name if "-" not in name else f"lceval(features={name.removeprefix('lceval-')})"
+        own = name.removeprefix("lceval-")
+        text = name if own == name else f"lceval({'pool' if own in ('mean', 'min') else 'features'}={own})"
         metric = parse(text)
         known = metric.trained  # type: ignore[attr-defined]
         expected = VARIANTS[name]
-        assert known.features == expected.features and known.pool == "max"
+        assert known.features == expected.features and known.pool == expected.pool
         assert [layer.weights.shape[1] for layer in known.network.layers] == [*expected.hidden, 2]
 
 

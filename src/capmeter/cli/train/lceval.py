@@ -105,6 +105,8 @@ def lceval(
     from capmeter.learning.parser.examples import read_exclusions
     from capmeter.metrics.lceval.features import FEATURES, Features, chosen
 
+    if features is None and pool != "max":
+        raise InputError("--pool is for a network of your own (--features); see --network lceval-mean and lceval-min")
     settings = settings_of(device)
     with shown():
         listed = read_exclusions(exclusions)

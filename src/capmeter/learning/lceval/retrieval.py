@@ -92,10 +92,8 @@ def _vectors(texts: Sequence[str]) -> Any:
 
 
 def _unit(table: Any) -> Any:
-    from scipy.sparse import diags_array
-
     length = np.sqrt(np.asarray(table.multiply(table).sum(axis=1)).ravel())
-    return (diags_array(1 / np.maximum(length, 1e-12)) @ table).tocsr()
+    return table.multiply((1 / np.maximum(length, 1e-12))[:, None]).tocsr()
 
 
 def _sums(starts: Any) -> Any:

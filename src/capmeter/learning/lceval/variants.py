@@ -1,8 +1,8 @@
 """The networks of the paper's tables, by name: the features, layers, pooling and machine captions of each.
 
-`lceval` and `nneval` ship, as do all groups of features (Tables 7.5, 7.7). `lceval-mean` and `lceval-min` pool over
-references in other ways (Figure B.1); `lceval-linear` and `lceval-two-layers`, and the networks of SPICE and CIDEr-D
-alone (`spider-…`), are the architectures of Table 7.2.
+`lceval` and `nneval` ship, as do all groups of features (Tables 7.5, 7.7), and `lceval-mean` and `lceval-min`, which pool
+over references in other ways (Figure B.1). `lceval-linear` and `lceval-two-layers`, and the networks of SPICE and
+CIDEr-D alone (`spider-…`), are the architectures of Table 7.2.
 
 >>> VARIANTS["spider"].features, VARIANTS["nneval"].hidden
 (('spice', 'cider-d'), (72, 72))
@@ -45,7 +45,7 @@ VARIANTS: dict[str, Variant] = {
     "spider": Variant(_SPIDER),
     "spider-two-layers": Variant(_SPIDER, (12, 12)),
 }
-SHIPPED = ("lceval", "nneval", *(f"lceval-{name}" for name in GROUPS))
+SHIPPED = ("lceval", "nneval", *(f"lceval-{name}" for name in (*GROUPS, "mean", "min")))
 
 
 def variants(names: Iterable[str], systems: Iterable[str] = ()) -> dict[str, Variant]:
