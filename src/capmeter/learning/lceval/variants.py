@@ -1,7 +1,7 @@
 """The networks of the paper's tables, by name: the features, layers, pooling and machine captions of each.
 
-`lceval` and `nneval` ship, as do all groups of features (Tables 7.5, 7.7), and `lceval-mean` and `lceval-min`, which pool
-over references in other ways (Figure B.1). `lceval-linear` and `lceval-two-layers`, and the networks of SPICE and
+`lceval` and `nneval` ship, as do all groups of features (Tables 7.5, 7.7), and `lceval-mean` and `lceval-min`, which
+pool over references in other ways (Figure B.1). `lceval-linear` and `lceval-two-layers`, and the networks of SPICE and
 CIDEr-D alone (`spider-…`), are the architectures of Table 7.2.
 
 >>> VARIANTS["spider"].features, VARIANTS["nneval"].hidden
