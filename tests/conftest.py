@@ -27,7 +27,7 @@ _NEURAL |= {f"capmeter.metrics.{name}" for name in ("sbert", "tbr", "tbr.tbr")}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Examples that need the extra neural are marked as such tests are."""
     for item in items:
-        if isinstance(item, pytest.DoctestItem) and item.name in _NEURAL:
+        if isinstance(item, pytest.DoctestItem) and item.name.removeprefix("src.") in _NEURAL:
             item.add_marker(pytest.mark.neural)
 
 

@@ -343,6 +343,7 @@ def test_recipes_and_variants() -> None:
 
 
 def test_a_pooling_belongs_to_features_of_ones_own(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs torch")
     (tmp_path / "people.jsonl").write_text("")
     given = ("people.jsonl", "--exclusions", "none.gz", "--pool", "mean", "-o", "out")
     done = capmeter("train", "lceval", *given, folder=tmp_path)
