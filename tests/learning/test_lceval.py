@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commandline import capmeter
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.checkpoints import Checkpoint
@@ -344,6 +343,8 @@ def test_recipes_and_variants() -> None:
 
 def test_a_pooling_belongs_to_features_of_ones_own(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs torch")
+    from commandline import capmeter
+
     (tmp_path / "people.jsonl").write_text("")
     given = ("people.jsonl", "--exclusions", "none.gz", "--pool", "mean", "-o", "out")
     done = capmeter("train", "lceval", *given, folder=tmp_path)
