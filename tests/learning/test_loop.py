@@ -19,7 +19,8 @@ from capmeter.learning.recipe import Recipe
 
 torch = pytest.importorskip("torch", reason="training needs the neural extra")
 
-from capmeter.learning.loop import METRICS, STATE, Learner, Outcome, Run, read_log, repeated, seeded  # noqa: E402
+from capmeter.learning.course import METRICS, read_courses  # noqa: E402
+from capmeter.learning.loop import STATE, Learner, Outcome, Run, repeated, seeded  # noqa: E402
 
 X = np.random.default_rng(0).normal(size=(60, 3)).astype(np.float32)
 Y = (X @ [1.0, -2.0, 0.5] + 0.3).astype(np.float32)
@@ -67,11 +68,13 @@ def test_it_learns_and_logs(tmp_path: Path) -> None:
     assert found.scores["fit"] > -0.1  # of a variance of about 5
     # dropout of p acts like a ridge: the weights are 1 - p of the line's
     assert np.allclose(found.weights["1.weight"], [[0.9, -1.8, 0.45]], atol=0.05)
-    log = list(read_log(tmp_path))
+    (course,) = read_courses(tmp_path)
+    log = course.history
     assert [line["epoch"] for line in log] == list(range(1, 61))
     assert log[-1]["step"] == 360
     assert log[-1]["losses"]["square"] < log[0]["losses"]["square"]
     said = json.loads((tmp_path / METRICS).read_text())
+    assert course.epoch == said["epoch"]
     assert said["scores"] == log[-1]["scores"]
     assert said["recipe"]["rate"] == 0.05
 

@@ -1,29 +1,81 @@
-"""The course of training as a figure."""
+"""The course of training as a figure, as files beside the logs, and for the page."""
 
 from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
 
 import pytest
 
 from capmeter.errors import InputError
-from capmeter.report.curves import training_figure
+from capmeter.learning.course import Course
+from capmeter.report.curves import CURVES, curves_of, draw_curves, training_figure
 
-HISTORY = [
+HISTORY = tuple(
     {"epoch": epoch, "losses": {"tags": 1 / epoch, "arcs": 2 / epoch}, "scores": {"tau": tau, "accuracy": 0.9}}
     for epoch, tau in enumerate([0.1, 0.3, 0.2], start=1)
-]
+)
+
+
+def a_run(folder: Path, epoch: int | None = 2) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in HISTORY))
+    if epoch is not None:
+        (folder / "metrics.json").write_text(json.dumps({"epoch": epoch}))
+    return folder
 
 
 def test_losses_and_scores_are_drawn_by_epoch() -> None:
     pytest.importorskip("matplotlib")
-    figure = training_figure(HISTORY, select="tau")
+    figure = training_figure(Course(Path("run"), HISTORY, 2))
     loss, tau, accuracy = figure.axes
-    assert [list(line.get_ydata()) for line in loss.lines] == [[1, 1 / 2, 1 / 3], [2, 1, 2 / 3]]
+    assert [list(line.get_ydata()) for line in loss.lines[:2]] == [[1, 1 / 2, 1 / 3], [2, 1, 2 / 3]]
     assert list(tau.lines[0].get_ydata()) == [0.1, 0.3, 0.2]
-    assert list(tau.lines[1].get_xdata()) == [2, 2]  # the selected epoch
+    assert list(tau.lines[1].get_xdata()) == [2, 2]  # the epoch whose weights were taken
     assert list(accuracy.lines[0].get_xdata()) == [1, 2, 3]
-    assert "epoch 2" in [text.get_text() for text in tau.texts]
+    assert "epoch 2 taken" in [text.get_text() for text in loss.texts]
 
 
 def test_a_run_without_an_epoch_has_no_curve() -> None:
+    pytest.importorskip("matplotlib")
     with pytest.raises(InputError, match="no epoch"):
-        training_figure([])
+        training_figure(Course(Path("run"), ()))
+
+
+def test_every_run_in_a_folder_is_drawn_once(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    runs = [a_run(tmp_path / "seed-0"), a_run(tmp_path / "seed-1", epoch=None)]
+    assert draw_curves(tmp_path) == [run / CURVES for run in runs]
+    assert draw_curves(tmp_path) == []
+    later = (runs[0] / CURVES).stat().st_mtime + 10
+    os.utime(runs[0] / "log.jsonl", (later, later))  # it went on
+    assert draw_curves(tmp_path) == [runs[0] / CURVES]
+
+
+def test_the_page_is_told_what_the_curves_show(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    a_run(tmp_path / "net" / "seed-0")
+    a_run(tmp_path / "net" / "seed-1", epoch=None)
+    ended, running = curves_of(tmp_path / "net")
+    assert (ended.name, running.name) == ("net/seed-0", "net/seed-1")
+    assert ended.said == "3 epochs; epoch 2 was taken: tau 0.3, accuracy 0.9"
+    assert running.said == "3 epochs; the run has not ended; its last epoch: tau 0.2, accuracy 0.9"
+    kind, _, content = ended.source.partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert b"<svg" in base64.b64decode(content)
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"epoch": 1}', '{"epoch": 1, "losses": 3, "scores": {}}', '{"epoch": "x", "losses": {}}']
+)
+def test_a_damaged_log_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps(HISTORY[0]) + f"\n{line}\n")
+    with pytest.raises(InputError, match=r"log\.jsonl, line 2: expected an epoch"):
+        curves_of(tmp_path)
+
+
+def test_a_folder_without_a_log_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no log\.jsonl in it"):
+        curves_of(tmp_path)

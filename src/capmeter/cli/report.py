@@ -48,6 +48,9 @@ def report(
     regions: Regions = "",
     megabytes: float = typer.Option(5.0, help="Add explanations and thumbnails up to this page size.", min=1),
     human: str | None = typer.Option(None, help="The system that holds human captions, for SMURF's overlap."),
+    training: list[Path] = typer.Option(
+        [], "--training", help="Show the curves of a folder of `capmeter train`; repeatable."
+    ),
     resamples: Resamples = 1000,
     seed: Seed = 0,
 ) -> None:
@@ -63,6 +66,8 @@ def report(
     `capmeter report scores.json -o report.html`
 
     `capmeter report scores.json --regions coco_val2014/ --images-root val2014/ --images embed -o cases.html`
+
+    `capmeter report scores.json --training networks/lceval -o report.html`
 
     `capmeter report scores.json --format latex --scale 100 --digits 1`
     """
@@ -90,6 +95,7 @@ def report(
             resamples=resamples,
             seed=seed,
             command=command_line(),
+            training=training,
         )
     say(
         f"wrote {written.path} ({written.size / 1e6:.1f} MB): {written.captions:,} captions, "

@@ -14,7 +14,7 @@ import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -28,10 +28,11 @@ from torch.nn.utils import clip_grad_norm_
 
 from capmeter.atomic import atomic_file
 from capmeter.errors import InputError
+from capmeter.learning.course import LOG, METRICS
 from capmeter.learning.recipe import Recipe
 from capmeter.progress import task
 
-STATE, LOG, METRICS = "training.pt", "log.jsonl", "metrics.json"
+STATE = "training.pt"
 AVERAGED_EVERY = 4
 _SECONDS_BETWEEN_STATES, _SECONDS_BETWEEN_EPOCHS = 60.0, 5.0  # at most
 
@@ -337,10 +338,3 @@ def repeated(train: Callable[[int], Mapping[str, float]], runs: int, seed: int =
 
 def _mean_and_spread(values: Sequence[float]) -> tuple[float, float]:
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
-
-
-def read_log(folder: Path) -> Iterator[dict[str, Any]]:
-    """The lines of a run's log."""
-    with (folder / LOG).open(encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)

@@ -100,12 +100,16 @@ def series_style(number: int) -> dict[str, Any]:
 def save_figure(figure: Any, path: str | Path, *, dpi: int = 160) -> Path:
     """Writes the figure, whole or not at all, in the format that the file's name ends with."""
     target = Path(path)
-    kind = image_kind(target)
+    write_atomic(target, figure_bytes(figure, image_kind(target), dpi=dpi))
+    return target
+
+
+def figure_bytes(figure: Any, kind: str, *, dpi: int = 160) -> bytes:
+    """The figure as the content of a file: png, svg or pdf."""
     content = io.BytesIO()
     with house_style():
         figure.savefig(content, format=kind, dpi=dpi, metadata=_METADATA[kind])
-    write_atomic(target, content.getvalue())
-    return target
+    return content.getvalue()
 
 
 def save_figures(figure: Any, paths: Sequence[str | Path], *, dpi: int = 160) -> list[Path]:

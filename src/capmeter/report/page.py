@@ -23,6 +23,7 @@ from capmeter.captions.files import write_atomic
 from capmeter.errors import InputError, MissingBackend
 from capmeter.meta.standing import standings, untested
 from capmeter.metrics.scores import Results
+from capmeter.report.curves import curves_of
 from capmeter.report.page_checks import require_sound
 from capmeter.report.page_data import ENDS, PageData, columns, endings
 from capmeter.report.page_evidence import LONGEST, EvidenceTable, explainable, extremes, flatten, gather
@@ -58,6 +59,7 @@ def write_page(
     resamples: int = 1000,
     seed: int = 0,
     command: str | None = None,
+    training: Sequence[str | Path] = (),
 ) -> Written:
     """Writes the page of these systems' results, whole or not at all.
 
@@ -73,10 +75,12 @@ def write_page(
         resamples: resamples of images for intervals and comparisons.
         seed: seed of the resamples.
         command: the command line that makes the page, shown on it.
+        training: folders of `capmeter train`, whose curves the page shows.
     """
     if images not in MODES:
         raise InputError(f"images is {images!r}; expected one of {', '.join(MODES)}")
     require_sound(systems)
+    curves = [each for folder in training for each in curves_of(Path(folder))]
     target = Path(path)
     found = standings(systems, resamples=resamples, seed=seed)
     data = columns(systems, found)
@@ -84,7 +88,8 @@ def write_page(
     letters = letters_of(list(systems))
     data.payload.head |= {"letters": [letters.get(name, "") for name in systems]}
     data.payload.head |= {"systemPlot": None if plot is None else plot.to_dict(), "pictures": []}
-    room = int(megabytes * MEGABYTE) - _fixed_size() - len(data.payload.text())
+    drawn = sum(len(each.source) for each in curves)
+    room = int(megabytes * MEGABYTE) - _fixed_size() - drawn - len(data.payload.text())
     table, kept, silent = _evidence(systems, data, explained, room // 2 if images == "embed" else room)
     data.payload.head["evidence"] = table.to_dict()
     order = [data.images[image] for image in _images_first(systems, data, kept)]
@@ -110,6 +115,7 @@ def write_page(
             "commands": [line for line in dict.fromkeys([*(r.command for r in systems.values()), command]) if line],
             "signatures": _signatures(systems, list(found)),
             "notes": notes,
+            "curves": curves,
             "linked": images == "link" and bool(pictures.sources),
             **score_rows(systems, found),
         },

@@ -17,6 +17,7 @@ from capmeter.learning.writer.similar import near_captions
 from capmeter.learning.writer.trigrams import END, UNKNOWN, Trigrams
 from capmeter.learning.writer.writer import strength_folder
 from capmeter.learning.writer.writing import SYSTEMS, Writing, named_systems, parse_writing
+from capmeter.metrics.registry import parse
 
 FIVE = Photo("coco", "9", tuple(f"caption {number}" for number in range(5)))
 
@@ -144,6 +145,7 @@ def test_measures() -> None:
     wrong = {key: photos[other].captions[2] for key, other in zip(keys, keys[1:] + keys[:1], strict=True)}
     new = dict.fromkeys(keys, "Purple, purple ducks!")
     found = describe({"own": own, "wrong": wrong, "new": new}, {"own": {key: [2] for key in keys}}, photos, known)
+    assert list(found["own"].to_dict())[-1] == "cider_d"
     assert list(found) == ["human", "own", "wrong", "new"]
     assert {each.captions for each in found.values()} == {144}
     assert found["own"].cider_d > found["wrong"].cider_d > found["new"].cider_d == 0
@@ -153,3 +155,12 @@ def test_measures() -> None:
     assert found["new"].perplexity > 2 * found["own"].perplexity
     with pytest.raises(InputError, match="none of 1 photos is held out"):
         Known.of([next(photo for photo in photos.values() if not photo.held_out)])
+
+
+def test_critics_tell_people_from_systems() -> None:
+    photos = {f"coco {number}": made_photo("coco", number) for number in range(144)}
+    known = Known.of(list(photos.values()))
+    wrong = dict.fromkeys(photos, "Purple, purple ducks!")
+    found = describe({"wrong": wrong}, {}, photos, known, critics={"overlap": parse("rouge-l")})
+    assert found["human"].to_dict()["told by overlap"] == 0.5  # against themselves: every pair has its mirror image
+    assert found["wrong"].told == {"overlap": 1.0}

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
 import typer
 
+from capmeter.cli.main import say
 from capmeter.cli.train.factual import factual
 from capmeter.cli.train.lceval import lceval
 from capmeter.cli.train.leic import leic
@@ -22,13 +29,29 @@ def train() -> None:
     """Train the models that capmeter ships."""
 
 
-app.command()(leic)
-app.command()(parser)
-app.command()(factual)
-app.command("world-encoder")(world_encoder)
-app.command()(lceval)
-app.command()(writer)
-app.command()(umic)
+def _with_curves(command: Callable[..., None]) -> Callable[..., None]:
+    """The command, which also draws the course of what it trained, beside each log (where matplotlib is installed)."""
+
+    @wraps(command)
+    def run(**options: Any) -> None:
+        command(**options)
+        folder = options["output"]
+        if folder is not None and find_spec("matplotlib") is not None:
+            from capmeter.report.curves import draw_curves
+
+            for picture in draw_curves(Path(folder)):
+                say(f"curves: {picture}")
+
+    return run
+
+
 app.command("import-uniter")(import_uniter)
-app.command("world-clip")(world_clip)
-app.command()(regressor)
+app.command()(_with_curves(lceval))
+app.command()(_with_curves(leic))
+app.command()(_with_curves(umic))
+app.command()(_with_curves(parser))
+app.command()(_with_curves(factual))
+app.command()(_with_curves(writer))
+app.command()(_with_curves(regressor))
+app.command("world-encoder")(_with_curves(world_encoder))
+app.command("world-clip")(_with_curves(world_clip))

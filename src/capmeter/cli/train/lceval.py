@@ -16,8 +16,6 @@ from capmeter.errors import InputError
 from capmeter.progress import shown
 from capmeter.report.tables import Table
 
-_FIGURE = "curves.png"
-
 
 def lceval(
     photos: Annotated[
@@ -168,10 +166,9 @@ def _train(name: str, known: Any, recipe: Any, folder: Path, runs: int, threads:
 
     from capmeter.atomic import atomic_file
     from capmeter.checkpoints import Checkpoint
+    from capmeter.learning.course import METRICS
     from capmeter.learning.lceval.run import train_lceval
-    from capmeter.learning.loop import METRICS, repeated
-    from capmeter.report.curves import training_figure
-    from capmeter.report.figures import save_figures
+    from capmeter.learning.loop import repeated
 
     select = "tau" if known.judged is not None else "accuracy"
     outcomes: dict[Path, Any] = {}
@@ -182,16 +179,12 @@ def _train(name: str, known: Any, recipe: Any, folder: Path, runs: int, threads:
             known, replace(recipe, seed=seed), place, threads=threads, description=f"training {name}, seed {seed}"
         )
         outcomes[place] = found
-        if found.history:
-            save_figures(training_figure(found.history, select=select), [place / _FIGURE])
         return dict(found.scores)
 
     spread = repeated(train, runs, recipe.seed)
     best = max(outcomes, key=lambda place: outcomes[place].scores[select])
     if runs > 1:
         Checkpoint.read(best).save(folder)
-        if outcomes[best].history:
-            save_figures(training_figure(outcomes[best].history, select=select), [folder / _FIGURE])
         said = {"runs": runs, "selected": best.name, "scores": {key: list(pair) for key, pair in spread.items()}}
         with atomic_file(folder / METRICS) as file:
             file.write(json.dumps(said, indent=1).encode() + b"\n")

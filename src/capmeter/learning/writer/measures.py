@@ -7,7 +7,7 @@ that the writer did not read, any other with those that are left when one, drawn
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, pairwise
 
 from capmeter.captions.model import Caption, CaptionSet
@@ -15,9 +15,11 @@ from capmeter.errors import InputError
 from capmeter.learning.corpus import Photo
 from capmeter.learning.writer.machine import read_places, unread
 from capmeter.learning.writer.trigrams import Trigrams
+from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.evaluation import score
 from capmeter.progress import task
 from capmeter.text.ptb import tokenize
+from capmeter.text.tokens import token_lists
 
 HUMAN = "human"
 
@@ -34,6 +36,8 @@ class Described:
         distinct_2: distinct bigrams per bigram.
         novel: share of captions that are no caption of a photo that was trained on, letter case and punctuation apart.
         cider_d: CIDEr-D; idf from the references of the photos.
+        told: for each critic, the share of pairs of a person's caption and one of this system in which the person's has
+            the higher score (the area under the ROC curve): .5 by chance.
     """
 
     captions: int
@@ -43,15 +47,13 @@ class Described:
     distinct_2: float
     novel: float
     cider_d: float
-
-    @classmethod
-    def names(cls) -> list[str]:
-        """The names of the measures, in their order."""
-        return [field.name for field in fields(cls)]
+    told: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, float]:
-        """The measures by name."""
-        return asdict(self)
+        """The measures by name, in their order."""
+        measures = asdict(self)
+        told = measures.pop("told")
+        return measures | {f"told by {critic}": area for critic, area in told.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,6 +83,7 @@ def describe(
     photos: Mapping[str, Photo],
     known: Known,
     seed: int = 0,
+    critics: Mapping[str, Metric] | None = None,
 ) -> dict[str, Described]:
     """The measures of each system, and of `human`: for each photo, the caption that is taken away.
 
@@ -90,10 +93,13 @@ def describe(
         photos: by key.
         known: what captions are measured against.
         seed: of the captions that are taken away.
+        critics: metrics by name, for `told`; they see captions in lower case and without punctuation.
     """
     away = {key: read_places(photo, 1, str(seed)) for key, photo in photos.items()}
     human = {key: photos[key].captions[places[0]] for key, places in away.items()}
+    critics = critics or {}
     described: dict[str, Described] = {}
+    of_people: dict[str, Floats] = {}
     with task("measuring captions", total=len(systems) + 1) as advance:
         for system, written in {HUMAN: human, **systems}.items():
             places = read.get(system, away)
@@ -101,9 +107,30 @@ def describe(
                 Caption(key, key, text, unread(photos[key], places.get(key, away[key])))
                 for key, text in written.items()
             ]
-            described[system] = _described(rows, known)
+            marks = _marked(rows, critics)
+            of_people = of_people or marks
+            told = {critic: _area(of_people[critic], marks[critic]) for critic in critics}
+            described[system] = replace(_described(rows, known), told=told)
             advance(1)
     return described
+
+
+def _marked(rows: Sequence[Caption], critics: Mapping[str, Metric]) -> dict[str, Floats]:
+    """Each critic's scores of these captions, which are spelled as in the training of LCEval."""
+    if not critics:
+        return {}
+    spelled = token_lists("ptb", [row.candidate for row in rows])
+    captions = CaptionSet.from_captions(
+        replace(row, candidate=" ".join(tokens)) for row, tokens in zip(rows, spelled, strict=True)
+    )
+    results = score(captions, list(critics.values()))
+    return {name: results[str(critic)].items.array for name, critic in critics.items()}
+
+
+def _area(people: Floats, others: Floats) -> float:
+    from scipy.stats import mannwhitneyu
+
+    return float(mannwhitneyu(people, others).statistic / (len(people) * len(others)))
 
 
 def _described(rows: Sequence[Caption], known: Known) -> Described:
