@@ -11,6 +11,7 @@ import re
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -38,6 +39,19 @@ def test_every_metric_has_a_page_and_every_command_runs_on_one(site: Any) -> Non
     pages = json.dumps(site("metric_pages").navigation())
     assert [name for name in METRICS.builtin if f'"metrics/{name}.md"' not in pages] == []
     assert set(site("command_pages").RUNS) == set(COMMANDS)
+
+
+def test_every_metric_has_a_formula_as_mathml(site: Any) -> None:
+    pytest.importorskip("latex2mathml", reason="needs latex2mathml (the docs extra)")
+    formulas = site("formulas")
+    assert set(formulas.FORMULAS) == set(METRICS.builtin)
+    assert "<mfrac>" in formulas.formula("spider") and "\\" not in formulas.formula("smurf")
+    for name in formulas.FORMULAS:
+        lines = ElementTree.fromstring(formulas.formula(name))
+        assert len(lines) == len(formulas.FORMULAS[name])
+        assert "\\" not in "".join(lines.itertext()), name  # no command was left as it was
+    with pytest.raises(ValueError, match="no formula of blue"):
+        formulas.formula("blue")
 
 
 def test_a_docstring_becomes_markdown(site: Any) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from console import transcript
+from formulas import formula
 
 from capmeter.metrics.availability import availability, install_command
 from capmeter.metrics.registry import METRICS
@@ -116,6 +117,8 @@ def _page(name: str, judged: dict[str, Any], demo: Path) -> str:
             f"# {name}",
             f"{kind.SUMMARY[0].upper()}{kind.SUMMARY[1:]}.",
             "\n".join(facts),
+            "## Formula",
+            formula(name),
             "## What it measures",
             as_markdown(source.__doc__),
             "## Parameters",
