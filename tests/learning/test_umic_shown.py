@@ -6,9 +6,10 @@ import pytest
 
 pytest.importorskip("PIL")
 
-from capmeter.learning.umic.shown import region_words, visible_words
+from capmeter.learning.umic.shown import region_words
 from capmeter.learning.world import World
 from capmeter.learning.world.captions import true_captions
+from capmeter.learning.world.vocabulary import visible_words
 
 
 def test_words_that_name_one_thing_alone_are_visible() -> None:

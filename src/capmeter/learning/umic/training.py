@@ -26,7 +26,7 @@ from capmeter.encoders.word_piece import WordPieceTokenizer
 from capmeter.learning.loop import Learner
 from capmeter.learning.recipe import Recipe
 from capmeter.learning.umic.examples import Examples, processes
-from capmeter.learning.umic.shown import visible_words
+from capmeter.learning.world.vocabulary import visible_words
 from capmeter.transforms.negatives import Sampler
 
 Ids = list[npt.NDArray[np.int32]]
