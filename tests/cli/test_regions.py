@@ -106,6 +106,31 @@ def test_train_umic_says_what_it_needs(tmp_path: Path) -> None:
     assert done.returncode == 2 and "--exclusions" in done.stderr
 
 
+@pytest.mark.slow
+def test_runs_and_ablations_of_training(tmp_path: Path) -> None:
+    """Every variant and seed leaves a checkpoint and its curves; the run with the lowest loss is the result."""
+    pytest.importorskip("matplotlib")
+    short = ["--world", 4, "--epochs", 1, "--batches", 8, "--batch", 4, "--held-out-pairs", 10]
+    drawn = "paper(without=permutation+random)"
+    given = [*short, "--runs", 2, "--ablate", "--negatives", drawn, "--format", "json"]
+    done = capmeter("train", "umic", *given, "-o", tmp_path / "umic")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["umic"]
+    assert list(found) == ["all", "without substitution", "without repetition-removal"]
+    assert all(each.keys() >= {"hard", "repetition", "removal", "swapped picture"} for each in found.values())
+    told = {}
+    for folder in (tmp_path / "umic", *(tmp_path / "umic").glob("without-*")):
+        losses = {}
+        for place in (folder, *folder.glob("seed-*")):
+            assert (place == folder) != (place / "curves.png").exists()
+            checkpoint = json.loads((place / "checkpoint.json").read_text())
+            losses[place.name] = checkpoint["scores"]["minus_loss"], checkpoint["weights"]
+            assert checkpoint["training"]["pairs"] == 10
+        assert losses.pop(folder.name) == max(losses.values()) and len(losses) == 2
+        told[folder.name] = losses
+    assert len({weights for losses in told.values() for _, weights in losses.values()}) == 6
+
+
 def test_distribution(shared: Path) -> None:
     sample = shared / "data" / "samples" / "capeval1k.jsonl.gz"
     done = capmeter("study", "distribution", f"capeval1k={sample}", "--sample", "--format", "json")

@@ -31,7 +31,6 @@ from capmeter.transforms.negatives import Sampler
 
 Ids = list[npt.NDArray[np.int32]]
 _LENGTHS_AT_ONCE = 16  # batches within which captions are sorted by length
-_HELD_OUT = 1000
 _DRAWN_AT_ONCE = 200
 
 
@@ -42,6 +41,7 @@ class UmicRecipe(Recipe):
     Args:
         batch: captions per batch, each with its negatives (the paper's 320 are 64 of them with four negatives).
         batches: batches per epoch, after which the loss on held-out pictures decides whether the weights are kept.
+        pairs: captions of held-out pictures (at most) whose loss decides it, as many as in the paper.
         margin: of the ranking loss.
         matching: weight of the matching losses; 0 in fine-tuning.
         words: weight of the loss on substituted words; 0 in fine-tuning.
@@ -56,6 +56,7 @@ class UmicRecipe(Recipe):
     clip: float = 0.25
     batch: int = 64
     batches: int = 400
+    pairs: int = 25_000
     margin: float = 0.2
     matching: float = 0.0
     words: float = 0.0
@@ -70,6 +71,7 @@ WORLD_RECIPE = UmicRecipe(
     clip=1.0,
     batch=64,
     batches=100,
+    pairs=1000,
     matching=1.0,
     words=1.0,
     shown=1.0,
@@ -164,7 +166,7 @@ class UmicLearner(Learner[Batch]):
         self.examples, self.sampler = train
         self.held_out, held_out_sampler = held_out
         random = np.random.default_rng(0)
-        rows = np.sort(random.permutation(len(self.held_out))[:_HELD_OUT])
+        rows = np.sort(random.permutation(len(self.held_out))[: recipe.pairs])
         self._checked = self._draw(held_out_sampler, rows, 0)
         self._visible: Any
         self._true: Any
