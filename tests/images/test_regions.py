@@ -85,6 +85,36 @@ def test_lmdb_of_msgpack_numpy(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
+HOSTILE = {
+    "an endless shape": ({b"shape": [float("inf"), 1]}, "features is not an array of numbers"),
+    "a huge shape": ({b"shape": [1 << 63, 1 << 63]}, "features is not an array of numbers"),
+    "another type": ({b"type": "<f4,<f4"}, "features is not an array of numbers"),
+    "text for data": ({b"data": "text"}, "features is not an array of numbers"),
+    "ragged lists": ([[1, 2], [3]], "features is not an array"),
+    "no characters": ({b"type": "<U1", b"shape": [2], b"data": b"\xff" * 8}, "features holds <U1, expected numbers"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_msgpack_gets_a_sentence(tmp_path: Path, name: str) -> None:
+    lmdb, msgpack = pytest.importorskip("lmdb"), pytest.importorskip("msgpack")
+    changed, said = HOSTILE[name]
+    array = np.ones((2, 6), np.float32)
+    packed = {b"nd": True, b"type": "<f4", b"kind": b"", b"shape": array.shape, b"data": array.tobytes()}
+    features = packed | changed if isinstance(changed, dict) else changed
+    with lmdb.open(str(tmp_path / "all"), map_size=1 << 20) as file, file.begin(write=True) as writing:
+        writing.put(b"a.npz", msgpack.packb({"features": features, "norm_bb": packed}))
+    with pytest.raises(InputError, match=said) as caught:
+        open_regions(tmp_path).read("a.npz")
+    assert "a.npz" in str(caught.value), "the message names the picture"
+
+
+def test_labels_that_are_no_characters(tmp_path: Path) -> None:
+    labels = np.frombuffer(np.full(12, 0x110000, "<u4").tobytes(), "<U1")
+    with pytest.raises(InputError, match=r"1\.npz.*a label is not text"):
+        saved(tmp_path / "r", **good(labels=labels)).read("1.npz")
+
+
 def test_positions_by_hand() -> None:
     regions = Regions(np.ones((1, 2), np.float32), np.array([[0.1, 0.2, 0.5, 0.8]], np.float32))
     np.testing.assert_allclose(regions.positions, [[0.1, 0.2, 0.5, 0.8, 0.4, 0.6, 0.24]], atol=1e-6)

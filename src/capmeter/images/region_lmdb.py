@@ -121,7 +121,7 @@ def _array(packed: Any, place: str) -> Any:
             raise ValueError(f"an array of {dtype}")
         array = np.frombuffer(field["data"], dtype)
         return array.reshape([int(size) for size in field["shape"]]) if field.get("nd", True) else array[0]
-    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise InputError(f"{place} is not an array of numbers ({error}); make the LMDB again") from error
 
 

@@ -142,9 +142,11 @@ def _labels(arrays: Mapping[str, Any], count: int, place: str) -> tuple[str, ...
         named = np.asarray(arrays["labels"])
         if named.dtype.kind not in "UiuS" or named.shape != (count,):
             raise InputError(f"{place}: labels must be {count} texts or numbers, but are {named.dtype}{named.shape}")
-        return tuple(
-            each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in named.tolist()
-        )
+        try:
+            texts = named.tolist()
+        except (SystemError, ValueError) as error:  # what Python and numpy raise on numbers that are no characters
+            raise InputError(f"{place}: a label is not text ({error}); write the labels again") from error
+        return tuple(each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in texts)
     if "soft_labels" in arrays:
         soft = _numbers(arrays, ("soft_labels",), place)
         if soft.ndim != 2 or len(soft) != count or soft.shape[1] < 2:
@@ -158,7 +160,10 @@ def _numbers(arrays: Mapping[str, Any], names: tuple[str, ...], place: str) -> F
     if name is None:
         had = ", ".join(sorted(map(str, arrays))[:8]) or "nothing"
         raise InputError(f"{place}: there is no array {' or '.join(names)}; it has {had}")
-    found = np.asarray(arrays[name])
+    try:
+        found = np.asarray(arrays[name])
+    except ValueError as error:
+        raise InputError(f"{place}: {name} is not an array ({error}); extract the regions again") from error
     if found.dtype.kind not in "fiu":
         raise InputError(f"{place}: {name} holds {found.dtype}, expected numbers")
     with np.errstate(over="ignore"):
