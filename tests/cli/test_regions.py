@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commandline import capmeter
 from uniterexamples import SENTENCES, drawn_folder, small_checkpoint
@@ -81,6 +82,27 @@ def test_negatives_are_shown_and_written(place: Path, tmp_path: Path) -> None:
     }
     again = capmeter("negatives", place / "rows.jsonl", "--show", 2, "--format", "json")
     assert json.loads(again.stdout) == found, "the same seed, the same negatives"
+
+
+def test_hard_negatives_are_chosen_by_a_metric_or_by_features(tmp_path: Path) -> None:
+    said = [
+        "a dog runs fast",
+        "a dog runs fast today",
+        "a cat sleeps",
+        "a cat sleeps here",
+        "a red bus",
+        "a red bus waits",
+    ]
+    rows = [{"image_id": str(k), "candidate": text, "references": [text]} for k, text in enumerate(said)]
+    (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    angles = np.array([0.0, 2.0, 4.0, 0.1, 2.1, 4.1])  # other pairs than the words'
+    np.savez(tmp_path / "f.npz", image_ids=list("012345"), features=np.stack([np.cos(angles), np.sin(angles)], axis=1))
+    for similarity, near in (("cider-d", [1, 0, 3, 2, 5, 4]), (f"{tmp_path / 'f.npz'}", [3, 4, 5, 0, 1, 2])):
+        drawn = f'paper(nearest=1,similarity="{similarity}")'
+        done = capmeter("negatives", tmp_path / "rows.jsonl", "--show", 6, "-n", drawn, "--format", "json")
+        assert done.returncode == 0, done.stderr
+        texts = [each["text"] for each in json.loads(done.stdout)["examples"]]
+        assert {texts[k]: texts[k + 3] for k in range(0, 36, 6)} == {said[k]: said[near[k]] for k in range(6)}
 
 
 def test_import_uniter(tmp_path: Path) -> None:

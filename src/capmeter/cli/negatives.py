@@ -14,6 +14,7 @@ from capmeter.captions.writing import save
 from capmeter.cli.main import say
 from capmeter.cli.options import Columns, Format, OnMissing, Output, References, Seed
 from capmeter.cli.output import show
+from capmeter.meta.metric_similarity import scores_between
 from capmeter.progress import shown
 from capmeter.report.tables import Table
 from capmeter.transforms.negatives import KINDS, parse_negatives
@@ -27,7 +28,10 @@ def negatives(
     references: References = None,
     column: Columns = [],
     recipe: str = typer.Option(
-        "paper", "--negatives", "-n", help="paper or released, with parameters: paper(share=0.5,without=permutation)."
+        "paper",
+        "--negatives",
+        "-n",
+        help="paper or released, with parameters: paper(without=permutation), paper(similarity=cider-d).",
     ),
     show_examples: int = typer.Option(3, "--show", help="Print the negatives of so many captions.", min=0),
     output: Output = None,
@@ -49,7 +53,7 @@ def negatives(
     with shown():
         columns = chosen_columns(column)
         found = load(captions, references, on_missing=on_missing, columns=columns)  # type: ignore[arg-type]
-        sampler = chosen.sampler(found)
+        sampler = chosen.sampler(found, scorer=scores_between)
         drawn = np.random.default_rng(seed).permutation(len(found))[:show_examples]
         rows = []
         for row in drawn.tolist():

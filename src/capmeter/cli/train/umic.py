@@ -75,6 +75,7 @@ def umic(
     from capmeter.learning.loop import repeated
     from capmeter.learning.umic.run import Start, evaluate_umic, train_umic, world_data
     from capmeter.learning.umic.training import WORLD_RECIPE, UmicRecipe
+    from capmeter.meta.metric_similarity import scores_between
 
     chosen = parse_negatives(negatives)
     if bool(world) == bool(captions):
@@ -117,11 +118,12 @@ def umic(
                 data=data,
                 device=place,
                 workers=workers,
+                scorer=scores_between,
             )
             if runs > 1 and checkpoint.scores["minus_loss"] > lowest.get(to, -math.inf):
                 lowest[to] = checkpoint.scores["minus_loss"]
                 checkpoint.save(to)
-            return evaluate_umic(checkpoint, dev if test is None else test, chosen, place)
+            return evaluate_umic(checkpoint, dev if test is None else test, chosen, place, scores_between)
 
         variants = {"all": (chosen, output)}
         for kind in chosen.kinds if ablate else ():

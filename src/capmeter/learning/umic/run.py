@@ -18,6 +18,7 @@ from capmeter.learning.umic.examples import Examples, RegionEncoder, world_examp
 from capmeter.learning.umic.training import WORLD_SHAPE, UmicLearner, UmicModule, UmicRecipe
 from capmeter.learning.world import World
 from capmeter.transforms.negatives import Negatives
+from capmeter.transforms.similarity import Scorer
 
 _DEVIATION = 0.08
 """Of the first weights of a small network, 1 / sqrt(width): the authors' .02 suits a width of 768."""
@@ -77,15 +78,21 @@ def train_umic(
     data: tuple[TrainingData, ...],
     device: str = "cpu",
     workers: int = 1,
+    scorer: Scorer | None = None,
 ) -> Checkpoint:
-    """Trains, and returns the checkpoint with the lowest loss on held-out captions, with its scores there."""
+    """Trains, and returns the checkpoint with the lowest loss on held-out captions, with its scores there.
+
+    scorer: compares images if the negatives' similarity is a metric.
+    """
     from capmeter.learning.loop import Run, seeded
 
     seeded(recipe.seed)
     tokenizer = WordPieceTokenizer(start.vocabulary, start.lowercase)
-    sampler = negatives.sampler(train.captions, tags=train.tags)
+    sampler = negatives.sampler(train.captions, tags=train.tags, scorer=scorer)
     sampler.prepare()
-    held_out_sampler = negatives.sampler(held_out.captions, vocabulary=sampler.vocabulary, tags=held_out.tags)
+    held_out_sampler = negatives.sampler(
+        held_out.captions, vocabulary=sampler.vocabulary, tags=held_out.tags, scorer=scorer
+    )
     learner = UmicLearner(
         start.weights, start.shape, tokenizer, (train, sampler), (held_out, held_out_sampler), recipe, workers
     )
@@ -104,9 +111,11 @@ def train_umic(
     return made
 
 
-def evaluate_umic(checkpoint: Checkpoint, examples: Examples, negatives: Negatives, device: str) -> dict[str, float]:
+def evaluate_umic(
+    checkpoint: Checkpoint, examples: Examples, negatives: Negatives, device: str, scorer: Scorer | None = None
+) -> dict[str, float]:
     """`told_apart` of a checkpoint on these examples, by kind, and the same with the matching head (`umic-c …`)."""
-    sampler = negatives.sampler(examples.captions, tags=examples.tags)
+    sampler = negatives.sampler(examples.captions, tags=examples.tags, scorer=scorer)
     sampler.prepare()
     encoder = PairEncoder(checkpoint, device, "float32")
     found = told_apart(encoder, examples, sampler)
