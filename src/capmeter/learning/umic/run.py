@@ -7,6 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders.pairs import PairEncoder
 from capmeter.encoders.uniter import UniterShape, head_shapes, initial_weights
@@ -22,6 +25,17 @@ from capmeter.transforms.similarity import Scorer
 
 _DEVIATION = 0.08
 """Of the first weights of a small network, 1 / sqrt(width): the authors' .02 suits a width of 768."""
+_PLACES = "uniter.embeddings.position_embeddings.weight"
+
+
+def sinusoids(positions: int, width: int) -> npt.NDArray[np.float32]:
+    """The Transformer's embeddings of positions (Vaswani et al. 2017), float32[positions, width]: sines, then cosines.
+
+    >>> sinusoids(2, 4).round(3).tolist()[1] == np.float32([0.841, 0.01, 0.54, 1.0]).tolist()
+    True
+    """
+    angles = np.arange(positions)[:, None] / 10000 ** (np.arange(0, width, 2) / width)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -56,14 +70,18 @@ class Start:
     def random(cls, sentences: tuple[str, ...], features: int, seed: int) -> Start:
         """Random weights of a small network, with the vocabulary of these sentences.
 
-        The keys of attention begin as its queries, so that at first every token attends to what is like it.
+        The keys of attention begin as its queries, so that at first every token attends to what is like it; the
+        embeddings of positions begin as sinusoids, in which neighbours are alike.
         """
+        import torch
+
         vocabulary = learn_vocabulary(sentences)
         shape = UniterShape(vocabulary=len(vocabulary), features=features, **WORLD_SHAPE)
         weights = initial_weights(shape, seed, _DEVIATION)
         for name in weights:
             if ".key." in name:
                 weights[name] = weights[name.replace(".key.", ".query.")].clone()
+        weights[_PLACES] = torch.from_numpy(sinusoids(shape.positions, shape.width) * np.float32(_DEVIATION * 2**0.5))
         return cls(weights, shape, vocabulary, True, "random weights")
 
 

@@ -210,7 +210,9 @@ class UmicLearner(Learner[Batch]):
         if self.recipe.words and "repetition-removal" in kinds:
             place = 1 + kinds.index("repetition-removal")
             table = states.view(each, len(batch.rows), *states.shape[1:])
-            losses["repeated"] = self.recipe.words * self._repeated_loss(table[place], captions[place])
+            losses["repeated"] = self.recipe.words * self._repeated_loss(
+                torch.cat([table[0], table[place]]), captions[0] + captions[place]
+            )
         if self.recipe.shown and self._true is not None:
             every = [ids for column in captions for ids in column]
             losses["shown"] = self.recipe.shown * self._shown_loss(states, every, np.tile(self._pictures(batch), each))
