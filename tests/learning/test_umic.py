@@ -118,6 +118,18 @@ def test_a_run_is_a_function_of_its_seed(world, tmp_path: Path) -> None:
     assert shas[0] == shas[1] != shas[2]
 
 
+def test_half_precision_learns_the_same(world) -> None:
+    trained = learner(world, SMALL)
+    batch = trained.batches(0, np.random.default_rng(0))[0]
+    with torch.no_grad():
+        whole = trained.losses(batch, np.random.default_rng(0))
+        with torch.autocast("cpu", torch.bfloat16):
+            half = trained.losses(batch, np.random.default_rng(0))
+    assert {name: float(loss) for name, loss in half.items()} == pytest.approx(
+        {name: float(loss) for name, loss in whole.items()}, rel=0.03
+    )
+
+
 def test_fine_tuning_from_a_checkpoint_and_files(tmp_path: Path) -> None:
     """The head of matching becomes the ranking head, and heads of pretraining are dropped."""
     words = ("fast", "home", "away", "here")

@@ -10,10 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Format, Regions, Seed
+from capmeter.cli.options import Device, Format, Regions, Seed, one_of
 from capmeter.cli.output import show
-from capmeter.cli.train.options import Runs, TrainingPrecision, need_torch
+from capmeter.cli.train.options import Runs, need_torch
 from capmeter.errors import InputError
+from capmeter.learning.recipe import PRECISIONS
 from capmeter.progress import shown
 from capmeter.report.tables import Table
 from capmeter.transforms.negatives import Negatives, parse_negatives
@@ -45,7 +46,13 @@ def umic(
     ),
     accumulate: int = typer.Option(1, help="Batches per step, where memory is short.", min=1),
     rate: float | None = typer.Option(None, help="Highest learning rate."),
-    precision: TrainingPrecision = "float32",
+    precision: Annotated[
+        str | None,
+        typer.Option(
+            help="Precision of the forward pass in training (default: bfloat16 on a GPU, else float32).",
+            **one_of(PRECISIONS),
+        ),
+    ] = None,
     runs: Runs = 1,
     ablate: bool = typer.Option(False, "--ablate", help="Also train without each kind of negatives, and compare."),
     workers: int = typer.Option(1, help="Processes that draw pictures and negatives.", min=1, max=256),
@@ -62,8 +69,7 @@ def umic(
     **Examples**
 
     `capmeter train umic captions_train2014.json --regions coco/ --held-out captions_val2014.json
-    --exclusions training_exclusions.json.gz --from uniter-base/ --output umic/ --device cuda --precision bfloat16
-    --runs 5`
+    --exclusions training_exclusions.json.gz --from uniter-base/ --output umic/ --runs 5`
 
     `capmeter train umic --world 5000 --encoder world-encoder/ --output umic-world/ --workers 2`
     """
@@ -80,14 +86,14 @@ def umic(
     chosen = parse_negatives(negatives)
     if bool(world) == bool(captions):
         raise typer.BadParameter("expected either captions, or --world N", param_hint="CAPTIONS")
+    place = device_name(device or "auto")
     given = {"epochs": epochs, "batches": batches, "batch": batch, "pairs": pairs, "rate": rate}
     recipe = replace(
         WORLD_RECIPE if world else UmicRecipe(),
         accumulate=accumulate,
-        precision=precision,
+        precision=precision or ("bfloat16" if place.startswith("cuda") else "float32"),
         **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
     )
-    place = device_name(device or "cpu")
     test = None
     with shown():
         if world:
