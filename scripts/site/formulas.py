@@ -61,7 +61,7 @@ FORMULAS: dict[str, tuple[str, ...]] = {
     ),
     "tbr-unigram": (
         r"\text{score} = \frac{|\{ w \in \text{Comb}' : w \in c \}|}{|\text{Comb}'|}",
-        r"\text{Comb}' = \bigcup_{r \in R} r \setminus \text{stop words}",
+        r"\text{Comb}' = \text{the distinct words of } R \text{ without stop words}",
     ),
     "spice": (
         r"P = \frac{|T(c) \otimes T(S)|}{|T(c)|}, \quad R = \frac{|T(c) \otimes T(S)|}{|T(S)|}",
