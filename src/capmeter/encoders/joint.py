@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import pickle
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -87,15 +88,13 @@ class JointEncoder:
         try:
             from transformers import AutoModel, AutoTokenizer
 
-            from capmeter.encoders.world_clip.network import register
-
-            register()
+            _make_known(files.folder)
             model = complete_model(AutoModel, files.folder, running.device, running.dtype)
             if not (hasattr(model, "get_image_features") and hasattr(model, "get_text_features")):
                 raise ValueError(f"it is a {model.config.model_type} model; expected one of the CLIP or SigLIP kind")
             self.preprocessing = Preprocessing(files.folder)
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(str(files.folder), local_files_only=True)
-            self._model = model
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(str(files.folder), local_files_only=True)
+            self.model = model
             self.max_length = int(model.config.text_config.max_position_embeddings)
             self._pieces_per_picture = _patches(model.config.vision_config)
         except pickle.UnpicklingError as error:
@@ -118,7 +117,7 @@ class JointEncoder:
 
     def pieces(self, sentences: Sequence[str]) -> PieceTable:
         """Word pieces with the model's begin and end tokens; those over `max_length` are cut before the end token."""
-        return pieces_of(self._tokenizer, sentences, self.max_length, padded=self._padded)
+        return pieces_of(self.tokenizer, sentences, self.max_length, padded=self._padded)
 
     def text_features(self, pieces: PieceTable) -> Features:
         """The features of these sentences, float32[n, width]."""
@@ -218,14 +217,14 @@ class JointEncoder:
         import torch
 
         with torch.inference_mode():
-            return _numbers(self._model.get_text_features(input_ids=torch.from_numpy(ids).to(self.running.device)))
+            return _numbers(self.model.get_text_features(input_ids=torch.from_numpy(ids).to(self.running.device)))
 
     def _embedded_pictures(self, inputs: NDArray[np.float32]) -> Features:
         import torch
 
         with torch.inference_mode():
             pixels = torch.from_numpy(inputs).to(self.running.device, self.running.dtype)
-            return _numbers(self._model.get_image_features(pixel_values=pixels))
+            return _numbers(self.model.get_image_features(pixel_values=pixels))
 
     def _threads(self) -> int:
         """How many batches go through the model concurrently, each on one CPU thread."""
@@ -282,6 +281,14 @@ def pieces_of(tokenizer: Any, sentences: Sequence[str], longest: int, *, padded:
             )
         rows = [row + [pad] * (longest - len(row)) for row in rows]
     return PieceTable.of(rows, truncated)
+
+
+def _make_known(folder: Path) -> None:
+    """Makes an architecture of this package known to the transformers library, if the folder is of one."""
+    if json.loads((folder / "config.json").read_bytes()).get("model_type") == "capmeter-world-clip":
+        from capmeter.encoders.world_clip.network import register
+
+        register()
 
 
 def _patches(config: Any) -> int:

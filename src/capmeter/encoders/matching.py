@@ -52,10 +52,10 @@ class MatchEncoder:
         try:
             from transformers import AutoTokenizer, BlipForImageTextRetrieval
 
-            self._model: Any = complete_model(BlipForImageTextRetrieval, files.folder, running.device, running.dtype)
+            self.model: Any = complete_model(BlipForImageTextRetrieval, files.folder, running.device, running.dtype)
             self.preprocessing = Preprocessing(files.folder)
-            self._tokenizer: Any = AutoTokenizer.from_pretrained(str(files.folder), local_files_only=True)
-            self.max_length = int(self._model.config.text_config.max_position_embeddings)
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(str(files.folder), local_files_only=True)
+            self.max_length = int(self.model.config.text_config.max_position_embeddings)
         except pickle.UnpicklingError as error:
             raise AssetError(
                 f"encoder {files.name!r}: cannot load {files.folder}: its weights are a damaged pickle, or one that "
@@ -68,7 +68,7 @@ class MatchEncoder:
 
     def pieces(self, sentences: Sequence[str], longest: int) -> PieceTable:
         """Word pieces with begin and end tokens; those over `longest` are cut before the end token."""
-        return pieces_of(self._tokenizer, sentences, min(longest, self.max_length))
+        return pieces_of(self.tokenizer, sentences, min(longest, self.max_length))
 
     def match(
         self, pairs: Pairs, pieces: PieceTable, read: Callable[[int], Pixels | None], head: Head
@@ -108,7 +108,7 @@ class MatchEncoder:
         def encode(rows: NDArray[np.int64]) -> list[Tensor]:
             with torch.inference_mode():
                 pixels = torch.from_numpy(inputs[rows]).to(self.running.device, self.running.dtype)
-                return list(self._model.vision_model(pixel_values=pixels).last_hidden_state)
+                return list(self.model.vision_model(pixel_values=pixels).last_hidden_state)
 
         share = -(-len(inputs) // threads)
         made = run_batches(
@@ -132,14 +132,14 @@ class MatchEncoder:
             with torch.inference_mode():
                 if head == "itm":
                     seen = torch.ones(shown.shape[:-1], dtype=torch.long, device=ids.device)
-                    read = self._model.text_encoder(
+                    read = self.model.text_encoder(
                         input_ids=ids, attention_mask=mask, encoder_hidden_states=shown, encoder_attention_mask=seen
                     )
-                    logits = self._model.itm_head(read.last_hidden_state[:, 0]).to(torch.float64)
+                    logits = self.model.itm_head(read.last_hidden_state[:, 0]).to(torch.float64)
                     return _numbers(logits.softmax(-1)[:, 1])
-                read = self._model.text_encoder(input_ids=ids, attention_mask=mask)
-                text = self._model.text_proj(read.last_hidden_state[:, 0]).to(torch.float64)
-                picture = self._model.vision_proj(shown[:, 0]).to(torch.float64)
+                read = self.model.text_encoder(input_ids=ids, attention_mask=mask)
+                text = self.model.text_proj(read.last_hidden_state[:, 0]).to(torch.float64)
+                picture = self.model.vision_proj(shown[:, 0]).to(torch.float64)
                 return _numbers(torch.nn.functional.cosine_similarity(text, picture))
 
         most = _CPU_PAIRS if self.running.device == "cpu" else _GPU_PAIRS

@@ -42,13 +42,32 @@ class WorldVision(nn.Module):
         self.network = WorldNetwork(shape)
 
     def forward(self, pixel_values: Tensor, **_: Any) -> Any:
-        """The slots, side by side, as the pooled output.
+        """The slots, and side by side as the pooled output.
 
         pixel_values: standardised, float [b, 3, 96, 96].
         """
-        maps = self.network.maps_of(pixel_values)
-        slots, _heat = self.network.slots(maps)
-        return BaseModelOutputWithPooling(last_hidden_state=maps, pooler_output=slots.flatten(1))
+        slots, _heat = self.network.slots(self.network.maps_of(pixel_values))
+        return BaseModelOutputWithPooling(last_hidden_state=slots, pooler_output=slots.flatten(1))
+
+    def regions(self, pixel_values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """The slots, [b, kinds + 1, slot], where each thing is, [b, kinds + 1, 4], and whether there is one.
+
+        Boxes are x0, y0, x1, y1 relative to the picture: two deviations of the heat around its mean. The background is
+        everywhere.
+        """
+        slots, heat = self.network.slots(self.network.maps_of(pixel_values))
+        side = heat.shape[-1]
+        share = heat.flatten(2).softmax(-1).view_as(heat)
+        steps = (torch.arange(side, device=heat.device, dtype=heat.dtype) + 0.5) / side
+        bounds = []
+        for along in (share.sum(2), share.sum(3)):  # x, then y
+            mean = along @ steps
+            deviation = (along @ steps.square() - mean.square()).clamp(min=0).sqrt() + 0.5 / side
+            bounds.append(((mean - 2 * deviation).clamp(min=0), (mean + 2 * deviation).clamp(max=1)))
+        boxes = torch.stack([bounds[0][0], bounds[1][0], bounds[0][1], bounds[1][1]], dim=-1)
+        boxes = torch.cat([boxes, boxes.new_tensor([0, 0, 1, 1]).expand(len(boxes), 1, 4)], dim=1)
+        there = pad(heat.flatten(2).amax(-1) > 0, (0, 1), value=True)
+        return slots, boxes, there
 
 
 class _Near(nn.Module):
@@ -74,8 +93,11 @@ class _SlotMap(nn.Module):
         self.things, self.background = (nn.Linear(before, after, bias=False) for _ in range(2))
 
     def forward(self, flat: Tensor) -> Tensor:
-        slots = flat.view(len(flat), -1, self.before)
-        return torch.cat([self.things(slots[:, :-1]), self.background(slots[:, -1:])], dim=1).flatten(1)
+        return self.each(flat.view(len(flat), -1, self.before)).flatten(1)
+
+    def each(self, slots: Tensor) -> Tensor:
+        """Every slot on its own, [b, kinds + 1, after]."""
+        return torch.cat([self.things(slots[:, :-1]), self.background(slots[:, -1:])], dim=1)
 
 
 class WorldText(nn.Module):

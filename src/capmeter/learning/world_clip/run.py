@@ -14,6 +14,7 @@ from capmeter.atomic import atomic_file
 from capmeter.encoders.world.encoder import WorldEncoder
 from capmeter.encoders.world.network import DEVIATION, MEAN, SIDE
 from capmeter.learning.loop import Outcome, Run
+from capmeter.learning.world.vocabulary import KINDS
 from capmeter.learning.world_clip.examples import LENGTH, Examples
 from capmeter.learning.world_clip.recipe import END, START, UNKNOWN, WorldClipRecipe, vocabulary
 from capmeter.learning.world_clip.training import WorldClipLearner, clip_config
@@ -49,6 +50,7 @@ def save_clip(
     kept = {name: each for name, each in outcome.weights.items() if not name.endswith("position_ids")}
     half = {name: torch.from_numpy(values).half().contiguous() for name, values in kept.items()}
     config = clip_config(recipe, encoder.shape).to_dict() | {"architectures": ["WorldClip"]}
+    config["region_labels"] = [*KINDS, "background"]
     files: dict[str, Any] = {
         "config.json": config,
         "tokenizer.json": _tokenizer(),
