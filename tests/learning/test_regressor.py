@@ -14,7 +14,7 @@ import capmeter
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.checkpoints import Checkpoint
 from capmeter.errors import AssetError, InputError
-from capmeter.metrics.regressor.head import Head, joint_inputs, text_inputs
+from capmeter.metrics.regressor.head import Head, joint_inputs
 from capmeter.metrics.regressor.inputs import Inputs
 from capmeter.settings import Settings
 
@@ -48,20 +48,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_inputs_by_hand() -> None:
     v, c, r = np.array([[1.0, 2.0]]), np.array([[3.0, -1.0]]), np.array([[0.0, 4.0]])
-    assert joint_inputs(v, c).tolist() == [[1, 2, 3, -1, 2, 3, 3, -2]]
-    assert joint_inputs(v, c, r).tolist() == [[1, 2, 3, -1, 2, 3, 3, -2, 3, 5, 0, -4]]
-    assert text_inputs(c, r).tolist() == [[0, 4, 3, -1, 3, 5, 0, -4]]
+    assert joint_inputs(v, c).tolist() == [[1, 1, 2, 3, -1, 2, 3, 3, -2]]
+    assert joint_inputs(v, c, r).tolist() == [[1, -4, 1, 2, 3, -1, 2, 3, 3, -2, 3, 5, 0, -4]]
+    texts = np.array([[2.0]]), np.array([[5.0]])
+    assert joint_inputs(v, c, r, texts).tolist() == [
+        [1, -4, 10, 1, 2, 3, -1, 2, 3, 3, -2, 3, 5, 0, -4, 5, 2, 3, 10],
+    ]
 
 
 def test_a_head_by_hand() -> None:
     numbers = [np.array(each, np.float32) for each in ([[1.0], [2.0]], [0.5], [[3.0]], [-1.0], [0.0, 0.0], [1.0, 1.0])]
     first, second, mean, deviation = (numbers[0], numbers[1]), (numbers[2], numbers[3]), numbers[4], numbers[5]
-    head = Head((first, second), mean, deviation)
-    logit = 3 * np.tanh(0.1 + 2 * 0.2 + 0.5) - 1
+    head = Head((first, second), mean, deviation, np.array([4.0], np.float32))
+    logit = 3 * np.tanh(0.1 + 2 * 0.2 + 0.5) - 1 + 4 * 0.1
     assert head.scores(np.array([[0.1, 0.2]]))[0] == pytest.approx(1 / (1 + np.exp(-logit)))
     again = Head.from_weights(head.to_weights())
     assert again.scores(np.array([[0.1, 0.2]]))[0] == head.scores(np.array([[0.1, 0.2]]))[0]
-    for name, shape in (("mean", (3,)), ("w-1", (2, 1)), ("deviation", (2,))):
+    for name, shape in (("mean", (3,)), ("w-1", (2, 1)), ("deviation", (2,)), ("cosines", (3,))):
         wrong = {name: np.zeros(shape, np.float32)}
         with pytest.raises(AssetError, match="do not form a head"):
             Head.from_weights({**head.to_weights(), **wrong})
@@ -72,7 +75,7 @@ def test_a_head_by_hand() -> None:
 def test_ratings_are_learned_and_the_metric_is_rebuilt(folder: Path) -> None:
     ran = run(
         *("train", "regressor", folder / "rows.jsonl", "-o", folder / "head", "-e", folder / "clip"),
-        *("--epochs", "60", "--device", "cpu", "--format", "json"),
+        *("--epochs", "150", "--device", "cpu", "--format", "json"),
     )
     assert ran.returncode == 0, ran.stderr
     held_out = json.loads(ran.stdout)["held_out"]
@@ -103,7 +106,7 @@ def test_a_pair_needs_no_references_and_other_weights_are_refused(folder: Path, 
         Caption(each.id, each.image_id, each.candidate, (), each.image, None, each.human) for each in captions
     )
     inputs = Inputs("pair", str(folder / "clip"))
-    outcome = train_regressor(bare, inputs, RegressorRecipe(epochs=40), tmp_path / "pair", settings=ON_CPU)
+    outcome = train_regressor(bare, inputs, RegressorRecipe(epochs=150), tmp_path / "pair", settings=ON_CPU)
     assert outcome.scores["tau-c"] > 0.9
     name = f'regressor(checkpoint="{tmp_path / "pair"}")'
     items = list(capmeter.score(bare, [name], settings=ON_CPU)[name].items.values())

@@ -68,8 +68,9 @@ class RegionEvidence:
 class Evidence:
     """One caption as the metric saw it: the tokens of both sides, links, marks, facts, scene graphs and regions.
 
-    `contributions`: of a learned metric, what each of its inputs contributed to the score. `members`: for a composite
-    metric, each member's own evidence, which may be tokenised differently.
+    `word_scores`: of a metric that scores every token of the candidate, its scores. `contributions`: of a learned
+    metric, what each of its inputs contributed to the score. `members`: for a composite metric, each member's own
+    evidence, which may be tokenised differently.
     """
 
     candidate: tuple[str, ...]
@@ -81,3 +82,4 @@ class Evidence:
     scene: SceneEvidence | None = None
     contributions: Contributions | None = None
     regions: RegionEvidence | None = None
+    word_scores: tuple[float, ...] = ()

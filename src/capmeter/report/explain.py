@@ -142,6 +142,7 @@ def _evidence_json(found: Evidence) -> dict[str, Any]:
         **({} if found.scene is None else {"scene": found.scene.to_dict()}),
         **({} if found.contributions is None else {"contributions": found.contributions.to_dict()}),
         **({} if found.regions is None else {"regions": found.regions.to_dict()}),
+        **({"word_scores": list(found.word_scores)} if found.word_scores else {}),
     }
 
 
@@ -203,6 +204,10 @@ def _table(name: str, found: Evidence, colours: Mapping[str, str], score: float 
             table.add_row(Text("matched", style="dim"), _matches(found, colours))
         for label, line in () if found.scene is None else _tuples(found.scene):
             table.add_row(Text(label, style="dim"), line)
+    if found.word_scores:
+        each = zip(found.candidate, found.word_scores, strict=True)
+        words = "  ".join(f"{word} {score:.2f}" for word, score in each)
+        table.add_row(Text("words", style="dim"), Text(printable(words)))
     if found.facts:
         facts = "   ".join(f"{fact} {_number(value)}" for fact, value in found.facts.items())
         table.add_row(Text("facts", style="dim"), Text(printable(facts)))

@@ -18,16 +18,11 @@ Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Examples:
-    """Inputs [n, k] of the captions `rows`, which are in order; the inputs of caption i begin at `starts[i]`.
-
-    human: each caption's score, 0 to 1. low, high: the scores that became 0 and 1. trained, held_out: the captions of
-    either side; no image is on both.
+class Rated:
+    """The human scores of captions. human: [n], 0 to 1. low, high: the scores that became 0 and 1. trained, held_out:
+    the captions of either side; no image is on both.
     """
 
-    values: Floats
-    rows: Rows
-    starts: Rows
     human: Floats
     low: float
     high: float
@@ -35,10 +30,35 @@ class Examples:
     held_out: Rows
 
 
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Inputs [n, k] of the captions `rows`, which are in order; the inputs of caption i begin at `starts[i]`. The first
+    `cosines` inputs are cosines.
+    """
+
+    values: Floats
+    cosines: int
+    rows: Rows
+    starts: Rows
+    rated: Rated
+
+
 def read_examples(
     captions: CaptionSet, inputs: Inputs, *, share: float, seed: int, settings: Settings | None = None
 ) -> Examples:
     """The examples of these captions, with this share of their images held out, chosen by the seed.
+
+    Raises:
+        InputError: see `read_rated`.
+    """
+    rated = read_rated(captions, inputs, share=share, seed=seed)
+    read = inputs.of(captions, settings or Settings())
+    starts = np.searchsorted(read.rows, np.arange(len(captions) + 1))
+    return Examples(read.values, inputs.cosines, read.rows, starts.astype(np.int64), rated)
+
+
+def read_rated(captions: CaptionSet, inputs: Inputs, *, share: float, seed: int) -> Rated:
+    """The human scores of these captions, with this share of their images held out, chosen by the seed.
 
     Raises:
         InputError: captions without a human score or a picture, scores that are all equal, or too few images.
@@ -58,12 +78,7 @@ def read_examples(
     held_out = np.array([_drawn(seed, image) < share for image in captions.image_ids], np.bool_)
     if held_out.all() or not held_out.any() or len(set(human[held_out].tolist())) < 2:
         raise InputError(f"{len(set(captions.image_ids)):,} images are too few to hold some out; give more")
-    read = inputs.of(captions, settings or Settings())
-    starts = np.searchsorted(read.rows, np.arange(len(captions) + 1))
-    return Examples(
-        values=read.values,
-        rows=read.rows,
-        starts=starts.astype(np.int64),
+    return Rated(
         human=(human - low) / (high - low),
         low=low,
         high=high,

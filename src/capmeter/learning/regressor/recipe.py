@@ -24,8 +24,29 @@ class RegressorRecipe(Recipe):
     decay: str = "cosine"
     clip: float = 1.0
     patience: int = 15
-    hidden: int = 128
-    dropout: float = 0.1
-    batch: int = 128
+    hidden: int = 64
+    dropout: float = 0.3
+    batch: int = 64
     held_out: float = 0.1
+    weights: float = 0.1
+
+
+@dataclass(frozen=True)
+class InfoMetICRecipe(RegressorRecipe):
+    """The settings of a run that trains a head of InfoMetIC's shape.
+
+    Args:
+        width, layers, heads: of the Transformer in which words and regions read each other.
+    """
+
+    epochs: int = 20
+    rate: float = 2e-3
+    dropout: float = 0.1
     weights: float = 1e-2
+    batch: int = 64
+    warmup: float = 0.05
+    average: float = 0.99
+    patience: int = 0
+    width: int = 64
+    layers: int = 2
+    heads: int = 4

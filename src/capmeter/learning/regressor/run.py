@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from capmeter.captions.model import CaptionSet
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders.models import JOINT_ENCODERS, find_encoder
-from capmeter.learning.loop import Outcome, Run
-from capmeter.learning.regressor.examples import read_examples
-from capmeter.learning.regressor.recipe import RegressorRecipe
+from capmeter.encoders.states import load_states
+from capmeter.learning.infometic.examples import read_examples as read_states
+from capmeter.learning.infometic.labels import Labels
+from capmeter.learning.infometic.training import InfoMetICLearner
+from capmeter.learning.loop import Learner, Outcome, Run
+from capmeter.learning.regressor.examples import Rated, read_examples, read_rated
+from capmeter.learning.regressor.recipe import InfoMetICRecipe, RegressorRecipe
 from capmeter.learning.regressor.training import RegressorLearner
+from capmeter.metrics.regressor.infometic import shape_to_dict
 from capmeter.metrics.regressor.inputs import Inputs
+from capmeter.metrics.regressor.network import NetworkShape
 from capmeter.metrics.regressor.regressor import KIND
 from capmeter.settings import Settings
 
@@ -24,22 +31,59 @@ def train_regressor(
     recipe: RegressorRecipe,
     folder: Path,
     *,
+    labels: Mapping[str, Labels] | None = None,
     data: Sequence[TrainingData] = (),
     device: str = "cpu",
     settings: Settings | None = None,
 ) -> Outcome:
-    """Trains a head, and writes its checkpoint into the folder; an interrupted run is resumed from `run` there."""
-    examples = read_examples(captions, inputs, share=recipe.held_out, seed=recipe.seed, settings=settings)
-    learner = RegressorLearner(examples, recipe, device)
-    outcome = Run(learner, recipe, folder / "run", description="training a regressor", device=device).train()
+    """Trains a head, and writes its checkpoint into the folder; an interrupted run is resumed from `run` there.
+
+    labels: of the shape `infometic`, what is known of captions' words and regions, by their ids. Its recipe is an
+    `InfoMetICRecipe`.
+    """
+    settings = settings or Settings()
+    parameters: dict[str, Any] = {}
+    learner: RegressorLearner | InfoMetICLearner
+    if isinstance(recipe, InfoMetICRecipe):
+        learner, rated = _infometic(captions, inputs, recipe, labels or {}, device, settings)
+        parameters["network"] = shape_to_dict(learner.network)
+    else:
+        examples = read_examples(captions, inputs, share=recipe.held_out, seed=recipe.seed, settings=settings)
+        learner, rated = RegressorLearner(examples, recipe, device), examples.rated
+    outcome = _trained(learner, recipe, folder, device)
     sha256 = find_encoder(inputs.encoder, JOINT_ENCODERS).sha256
     Checkpoint(
         kind=KIND,
-        parameters={**inputs.to_parameters(), "encoder_sha256": sha256, "low": examples.low, "high": examples.high},
-        weights=learner.head(outcome).to_weights(),
+        parameters={
+            **inputs.to_parameters(),
+            **parameters,
+            "encoder_sha256": sha256,
+            "low": rated.low,
+            "high": rated.high,
+        },
+        weights=learner.weights(outcome),
         data=tuple(data),
         training=asdict(recipe),
-        selection=f"highest tau-c less error on {len(examples.held_out)} held-out captions, epoch {outcome.epoch}",
+        selection=f"highest {learner.select} on {len(rated.held_out)} held-out captions, epoch {outcome.epoch}",
         scores=dict(outcome.scores),
     ).save(folder)
     return outcome
+
+
+def _infometic(
+    captions: CaptionSet,
+    inputs: Inputs,
+    recipe: InfoMetICRecipe,
+    labels: Mapping[str, Labels],
+    device: str,
+    settings: Settings,
+) -> tuple[InfoMetICLearner, Rated]:
+    rated = read_rated(captions, inputs, share=recipe.held_out, seed=recipe.seed)
+    encoder = load_states(inputs.encoder, settings)
+    examples = read_states(captions, rated, encoder, inputs.prefix, labels, settings)
+    shape = NetworkShape(*encoder.shape, width=recipe.width, layers=recipe.layers, heads=recipe.heads)
+    return InfoMetICLearner(examples, shape, recipe, device), rated
+
+
+def _trained(learner: Learner[Any], recipe: RegressorRecipe, folder: Path, device: str) -> Outcome:
+    return Run(learner, recipe, folder / "run", description="training a regressor", device=device).train()

@@ -1,6 +1,6 @@
 """Training of a regression head: squared error against human scores, the best reference of each caption counts.
 
-L = mean over captions of (max_r σ(MLP(x_r)) - y)²                    y: the mean human score, scaled to 0 to 1
+L = mean over captions of (max_r σ(MLP(x_r) + w · y_r) - h)²             h: the mean human score, scaled to 0 to 1
 """
 
 from __future__ import annotations
@@ -19,6 +19,23 @@ from capmeter.metrics.regressor.head import Head
 from capmeter.stats.kendall import tau_c
 
 
+class HeadModule(nn.Module):
+    """A perceptron, and the weights of the cosines beside it; at first only these speak."""
+
+    def __init__(self, inputs: int, cosines: int, recipe: RegressorRecipe) -> None:
+        super().__init__()
+        last = nn.Linear(recipe.hidden, 1)
+        nn.init.zeros_(last.weight)
+        first = nn.Linear(inputs, recipe.hidden)
+        self.perceptron = nn.Sequential(nn.Dropout(recipe.dropout), first, nn.Tanh(), nn.Dropout(recipe.dropout), last)
+        self.cosines = nn.Parameter(torch.full((cosines,), 0.5))
+
+    def forward(self, values: Tensor) -> Tensor:
+        """The logits [n] of standardised inputs [n, k]."""
+        logits: Tensor = self.perceptron(values)[:, 0] + values[:, : len(self.cosines)] @ self.cosines
+        return logits
+
+
 class RegressorLearner(Learner[npt.NDArray[np.int64]]):
     """The learner of the shared loop; a batch is the numbers of its captions."""
 
@@ -27,19 +44,13 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
     def __init__(self, examples: Examples, recipe: RegressorRecipe, device: str) -> None:
         seeded(recipe.seed)
         self.examples, self.recipe = examples, recipe
-        known = examples.values[np.isin(examples.rows, examples.trained)]
+        known = examples.values[np.isin(examples.rows, examples.rated.trained)]
         self.mean = known.mean(axis=0).astype(np.float32)
         self.deviation = np.maximum(known.std(axis=0), 1e-6).astype(np.float32)
         self._values = torch.from_numpy(((examples.values - self.mean) / self.deviation).astype(np.float32)).to(device)
         self._first = torch.from_numpy(examples.starts).to(device)
-        self._human = torch.from_numpy(examples.human.astype(np.float32)).to(device)
-        self.module = nn.Sequential(
-            nn.Dropout(recipe.dropout),
-            nn.Linear(examples.values.shape[1], recipe.hidden),
-            nn.Tanh(),
-            nn.Dropout(recipe.dropout),
-            nn.Linear(recipe.hidden, 1),
-        )
+        self._human = torch.from_numpy(examples.rated.human.astype(np.float32)).to(device)
+        self.module = HeadModule(examples.values.shape[1], examples.cosines, recipe)
 
     def optimizer(self, rate: float) -> torch.optim.Optimizer:
         """AdamW."""
@@ -47,7 +58,7 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.int64]]:
         """The captions in random order."""
-        order = rng.permutation(self.examples.trained)
+        order = rng.permutation(self.examples.rated.trained)
         return [order[start : start + self.recipe.batch] for start in range(0, len(order), self.recipe.batch)]
 
     def losses(self, batch: npt.NDArray[np.int64], rng: np.random.Generator) -> Mapping[str, Tensor]:
@@ -57,9 +68,9 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
 
     def measured(self) -> Mapping[str, float]:
         """On held-out images: Kendall's tau-c with the human scores, and the mean squared error."""
-        chosen = torch.from_numpy(self.examples.held_out).to(self._human.device)
+        chosen = torch.from_numpy(self.examples.rated.held_out).to(self._human.device)
         scores = self._scores(chosen).cpu().numpy().astype(np.float64)
-        human = self.examples.human[self.examples.held_out]
+        human = self.examples.rated.human[self.examples.rated.held_out]
         tau, error = float(tau_c(scores, human)), float(((scores - human) ** 2).mean())
         return {"tau-c": tau, "error": error, "tau-c less error": tau - error}
 
@@ -69,12 +80,16 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
         counts = ends - starts
         owner = torch.repeat_interleave(torch.arange(len(captions), device=captions.device), counts)
         within = torch.arange(len(owner), device=captions.device) - (counts.cumsum(0) - counts)[owner]
-        scores = torch.sigmoid(self.module(self._values[starts[owner] + within])[:, 0].float())
+        scores = torch.sigmoid(self.module(self._values[starts[owner] + within]).float())
         best = torch.full((len(captions),), -1.0, device=captions.device)
         return best.scatter_reduce(0, owner, scores, "amax", include_self=False)
+
+    def weights(self, outcome: Outcome) -> Mapping[str, npt.NDArray[np.float32]]:
+        """The arrays of the head with the selected weights."""
+        return self.head(outcome).to_weights()
 
     def head(self, outcome: Outcome) -> Head:
         """The head with the selected weights."""
         weights = outcome.weights
-        layers = tuple((weights[f"{k}.weight"].T.copy(), weights[f"{k}.bias"]) for k in (1, 4))
-        return Head(layers, self.mean, self.deviation)
+        layers = tuple((weights[f"perceptron.{k}.weight"].T.copy(), weights[f"perceptron.{k}.bias"]) for k in (1, 4))
+        return Head(layers, self.mean, self.deviation, weights["cosines"])

@@ -15,8 +15,8 @@ from capmeter.encoders.joint import load_joint
 from capmeter.errors import AssetError
 from capmeter.images.features import FeatureTable, PictureFeatures
 from capmeter.metrics.base import Floats, merged_notes
-from capmeter.metrics.image_text import PREFIX, conversion_notes, cut_note, prefixed
-from capmeter.metrics.regressor.head import SHAPES, Shape, joint_inputs, text_inputs
+from capmeter.metrics.image_text import PREFIX, conversion_notes, cut_note, prefixed, unit
+from capmeter.metrics.regressor.head import SHAPES, Shape, joint_inputs
 from capmeter.settings import Settings
 
 
@@ -38,6 +38,11 @@ class Inputs:
     prefix: str = PREFIX
     text_encoder: str = ""
 
+    @property
+    def cosines(self) -> int:
+        """How many of the first inputs are cosines."""
+        return 1 if self.shape == "pair" else 3 if self.text_encoder else 2
+
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Inputs:
         """The inputs that a checkpoint names; an `AssetError` if it names none."""
@@ -46,7 +51,9 @@ class Inputs:
         except KeyError as missing:
             raise AssetError(f"regressor: the checkpoint has no {missing}; train it again") from None
         if found.shape not in SHAPES:
-            raise AssetError(f"regressor: the checkpoint's shape is {found.shape!r}; expected {' or '.join(SHAPES)}")
+            raise AssetError(
+                f"regressor: the checkpoint's shape is {found.shape!r}; expected one of {', '.join(SHAPES)}"
+            )
         return found
 
     def to_parameters(self) -> dict[str, str]:
@@ -61,12 +68,12 @@ class Inputs:
         """The inputs of every caption; each distinct picture and sentence is encoded once."""
         encoder = load_joint(self.encoder, settings)
         table: FeatureTable = part.pictures.analyse(PictureFeatures(self.encoder, "", settings))
-        pictures = table.features.astype(np.float64)[part.image]
+        pictures = unit(table.features)[part.image]
         with_references = self.shape == "polos"
         used = np.concatenate([part.candidates, part.references.values]) if with_references else part.candidates
         sentences, place = np.unique(used, return_inverse=True)
         pieces = encoder.pieces([prefixed(self.prefix, part.pool[k]) for k in sentences.tolist()])
-        texts = encoder.text_features(pieces).astype(np.float64)[place]
+        texts = unit(encoder.text_features(pieces))[place]
         candidates = texts[: len(part)]
         long = pieces.truncated[place[: len(part)]].copy()
         if not with_references:
@@ -74,11 +81,11 @@ class Inputs:
         else:
             rows = part.references.rows.astype(np.int64)
             np.logical_or.at(long, rows, pieces.truncated[place[len(part) :]])
-            values = joint_inputs(pictures[rows], candidates[rows], texts[len(part) :])
+            own = None
             if self.text_encoder:
                 layer = load_encoder(self.text_encoder, settings).layers
-                vectors = part.pool.analyse(SentenceVectors(self.text_encoder, layer, settings)).astype(np.float64)
-                own = text_inputs(vectors[part.candidates[rows]], vectors[part.references.values])
-                values = np.concatenate([values, own], axis=1)
+                vectors = unit(part.pool.analyse(SentenceVectors(self.text_encoder, layer, settings)))
+                own = vectors[part.candidates[rows]], vectors[part.references.values]
+            values = joint_inputs(pictures[rows], candidates[rows], texts[len(part) :], own)
         notes = merged_notes([cut_note(part, long), conversion_notes(part, table.notes)])
         return Read(values, rows, notes)
