@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from capmeter.captions.model import Caption, CaptionSet
+
 KEY = "sk-only-for-tests-0123456789"
+TEXTS = ["a dog runs", "two cats", "a red kite", "a bus"]
 
 
 @dataclass
@@ -117,3 +120,8 @@ def prompt_of(body: dict[str, Any]) -> str:
     """The text of the request's message."""
     content = body["messages"][0]["content"]
     return content if isinstance(content, str) else next(part["text"] for part in content if part["type"] == "text")
+
+
+def captions(texts: list[str] = TEXTS, **of_all: Any) -> CaptionSet:
+    rows = (Caption(str(k), f"image {k}", text, (f"{text} here", "b"), **of_all) for k, text in enumerate(texts))
+    return CaptionSet.from_captions(rows)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
+from lcevalset import made_set
 
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.checkpoints import Checkpoint
@@ -26,7 +25,7 @@ from capmeter.learning.lceval.examples import (
 )
 from capmeter.learning.lceval.recipe import LcEvalRecipe
 from capmeter.learning.lceval.stored_features import feature_matrix, measured_rows
-from capmeter.learning.lceval.training_set import Judged, TrainingSet, selecting
+from capmeter.learning.lceval.training_set import selecting
 from capmeter.learning.lceval.variants import SHIPPED, VARIANTS, variants
 from capmeter.learning.parser.examples import read_exclusions
 from capmeter.metrics.evaluation import evaluate
@@ -229,23 +228,6 @@ def test_only_what_is_new_is_measured(tmp_path: Path, monkeypatch: pytest.Monkey
 # training
 
 
-def made_set(count: int = 600, seed: int = 0) -> TrainingSet:
-    """Examples that a linear network can nearly separate, and judgments that follow the same direction."""
-    rng = np.random.default_rng(seed)
-    direction = rng.normal(size=len(FEATURES))
-    matrix, judged = rng.random((count, len(FEATURES))), rng.random((200, len(FEATURES)))
-    human = (matrix - 0.5) @ direction + 0.2 * rng.normal(size=count) > 0
-    quality = np.digitize((judged - 0.5) @ direction, [-0.5, 0, 0.5]).astype(float)
-    return TrainingSet(
-        Features(),
-        matrix,
-        human,
-        held_out=np.arange(count) % 10 == 0,
-        systems=np.where(human, "", np.where(np.arange(count) % 2, "one", "two")),
-        judged=Judged("made", judged, np.arange(200), quality, "tau-b"),
-    )
-
-
 def test_training_finds_the_direction_and_selects_by_tau(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="training needs the neural extra")
     from capmeter.learning.lceval.run import train_lceval
@@ -382,58 +364,3 @@ def test_selection_by_a_part_of_the_judgments(tmp_path: Path) -> None:
     assert [part.captions[id].candidate for id in part.ids] == [whole.captions[id].candidate for id in part.ids]
     values = dict(zip(whole.ids, whole.human.tolist(), strict=True))
     assert [values[id] for id in part.ids] == part.human.tolist()
-
-
-# one process that has everything imported, and a fork of it for each run
-_KILLED = """
-import os, random, signal, sys, time
-from pathlib import Path
-from capmeter.learning import loop
-loop._SECONDS_BETWEEN_STATES = loop._SECONDS_BETWEEN_EPOCHS = 0.0
-sys.path.insert(0, sys.argv[2])
-from test_lceval import made_set
-from capmeter.learning.lceval.recipe import LcEvalRecipe
-from capmeter.learning.lceval.run import train_lceval
-folder, made, chance, killed, code = Path(sys.argv[1]), made_set(), random.Random(0), 0, None
-state = folder / "training.pt"
-while code is None:
-    before = state.stat().st_mtime_ns if state.exists() else None
-    process = os.fork()
-    if not process:
-        try:
-            train_lceval(made, LcEvalRecipe(epochs=60), folder)
-            os._exit(0)
-        finally:
-            os._exit(1)
-    while True:
-        ended, status = os.waitpid(process, os.WNOHANG)
-        if ended:
-            code = os.waitstatus_to_exitcode(status)
-            break
-        if killed < 20 and state.exists() and state.stat().st_mtime_ns != before:
-            time.sleep(chance.uniform(0, 0.05))
-            os.kill(process, signal.SIGKILL)
-            os.waitpid(process, 0)
-            killed += 1
-            break
-        time.sleep(0.002)
-print(killed)
-sys.exit(code)
-"""
-
-
-@pytest.mark.slow
-def test_a_run_killed_at_random_moments_ends_with_the_same_weights(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs the neural extra")
-    from capmeter.learning.lceval.run import train_lceval
-
-    whole = train_lceval(made_set(), LcEvalRecipe(epochs=60), tmp_path / "whole")
-    folder = tmp_path / "killed"
-    command = [sys.executable, "-c", _KILLED, str(folder), str(Path(__file__).parent)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) == 20
-    kept, expected = Checkpoint.read(folder), Checkpoint.read(tmp_path / "whole")
-    assert kept.sha256 == expected.sha256
-    assert kept.scores == expected.scores
-    assert whole.scores["tau"] == pytest.approx(kept.scores["tau"], abs=1e-6)
