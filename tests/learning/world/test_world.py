@@ -227,6 +227,20 @@ def test_errors_are_as_likely_as_the_truth(kind: str) -> None:
     assert better / sum(flow.values()) < 0.65
 
 
+def test_a_count_beside_another_group_is_as_often_wrong_upwards_as_downwards() -> None:
+    """Several things are wide, and stand beside another group less often than one thing does."""
+    rng, up = np.random.default_rng(4), []
+    for scene in FLOW:
+        for caption in true_captions(scene):
+            if error := wrong(scene, caption, "count", rng):
+                pairs = zip(caption.content.mentions, error.content.mentions, strict=True)
+                ((place, one, other),) = [(k, a.count, b.count) for k, (a, b) in enumerate(pairs) if a != b]
+                beside = {name for a, name, b in caption.content.relations if place in (a, b)} & {"left of", "right of"}
+                if beside and 1 in (one, other):
+                    up.append(one < other)
+    assert len(up) > 100 and 0.4 < np.mean(up) < 0.6
+
+
 def test_boxes_contain_everything_that_is_drawn() -> None:
     for scene in list(WORLD)[:60]:
         with_all, empty = pixels_of(scene), pixels_of(replace(scene, groups=()))

@@ -12,8 +12,9 @@
 
 An error is as likely a statement as the truth: replacements follow the frequencies of the world, and only relations are
 exchanged that are equally frequent in both directions (nothing but the picture tells that the bird is above the car and
-not below it, or it is left alone). So content errors in colour, texture, size, count, relation and object can hardly be
-found without looking at the picture.
+not below it, or it is left alone). Several things are wide, and stand to the left or right of another group less often
+than one thing does, so one thing beside another is left alone more often (`_WIDER`). Content errors in colour, texture,
+size, count, relation and object can therefore hardly be found without looking at the picture.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ CONTENT_ERRORS = ("colour", "count", "relation", "object", "texture", "size", "b
 """Kinds that make exactly one fact false."""
 ERRORS = (*CONTENT_ERRORS, "missing", "hallucinated", "disfluency")
 _LONGEST = 5
+_WIDER = 0.7
+"""Several things stand to the left or right of another group this many times as often as one thing does."""
 
 
 def wrong(scene: Scene, caption: WorldCaption, kind: str, rng: np.random.Generator) -> WorldCaption | None:
@@ -99,12 +102,15 @@ def _size(scene: Scene, content: Content, rng: np.random.Generator) -> Content |
 
 
 def _count(scene: Scene, content: Content, rng: np.random.Generator) -> Content | None:
-    """Another count, or *some* for one; as often from a count to another as back (see `Look.most`, `VAGUE`)."""
+    """Another count, or *some* for one; as often from a count to another as back (`Look.most`, `VAGUE`, `_WIDER`)."""
     found = [(k, look) for k, each in enumerate(content.mentions) if (look := _about(scene, each)) and look.most > 1]
     if not found:
         return None
     place, look = pick(rng, found)
     mention, most = content.mentions[place], look.most
+    beside = any(place in (a, b) for a, name, b in content.relations if name in ("left of", "right of"))
+    if mention.count == 1 and beside and rng.spawn(1)[0].random() >= _WIDER:  # other errors do not depend on this draw
+        return None
     vague = (most - 1) * VAGUE
     if mention.some:
         changed = replace(mention, count=1, some=False)
