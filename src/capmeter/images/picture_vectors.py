@@ -7,6 +7,7 @@
 | `network(path=resnet152.pth)` | the average of a network's last map (LEIC, A.1); `pool=overlapping`: as released |
 | `network(path=vit/)` | the pooled output of another vision model |
 | `world-encoder` | the encoder of the made world |
+| `world-reader` | a table of what that encoder sees |
 
 Pictures are read as they are, each distinct one once; what is found is kept in the store that the settings name.
 
@@ -110,6 +111,30 @@ class WorldVectors(VectorNetwork):
         return made
 
 
+@dataclass(frozen=True, kw_only=True)
+class WorldTables(VectorNetwork):
+    """A table of what the encoder of the made world sees."""
+
+    NAME: ClassVar[str] = "world-reader"
+    SUMMARY: ClassVar[str] = "a table of what the encoder of the made world sees"
+
+    checkpoint: Annotated[str, "a shipped or installed checkpoint, or its folder"] = "world-reader"
+    encoder: Annotated[str, "the encoder that it reads: a checkpoint's name or folder"] = "world-encoder"
+
+    def label(self, settings: Settings) -> str:
+        """The checkpoint's label; it holds that of the encoder."""
+        from capmeter.encoders.world.reader import load_world_reader
+
+        return load_world_reader(self.checkpoint, self.encoder).label
+
+    def vector(self, picture: Picture, settings: Settings) -> Vectors:
+        """What there is, how many, what it is like, and how it stands to the rest."""
+        from capmeter.encoders.world.reader import load_world_reader
+
+        made: Vectors = load_world_reader(self.checkpoint, self.encoder).pictures([picture.pixels])[0]
+        return made
+
+
 @dataclass(frozen=True)
 class VectorFile:
     """A file of vectors by image id: an .npz file, or the folder of an LMDB."""
@@ -163,14 +188,15 @@ def parse_source(text: str) -> Source:
     """
     if text.endswith(".npz") or Path(text).expanduser().is_dir():
         return VectorFile(text)
-    kinds: dict[str, type[VectorNetwork]] = {kind.NAME: kind for kind in (NetworkVectors, WorldVectors)}
+    kinds: dict[str, type[VectorNetwork]] = {kind.NAME: kind for kind in (NetworkVectors, WorldVectors, WorldTables)}
     try:
         name, inside = split_name(text, "source of picture features")
     except InputError:
         name, inside = text, ""
     if name not in kinds:
         raise InputError(
-            f"picture features {text!a}: expected an .npz file, the folder of an LMDB, network(path=…) or world-encoder"
+            f"picture features {text!a}: expected an .npz file, the folder of an LMDB, network(path=…), "
+            "world-encoder or world-reader"
         )
     if name == NetworkVectors.NAME and not inside:
         raise InputError("network requires path, a file of weights or a folder: network(path=resnet152.pth)")

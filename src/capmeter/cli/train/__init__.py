@@ -19,6 +19,7 @@ from capmeter.cli.train.regressor import regressor
 from capmeter.cli.train.umic import import_uniter, umic
 from capmeter.cli.train.world_clip import world_clip
 from capmeter.cli.train.world_encoder import world_encoder
+from capmeter.cli.train.world_reader import world_reader
 from capmeter.cli.train.writer import writer
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown", no_args_is_help=True)
@@ -54,4 +55,5 @@ app.command()(_with_curves(factual))
 app.command()(_with_curves(writer))
 app.command()(_with_curves(regressor))
 app.command("world-encoder")(_with_curves(world_encoder))
+app.command("world-reader")(_with_curves(world_reader))
 app.command("world-clip")(_with_curves(world_clip))

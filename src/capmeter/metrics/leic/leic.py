@@ -63,7 +63,7 @@ class Leic(MeanMetric):
     SUMMARY: ClassVar[str] = "a critic trained to tell human from machine captions"
 
     checkpoint: Annotated[str, "the critic: a shipped or installed checkpoint, or its folder"] = SHIPPED
-    features: Annotated[str | None, "image features: .npz, LMDB, network(path=…) or world-encoder"] = None
+    features: Annotated[str | None, "image features: .npz, LMDB, network(path=…), world-encoder or world-reader"] = None
     as_released: Annotated[bool, "the released code's numbers"] = False
     seed: Annotated[int, "draws one reference per image, as released"] = 0
 

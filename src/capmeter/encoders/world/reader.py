@@ -1,0 +1,222 @@
+"""What the world encoder saw, as a table: what is there, how many, what it is like, how it stands to the rest.
+
+The encoder's slots hold all of this, but each kind's slot is a place of its own, and a linear map of the whole feature
+would have to learn every attribute once for every kind. The reader is one small network, the same for all slots; it
+reads each slot z_k together with the peaks of its heat map:
+
+    h_k   = ReLU(W [z_k, peaks_k] + b)
+    p_k   = σ(w h_k)                                 is this kind there?
+    a_k   = softmax of linear maps of h_k            count, colour, texture, size;  c_k: its centre
+    r_kj  = σ(V ReLU(A h_k + B h_j))                 the relations of k to j, for the kinds that are likeliest there
+    row k = [p_k, q_k a_k, q_k min(1, Σ_j q_j r_kj), q_k x_k, q_k y_k],    q_k = min(1, 4 p_k)
+
+Of what may be there everything is told: a caption that names it asks for that. x_k is how far right of the others the
+kind is: the mean of clip((c_k − c_j) / 0.14, −1, 1) with the weights q_j; y_k how far below. The picture's feature is
+all rows, the largest value of each column over the kinds, and what the background is.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from capmeter.checkpoints import Checkpoint, load_checkpoint
+from capmeter.encoders.world.encoder import Floats, Pixels, WorldEncoder, load_world_encoder
+from capmeter.errors import AssetError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+KIND = "world-reader"
+PEAKS = 5
+"""How many peaks of a heat map are read: the highest ones, each with its height and its place."""
+_LIKELIEST = 6
+_CLEAR = 0.14
+_MAYBE = 4
+_NOWHERE = -20.0
+_AT_ONCE = 64
+
+
+@dataclass(frozen=True)
+class ReaderShape:
+    """Sizes: of a slot, of what is read, and how many relations and backgrounds there are.
+
+    attributes: how many values each attribute has (count, colour, texture, size). unsaid: how many of its first values
+    mean that there is nothing to say (plain, ordinary); they have no column in the table.
+    """
+
+    slot: int
+    attributes: tuple[int, ...]
+    unsaid: tuple[int, ...]
+    relations: int
+    backgrounds: int
+    hidden: int = 128
+
+    @property
+    def row(self) -> int:
+        """The columns of the table."""
+        return 1 + sum(self.attributes) - sum(self.unsaid) + self.relations + 2
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What is read of pictures: logits of presence [n, kinds], of each attribute [n, kinds, values], of the background,
+    the centres [n, kinds, 2], and `inner` [n, kinds, hidden], from which relations are read.
+    """
+
+    presence: Tensor
+    attributes: tuple[Tensor, ...]
+    centres: Tensor
+    background: Tensor
+    inner: Tensor
+
+
+class ReaderNetwork(nn.Module):
+    """The reader; the arithmetic is in the module's description."""
+
+    def __init__(self, shape: ReaderShape) -> None:
+        super().__init__()
+        self.shape = shape
+        self.inner = nn.Linear(shape.slot + 3 * PEAKS, shape.hidden)
+        self.presence = nn.Linear(shape.hidden, 1)
+        self.attributes = nn.ModuleList(nn.Linear(shape.hidden, count) for count in shape.attributes)
+        self.centre = nn.Linear(shape.hidden, 2)
+        self.first, self.second = (nn.Linear(shape.hidden, shape.hidden) for _ in range(2))
+        self.related = nn.Linear(shape.hidden, shape.relations)
+        self.background = nn.Linear(shape.slot, shape.backgrounds)
+
+    def forward(self, slots: Tensor, peaks: Tensor) -> Reading:
+        """From slots [n, kinds + 1, slot], the background's last, and peaks [n, kinds, 5, 3]."""
+        inner = functional.relu(self.inner(torch.cat([slots[:, :-1], peaks.flatten(2)], dim=-1)))
+        return Reading(
+            self.presence(inner)[..., 0],
+            tuple(head(inner) for head in self.attributes),
+            self.centre(inner),
+            self.background(slots[:, -1]),
+            inner,
+        )
+
+    def relations(self, first: Tensor, second: Tensor) -> Tensor:
+        """Logits of the relations between things, from what is read of each."""
+        logits: Tensor = self.related(functional.relu(self.first(first) + self.second(second)))
+        return logits
+
+    def table(self, slots: Tensor, peaks: Tensor) -> Tensor:
+        """The features of pictures: float [n, kinds · row + row + backgrounds]."""
+        read = self(slots, peaks)
+        there = read.presence.sigmoid()
+        said = [
+            logits.softmax(-1)[..., unsaid:] for logits, unsaid in zip(read.attributes, self.shape.unsaid, strict=True)
+        ]
+        told = (_MAYBE * there).clamp(max=1)
+        chosen = there.topk(min(_LIKELIEST, there.shape[1]), dim=1).indices
+        weight = told.gather(1, chosen)
+        inner = read.inner.gather(1, chosen[..., None].expand(-1, -1, read.inner.shape[-1]))
+        apart = 1 - torch.eye(chosen.shape[1], device=weight.device)
+        others = weight[:, None] * apart  # [n, chosen, chosen]: how surely there is another thing
+        found = self.relations(inner[:, :, None], inner[:, None]).sigmoid()
+        roles = (found * others[..., None]).sum(2).clamp(max=1)
+        centres = read.centres.gather(1, chosen[..., None].expand(-1, -1, 2))
+        further = ((centres[:, :, None] - centres[:, None]) / _CLEAR).clamp(-1, 1)
+        places = (further * others[..., None]).sum(2) / others.sum(2).clamp(min=1)[..., None]
+        stands = read.inner.new_zeros(*there.shape, self.shape.relations + 2)
+        index = chosen[..., None].expand(-1, -1, stands.shape[-1])
+        stands = stands.scatter(1, index, torch.cat([roles, places], dim=-1))
+        rows = torch.cat([there[..., None], told[..., None] * torch.cat([*said, stands], dim=-1)], dim=-1)
+        return torch.cat([rows.flatten(1), rows.amax(1), read.background.softmax(-1)], dim=1)
+
+
+def heat_peaks(heat: Tensor) -> Tensor:
+    """The highest peaks of heat maps, the highest first: height (0 to 1) and place (x, y, in parts of the side).
+
+    Args:
+        heat: float [n, kinds, side, side].
+
+    Returns:
+        float [n, kinds, 5, 3].
+    """
+    heat = heat.float()
+    highest = functional.max_pool2d(heat, 3, 1, 1) == heat
+    value, cell = torch.where(highest, heat, torch.full_like(heat, _NOWHERE)).flatten(2).topk(PEAKS, dim=2)
+    side = heat.shape[-1]
+    return torch.stack([value.sigmoid(), cell % side / side, cell // side / side], dim=-1)
+
+
+def seen(encoder: WorldEncoder, pixels: npt.NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
+    """The slots and the peaks of pictures, uint8 [n, 96, 96, 3]."""
+    parts = []
+    with torch.inference_mode():
+        for start in range(0, len(pixels), _AT_ONCE):
+            given = torch.from_numpy(pixels[start : start + _AT_ONCE]).to(encoder.device)
+            slots, heat = encoder.network.slots(encoder.network.maps(given))
+            parts.append((slots.float(), heat_peaks(heat)))
+    slots, peaks = (torch.cat(each) for each in zip(*parts, strict=True))
+    return slots, peaks
+
+
+class WorldReader:
+    """Pictures to tables of what is seen.
+
+    Args:
+        checkpoint: of the kind `world-reader`.
+        encoder: whose slots it was trained to read.
+
+    Raises:
+        AssetError: the checkpoint's weights are not those of the network, or it reads another encoder.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, encoder: WorldEncoder) -> None:
+        self.label, self.encoder = checkpoint.label, encoder
+        try:
+            shape, read = shape_of(checkpoint.parameters["shape"]), checkpoint.parameters["encoder"]
+            self.network = ReaderNetwork(shape)
+            self.network.load_state_dict(
+                {name: torch.from_numpy(np.asarray(each, np.float32)) for name, each in checkpoint.weights.items()}
+            )
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise AssetError(f"checkpoint {checkpoint.label}: not a world reader ({error}); train it again") from error
+        if read != encoder.label:
+            raise AssetError(
+                f"checkpoint {checkpoint.label} reads what {read} sees, but the encoder is {encoder.label}; name the "
+                "encoder that it was trained with, or train a reader for this one: capmeter train world-reader"
+            )
+        self.network.eval().to(encoder.device)
+
+    @property
+    def width(self) -> int:
+        """The width of a picture's feature."""
+        shape = self.network.shape
+        return (self.encoder.shape.kinds + 1) * shape.row + shape.backgrounds
+
+    def pictures(self, pixels: Sequence[Pixels]) -> Floats:
+        """The tables of pictures, uint8 [height, width, 3] each: float32 [n, width]."""
+        from capmeter.encoders.world.encoder import resized
+
+        if not len(pixels):
+            return np.zeros((0, self.width), np.float32)
+        with torch.inference_mode():
+            made = self.network.table(*seen(self.encoder, np.stack([resized(each) for each in pixels])))
+        return np.asarray(made.cpu().numpy(), np.float32)
+
+
+@functools.lru_cache(maxsize=2)
+def load_world_reader(name: str = KIND, encoder: str = "world-encoder", device: str = "cpu") -> WorldReader:
+    """The reader of a checkpoint, a shipped one or a folder, with its encoder.
+
+    Raises:
+        AssetError: there is none of this name, it is damaged or of another kind, or it reads another encoder.
+    """
+    return WorldReader(load_checkpoint(name, KIND), load_world_encoder(encoder, device))
+
+
+def shape_of(said: Mapping[str, Any]) -> ReaderShape:
+    """The shape from checkpoint parameters."""
+    return ReaderShape(**{name: tuple(each) if isinstance(each, list) else each for name, each in said.items()})
