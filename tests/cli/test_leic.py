@@ -185,7 +185,7 @@ def test_cases_and_figures(folder: Path) -> None:
 
 def test_the_made_world_with_pictures(folder: Path) -> None:
     pytest.importorskip("matplotlib")
-    sizes = ("--epochs", "2", "--width", "16", "--embedding", "12", "--hidden", "16")
+    sizes = ("--epochs", "2", "--width", "16", "--embedding", "12", "--pooled", "64")
     worlds = ("--train", "world(split=train,size=60)", "--test", "world(split=test,size=20)")
     done = capmeter(
         *("study", "leic", "world", "-o", "critics", *sizes, *worlds, "--contexts", "none,both"),
@@ -195,4 +195,4 @@ def test_the_made_world_with_pictures(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert list(found) == ["none", "both"] and found["none"]["falls"] is None and 0 <= found["both"]["falls"] <= 1
-    assert len(list((folder / "critics").glob("features-world-encoder-*.npz"))) == 1 and (folder / "world.png").exists()
+    assert len(list((folder / "critics").glob("features-world-reader-*.npz"))) == 1 and (folder / "world.png").exists()

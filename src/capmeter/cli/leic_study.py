@@ -10,13 +10,13 @@ import typer
 from capmeter.captions.io import load_systems
 from capmeter.captions.model import CaptionSet
 from capmeter.cli.main import say
-from capmeter.cli.options import Files, Format, Plots, References
+from capmeter.cli.options import Files, Format, Plots, References, one_of
 from capmeter.cli.output import show
-from capmeter.cli.train.critic import Features, HumanCaptions, MachineCaptions, Photos, Samples, critic_options, given
-from capmeter.cli.train.options import Exclusions, Runs
+from capmeter.cli.train.critic import Images, critic_options
+from capmeter.cli.train.options import Runs
 from capmeter.errors import InputError
 from capmeter.images.picture_vectors import VectorFile
-from capmeter.learning.leic.recipe import CriticRecipe
+from capmeter.learning.leic.recipe import VARIED, CriticRecipe
 from capmeter.metrics.registry import parse_list
 from capmeter.progress import shown
 from capmeter.report import leic as report
@@ -28,10 +28,6 @@ app = typer.Typer(
 )
 Critics = Annotated[Path, typer.Option("--output", "-o", help="Folder of the critics; a stopped study is resumed.")]
 _AUGMENTED = "machine=3,other-caption=1,permutation=1,replacement=1"
-
-
-def _file(features: str | None) -> VectorFile | None:
-    return None if features is None else VectorFile(features)
 
 
 @app.command()
@@ -49,7 +45,7 @@ def submission(
         Path | None,
         typer.Option("--human", help='What people say of each submission, as JSON: {"NAME": 0.27} (Figure 7: M1).'),
     ] = None,
-    features: Features = None,
+    features: VectorFile | None = None,
     runs: Runs = 1,
     plot: Plots = [],
     format: Format = "table",
@@ -80,7 +76,7 @@ def submission(
                     name=name,
                     runs=runs,
                     samples=drawn.get(name),
-                    features=_file(features),
+                    features=features,
                     device=device,
                 )
             )
@@ -97,22 +93,15 @@ def submission(
 @critic_options(context="reference", negatives=_AUGMENTED)
 def capability(
     recipe: CriticRecipe,
-    captions: HumanCaptions,
-    exclusions: Exclusions,
-    machine: MachineCaptions,
+    images: Images,
     output: Critics,
-    samples: Samples = [],
     vary: Annotated[
-        str,
-        typer.Option(
-            "--vary", help="What differs between the critics: augmentation, strategy, context, fusion, layers or width."
-        ),
+        str, typer.Option("--vary", help="What differs between the critics.", **one_of(VARIED))
     ] = "augmentation",
     contexts: Annotated[
         str, typer.Option("--contexts", help="With --vary strategy or context: of none, reference, image, both.")
     ] = "none,reference",
-    features: Features = None,
-    photos: Photos = 0,
+    features: VectorFile | None = None,
     plot: Plots = [],
     format: Format = "table",
     device: str = "",
@@ -129,9 +118,9 @@ def capability(
 
     critics = variants(vary, recipe, _names(contexts))
     with shown():
-        found = given(captions, exclusions, machine, samples, photos)
+        found = images()
         compared = compare(
-            found.learned, found.held_out, critics, output, features=_file(features), data=found.data, device=device
+            found.learned, found.held_out, critics, output, features=features, data=found.data, device=device
         )
     if plot:
         save_figures(figures.capability_figure(compared), plot)
@@ -142,18 +131,14 @@ def capability(
 @critic_options(context="reference", negatives=_AUGMENTED)
 def robustness(
     recipe: CriticRecipe,
-    captions: HumanCaptions,
-    exclusions: Exclusions,
-    machine: MachineCaptions,
+    images: Images,
     judged: Annotated[str, typer.Option("--judged", help="Captions of unseen photos, to be degraded; any format.")],
     output: Critics,
-    samples: Samples = [],
     metrics: Annotated[str, typer.Option("--metrics", "-m", help="Metrics to show beside.")] = "cider-d,meteor,spice",
     judged_images: Annotated[
         int, typer.Option("--judged-images", help="Sample so many of the unseen photos.", min=2)
     ] = 1000,
-    features: Features = None,
-    photos: Photos = 0,
+    features: VectorFile | None = None,
     plot: Plots = [],
     format: Format = "table",
     device: str = "",
@@ -172,9 +157,9 @@ def robustness(
 
     others = parse_list(metrics)
     with shown():
-        found = given(captions, exclusions, machine, samples, photos)
+        found = images()
         critics = trained(
-            found.learned, without_each(recipe), output, features=_file(features), data=found.data, device=device
+            found.learned, without_each(recipe), output, features=features, data=found.data, device=device
         )
         study = study_of(
             load_references(judged),
@@ -234,16 +219,18 @@ def cases(
 
 @app.command()
 @critic_options(
-    negatives="machine=5,other-caption=4,permutation=0.5,replacement=0.5",
+    negatives="machine=8,other-caption=1,permutation=0.5,replacement=0.5",
     others=8,
+    fusion="bilinear",
     steps=32,
     width=128,
     embedding=64,
-    hidden="512+128",
+    hidden="0",
+    pooled=4096,
     images=100,
     least=1,
-    epochs=60,
-    rate=0.002,
+    epochs=40,
+    rate=0.0025,
     gamma=1.0,
     decay="linear",
     dropout=0.0,
@@ -251,14 +238,15 @@ def cases(
 def world(
     recipe: CriticRecipe,
     output: Critics,
-    train: Annotated[str, typer.Option("--train", help="The scenes to train on.")] = "world(split=train,size=6000)",
+    train: Annotated[str, typer.Option("--train", help="The scenes to train on.")] = "world(split=train,size=12000)",
     test: Annotated[str, typer.Option("--test", help="The scenes to judge on.")] = "world(split=test,size=1000)",
     contexts: Annotated[
         str, typer.Option("--contexts", help="Of none, reference, image, both.")
     ] = "none,reference,image,both",
-    encoder: Annotated[
-        str, typer.Option("--encoder", help="What makes the pictures' features: a world encoder.")
-    ] = "world-encoder",
+    reader: Annotated[
+        str, typer.Option("--reader", help="What makes the pictures' features: a world reader.")
+    ] = "world-reader",
+    encoder: Annotated[str, typer.Option("--encoder", help="The world encoder that it reads.")] = "world-encoder",
     plot: Plots = [],
     format: Format = "table",
     device: str = "",
@@ -274,7 +262,7 @@ def world(
     with shown():
         features = None
         if {"image", "both"} & set(chosen):
-            features = write_features((learned, judged), encoder, output)
+            features = write_features((learned, judged), reader, encoder, output)
         found = contexts_on_world(learned, judged, recipe, chosen, output, features=features, device=device)
     if plot:
         save_figures(figures.world_figure(found), plot)

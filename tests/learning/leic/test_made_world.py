@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -15,6 +16,7 @@ from capmeter.learning.leic.made_world import contexts_on_world, world_images, w
 from capmeter.learning.leic.recipe import CriticRecipe
 from capmeter.learning.world import World, true_captions
 from capmeter.learning.world.errors import CONTENT_ERRORS, ERRORS
+from capmeter.learning.world.vocabulary import GENERAL
 from capmeter.metrics.base import Context, MeanMetric, Measurement
 
 WORLD = World(split="test", size=12)
@@ -57,6 +59,26 @@ def test_scenes_as_images() -> None:
                 pairs = zip(given.caption.split(), truths[given.of].split(), strict=True)
                 assert sum(one != other for one, other in pairs) in (1, 2)
     assert {given.of for image in images for given in image.machine} == set(range(5))
+
+
+def test_parts_of_captions_say_one_thing_or_one_relation() -> None:
+    plain, parted = world_images(WORLD), world_images(WORLD, parts=3)
+    for image, other, scene in zip(parted, plain, WORLD, strict=True):
+        assert image.human[:5] == other.human and 5 < len(image.human) <= 11
+        kinds = {kind for group in scene.groups for noun in group.look.of_kind.nouns for kind in noun}
+        kinds |= {form for group in scene.groups for form in GENERAL.get(group.look.of_kind.category, [("",)])[0]}
+        for text in image.human[5:]:
+            assert 1 <= len(kinds & set(text.split())) <= 2 and len(text.split()) < 20
+        # parts are candidates, and never the reference of one
+        assert all(given.read == tuple(range(5, len(image.human))) for given in image.machine)
+        assert not {given.system for given in image.machine if given.of >= 5} & {
+            "hallucinated",
+            "disfluency",
+            "missing",
+        }
+        relations = Counter(given.caption for given in image.machine if given.system == "relation")
+        assert all(count % 4 == 0 for count in relations.values())
+    assert any(given.of >= 5 and given.system == "relation" for image in parted for given in image.machine)
 
 
 def test_worlds_must_differ_and_pictures_need_features(tmp_path: Path) -> None:

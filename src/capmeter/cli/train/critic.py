@@ -3,7 +3,9 @@
     @critic_options(epochs=10)
     def submission(recipe: CriticRecipe, files: Files, …) -> None:
 
-adds the options of `CRITIC` and of the run to the command, which is called with the recipe that they make.
+adds the options of `CRITIC` and of the run to the command, which is called with the recipe that they make. A parameter
+`images: Images` stands for the options that say where the captions are (`IMAGES`); `features` is the file of image
+features.
 """
 
 from __future__ import annotations
@@ -13,13 +15,13 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from capmeter.cli.main import say
 from capmeter.cli.options import Device, Seed, one_of
-from capmeter.cli.train.options import Threads, need_torch
+from capmeter.cli.train.options import Exclusions, Threads, need_torch
 from capmeter.learning.leic.recipe import PRESETS, read_shares
 from capmeter.learning.recipe import DECAYS
 from capmeter.metrics.leic.shape import CONTEXTS, FUSIONS
@@ -82,20 +84,37 @@ _READ: dict[str, Callable[[str], Any]] = {"hidden": _widths, "negatives": read_s
 _PRESET = Annotated[str, typer.Option("--preset", help="The settings that other options change.", **one_of(PRESETS))]
 
 
-def critic_options(**defaults: Any) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """A decorator: the command's first parameter, `recipe`, is made from options.
+IMAGES: dict[str, tuple[Any, Any]] = {
+    "captions": (HumanCaptions, inspect.Parameter.empty),
+    "exclusions": (Exclusions, inspect.Parameter.empty),
+    "machine": (MachineCaptions, inspect.Parameter.empty),
+    "samples": (Samples, []),
+    "photos": (Photos, 0),
+}
+"""The options that say which captions a critic is trained on, and their defaults."""
+Images: TypeAlias = "Callable[[], TrainingImages]"
+"""Reads the captions of `IMAGES`, and says how many there are."""
+
+
+def critic_options(*, optional: Sequence[str] = (), **defaults: Any) -> Callable[[Callable[..., None]], Any]:
+    """A decorator: the command's parameters `recipe`, `images` and `features` are made from options.
 
     Args:
+        optional: lists of `IMAGES` that need not be given.
         defaults: what the options are unless given, where that is not the preset's value.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        own = list(inspect.signature(command).parameters.values())[1:]
+        reads = any(each.name == "images" for each in own)
+
         @functools.wraps(command)
         def run(preset: str, threads: int, seed: int, device: str | None, **given: Any) -> None:
             need_torch()
             import torch
 
             from capmeter.encoders.encoder import device_name
+            from capmeter.images.picture_vectors import VectorFile
 
             chosen = {name: given.pop(name) for name in CRITIC}
             known = {
@@ -104,21 +123,33 @@ def critic_options(**defaults: Any) -> Callable[[Callable[..., None]], Callable[
             }
             torch.set_num_threads(threads)
             recipe = dataclasses.replace(PRESETS[preset], seed=seed, **known)
+            if reads:
+                given["images"] = functools.partial(_read_images, **{name: given.pop(name) for name in IMAGES})
+            if given.get("features") is not None:
+                given["features"] = VectorFile(given["features"])
             command(recipe, device=device_name(device or "cpu"), **given)
 
-        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        options = [
-            inspect.Parameter("preset", keyword, default="coco", annotation=_PRESET),
-            *(
-                inspect.Parameter(name, keyword, default=None, annotation=_option(name, defaults.get(name)))
-                for name in CRITIC
-            ),
-            inspect.Parameter("threads", keyword, default=1, annotation=Threads),
-            inspect.Parameter("seed", keyword, default=0, annotation=Seed),
-            inspect.Parameter("device", keyword, default=None, annotation=Device),
+        parameter = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+        typed = inspect.get_annotations(command, eval_str=True)
+        kept = [
+            parameter(
+                each.name, default=each.default, annotation=Features if each.name == "features" else typed[each.name]
+            )
+            for each in own
+            if each.name not in ("device", "images")
         ]
-        kept = [each.replace(kind=keyword) for each in own if each.name != "device"]
+        if reads:
+            kept += [
+                parameter(name, default=[] if name in optional else default, annotation=annotation)
+                for name, (annotation, default) in IMAGES.items()
+            ]
+        options = [
+            parameter("preset", default="coco", annotation=_PRESET),
+            *(parameter(name, default=None, annotation=_option(name, defaults.get(name))) for name in CRITIC),
+            parameter("threads", default=1, annotation=Threads),
+            parameter("seed", default=0, annotation=Seed),
+            parameter("device", default=None, annotation=Device),
+        ]
         signature = inspect.Signature([*kept, *options])
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in signature.parameters.values()}
@@ -127,7 +158,7 @@ def critic_options(**defaults: Any) -> Callable[[Callable[..., None]], Callable[
     return decorate
 
 
-def given(
+def _read_images(
     captions: Sequence[str], exclusions: Path, machine: Sequence[str], samples: Sequence[str], photos: int
 ) -> TrainingImages:
     """The images of these files, without photos of benchmarks; says how many there are."""

@@ -11,28 +11,25 @@ import typer
 from capmeter.cli.main import say
 from capmeter.cli.options import Format
 from capmeter.cli.output import show
-from capmeter.cli.train.critic import Features, HumanCaptions, MachineCaptions, Photos, Samples, critic_options, given
-from capmeter.cli.train.options import Exclusions, Runs
+from capmeter.cli.train.critic import Images, critic_options
+from capmeter.cli.train.options import Runs
 from capmeter.errors import InputError
+from capmeter.images.picture_vectors import VectorFile
 from capmeter.learning.leic.recipe import CriticRecipe
 from capmeter.progress import shown
 from capmeter.report.tables import Table
 
 
-@critic_options(context="reference")
+@critic_options(optional=("machine",), context="reference")
 def leic(
     recipe: CriticRecipe,
-    captions: HumanCaptions,
-    exclusions: Exclusions,
+    images: Images,
     output: Annotated[Path, typer.Option("--output", "-o", help="Write the checkpoint and the log to this folder.")],
-    machine: MachineCaptions = [],
-    samples: Samples = [],
     vectors: Annotated[
         str | None,
         typer.Option("--vectors", help="Word vectors to start from (GloVe, word2vec, fastText); none: seeded."),
     ] = None,
-    features: Features = None,
-    photos: Photos = 0,
+    features: VectorFile | None = None,
     runs: Runs = 1,
     format: Format = "table",
     device: str = "",
@@ -50,7 +47,6 @@ def leic(
     `capmeter train leic flickr30k=flickr30k_references.jsonl.gz --exclusions training_exclusions.json.gz
     --preset flickr8k -o leic-flickr/`
     """
-    from capmeter.images.picture_vectors import VectorFile
     from capmeter.learning.leic.run import train_critic
     from capmeter.learning.loop import repeated
     from capmeter.settings import Settings
@@ -58,7 +54,7 @@ def leic(
     if recipe.sees_image and features is None:
         raise InputError(f"context={recipe.context} needs --features, or choose --context reference")
     with shown():
-        found = given(captions, exclusions, machine, samples, photos)
+        found = images()
         start = None
         if vectors is not None:
             from capmeter.metrics.word_vectors import find_vectors
@@ -72,7 +68,7 @@ def leic(
                 dataclasses.replace(recipe, seed=seed),
                 output if runs == 1 else output / f"seed-{seed}",
                 data=found.data,
-                features=None if features is None else VectorFile(features),
+                features=features,
                 vectors=start,
                 device=device,
             )

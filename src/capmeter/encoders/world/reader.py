@@ -219,4 +219,5 @@ def load_world_reader(name: str = KIND, encoder: str = "world-encoder", device: 
 
 def shape_of(said: Mapping[str, Any]) -> ReaderShape:
     """The shape from checkpoint parameters."""
-    return ReaderShape(**{name: tuple(each) if isinstance(each, list) else each for name, each in said.items()})
+    known: dict[str, Any] = {name: tuple(each) if isinstance(each, list) else each for name, each in said.items()}
+    return ReaderShape(**known)

@@ -20,7 +20,7 @@ from capmeter.checkpoints import TrainingData
 from capmeter.errors import InputError
 from capmeter.images.picture_vectors import VectorFile
 from capmeter.learning.leic.examples import CaptionedImage
-from capmeter.learning.leic.recipe import MACHINE, PATHOLOGICAL, CriticRecipe
+from capmeter.learning.leic.recipe import MACHINE, PATHOLOGICAL, VARIED, CriticRecipe
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.leic.leic import Leic
 
@@ -75,7 +75,7 @@ def variants(study: str, recipe: CriticRecipe, contexts: Sequence[str] = ("refer
         return {f"{layers} layers": replace(recipe, layers=layers) for layers in _LAYERS}
     if study == "width":
         return {f"width {width}": replace(recipe, width=width) for width in _WIDTHS}
-    raise InputError(f"unknown study {study!r}; expected augmentation, strategy, context, fusion, layers or width")
+    raise InputError(f"unknown study {study!r}; expected {', '.join(VARIED[:-1])} or {VARIED[-1]}")
 
 
 def without_each(recipe: CriticRecipe) -> dict[str, CriticRecipe]:

@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from capmeter.errors import InputError
 from capmeter.images.picture_vectors import VectorFile, write_vectors
 from capmeter.learning.leic.examples import CaptionedImage, Given
 from capmeter.learning.leic.recipe import CriticRecipe
-from capmeter.learning.world import World, errors_of, true_captions
+from capmeter.learning.world import Content, World, WorldCaption, errors_of, true_captions
 from capmeter.learning.world.errors import ERRORS
+from capmeter.learning.world.grammar import realise
 from capmeter.learning.world.scenes import Scene
 from capmeter.learning.world.world import REFERENCES
 from capmeter.metrics.base import Metric
@@ -30,7 +32,11 @@ from capmeter.progress import task
 from capmeter.stats.kendall import tau_b
 
 TRUE = "true"
+PARTS = 4
 _AT_ONCE = 64
+_PARTED = 6  # captions of which parts are made
+_OFTEN = {"relation": 4, "count": 2}
+_ALONE: dict[str, Any] = {"fusion": "concatenation", "hidden": (512, 128)}  # a product needs two
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,25 +54,48 @@ class WorldShares:
     tau: float
 
 
-def world_images(world: World, captions: int = REFERENCES, brief: int = 0) -> list[CaptionedImage]:
+def world_images(world: World, captions: int = REFERENCES, parts: int = 0) -> list[CaptionedImage]:
     """The scenes: true captions as human ones, and of each caption, as machine captions, every error it can have.
 
-    `brief` more captions of a scene are the shortest of three times as many: from them it is learned sooner which words
-    are about what. Left out is `missing`: such a caption is true, and says as much as many human ones.
+    `parts` more captions of a scene name one thing alone, and as many one relation of two plain things; from them it is
+    learned sooner which words are about what. They are positive candidates and never references. An error in a relation
+    or a count then counts for several, as few captions can have one. Left out is `missing`: such a caption is true, and
+    says as much as many human ones.
     """
     found = []
     for scene in world:
-        drawn = true_captions(scene, world.seed, captions + 3 * brief)
-        human = drawn[:captions] + sorted(drawn[captions:], key=lambda each: each.text.count(" "))[:brief]
+        drawn = true_captions(scene, world.seed, captions + (_PARTED if parts else 0))
         rng = np.random.default_rng([world.seed, zlib.crc32(f"errors {scene.id}".encode())])
+        brief = _brief(drawn[captions:], parts, rng) if parts else []
+        human = list({each.text: each for each in (*drawn[:captions], *brief)}.values())
         machine = tuple(
-            Given(wrong.text, (), kind, of=place)
+            given
             for place, caption in enumerate(human)
             for kind, wrong in errors_of(scene, caption, rng).items()
-            if kind != "missing"
+            if kind != "missing" and (place < captions or kind not in ("hallucinated", "disfluency"))
+            for given in [Given(wrong.text, tuple(range(captions, len(human))), kind, of=place)]
+            * (_OFTEN.get(kind, 1) if parts else 1)
         )
         found.append(CaptionedImage(scene.id, tuple(each.text for each in human), machine))
     return found
+
+
+def _brief(captions: Sequence[WorldCaption], count: int, rng: np.random.Generator) -> list[WorldCaption]:
+    """So many true captions of one thing, and of two plain things in a relation, that these captions say."""
+    single, related = [], []
+    for caption in captions:
+        mentions = caption.content.mentions
+        single += [_saying(Content((each,)), caption.style) for each in mentions]
+        plain = [replace(each, colour="", texture="", size="") for each in mentions]
+        related += [
+            _saying(Content((plain[a], plain[b]), ((0, name, 1),)), caption.style)
+            for a, name, b in caption.content.relations
+        ]
+    return [each[k] for each in (single, related) for k in rng.permutation(len(each))[:count].tolist()]
+
+
+def _saying(content: Content, style: tuple[float, ...]) -> WorldCaption:
+    return WorldCaption(realise(content, style), content, style)
 
 
 def world_shares(metric: Metric, world: World, *, name: str = "", picture: bool = False) -> WorldShares:
@@ -110,10 +139,10 @@ def contexts_on_world(
 
     if learned.split == judged.split:
         raise InputError(f"{learned} and {judged} may share scenes; train and judge on different splits")
-    images = world_images(learned, brief=REFERENCES)
+    images = world_images(learned, parts=PARTS)
     found = []
     for context in contexts:
-        own = replace(recipe, context=context)
+        own = replace(recipe, context=context, **(_ALONE if context == "none" and recipe.fusion == "bilinear" else {}))
         if own.sees_image and features is None:
             raise InputError(f"context={context} needs the features of both worlds' pictures")
         place = folder / context
@@ -123,14 +152,14 @@ def contexts_on_world(
     return found
 
 
-def write_features(worlds: Sequence[World], encoder: str, folder: Path) -> VectorFile:
-    """Draws the pictures of these worlds and writes their features by this world encoder to an .npz file.
+def write_features(worlds: Sequence[World], reader: str, encoder: str, folder: Path) -> VectorFile:
+    """Draws the pictures of these worlds and writes what this reader reads of them to an .npz file.
 
-    A file that has all of them is kept: its name ends with the encoder's label.
+    A file that has all of them is kept: its name ends with the reader's label.
     """
-    from capmeter.encoders.world.encoder import load_world_encoder
+    from capmeter.encoders.world.reader import load_world_reader
 
-    loaded = load_world_encoder(encoder)
+    loaded = load_world_reader(reader, encoder)
     file = folder / f"features-{loaded.label.replace('@', '-')}.npz"
     if file.exists():
         known = VectorFile(str(file))

@@ -17,6 +17,8 @@ MACHINE, SAMPLES, OTHER, PERMUTED, REPLACED = SOURCES = (
 )
 """Where negatives come from: a captioner's captions, its Monte-Carlo samples, T_RC, T_WP and T_RW."""
 PATHOLOGICAL = (OTHER, PERMUTED, REPLACED)
+VARIED = ("augmentation", "strategy", "context", "fusion", "layers", "width")
+"""What critics of a study of capability can differ in."""
 Shares = tuple[tuple[str, float], ...]
 AUGMENTED: Shares = ((MACHINE, 3.0), (SAMPLES, 3.0), (OTHER, 1.0), (PERMUTED, 1.0), (REPLACED, 1.0))
 """A.3: captioner, Monte-Carlo sampling and transformations alike, each transformation a third of these."""
