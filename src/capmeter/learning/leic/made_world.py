@@ -21,7 +21,7 @@ from capmeter.images.picture_vectors import VectorFile, write_vectors
 from capmeter.learning.leic.examples import CaptionedImage, Given
 from capmeter.learning.leic.recipe import CriticRecipe
 from capmeter.learning.world import Content, World, WorldCaption, errors_of, true_captions
-from capmeter.learning.world.errors import ERRORS
+from capmeter.learning.world.errors import CONTENT_ERRORS, ERRORS
 from capmeter.learning.world.grammar import realise
 from capmeter.learning.world.scenes import Scene
 from capmeter.learning.world.world import REFERENCES
@@ -35,7 +35,9 @@ TRUE = "true"
 PARTS = 4
 _AT_ONCE = 64
 _PARTED = 6  # captions of which parts are made
+_TIMES = 4  # a scene comes with parts
 _OFTEN = {"relation": 4, "count": 2}
+_EASY = ("hallucinated", "disfluency")
 _ALONE: dict[str, Any] = {"fusion": "concatenation", "hidden": (512, 128)}  # a product needs two
 
 
@@ -57,27 +59,38 @@ class WorldShares:
 def world_images(world: World, captions: int = REFERENCES, parts: int = 0) -> list[CaptionedImage]:
     """The scenes: true captions as human ones, and of each caption, as machine captions, every error it can have.
 
-    `parts` more captions of a scene name one thing alone, and as many one relation of two plain things; from them it is
-    learned sooner which words are about what. They are positive candidates and never references. An error in a relation
-    or a count then counts for several, as few captions can have one. Left out is `missing`: such a caption is true, and
-    says as much as many human ones.
+    With `parts` each scene comes several times more, with captions that name one thing alone, or one relation of two
+    plain things, so many of each: from these short captions it is learned soon which words are about what. An error in
+    a relation or count then counts for several, as few captions can have one. Left out is `missing`: such a caption is
+    true, and says as much as many human ones.
     """
     found = []
     for scene in world:
         drawn = true_captions(scene, world.seed, captions + (_PARTED if parts else 0))
         rng = np.random.default_rng([world.seed, zlib.crc32(f"errors {scene.id}".encode())])
-        brief = _brief(drawn[captions:], parts, rng) if parts else []
-        human = list({each.text: each for each in (*drawn[:captions], *brief)}.values())
-        machine = tuple(
-            given
-            for place, caption in enumerate(human)
-            for kind, wrong in errors_of(scene, caption, rng).items()
-            if kind != "missing" and (place < captions or kind not in ("hallucinated", "disfluency"))
-            for given in [Given(wrong.text, tuple(range(captions, len(human))), kind, of=place)]
-            * (_OFTEN.get(kind, 1) if parts else 1)
-        )
-        found.append(CaptionedImage(scene.id, tuple(each.text for each in human), machine))
+        found.append(_with_errors(scene, drawn[:captions], rng, CONTENT_ERRORS + _EASY))
+        if parts:
+            brief = _with_errors(scene, _brief(drawn[captions:], parts, rng), rng, CONTENT_ERRORS, _OFTEN)
+            found += [brief] * (_TIMES * (len(brief.human) > 2))
     return found
+
+
+def _with_errors(
+    scene: Scene,
+    captions: Sequence[WorldCaption],
+    rng: np.random.Generator,
+    kinds: Sequence[str],
+    often: Mapping[str, int] = {},
+) -> CaptionedImage:
+    human = list({each.text: each for each in captions}.values())
+    machine = tuple(
+        given
+        for place, caption in enumerate(human)
+        for kind, wrong in errors_of(scene, caption, rng).items()
+        if kind in kinds
+        for given in [Given(wrong.text, (), kind, of=place)] * often.get(kind, 1)
+    )
+    return CaptionedImage(scene.id, tuple(each.text for each in human), machine)
 
 
 def _brief(captions: Sequence[WorldCaption], count: int, rng: np.random.Generator) -> list[WorldCaption]:
