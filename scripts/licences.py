@@ -2,7 +2,7 @@
 
     python scripts/licences.py
 
-Run it with Python 3.11 or newer, in an environment with the extra `all` (`make test` makes one). Packages that are
+Run it with Python 3.11 or newer, in an environment with the extra `all` (`make test` makes one) and those of adapters. Packages that are
 there for graphics cards alone, or for another platform, are not in the table: they depend on the machine.
 """
 
@@ -19,14 +19,14 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
 EXTRAS = ("report", "meteor", "neural", "vision", "regions", "judge", "zh", "ja", "ko")
+ADAPTERS = ("torchmetrics", "evaluate", "trainer", "lightning", "frames", "wandb", "mlflow", "excel")
 HEAD = """# Licences
 
 capmeter is under the Apache License 2.0, and so are the networks that ship with it (each folder of `capmeter/weights`
 has a card that says what it was trained on). The example captions were written for it.
 
 Nothing of other packages is copied into capmeter. What `pip install` brings beside it, each with the licence that its
-own metadata state (made by `python scripts/licences.py`; versions are not pinned, so yours may differ). The adapters
-of [Where you already work](adapters.md) use libraries that you have already; they are not listed.
+own metadata state (made by `python scripts/licences.py`; versions are not pinned, so yours may differ).
 
 `.ci/sbom` writes a bill of materials (CycloneDX) of an installation, with versions and hashes.
 """
@@ -94,11 +94,21 @@ def licence(name: str) -> str:
 
 def page() -> str:
     """The whole page."""
+    own = needed(EXTRAS)
+    further = {name: extras for name, extras in needed(ADAPTERS).items() if name not in own}
+    return (
+        f"{HEAD}\n## Packages\n\n{_table(own, EXTRAS)}\n\n"
+        f"## Packages of adapters\n\nWhat the extras of [Where you already work](adapters.md) bring beside these.\n\n"
+        f"{_table(further, ADAPTERS)}\n\n{DATA}"
+    )
+
+
+def _table(packages: dict[str, set[str]], extras: tuple[str, ...]) -> str:
     rows = ["| package | licence | brought by |", "|---|---|---|"]
-    for name, extras in sorted(needed(EXTRAS).items()):
-        by = "capmeter itself" if "core" in extras else ", ".join(f"`[{each}]`" for each in EXTRAS if each in extras)
+    for name, found in sorted(packages.items()):
+        by = "capmeter itself" if "core" in found else ", ".join(f"`[{each}]`" for each in extras if each in found)
         rows.append(f"| {name} | {re.sub('[|]', '/', licence(name))} | {by} |")
-    return f"{HEAD}\n## Packages\n\n{chr(10).join(rows)}\n\n{DATA}"
+    return "\n".join(rows)
 
 
 if __name__ == "__main__":
