@@ -13,6 +13,7 @@ from capmeter.captions.io import load
 from capmeter.cli.options import (
     Columns,
     Device,
+    ImagesRoot,
     InputFormat,
     Metrics,
     OnMissing,
@@ -52,6 +53,7 @@ def explain_command(
     on_missing: OnMissing = "error",
     input_format: InputFormat = None,
     references_format: ReferencesFormat = None,
+    images_root: ImagesRoot = None,
     device: Device = None,
     precision: Precision = None,
     regions: Regions = "",
@@ -76,6 +78,7 @@ def explain_command(
             on_missing=on_missing,  # type: ignore[arg-type]
             system=system,
             regions=regions,
+            images_root=images_root or "",
             columns=chosen_columns(column),
         )
         number = worst if worst is not None else best

@@ -171,12 +171,13 @@ def as_text(explanations: Sequence[Explanation]) -> RenderableType:
                 Padding(_table(member, inner, colours), (0, 0, 0, 4)) for member, inner in found.members.items()
             )
         parts.append(Text(""))
-    legend = Text().append("matched: ", style="dim")
-    for kind, colour in colours.items():
-        legend.append(kind, style=colour).append("  ")
     marks = sorted({mark.kind for found in everything for mark in found.marks})
-    for kind in marks:
-        legend.append(kind, style=_mark_style(kind)).append("  ")
+    legend = Text()
+    for label, styles in (("matched", colours), ("marked", {kind: _mark_style(kind) for kind in marks})):
+        if styles:
+            legend.append(f"{label}: ", style="dim")
+        for kind, style in styles.items():
+            legend.append(kind, style=style).append("  ")
     return Group(*parts, legend)
 
 

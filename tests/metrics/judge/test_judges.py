@@ -169,8 +169,15 @@ def test_answers_before_an_error_are_kept() -> None:
 
 
 def test_a_server_that_is_not_there_is_listed_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"none of 4 captions has a score: .*no answer: .*tried 3 times"):
+    with pytest.raises(InputError, match=r"none of 4 captions has a score: no answer: network error: .*tried 3 times"):
         capmeter.score(captions(), ['clair(model=m,endpoint="http://127.0.0.1:9/v1")'])
+
+
+def test_openais_server_is_not_asked_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CAPMETER_JUDGE_KEY", "OPENAI_API_KEY", "CAPMETER_JUDGE_URL", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(AssetError, match=r"m at api\.openai\.com needs a key: set CAPMETER_JUDGE_KEY"):
+        capmeter.score(captions(), ["clair(model=m)"])
 
 
 def test_a_server_that_is_too_slow_or_silent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,7 +266,7 @@ def test_costs_are_told_before_and_after_and_a_budget_holds(
             capmeter.score(captions(), [name])
         told = " ".join(capsys.readouterr().err.split())
         assert "4 questions to m at 127.0.0.1" in told and "about" in told
-        assert "4 answers; spent 400 tokens read and 40 written, spent 0.60 by CAPMETER_JUDGE_PRICES" in told
+        assert "4 answers; spent 400 tokens read and 40 written, 0.60 by CAPMETER_JUDGE_PRICES" in told
         assert KEY not in told
 
 

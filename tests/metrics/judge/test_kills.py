@@ -1,4 +1,4 @@
-"""Four hundred captions against a server with errors and refusals, the run killed twice: every caption once, no key."""
+"""A thousand captions against a server with errors and refusals, the run killed twice: every caption once, no key."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import pytest
 from judgeserver import KEY, JudgeServer, Reply, completion, prompt_of
 
 pytest.importorskip("httpx", reason="needs the judge extra")
-CAPTIONS = 400
+CAPTIONS = 1000
 
 
 def drawn(body: dict[str, Any]) -> int:
@@ -93,7 +93,7 @@ def test_killed_twice(tmp_path: Path) -> None:
             said.extend((out, err))
             return process.returncode
 
-        assert run(120) < 0 and run(280) < 0
+        assert run(300) < 0 and run(700) < 0
         assert not (tmp_path / "scores.json").exists()
         assert run(None) == 0
         assert _only_nonsense(server)
@@ -106,7 +106,7 @@ def test_killed_twice(tmp_path: Path) -> None:
     assert len(texts) == CAPTIONS == len(found["items"])
     ids = {text: prompt_of(json.loads(text)).split("number ")[1].split("\n")[0] for text in texts}
     refused = sorted(int(ids[text]) for text, number in texts.items() if 100 <= number < 150)
-    assert sorted(map(int, found["notes"]["refused"])) == refused and 8 <= len(refused) <= 40
+    assert sorted(map(int, found["notes"]["refused"])) == refused and 20 <= len(refused) <= 80
     assert not any("no answer" in reason for reason in found["notes"])
     right = {ids[text]: number % 101 / 100 for text, number in texts.items() if not 100 <= number < 150}
     for id, score in right.items():

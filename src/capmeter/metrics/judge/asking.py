@@ -100,7 +100,7 @@ def _announce(name: str, missing: Sequence[Question], judge: Asked, limits: Limi
 
 def _tokens(read: int, written: int, limits: Limits, how: str) -> str:
     cost = limits.cost(read, written)
-    money = "" if cost is None else f", {how}{cost:.2f} by CAPMETER_JUDGE_PRICES"
+    money = "" if cost is None else f", {how.removeprefix('spent ')}{cost:.2f} by CAPMETER_JUDGE_PRICES"
     return f"{how}{read:,} tokens read and {written:,} written{money}"
 
 

@@ -27,6 +27,9 @@ _KINDS = {b"\xff\xd8\xff": "jpeg", b"\x89PNG": "png"}
 _FILTERS = ("content_filter", "content_policy", "safety")
 
 
+_OPENAI = "api.openai.com"
+
+
 class Endpoint:
     """One model of one server.
 
@@ -57,9 +60,14 @@ class Endpoint:
         """The answer, after as many tries as it takes; a `Failure` after too many.
 
         Raises:
-            AssetError: the server does not accept the key, or has no such model.
+            AssetError: the server does not accept the key or there is none, or it has no such model.
             InputError: the picture cannot be read.
         """
+        if not self._secret.value and urlsplit(self._address).hostname == _OPENAI:
+            raise AssetError(
+                f"the judge {self.identity} needs a key: set CAPMETER_JUDGE_KEY (or OPENAI_API_KEY), or name a server "
+                "that needs none (endpoint=, or CAPMETER_JUDGE_URL)"
+            )
         body = json.dumps(self._body(question)).encode()
         spread = (
             zlib.crc32(question.content) % 256 / 256
@@ -71,7 +79,7 @@ class Endpoint:
             try:
                 status, asked, content = self._post(body)
             except (*self._errors, TimeoutError, ValueError) as error:
-                reason = f"no answer: {self._clean(str(error) or type(error).__name__)}"
+                reason = f"network error: {self._clean(str(error) or type(error).__name__)}"
             else:
                 found = self._read(status, content)
                 if not isinstance(found, str):

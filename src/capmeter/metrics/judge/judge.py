@@ -99,7 +99,8 @@ class Judge(AdditiveMetric):
                 if self.ALTERNATIVES and not score[1]:
                     notes.setdefault(PLAIN, []).append(part.ids[row])
         if len(part) and not values[:, 1].any():
-            reasons = "; ".join(f"{reason} ({len(ids):,})" for reason, ids in notes.items())
+            told = {reason: ids for reason, ids in notes.items() if reason != _FAILED}  # which is told with its causes
+            reasons = "; ".join(f"{reason} ({len(ids):,})" for reason, ids in told.items())
             raise InputError(f"{self}: none of {len(part):,} captions has a score: {reasons}")
         return Measurement(values, notes)
 
