@@ -222,3 +222,10 @@ def test_composite_of_smurf_comes_within_a_point(shared: Path) -> None:
     report = run("bleu-1,bleu-2,rouge-l,cider-d", benchmark="composite", data=data, protocol="smurf2021", resamples=2)
     for each in report.results:
         assert each.value == pytest.approx(each.published.value, abs=1.0), each.metric
+
+
+@pytest.mark.parametrize(
+    "metric", ['regressor(checkpoint="head/")', 'regressor(checkpoint="head/",encoder="clip")', "clair(model=some)"]
+)
+def test_a_metric_that_cannot_be_without_parameters_has_none(metric: str) -> None:
+    assert published("flickr8k-expert", "clipscore2021", metric) is None

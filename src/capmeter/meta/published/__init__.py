@@ -14,7 +14,7 @@ Published(value=80.7, source='Yi et al. 2020', made_with='bert', agrees=True, gr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +74,8 @@ def _identity(metric: str) -> tuple[str, str | None]:
         return metric, None
     for choice in _CHOICES:
         given = value.parameters().get(choice)
-        if isinstance(given, str):
-            default = getattr(parse(value.name), choice)
+        default = next((each.default for each in fields(value) if each.name == choice), MISSING)
+        if isinstance(given, str) and default is not MISSING:
             try:
                 return str(replace(value, **{choice: default})), _VECTOR_FILES.get(_stem(given), given)
             except InputError:  # other parameters are of use with that encoder alone, so they are not at their defaults
