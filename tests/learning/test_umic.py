@@ -62,7 +62,7 @@ def test_drawn_pictures_give_examples(world) -> None:
 
 
 def test_the_ranking_loss_is_that_of_scores_one_by_one(world) -> None:
-    recipe = replace(SMALL, matching=0.0, words=0.0)
+    recipe = replace(SMALL, matching=0.0, words=0.0, repeated=0.0)
     trained = learner(world, recipe)
     trained.module.eval()
     batch = trained.batches(0, np.random.default_rng(0))[0]

@@ -45,6 +45,7 @@ class UmicRecipe(Recipe):
         margin: of the ranking loss.
         matching: weight of the matching losses; 0 in fine-tuning.
         words: weight of the loss on substituted words; 0 in fine-tuning.
+        repeated: weight of the loss on repeated words; 0 in fine-tuning.
         shown: weight of the loss on words that name something visible; 0 in fine-tuning.
         dropout: after the embeddings, of attention, and in every layer.
     """
@@ -60,6 +61,7 @@ class UmicRecipe(Recipe):
     margin: float = 0.2
     matching: float = 0.0
     words: float = 0.0
+    repeated: float = 0.0
     shown: float = 0.0
     dropout: float = 0.1
 
@@ -74,6 +76,7 @@ WORLD_RECIPE = UmicRecipe(
     pairs=1000,
     matching=1.0,
     words=1.0,
+    repeated=4.0,
     shown=1.0,
     dropout=0.0,
     average=0.99,
@@ -207,10 +210,10 @@ class UmicLearner(Learner[Batch]):
             place = 1 + kinds.index("substitution")
             table = states.view(each, len(batch.rows), *states.shape[1:])
             losses["words"] = self.recipe.words * self._word_loss(table[[0, place]], captions[0], captions[place])
-        if self.recipe.words and "repetition-removal" in kinds:
+        if self.recipe.repeated and "repetition-removal" in kinds:
             place = 1 + kinds.index("repetition-removal")
             table = states.view(each, len(batch.rows), *states.shape[1:])
-            losses["repeated"] = self.recipe.words * self._repeated_loss(
+            losses["repeated"] = self.recipe.repeated * self._repeated_loss(
                 torch.cat([table[0], table[place]]), captions[0] + captions[place]
             )
         if self.recipe.shown and self._true is not None:
