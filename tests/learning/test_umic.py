@@ -163,6 +163,17 @@ def test_fine_tuning_from_a_checkpoint_and_files(tmp_path: Path) -> None:
     assert 0 < moved.max() < 1e-4, "a learning rate of 2e-6"
 
 
+def test_weights_in_half_precision_are_trained_in_single_precision(world, tmp_path: Path) -> None:
+    begin = start(world)
+    made = uniter_checkpoint(begin.weights, begin.shape, begin.vocabulary, lowercase=True)
+    half = replace(made, weights={name: array.astype(np.float16) for name, array in made.weights.items()})
+    again = Start.checkpoint(half)
+    assert {each.dtype for each in again.weights.values()} == {torch.float32}
+    recipe = replace(SMALL, epochs=1, batches=1)
+    trained = train_umic(again, world.train, world.dev, Negatives(), recipe, tmp_path, data=world.data)
+    assert {each.dtype for each in trained.weights.values()} == {np.dtype(np.float32)}
+
+
 def test_training_heads_are_not_published(world) -> None:
     begin = start(world)
     module = UmicModule(begin.weights, begin.shape)

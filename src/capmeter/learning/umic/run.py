@@ -52,13 +52,14 @@ class Start:
     def checkpoint(cls, found: Checkpoint) -> Start:
         """From a checkpoint; without a ranking head, row 1 of the matching head becomes it, as in the released code.
 
-        The heads of pretraining that play no part here are dropped.
+        The heads of pretraining that play no part here are dropped. Weights that are kept in half precision are trained
+        in single precision.
         """
         import torch
 
         shape = UniterShape(**found.parameters["shape"])
         kept = {*shape.weights(), *head_shapes(shape, "itm_output"), *head_shapes(shape, "rank_output")}
-        weights = {name: torch.tensor(array) for name, array in found.weights.items() if name in kept}
+        weights = {name: torch.tensor(array).float() for name, array in found.weights.items() if name in kept}
         if "rank_output.weight" not in weights:
             if "itm_output.weight" not in weights:
                 raise InputError(f"{found.label}: has no ranking and no matching head; expected UNITER's or UMIC's")
