@@ -154,6 +154,14 @@ def test_robustness_with_and_without_each_augmentation(folder: Path) -> None:
     assert "without permutation" in (folder / "curves.svg").read_text()
 
 
+def test_what_varies_is_checked(folder: Path) -> None:
+    given = ("coco=people.jsonl", "--exclusions", "exclusions.json.gz", "--machine", "machine.jsonl", *SIZES)
+    done = capmeter("study", "leic", "capability", *given, "--vary", "depth", "-o", "critics", folder=folder)
+    assert done.returncode == 2 and "augmentation, strategy, context, fusion, layers, width" in " ".join(
+        done.stderr.replace("│", "").split()
+    )
+
+
 def test_cases_and_figures(folder: Path) -> None:
     pytest.importorskip("matplotlib")
     given = ("coco=people.jsonl", "--exclusions", "exclusions.json.gz", "--machine", "machine.jsonl", *SIZES)

@@ -221,6 +221,7 @@ def cases(
 @critic_options(
     negatives="machine=8,other-caption=1,permutation=0.5,replacement=0.5",
     others=8,
+    brief=8,
     fusion="bilinear",
     steps=32,
     width=128,
@@ -229,7 +230,7 @@ def cases(
     pooled=4096,
     images=100,
     least=1,
-    epochs=40,
+    epochs=20,
     rate=0.0025,
     gamma=1.0,
     decay="linear",

@@ -56,6 +56,20 @@ def test_a_critic_learns_to_look_at_its_reference(tmp_path: Path) -> None:
     assert load_critic(str(tmp_path / "critic")).start == "seeded 0" and found.data[0].name == "made"
 
 
+def test_the_first_epochs_may_leave_out_long_captions() -> None:
+    from capmeter.learning.leic.examples import as_examples, learn_vocabulary
+    from capmeter.learning.leic.training import CriticLearner
+
+    images = captioned(12)
+    long = [replace(each, human=tuple(f"{text} {text}" for text in each.human)) for each in images[:5]]
+    recipe = replace(SMALL, negatives=read_shares("machine"), brief=2, images=4)
+    given = [*long, *images[5:]]
+    vocabulary = learn_vocabulary(given, recipe)
+    learner = CriticLearner(as_examples(given, vocabulary), None, vocabulary, recipe)
+    seen = [sorted(np.concatenate(learner.batches(epoch, np.random.default_rng(epoch)))) for epoch in range(3)]
+    assert seen == [list(range(5, 12)), list(range(5, 12)), list(range(12))]
+
+
 def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:
     from capmeter.learning.leic.examples import as_examples, learn_vocabulary
     from capmeter.learning.leic.training import CriticLearner

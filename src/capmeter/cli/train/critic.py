@@ -55,6 +55,7 @@ CRITIC: dict[str, tuple[Any, str, dict[str, Any]]] = {
     "others": (int, "Captions of other images that share the weight of one.", {"min": 1}),
     "words": (int, "Largest size of the vocabulary.", {"min": 1}),
     "least": (int, "How often a word of the vocabulary occurs.", {"min": 1}),
+    "brief": (int, "So many first epochs leave out images with long captions.", {"min": 0}),
     "images": (int, "Images per batch.", {"min": 2}),
     "epochs": (int, "The number of epochs.", {"min": 1}),
     "rate": (float, "Learning rate.", {}),

@@ -35,8 +35,9 @@ TRUE = "true"
 PARTS = 4
 _AT_ONCE = 64
 _PARTED = 6  # captions of which parts are made
-_TIMES = 4  # a scene comes with parts
-_OFTEN = {"relation": 4, "count": 2}
+_TIMES = (2, 3)  # a scene comes with captions of one thing, and of two
+_OF_ONE = ("colour", "count", "object", "texture", "size")
+_OF_TWO = ("relation",) * 4 + ("count", "object")
 _EASY = ("hallucinated", "disfluency")
 _ALONE: dict[str, Any] = {"fusion": "concatenation", "hidden": (512, 128)}  # a product needs two
 
@@ -59,10 +60,9 @@ class WorldShares:
 def world_images(world: World, captions: int = REFERENCES, parts: int = 0) -> list[CaptionedImage]:
     """The scenes: true captions as human ones, and of each caption, as machine captions, every error it can have.
 
-    With `parts` each scene comes several times more, with captions that name one thing alone, or one relation of two
-    plain things, so many of each: from these short captions it is learned soon which words are about what. An error in
-    a relation or count then counts for several, as few captions can have one. Left out is `missing`: such a caption is
-    true, and says as much as many human ones.
+    With `parts` each scene comes several times more, with so many captions that name one thing alone, and with so many
+    that name one relation of two plain things: from such short captions it is learned soon which words are about what.
+    Left out is `missing`: such a caption is true, and says as much as many human ones.
     """
     found = []
     for scene in world:
@@ -70,31 +70,29 @@ def world_images(world: World, captions: int = REFERENCES, parts: int = 0) -> li
         rng = np.random.default_rng([world.seed, zlib.crc32(f"errors {scene.id}".encode())])
         found.append(_with_errors(scene, drawn[:captions], rng, CONTENT_ERRORS + _EASY))
         if parts:
-            brief = _with_errors(scene, _brief(drawn[captions:], parts, rng), rng, CONTENT_ERRORS, _OFTEN)
-            found += [brief] * (_TIMES * (len(brief.human) > 2))
+            for brief, kinds, times in zip(_brief(drawn[captions:]), (_OF_ONE, _OF_TWO), _TIMES, strict=True):
+                chosen = [brief[k] for k in rng.permutation(len(brief))[:parts].tolist()]
+                if len({each.text for each in chosen}) > 1:  # a reference and a candidate
+                    found += [_with_errors(scene, chosen, rng, kinds)] * times
     return found
 
 
 def _with_errors(
-    scene: Scene,
-    captions: Sequence[WorldCaption],
-    rng: np.random.Generator,
-    kinds: Sequence[str],
-    often: Mapping[str, int] = {},
+    scene: Scene, captions: Sequence[WorldCaption], rng: np.random.Generator, kinds: Sequence[str]
 ) -> CaptionedImage:
+    """The scene with these captions, and their errors of these kinds, each as often as the kind is named."""
     human = list({each.text: each for each in captions}.values())
     machine = tuple(
         given
         for place, caption in enumerate(human)
         for kind, wrong in errors_of(scene, caption, rng).items()
-        if kind in kinds
-        for given in [Given(wrong.text, (), kind, of=place)] * often.get(kind, 1)
+        for given in [Given(wrong.text, (), kind, of=place)] * kinds.count(kind)
     )
     return CaptionedImage(scene.id, tuple(each.text for each in human), machine)
 
 
-def _brief(captions: Sequence[WorldCaption], count: int, rng: np.random.Generator) -> list[WorldCaption]:
-    """So many true captions of one thing, and of two plain things in a relation, that these captions say."""
+def _brief(captions: Sequence[WorldCaption]) -> tuple[list[WorldCaption], list[WorldCaption]]:
+    """True captions of one thing, and of two plain things in a relation, that these captions say."""
     single, related = [], []
     for caption in captions:
         mentions = caption.content.mentions
@@ -104,7 +102,7 @@ def _brief(captions: Sequence[WorldCaption], count: int, rng: np.random.Generato
             _saying(Content((plain[a], plain[b]), ((0, name, 1),)), caption.style)
             for a, name, b in caption.content.relations
         ]
-    return [each[k] for each in (single, related) for k in rng.permutation(len(each))[:count].tolist()]
+    return single, related
 
 
 def _saying(content: Content, style: tuple[float, ...]) -> WorldCaption:

@@ -33,6 +33,7 @@ class CriticRecipe(Recipe):
         negatives: shares of the sources of negatives. They need not add up to 1; for an image without captions of a
             source, the shares of the others count.
         others: how many captions of other images share the weight of one such negative; 1 as published.
+        brief: so many first epochs leave out images with captions of more than ten words on average; 0 as published.
         images: images per batch, each with one positive and one negative pair.
         dropout: of word vectors, sentence vectors and hidden layers, as released.
         words: largest size of the vocabulary.
@@ -53,6 +54,7 @@ class CriticRecipe(Recipe):
     steps: int = STEPS
     negatives: Shares = AUGMENTED
     others: int = 1
+    brief: int = 0
     images: int = 50
     dropout: float = 0.5
     words: int = 10_000

@@ -21,6 +21,7 @@ from capmeter.metrics.leic.vocabulary import CriticVocabulary
 _MEASURED = 2000  # held-out images
 _AT_ONCE = 500
 _SEED = 15
+_BRIEF = 10  # words
 
 
 class CriticLearner(Learner[Integers]):
@@ -58,8 +59,14 @@ class CriticLearner(Learner[Integers]):
         return torch.optim.Adam(self.module.parameters(), lr=rate, fused=True)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Integers]:
-        """Every image once, in a new order."""
-        images = rng.permutation(self.sampler.images)
+        """Every image once, in a new order; in the first epochs, if the recipe says so, those with short captions."""
+        images = self.sampler.images
+        if epoch < self.recipe.brief:
+            human = self.examples.human
+            words = np.add.reduceat(self.examples.lengths[human.values], human.offsets[:-1]) / human.lengths
+            short = images[words[images] <= _BRIEF]
+            images = short if len(short) > 1 else images
+        images = rng.permutation(images)
         return np.array_split(images, math.ceil(len(images) / self.recipe.images))
 
     def losses(self, batch: Integers, rng: np.random.Generator) -> Mapping[str, Tensor]:
