@@ -2,8 +2,9 @@
 
     python scripts/licences.py
 
-Run it with Python 3.11 or newer, in an environment with the extra `all` (`make test` makes one) and those of adapters. Packages that are
-there for graphics cards alone, or for another platform, are not in the table: they depend on the machine.
+Run it with Python 3.11 or newer, in an environment with the extra `all` (`make test` makes one) and those of adapters.
+Packages that are there for graphics cards alone, or for another platform, are not in the table: they depend on the
+machine.
 """
 
 from __future__ import annotations
