@@ -73,8 +73,7 @@ def test_the_formula_by_hand() -> None:
     spoken = np.array([[cosine(t, region) for region in regions] for t in says])
     found = np.array([shares(10 * row, np.ones(3)) for row in spoken]) @ regions
     places = linear("region", regions) + own["place"]
-    fit = 10 * np.array([[cosine(*pair)] for pair in zip(says, found, strict=True)])
-    words = linear("piece", np.concatenate([pieces, says, found, says * found, fit], axis=1))
+    words = linear("piece", np.concatenate([pieces, says, found, says * found], axis=1))
     right = linear("piece_key", words) @ linear("ask_pieces", picture) / np.sqrt(8)
     mentioned = linear("region_key", places) @ linear("ask_regions", sentence) / np.sqrt(8)
     cosines = [

@@ -28,10 +28,10 @@ def world_clip(
     wrong: int = typer.Option(4, help="Wrong captions beside each true one.", min=0, max=8),
     rate: float = typer.Option(2e-3, help="The highest learning rate.", min=1e-6),
     width: int = typer.Option(128, help="Width of the network of sentences.", min=32),
-    layers: int = typer.Option(1, help="Layers in which words read those around them.", min=1),
+    layers: int = typer.Option(3, help="Layers in which words read those around them.", min=1),
     slot: int = typer.Option(32, help="Width of the features' slots, one for each kind of thing.", min=4),
     encoder_pictures: int = typer.Option(10_000, help="Pictures that the world encoder is trained on.", min=2),
-    encoder_epochs: int = typer.Option(12, help="Epochs of the world encoder.", min=1),
+    encoder_epochs: int = typer.Option(8, help="Epochs of the world encoder.", min=1),
     precision: TrainingPrecision = "float32",
     workers: int = typer.Option(1, help="Number of processes that draw pictures.", min=1),
     threads: Threads = 1,
@@ -47,7 +47,7 @@ def world_clip(
 
     **Examples**
 
-    `capmeter train world-clip --output world-clip/ --workers 2`
+    `capmeter train world-clip --output world-clip/ --workers 2 --threads 2`
 
     `capmeter train world-clip --output world-clip/ --encoder world-encoder/ --epochs 10`
     """

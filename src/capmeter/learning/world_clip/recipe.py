@@ -38,7 +38,7 @@ class WorldClipRecipe(Recipe):
     captions: int = 5
     wrong: int = 4
     width: int = 128
-    layers: int = 1
+    layers: int = 3
     slot: int = 32
     decay_of_weights: float = 0.05
 

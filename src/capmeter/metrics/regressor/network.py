@@ -5,8 +5,8 @@ picture is
 
     u_i = Σ_j a_ij v_j                a_i = softmax_j(τ cos(s_i, v_j)), or what the encoder says that piece i speaks of
 
-Then v_j (with a place e_j) and the pieces [state_i, s_i, u_i, s_i ⊙ u_i, cos(s_i, u_i)], mapped to one width, read each
-other in a Transformer and become v_j and t_i. With V and T the encoder's features of the picture and the sentence:
+Then v_j (with a place e_j) and the pieces [state_i, s_i, u_i, s_i ⊙ u_i], mapped to one width, read each other in a
+Transformer and become v_j and t_i. With V and T the encoder's features of the picture and the sentence:
 
     z_i = q(V) · k(t_i) / √d          P(piece i is right) = σ(z_i)             precision = cos(T, Σ_i softmax(z)_i t_i)
     y_j = q'(T) · k'(v_j) / √d        P(region j is mentioned) = σ(y_j)        recall    = cos(V, Σ_j softmax(y)_j v_j)
@@ -82,7 +82,7 @@ class InfoMetIC(nn.Module):
     def __init__(self, shape: NetworkShape, dropout: float = 0.0) -> None:
         super().__init__()
         self.shape, width = shape, shape.width
-        self.region, self.piece = nn.Linear(shape.region, width), nn.Linear(shape.piece + 3 * shape.region + 1, width)
+        self.region, self.piece = nn.Linear(shape.region, width), nn.Linear(shape.piece + 3 * shape.region, width)
         self.sharpness = nn.Parameter(torch.tensor(10.0))
         self.picture, self.sentence = (nn.Linear(shape.features, width) for _ in range(2))
         self.place = nn.Parameter(torch.randn(shape.regions, width) * 0.5)
@@ -103,8 +103,7 @@ class InfoMetIC(nn.Module):
         count = batch.regions.shape[1]
         picture, sentence = self.picture(batch.picture), self.sentence(batch.sentence)
         found = self.shares(batch) @ batch.regions
-        fit = _COSINES * cosine_similarity(batch.says, found, dim=-1)
-        words = torch.cat([batch.pieces, batch.says, found, batch.says * found, fit[..., None]], dim=-1)
+        words = torch.cat([batch.pieces, batch.says, found, batch.says * found], dim=-1)
         states = torch.cat([self.region(batch.regions) + self.place, self.piece(words)], dim=1)
         unsaid = torch.cat([torch.zeros_like(batch.there), ~batch.said], dim=1)
         states = self.together(self.dropout(states), src_key_padding_mask=unsaid)
