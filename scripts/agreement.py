@@ -45,7 +45,7 @@ capmeter meta -b composite -d composite.jsonl.gz -m METRIC
 Metrics on pictures, on regions and judges are not in the table: their models do not ship, so that capmeter has no
 values of its own; published values are printed by `capmeter meta` beside yours. Metrics with an encoder were run with
 MiniLM, which ships, not with their papers' encoders; TBR and BERTScore under another protocol are in
-[Encoders](embedding.md). "Not run" is what was not measured here yet."""
+[Encoders](embedding.md)."""
 METRICS = (
     *("bleu-1", "bleu-4", "rouge-l", "cider", "cider-d", "cider-r", "tbr-unigram", "sparcs", "meteor", "hwcm"),
     *("sbert", "bertscore", "tbr", "wembsim(encoder=minilm)", "mima(encoder=minilm)", "spurts(encoder=minilm)"),
