@@ -31,7 +31,7 @@ def world_clip(
     layers: int = typer.Option(3, help="Layers in which words read those around them.", min=1),
     slot: int = typer.Option(32, help="Width of the features' slots, one for each kind of thing.", min=4),
     encoder_pictures: int = typer.Option(10_000, help="Pictures that the world encoder is trained on.", min=2),
-    encoder_epochs: int = typer.Option(8, help="Epochs of the world encoder.", min=1),
+    encoder_epochs: int = typer.Option(6, help="Epochs of the world encoder.", min=1),
     precision: TrainingPrecision = "float32",
     workers: int = typer.Option(1, help="Number of processes that draw pictures.", min=1),
     threads: Threads = 1,
