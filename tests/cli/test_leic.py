@@ -193,7 +193,7 @@ def test_cases_and_figures(folder: Path) -> None:
 
 def test_the_made_world_with_pictures(folder: Path) -> None:
     pytest.importorskip("matplotlib")
-    sizes = ("--epochs", "2", "--width", "16", "--embedding", "12", "--pooled", "64")
+    sizes = ("--epochs", "2", "--width", "16", "--embedding", "12", "--pooled", "64", "--brief", "1")
     worlds = ("--train", "world(split=train,size=60)", "--test", "world(split=test,size=20)")
     done = capmeter(
         *("study", "leic", "world", "-o", "critics", *sizes, *worlds, "--contexts", "none,both"),

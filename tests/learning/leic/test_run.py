@@ -68,6 +68,8 @@ def test_the_first_epochs_may_leave_out_long_captions() -> None:
     learner = CriticLearner(as_examples(given, vocabulary), None, vocabulary, recipe)
     seen = [sorted(np.concatenate(learner.batches(epoch, np.random.default_rng(epoch)))) for epoch in range(3)]
     assert seen == [list(range(5, 12)), list(range(5, 12)), list(range(12))]
+    with pytest.raises(InputError, match="expected fewer first epochs of short captions than the 12 epochs, got 12"):
+        replace(SMALL, brief=12)
 
 
 def test_an_interrupted_run_ends_with_the_same_weights(tmp_path: Path) -> None:

@@ -68,6 +68,10 @@ class CriticRecipe(Recipe):
             raise InputError(f"images per batch: expected 2 or more, but got {self.images}")
         if self.others < 1:
             raise InputError(f"others: expected 1 caption of another image or more, but got {self.others}")
+        if not 0 <= self.brief < self.epochs:
+            raise InputError(
+                f"brief: expected fewer first epochs of short captions than the {self.epochs} epochs, got {self.brief}"
+            )
         check_shares(self.negatives)
 
     @property
