@@ -123,13 +123,13 @@ class WorldTables(VectorNetwork):
 
     def label(self, settings: Settings) -> str:
         """The checkpoint's label; it holds that of the encoder."""
-        from capmeter.encoders.world.reader import load_world_reader
+        from capmeter.encoders.world_reader.reader import load_world_reader
 
         return load_world_reader(self.checkpoint, self.encoder).label
 
     def vector(self, picture: Picture, settings: Settings) -> Vectors:
         """What there is, how many, what it is like, and how it stands to the rest."""
-        from capmeter.encoders.world.reader import load_world_reader
+        from capmeter.encoders.world_reader.reader import load_world_reader
 
         made: Vectors = load_world_reader(self.checkpoint, self.encoder).pictures([picture.pixels])[0]
         return made

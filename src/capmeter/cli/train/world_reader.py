@@ -43,7 +43,7 @@ def world_reader(
     from capmeter.encoders.encoder import device_name
     from capmeter.encoders.world.encoder import load_world_encoder
     from capmeter.learning.world_encoder.examples import draw_examples
-    from capmeter.learning.world_encoder.reading import WorldReaderRecipe, train_world_reader
+    from capmeter.learning.world_reader.training import WorldReaderRecipe, train_world_reader
 
     torch.set_num_threads(threads)
     recipe = WorldReaderRecipe(epochs=epochs, pictures=pictures, seed=seed)

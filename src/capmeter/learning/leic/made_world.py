@@ -168,7 +168,7 @@ def write_features(worlds: Sequence[World], reader: str, encoder: str, folder: P
 
     A file that has all of them is kept: its name ends with the reader's label.
     """
-    from capmeter.encoders.world.reader import load_world_reader
+    from capmeter.encoders.world_reader.reader import load_world_reader
 
     loaded = load_world_reader(reader, encoder)
     file = folder / f"features-{loaded.label.replace('@', '-')}.npz"

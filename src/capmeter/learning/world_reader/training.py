@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders.world.encoder import WorldEncoder
-from capmeter.encoders.world.reader import KIND, ReaderNetwork, ReaderShape, Reading, seen
+from capmeter.encoders.world_reader.network import ReaderNetwork, ReaderShape, Reading
+from capmeter.encoders.world_reader.reader import KIND, seen
 from capmeter.errors import InputError
 from capmeter.learning.loop import Learner, Outcome, Run, seeded
 from capmeter.learning.recipe import Recipe

@@ -15,14 +15,15 @@ import torch
 
 from capmeter.checkpoints import Checkpoint, load_checkpoint
 from capmeter.encoders.world.encoder import load_world_encoder
-from capmeter.encoders.world.reader import ReaderNetwork, ReaderShape, WorldReader, heat_peaks, load_world_reader
+from capmeter.encoders.world_reader.network import ReaderNetwork, ReaderShape, heat_peaks
+from capmeter.encoders.world_reader.reader import WorldReader, load_world_reader
 from capmeter.errors import AssetError, InputError
 from capmeter.images.picture_vectors import WorldTables, parse_source
 from capmeter.images.reading import Picture
 from capmeter.learning.world import World
 from capmeter.learning.world.vocabulary import BACKGROUNDS, COLOURS, KINDS, RELATIONS
 from capmeter.learning.world_encoder.examples import draw_examples
-from capmeter.learning.world_encoder.reading import WorldReaderRecipe, train_world_reader
+from capmeter.learning.world_reader.training import WorldReaderRecipe, train_world_reader
 from capmeter.settings import Settings
 
 pytestmark = pytest.mark.neural

@@ -1,0 +1,1 @@
+"""Training of the reader of the made world."""
