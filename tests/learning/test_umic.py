@@ -61,21 +61,24 @@ def test_drawn_pictures_give_examples(world) -> None:
     assert world.data[0].examples == 100
 
 
-def test_the_ranking_loss_is_that_of_scores_one_by_one(world) -> None:
-    recipe = replace(SMALL, matching=0.0, words=0.0, repeated=0.0)
+def test_the_ranking_losses_are_those_of_scores_one_by_one(world) -> None:
+    recipe = replace(SMALL, logits=0.5, matching=0.0, words=0.0, repeated=0.0)
     trained = learner(world, recipe)
     trained.module.eval()
     batch = trained.batches(0, np.random.default_rng(0))[0]
     assert len(batch.ids[0]) == 5, "a caption and four negatives"
     with torch.no_grad():
-        loss = float(trained.losses(batch, np.random.default_rng(0))["ranking"])
-        uniter, single = trained.module.uniter(0.0), []
+        losses = trained.losses(batch, np.random.default_rng(0))
+        uniter, single, before = trained.module.uniter(0.0), [], []
         for row, texts in zip(batch.rows, batch.ids, strict=True):
             picture = world.train.picture[[row]]
             states = [trained._states(uniter, world.train, [ids], picture) for ids in texts]
-            scores = [float(uniter.head(uniter.pooled(each), "rank_output").sigmoid()) for each in states]
-            single += [max(0.0, 0.2 + worse - scores[0]) for worse in scores[1:]]
-    assert loss == pytest.approx(np.mean(single), abs=1e-6)
+            logits = torch.cat([uniter.head(uniter.pooled(each), "rank_output")[0] for each in states])
+            scores = logits.sigmoid()
+            single += (0.2 + scores[1:] - scores[0]).clamp(min=0).tolist()
+            before += (1.0 + logits[1:] - logits[0]).clamp(min=0).tolist()
+    assert float(losses["ranking"]) == pytest.approx(np.mean(single), abs=1e-6)
+    assert float(losses["logits"]) == pytest.approx(0.5 * np.mean(before), abs=1e-6)
 
 
 def test_every_weight_learns(world) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -34,7 +35,7 @@ def head(folder: Path, encoder: str, **parameters: object) -> str:
     """A checkpoint of random weights for this encoder, and the metric's name."""
     torch.manual_seed(3)
     network = InfoMetIC(NetworkShape(*load_states(encoder, ON_CPU).shape, width=16, layers=1, heads=2))
-    said = {"shape": "infometic", "encoder": encoder, "prefix": "A photo depicts", "text_encoder": ""}
+    said: dict[str, Any] = {"shape": "infometic", "encoder": encoder, "prefix": "A photo depicts", "text_encoder": ""}
     said |= {"encoder_sha256": find_encoder(encoder, JOINT_ENCODERS).sha256, "network": shape_to_dict(network)}
     weights = {name: each.numpy() for name, each in network.state_dict().items()}
     Checkpoint("regressor", {**said, **parameters}, weights).save(folder)
@@ -113,7 +114,7 @@ def test_a_piece_finds_the_regions_that_it_speaks_of() -> None:
     says, nothing = torch.tensor([[[3.0, 0.0], [0.0, 1.0]]]), torch.zeros(1, 6)
     said, there = torch.ones(1, 2, dtype=torch.bool), torch.ones(1, 3, dtype=torch.bool)
 
-    def shares(about: torch.Tensor) -> np.ndarray:
+    def shares(about: Any) -> np.ndarray:
         with torch.no_grad():
             return network.shares(Batch(nothing, regions, there, nothing, says, says, about, said))[0].numpy()
 

@@ -2,7 +2,8 @@
 
     loss = mean over negatives of max(0, margin + S(I, negative) - S(I, caption)),   S = sigmoid of the ranking head
 
-From random weights further losses are added. `matching`: the cross-entropy of the matching head, between captions and
+From random weights further losses are added. `logits`: the same before the sigmoid, with a margin of 1, which still
+learns where both scores are near 0 or 1. `matching`: the cross-entropy of the matching head, between captions and
 other pictures' captions, as in UNITER's pretraining. The heads of the others are dropped afterwards: `words` learns
 which words of a substituted caption are wrong, `repeated` which words repeat the one before them; where it is known,
 `shown` learns which words of any caption name something that the picture shows, and `named` which words are true of
@@ -43,6 +44,7 @@ class UmicRecipe(Recipe):
         batches: batches per epoch, after which the loss on held-out pictures decides whether the weights are kept.
         pairs: captions of held-out pictures (at most) whose loss decides it, as many as in the paper.
         margin: of the ranking loss.
+        logits: weight of a ranking loss with a margin of 1 before the sigmoid; 0 in fine-tuning.
         matching: weight of the matching losses; 0 in fine-tuning.
         words: weight of the loss on substituted words; 0 in fine-tuning.
         repeated: weight of the loss on repeated words; 0 in fine-tuning.
@@ -59,6 +61,7 @@ class UmicRecipe(Recipe):
     batches: int = 400
     pairs: int = 25_000
     margin: float = 0.2
+    logits: float = 0.0
     matching: float = 0.0
     words: float = 0.0
     repeated: float = 0.0
@@ -74,6 +77,7 @@ WORLD_RECIPE = UmicRecipe(
     batch=64,
     batches=100,
     pairs=1000,
+    logits=0.25,
     matching=1.0,
     words=1.0,
     repeated=4.0,
@@ -199,8 +203,10 @@ class UmicLearner(Learner[Batch]):
             uniter, self.examples, [ids for column in captions for ids in column], np.tile(self._pictures(batch), each)
         )
         pooled = uniter.pooled(states)
-        scores = uniter.head(pooled, "rank_output").float().view(each, -1).T.sigmoid()
-        losses = {"ranking": ranking_loss(scores, self.recipe.margin).mean()}
+        logits = uniter.head(pooled, "rank_output").float().view(each, -1).T
+        losses = {"ranking": ranking_loss(logits.sigmoid(), self.recipe.margin).mean()}
+        if self.recipe.logits:
+            losses["logits"] = self.recipe.logits * ranking_loss(logits, 1.0).mean()
         if self.recipe.matching and "random" in kinds:
             matched = uniter.head(pooled, "itm_output").float().view(each, -1, 2)
             yes = torch.ones(len(batch.rows), dtype=torch.long, device=self.device)
