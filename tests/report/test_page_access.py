@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -26,26 +27,37 @@ def whole(open_page: Any, **options: Any) -> Opened:
     return page
 
 
+@pytest.fixture
+def trained(tmp_path: Path) -> Path:
+    """A folder with the log of a run."""
+    line = {"epoch": 1, "losses": {"square": 2.0}, "scores": {"tau": 0.25}}
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.jsonl").write_text(json.dumps(line) + "\n", encoding="utf-8")
+    return tmp_path / "run"
+
+
 def with_ellipses(open_page: Any, **options: Any) -> Opened:
     opened: Opened = open_page({"people": fused((0, 0), 1), "ours": fused((1, 0), 2)}, human="people", **options)
     return opened
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
-def test_every_text_has_the_contrast_of_wcag_aa(open_page: Any, width: int, scheme: str) -> None:
-    for page in (whole(open_page, width=width, scheme=scheme), with_ellipses(open_page, width=width, scheme=scheme)):
+def test_every_text_has_the_contrast_of_wcag_aa(open_page: Any, trained: Path, width: int, scheme: str) -> None:
+    options = {"width": width, "scheme": scheme}
+    for page in (whole(open_page, **options), with_ellipses(open_page, training=[trained], **options)):
         found = page.tab.evaluate(CONTRAST)
         assert len(found) > 200
         assert [each for each in found if each[0] < each[1]] == []
 
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
-def test_axe_finds_nothing(open_page: Any, width: int, scheme: str) -> None:
+def test_axe_finds_nothing(open_page: Any, trained: Path, width: int, scheme: str) -> None:
     """axe-core is no part of this project: `npm pack axe-core`, unpack, and CAPMETER_AXE=…/package/axe.min.js."""
     axe = os.environ.get("CAPMETER_AXE")
     if not axe:
         pytest.skip("needs axe-core: CAPMETER_AXE naming its axe.min.js")
-    for page in (whole(open_page, width=width, scheme=scheme), with_ellipses(open_page, width=width, scheme=scheme)):
+    options = {"width": width, "scheme": scheme}
+    for page in (whole(open_page, **options), with_ellipses(open_page, training=[trained], **options)):
         page.tab.evaluate(Path(axe).read_text("utf-8"))
         found = page.tab.evaluate("axe.run(document, {resultTypes: ['violations']})")
         told = [(each["id"], each["impact"], each["nodes"][0]["html"][:200]) for each in found["violations"]]
