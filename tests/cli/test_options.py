@@ -18,6 +18,7 @@ from capmeter.cli.train.options import TrainingPrecision
 SHARED = {"device": "Device", "precision": "Precision", "metrics": "Metrics", "plot": "Plots", "resamples": "Resamples"}
 SHARED |= {"seed": "Seed", "level": "Level", "references_format": "ReferencesFormat", "split": "Split"}
 OTHER_MEANING = {("metrics", "list list_names"), ("split", "world world")}
+OTHER_MEANING |= {("precision", "train umic")}  # which goes by the device where none is named
 SYSTEMS = ["examples/strong.json", "examples/weak.json", "--references", "examples/references.json"]
 
 
