@@ -52,7 +52,8 @@ def machines(
     from capmeter.learning.writer.measures import Known, describe
     from capmeter.metrics.registry import parse
 
-    critics = {name or str(parse(metric)): parse(metric) for name, metric in map(_named_metric, critic)}
+    named = [(name, parse(metric)) for name, metric in map(_named_metric, critic)]
+    critics = {name or str(metric): metric for name, metric in named}
     with shown():
         photos: dict[str, Photo] = {}
         systems: dict[str, dict[str, str]] = {}

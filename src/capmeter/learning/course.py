@@ -27,15 +27,13 @@ class Course:
 
 
 def read_courses(folder: Path) -> tuple[Course, ...]:
-    """The runs in a folder that `capmeter train` wrote, those of its subfolders included.
+    """The runs in a folder that `capmeter train` wrote, those of its subfolders included; training without epochs
+    (`--starts`) has none.
 
     Raises:
-        InputError: there is no log, or something else in it.
+        InputError: something else in a log.
     """
-    logs = sorted(folder.rglob(LOG))
-    if not logs:
-        raise InputError(f"{folder}: no {LOG} in it; expected the --output folder of capmeter train")
-    return tuple(_course(log) for log in logs)
+    return tuple(_course(log) for log in sorted(folder.rglob(LOG)))
 
 
 def _course(log: Path) -> Course:

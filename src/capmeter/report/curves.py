@@ -70,9 +70,12 @@ class Drawn:
 
 
 def curves_of(folder: Path) -> list[Drawn]:
-    """The curves of every run in a folder of `capmeter train`, for the page."""
+    """The curves of every run in a folder of `capmeter train`, for the page; an `InputError` if there is no run."""
+    courses = read_courses(folder)
+    if not courses:
+        raise InputError(f"{folder}: no {LOG} in it; expected the --output folder of capmeter train")
     drawn = []
-    for course in read_courses(folder):
+    for course in courses:
         place = course.folder.relative_to(folder)
         name = folder.resolve().name if place == Path() else f"{folder.resolve().name}/{place}"
         content = base64.b64encode(figure_bytes(training_figure(course), "svg")).decode("ascii")
