@@ -145,3 +145,60 @@ def test_the_command_wants_rows_or_a_world(folder: Path, tmp_path: Path) -> None
     assert run("train", "regressor", "-o", tmp_path / "a").returncode == 2
     ran = run("train", "regressor", folder / "rows.jsonl", "--world", "5", "-o", tmp_path / "a")
     assert ran.returncode == 2
+
+
+def test_a_tuned_encoder_learns_what_a_frozen_one_cannot_and_lies_in_the_checkpoint(
+    folder: Path, tmp_path: Path
+) -> None:
+    """The first steps begin from the frozen scores; in the end the encoder itself tells the captions apart."""
+    from safetensors.numpy import load_file
+
+    from capmeter.learning.regressor.examples import read_examples
+    from capmeter.learning.regressor.recipe import RegressorRecipe
+    from capmeter.learning.regressor.training import RegressorLearner
+    from capmeter.learning.regressor.tuning import TunedLearner
+
+    captions = capmeter.load(folder / "rows.jsonl")
+    inputs, recipe = Inputs("polos", str(folder / "clip")), RegressorRecipe(epochs=30, tune=0.5)
+    examples = read_examples(captions, inputs, share=0.1, seed=0, settings=ON_CPU)
+    tuned = TunedLearner(examples, recipe, "cpu", captions=captions, inputs=inputs, settings=ON_CPU)
+    frozen = RegressorLearner(examples, recipe, "cpu")
+    for learner in (tuned, frozen):
+        learner.module.eval()
+    some = torch.arange(0, 120, 7)
+    with torch.no_grad():
+        assert torch.allclose(tuned._scores(some), frozen._scores(some), atol=1e-5)
+
+    shown = [np.unique(captions.image[batch]) for batch in tuned.batches(0, np.random.default_rng(0))]
+    assert sum(map(len, shown)) <= len(set(captions.image[examples.rated.trained].tolist())) + len(shown) - 1
+    assert sorted(np.concatenate(tuned.batches(1, np.random.default_rng(1)))) == examples.rated.trained.tolist()
+
+    before = (folder / "clip" / "model.safetensors").read_bytes()
+    ran = run(
+        *("train", "regressor", folder / "rows.jsonl", "-o", folder / "tuned", "-e", folder / "clip"),
+        *("--epochs", "30", "--tune", "0.5", "--device", "cpu", "--format", "json"),
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["held_out"]["tau-c"] > 0.95
+    assert (folder / "clip" / "model.safetensors").read_bytes() == before
+    was, now = (load_file(folder / each / "model.safetensors") for each in ("clip", "tuned/encoder"))
+    assert was.keys() == now.keys()
+    moved = [name for name in was if np.abs(was[name].astype(np.float64) - now[name]).max() > 1e-4]
+    assert len(moved) > len(was) / 2
+
+    (folder / "tuned").rename(tmp_path / "moved")  # the checkpoint finds its encoder wherever it lies
+    name = f'regressor(checkpoint="{tmp_path / "moved"}")'
+    found = capmeter.score(captions, [name], settings=ON_CPU)[name]
+    head = Head.from_weights(Checkpoint.read(tmp_path / "moved", "regressor").weights)
+    read = Inputs("polos", str(tmp_path / "moved" / "encoder")).of(captions, ON_CPU)
+    assert list(found.items.values()) == pytest.approx(head.scores(read.values).reshape(-1, 2).max(axis=1))
+    rated = {float(caption.human[0]): found.items[caption.id] for caption in captions if caption.human}
+    assert rated[5.0] > rated[3.0] > rated[1.0]
+
+
+def test_tuning_is_not_for_infometic(folder: Path) -> None:
+    ran = run(
+        *("train", "regressor", folder / "rows.jsonl", "-o", folder / "no", "-e", folder / "clip"),
+        *("--shape", "infometic", "--tune", "0.1"),
+    )
+    assert ran.returncode == 1 and "tuning the encoder is for the shapes polos and pair" in ran.stderr

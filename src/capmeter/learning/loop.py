@@ -64,7 +64,10 @@ class Learner(ABC, Generic[Batch]):
         """Scores on held-out data by name, after an epoch; the network is in evaluation mode, without gradients."""
 
     def optimizer(self, rate: float) -> torch.optim.Optimizer:
-        """The optimiser; Adam with torch's defaults unless overridden."""
+        """The optimiser; Adam with torch's defaults unless overridden.
+
+        A group's `share` multiplies its learning rate.
+        """
         return torch.optim.Adam(self.module.parameters(), lr=rate)
 
     @property
@@ -172,7 +175,7 @@ class Run(Generic[Batch]):
         recipe = self.recipe
         rate = recipe.rate_at((self.epoch + (number + 0.5) / count) / recipe.epochs, self.epoch)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("share", 1.0)
         kind = self.learner.device.type
         mixed = recipe.precision == "bfloat16"
         with torch.autocast(kind, torch.bfloat16) if mixed else nullcontext():

@@ -30,6 +30,9 @@ def regressor(
         **one_of(("polos", "pair", "infometic")),
     ),
     world: int = typer.Option(0, help="Instead of FILE: train on so many scenes of the made world.", min=0),
+    tune: float = typer.Option(
+        0.0, help="Tune the joint encoder too, at this share of the head's learning rate, such as 0.1.", min=0, max=1
+    ),
     images_root: ImagesRoot = None,
     epochs: int | None = typer.Option(None, help="The number of epochs (default: 60; of infometic 20).", min=1),
     threads: Threads = 1,
@@ -39,15 +42,17 @@ def regressor(
 ) -> None:
     """Train a head on a joint encoder that predicts human scores, for `regressor(checkpoint=FOLDER)`.
 
-    One image in ten is held out and selects the epoch. The shape `infometic` also learns which words are wrong, where
-    that is known: of the made world. What is trained on a benchmark's judgments must not be judged by this benchmark.
-    An interrupted run is resumed.
+    One image in ten is held out and selects the epoch. With --tune the joint encoder learns too, and the checkpoint
+    holds it. The shape `infometic` also learns which words are wrong, where that is known: of the made world. What is
+    trained on a benchmark's judgments must not be judged by this benchmark. An interrupted run is resumed.
 
     **Examples**
 
     `capmeter train regressor ratings.jsonl --images-root photos/ --encoder clip --text-encoder minilm -o head/`
 
     `capmeter train regressor --world 1000 --encoder world-clip/ --output head/`
+
+    `capmeter train regressor --world 1000 --encoder world-clip/ --tune 0.1 --output head/`
 
     `capmeter train regressor --world 1000 --encoder world-clip/ --shape infometic --output head/`
     """
@@ -71,7 +76,7 @@ def regressor(
         chosen = "cuda" if torch.cuda.is_available() else "cpu"
     inputs = Inputs(shape, encoder, text_encoder=text_encoder)  # type: ignore[arg-type]
     kind = InfoMetICRecipe if shape == "infometic" else RegressorRecipe
-    recipe = kind(seed=seed) if epochs is None else kind(seed=seed, epochs=epochs)
+    recipe = kind(seed=seed, tune=tune) if epochs is None else kind(seed=seed, tune=tune, epochs=epochs)
     labels: Mapping[str, Labels] = {}
     with shown(), tempfile.TemporaryDirectory() as drawn:
         if rows is None:

@@ -17,6 +17,7 @@ class RegressorRecipe(Recipe):
         batch: captions per step.
         held_out: share of the images that is held out, chosen by the seed, and selects the epoch.
         weights: decay of the weights.
+        tune: the learning rate of the joint encoder's weights, as a share of the head's; 0: they are frozen.
     """
 
     epochs: int = 60
@@ -29,6 +30,7 @@ class RegressorRecipe(Recipe):
     batch: int = 64
     held_out: float = 0.1
     weights: float = 0.1
+    tune: float = 0.0
 
 
 @dataclass(frozen=True)

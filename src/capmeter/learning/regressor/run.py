@@ -11,6 +11,7 @@ from capmeter.captions.model import CaptionSet
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders.models import JOINT_ENCODERS, find_encoder
 from capmeter.encoders.states import load_states
+from capmeter.errors import InputError
 from capmeter.learning.infometic.examples import read_examples as read_states
 from capmeter.learning.infometic.labels import Labels
 from capmeter.learning.infometic.training import InfoMetICLearner
@@ -18,10 +19,11 @@ from capmeter.learning.loop import Learner, Outcome, Run
 from capmeter.learning.regressor.examples import Rated, read_examples, read_rated
 from capmeter.learning.regressor.recipe import InfoMetICRecipe, RegressorRecipe
 from capmeter.learning.regressor.training import RegressorLearner
+from capmeter.learning.regressor.tuning import TunedLearner
 from capmeter.metrics.regressor.infometic import shape_to_dict
 from capmeter.metrics.regressor.inputs import Inputs
 from capmeter.metrics.regressor.network import NetworkShape
-from capmeter.metrics.regressor.regressor import KIND
+from capmeter.metrics.regressor.regressor import KIND, TUNED
 from capmeter.settings import Settings
 
 
@@ -39,8 +41,13 @@ def train_regressor(
     """Trains a head, and writes its checkpoint into the folder; an interrupted run is resumed from `run` there.
 
     labels: of the shape `infometic`, what is known of captions' words and regions, by their ids. Its recipe is an
-    `InfoMetICRecipe`.
+    `InfoMetICRecipe`. A tuned encoder is written into the folder `encoder` of the checkpoint.
+
+    Raises:
+        InputError: see `read_rated`; or the encoder of a head of the shape `infometic` is to be tuned.
     """
+    if recipe.tune and isinstance(recipe, InfoMetICRecipe):
+        raise InputError("tuning the encoder is for the shapes polos and pair; infometic reads its states as they are")
     settings = settings or Settings()
     parameters: dict[str, Any] = {}
     learner: RegressorLearner | InfoMetICLearner
@@ -49,9 +56,16 @@ def train_regressor(
         parameters["network"] = shape_to_dict(learner.network)
     else:
         examples = read_examples(captions, inputs, share=recipe.held_out, seed=recipe.seed, settings=settings)
-        learner, rated = RegressorLearner(examples, recipe, device), examples.rated
+        if recipe.tune:
+            learner = TunedLearner(examples, recipe, device, captions=captions, inputs=inputs, settings=settings)
+        else:
+            learner = RegressorLearner(examples, recipe, device)
+        rated = examples.rated
     outcome = _trained(learner, recipe, folder, device)
-    sha256 = find_encoder(inputs.encoder, JOINT_ENCODERS).sha256
+    if isinstance(learner, TunedLearner):
+        learner.save_encoder(outcome, folder / TUNED)
+        parameters["tuned"] = True
+    sha256 = find_encoder(str(folder / TUNED) if recipe.tune else inputs.encoder, JOINT_ENCODERS).sha256
     Checkpoint(
         kind=KIND,
         parameters={

@@ -18,6 +18,8 @@ from capmeter.learning.regressor.recipe import RegressorRecipe
 from capmeter.metrics.regressor.head import Head
 from capmeter.stats.kendall import tau_c
 
+_AT_ONCE = 256  # held-out captions
+
 
 class HeadModule(nn.Module):
     """A perceptron, and the weights of the cosines beside it; at first only these speak."""
@@ -50,7 +52,8 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
         self._values = torch.from_numpy(((examples.values - self.mean) / self.deviation).astype(np.float32)).to(device)
         self._first = torch.from_numpy(examples.starts).to(device)
         self._human = torch.from_numpy(examples.rated.human.astype(np.float32)).to(device)
-        self.module = HeadModule(examples.values.shape[1], examples.cosines, recipe)
+        self.head_module = HeadModule(examples.values.shape[1], examples.cosines, recipe)
+        self.module: nn.Module = self.head_module
 
     def optimizer(self, rate: float) -> torch.optim.Optimizer:
         """AdamW."""
@@ -69,7 +72,9 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
     def measured(self) -> Mapping[str, float]:
         """On held-out images: Kendall's tau-c with the human scores, and the mean squared error."""
         chosen = torch.from_numpy(self.examples.rated.held_out).to(self._human.device)
-        scores = self._scores(chosen).cpu().numpy().astype(np.float64)
+        scores = (
+            torch.cat([self._scores(part) for part in torch.split(chosen, _AT_ONCE)]).cpu().numpy().astype(np.float64)
+        )
         human = self.examples.rated.human[self.examples.rated.held_out]
         tau, error = float(tau_c(scores, human)), float(((scores - human) ** 2).mean())
         return {"tau-c": tau, "error": error, "tau-c less error": tau - error}
@@ -80,9 +85,13 @@ class RegressorLearner(Learner[npt.NDArray[np.int64]]):
         counts = ends - starts
         owner = torch.repeat_interleave(torch.arange(len(captions), device=captions.device), counts)
         within = torch.arange(len(owner), device=captions.device) - (counts.cumsum(0) - counts)[owner]
-        scores = torch.sigmoid(self.module(self._values[starts[owner] + within]).float())
+        scores = torch.sigmoid(self.head_module(self._standardised(starts[owner] + within)).float())
         best = torch.full((len(captions),), -1.0, device=captions.device)
         return best.scatter_reduce(0, owner, scores, "amax", include_self=False)
+
+    def _standardised(self, rows: Tensor) -> Tensor:
+        """These rows of inputs as the head reads them."""
+        return self._values[rows]
 
     def weights(self, outcome: Outcome) -> Mapping[str, npt.NDArray[np.float32]]:
         """The arrays of the head with the selected weights."""

@@ -7,9 +7,9 @@
 
 v, c and r are the joint encoder's features of the picture, the candidate and a reference, of length 1; c' and r' unit
 sentence vectors of a text encoder, if there is one. This is the shape of Polos (Wada et al. 2024), whose text encoder
-is a RoBERTa that is tuned too, and whose features are as the encoder gives them; here encoders are frozen. Polos has no
-y: with it a head begins as what is known to work, the cosines, and learns what is to be added. With a few thousand
-ratings a head without y stays below the cosine (docs/pictures.md).
+is a RoBERTa that is tuned too, and whose features are as the encoder gives them; here the text encoder is frozen, and
+the joint encoder frozen or tuned. Polos has no y: with it a head begins as what is known to work, the cosines, and
+learns what is to be added. With a few thousand ratings a head without y stays below the cosine (docs/pictures.md).
 
 >>> joined = joint_inputs(np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]]), np.array([[0.6, 0.8]]))
 >>> joined.tolist()
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,21 +42,25 @@ def joint_inputs(
 
     texts: the candidates' and the references' unit sentence vectors of a text encoder.
     """
+    return np.concatenate(joint_parts(pictures, candidates, references, texts), axis=1)
+
+
+def joint_parts(pictures: Any, candidates: Any, references: Any = None, texts: tuple[Any, Any] | None = None) -> Any:
+    """The parts of `joint_inputs` in order, of arrays or of tensors."""
     cosines = [_dots(pictures, candidates)]
-    parts = [pictures, candidates, np.abs(pictures - candidates), pictures * candidates]
+    parts = [pictures, candidates, abs(pictures - candidates), pictures * candidates]
     if references is not None:
         cosines.append(_dots(references, candidates))
-        parts += [np.abs(references - candidates), references * candidates]
+        parts += [abs(references - candidates), references * candidates]
     if texts is not None:
         mine, theirs = texts
         cosines.append(_dots(theirs, mine))
-        parts += [theirs, mine, np.abs(theirs - mine), theirs * mine]
-    return np.concatenate([*cosines, *parts], axis=1)
+        parts += [theirs, mine, abs(theirs - mine), theirs * mine]
+    return [*cosines, *parts]
 
 
-def _dots(one: Floats, other: Floats) -> Floats:
-    dots: Floats = np.einsum("nd,nd->n", one, other)[:, None]
-    return dots
+def _dots(one: Any, other: Any) -> Any:
+    return (one * other).sum(1)[:, None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,7 +6,8 @@
 0 to 1, in the units of the human scores it was trained on, scaled to this range. The shape `infometic` also says which
 words are wrong and which regions are mentioned (`explain`); its parts are the text precision, the vision recall, the
 encoder's own cosine (-1 to 1 each), and the number of wrong words. The checkpoint says which shape the head has, which
-encoders it reads, and on which rows it was trained; other weights of the encoders are refused. None ships: no
+encoders it reads, and on which rows it was trained; it holds the joint encoder itself if that was tuned. Other weights
+of the encoders are refused. None ships: no
 benchmark's judgments are trained on by anything in this package. An empty candidate scores 0.
 
 Wada, Kaneda, Saito, Sugiura: Polos: Multimodal Metric Learning from Human Feedback for Image Captioning. CVPR 2024.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -37,6 +39,8 @@ from capmeter.metrics.regressor.states import States
 from capmeter.settings import Settings
 
 KIND = "regressor"
+TUNED = "encoder"
+"""The folder of the tuned joint encoder in a checkpoint's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +69,8 @@ class Regressor(MeanMetric):
     def inputs(self) -> Inputs:
         """What the head reads."""
         found = Inputs.from_parameters(self.trained.parameters)
-        return found.with_encoder(self.encoder) if self.encoder else found
+        own = str(Path(self.checkpoint) / TUNED) if self.trained.parameters.get("tuned") else ""
+        return found.with_encoder(self.encoder or own) if self.encoder or own else found
 
     @property
     def needs(self) -> frozenset[str]:
