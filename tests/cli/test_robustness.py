@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,39 @@ def test_mistakes_are_sentences(references: Path, arguments: list[str], code: in
     assert done.returncode == code
     assert message in " ".join(done.stderr.replace("│", " ").split())
     assert "Traceback" not in done.stderr
+
+
+def test_pictures_are_those_that_the_file_of_references_names(tmp_path: Path) -> None:
+    """No file name holds the image id; the scores are those of the same captions given with their pictures."""
+    for package in ("torch", "transformers", "PIL"):
+        pytest.importorskip(package, reason="needs the vision extra")
+    from visionmodels import pictures, tiny_clip
+
+    tiny_clip(tmp_path / "clip")
+    (tmp_path / "shown").mkdir()
+    names = pictures(tmp_path / "shown", [(40, 32), (32, 48), (36, 36)])
+    rows = [
+        {"image_id": f"photo {key}", "image": Path(name).name, "references": texts}
+        for name, (key, texts) in zip(names, REFERENCES.items(), strict=True)
+    ]
+    file = tmp_path / "refs.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    metric = f'clipscore(encoder="{tmp_path / "clip"}")'
+    asked = ["--strengths", "0,1", "--resamples", "20", "--degradations", "removal", "-m", metric, "-f", "json"]
+    done = _run(file, *asked, "--images-root", tmp_path / "shown")
+    assert done.returncode == 0, done.stderr
+    (curve,) = json.loads(done.stdout)["curves"]
+
+    from capmeter import score
+    from capmeter.captions.model import CaptionSet
+    from capmeter.meta.robustness import leave_one_out
+
+    human = leave_one_out({row["image_id"]: row["references"] for row in rows})  # type: ignore[misc]
+    shown = {row["image_id"]: row["image"] for row in rows}
+    whole = CaptionSet.from_captions(
+        (replace(each, image=str(shown[each.image_id])) for each in human), images_root=str(tmp_path / "shown")
+    )
+    assert curve["scores"][0] == pytest.approx(score(whole, [metric])[metric].score)
+
+    absent = _run(file, *asked)
+    assert absent.returncode == 1 and "0.png" in absent.stderr

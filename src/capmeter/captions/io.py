@@ -127,5 +127,16 @@ def load_references(
     >>> load_references({"7": ["a dog", "a puppy"]})
     {'7': ('a dog', 'a puppy')}
     """
+    return load_reference_table(references, format=format, split=split, columns=columns).references
+
+
+def load_reference_table(
+    references: Source,
+    *,
+    format: str | None = None,
+    split: str | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> ReferenceTable:
+    """Reads references, and the pictures that their file names (`images`), by image id."""
     reading = open_reading(references, format, side="references", columns=columns)
-    return ReferenceTable.collect(reading.rows("references"), reading.name, split).references
+    return ReferenceTable.collect(reading.rows("references"), reading.name, split)

@@ -6,7 +6,8 @@ import typer
 
 from capmeter.captions.columns import chosen_columns
 from capmeter.captions.files import check_targets
-from capmeter.captions.io import load, load_references
+from capmeter.captions.io import load, load_reference_table
+from capmeter.captions.model import CaptionSet
 from capmeter.cli.main import say
 from capmeter.cli.options import (
     Columns,
@@ -90,11 +91,13 @@ def robustness(
     settings = settings_of(device, precision)
     with shown():
         columns = chosen_columns(column)
-        captions = (
-            load_references(references, split=split, columns=columns)
-            if candidates is None
-            else load(candidates, references, images_root=images_root or "", columns=columns)
-        )
+        captions: CaptionSet | dict[str, tuple[str, ...]]
+        pictures: dict[str, str] | None = None
+        if candidates is None:
+            table = load_reference_table(references, split=split, columns=columns)
+            captions, pictures = table.references, table.images
+        else:
+            captions = load(candidates, references, images_root=images_root or "", columns=columns)
         ways = TRANSFORMS.ready() if degradations.strip() == "all" else degradations
         study = study_of(
             captions,
@@ -104,6 +107,7 @@ def robustness(
             images=images,
             seed=seed,
             resamples=resamples,
+            pictures=pictures,
             images_root=images_root,
             regions=regions,
             settings=settings,

@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from capmeter._version import __version__
 from capmeter.captions.files import write_atomic
-from capmeter.captions.io import load_references
+from capmeter.captions.io import load_reference_table
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.captions.picture_files import with_picture_files, with_regions
 from capmeter.errors import InputError
@@ -182,6 +182,7 @@ def robustness(
     seed: int = 0,
     resamples: int = 1000,
     level: float = 0.95,
+    pictures: Mapping[str, str] | None = None,
     images_root: str | os.PathLike[str] | None = None,
     regions: str | os.PathLike[str] = "",
     settings: Settings | None = None,
@@ -190,8 +191,9 @@ def robustness(
 
     `captions` are references (a dict image id → list, or a file of them): one per image, chosen by the seed, is
     degraded and removed from the references; at most `images` images are sampled. Or they are a `CaptionSet`, whose
-    candidates are degraded and whose references are kept. `images_root` is the folder of pictures, found by image id,
-    for metrics that need them; `regions` a folder or LMDB of their regions.
+    candidates are degraded and whose references are kept. For metrics that need pictures, `pictures` says which file
+    an image of the references has (a file of references names them itself), `images_root` is the folder of pictures,
+    where those that are not named are found by image id, and `regions` is a folder or LMDB of their regions.
     """
     chosen, ways = registry.parse_list(metrics), parse_list(degradations)
     if resamples < 1:
@@ -200,8 +202,10 @@ def robustness(
     if isinstance(captions, CaptionSet):
         untouched = captions if images is None else captions.select(_drawn_images(captions, images, seed))
     else:
-        references = captions if isinstance(captions, Mapping) else load_references(captions)
-        untouched = leave_one_out(references, images=images, seed=seed)
+        if not isinstance(captions, Mapping):
+            table = load_reference_table(captions)
+            captions, pictures = table.references, {**table.images, **(pictures or {})}
+        untouched = leave_one_out(captions, images=images, seed=seed, pictures=pictures)
     if images_root is not None:
         untouched = with_picture_files(untouched, images_root)
     if regions:
@@ -231,12 +235,20 @@ def robustness(
     )
 
 
-def leave_one_out(references: Mapping[str, Sequence[str]], *, images: int | None = None, seed: int = 0) -> CaptionSet:
+def leave_one_out(
+    references: Mapping[str, Sequence[str]],
+    *,
+    images: int | None = None,
+    seed: int = 0,
+    pictures: Mapping[str, str] | None = None,
+) -> CaptionSet:
     """One reference of each image as its candidate, the others as its references.
 
     Which one depends on the seed and the image id only. References identical to the candidate are removed too; an image
-    without any other reference is skipped and noted. `images` samples that many of the rest.
+    without any other reference is skipped and noted. `images` samples that many of the rest. `pictures` names their
+    files.
     """
+    shown = pictures or {}
     rows: list[Caption] = []
     alone: list[str] = []
     for image, texts in references.items():
@@ -244,7 +256,7 @@ def leave_one_out(references: Mapping[str, Sequence[str]], *, images: int | None
         candidate = known[int(_hashed("reference", seed, image) * len(known))] if known else ""
         others = tuple(text for text in known if text.strip() != candidate.strip())
         if others:
-            rows.append(Caption(image, image, candidate, others))
+            rows.append(Caption(image, image, candidate, others, shown.get(image)))
         else:
             alone.append(image)
     if not rows:
