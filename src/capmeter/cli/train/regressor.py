@@ -61,6 +61,7 @@ def regressor(
 
     from capmeter.captions.io import load
     from capmeter.checkpoints import TrainingData
+    from capmeter.encoders.encoder import device_name
     from capmeter.learning.infometic.labels import Labels, labels_of_world
     from capmeter.learning.regressor.recipe import InfoMetICRecipe, RegressorRecipe
     from capmeter.learning.regressor.run import train_regressor
@@ -71,9 +72,7 @@ def regressor(
         raise typer.BadParameter("expected either a file of captions, or --world with a number of scenes")
     torch.set_num_threads(threads)
     settings = settings_of(device)
-    chosen = settings.device
-    if chosen == "auto":
-        chosen = "cuda" if torch.cuda.is_available() else "cpu"
+    chosen = device_name(settings.device)
     inputs = Inputs(shape, encoder, text_encoder=text_encoder)  # type: ignore[arg-type]
     kind = InfoMetICRecipe if shape == "infometic" else RegressorRecipe
     recipe = kind(seed=seed, tune=tune) if epochs is None else kind(seed=seed, tune=tune, epochs=epochs)

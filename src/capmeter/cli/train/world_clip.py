@@ -54,6 +54,7 @@ def world_clip(
     need_torch()
     import torch
 
+    from capmeter.encoders.encoder import device_name
     from capmeter.encoders.world.encoder import load_world_encoder
     from capmeter.learning.world.world import World
     from capmeter.learning.world_clip.evaluation import shares_right
@@ -65,9 +66,7 @@ def world_clip(
     from capmeter.settings import Settings
 
     torch.set_num_threads(threads)
-    chosen = device or Settings().device
-    if chosen == "auto":
-        chosen = "cuda" if torch.cuda.is_available() else "cpu"
+    chosen = device_name(device or Settings().device)
     recipe = WorldClipRecipe(
         epochs=epochs,
         pictures=pictures,

@@ -37,15 +37,14 @@ def world_encoder(
     need_torch()
     import torch
 
+    from capmeter.encoders.encoder import device_name
     from capmeter.learning.world_encoder.examples import draw_examples
     from capmeter.learning.world_encoder.training import WorldEncoderRecipe, train_world_encoder
     from capmeter.settings import Settings
 
     torch.set_num_threads(threads)
     recipe = WorldEncoderRecipe(epochs=epochs, pictures=pictures, seed=seed)
-    chosen = device or Settings().device
-    if chosen == "auto":
-        chosen = "cuda" if torch.cuda.is_available() else "cpu"
+    chosen = device_name(device or Settings().device)
     with shown():
         train = draw_examples("train", pictures, seed, workers)
         held_out = draw_examples("dev", recipe.held_out, seed, workers)
