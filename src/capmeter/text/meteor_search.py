@@ -5,6 +5,10 @@ The program walks over a reference's words. At each word it sorts a pair's parti
 sorted by matched words (more first), chunks (fewer first) and distance (less first), with ties in order of creation.
 Here all paths of all pairs are rows of one table, and one step extends them all.
 
+A step is taken only at *open* words, where a competing match begins or may still be going on. What lies between two of
+them is the same for all paths of a pair, except for one thing: whether its first word breaks the path's chunk. Paths
+that are equal after such a stretch were in order of that break before it, and so they stay.
+
 Two quirks of the program are reproduced: matched words are weighted 1 (exact) or 0.5 (other) and truncated to integers
 at each match, so that a one-word stem, synonym or paraphrase match counts nothing; and the distance of a match is added
 to the path that it extends rather than to the new path, so that it counts for the matches tried after it.
@@ -21,6 +25,7 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.integer[Any]]
 Bits = npt.NDArray[np.uint64]
 _NONE = -1
+_BITS = 63  # of a sort key
 
 
 def spans(first: Ints, count: Ints) -> Ints:
@@ -28,39 +33,6 @@ def spans(first: Ints, count: Ints) -> Ints:
     shift = first - (np.cumsum(count) - count)
     numbers: Ints = np.arange(int(count.sum())) + np.repeat(shift, count)
     return numbers
-
-
-@dataclass(eq=False)
-class _Paths:
-    """One row per path: the words already used on both sides as bits, and the sort keys of paths.
-
-    `next` is the first reference word not yet passed, `end` the hypothesis position after the last match (-1: the
-    previous word was not matched).
-    """
-
-    pair: Ints
-    total: Ints
-    chunks: Ints
-    distance: Ints
-    next: Ints
-    end: Ints
-    used: Bits
-
-    def take(self, rows: Ints) -> _Paths:
-        return _Paths(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
-
-    def best(self, beam: int) -> Ints:
-        """The rows of the best paths of each pair, in order."""
-        if len(self.pair) < 2:
-            return np.arange(len(self.pair))
-        key = self.pair.astype(np.int64)
-        for criterion in (self.total.max() - self.total, self.chunks, self.distance):
-            key = key * (int(criterion.max()) + 1) + criterion
-        order = np.argsort(key, kind="stable")
-        pair = self.pair[order]
-        first = np.flatnonzero(np.concatenate([[True], pair[1:] != pair[:-1]]))
-        rank = np.arange(len(pair)) - np.repeat(first, np.diff(np.append(first, len(pair))))
-        return order[rank < beam]
 
 
 def search(
@@ -74,98 +46,233 @@ def search(
     """Which matches form the best alignment of each pair.
 
     Matches are ordered by pair (numbered from 0) and start; `place` is their (start, length) in the reference and in
-    the hypothesis; `settled` matches are always taken. `lengths` are the pairs' numbers of words (hypothesis,
-    reference).
+    the hypothesis; `settled` matches, which share no word with another match, are always taken. `lengths` are the
+    pairs' numbers of words (hypothesis, reference).
     """
-    start, length, far, far_length = place
-    pairs, width = len(lengths[0]), int(lengths[1].max(initial=0))
-    gain = np.where(exact, 2, length // 2 + far_length // 2)
-    apart, far_end = np.abs(start - far), far + far_length
-    masks = _masks(place, width, width + int(lengths[0].max(initial=0)))
-    at = pair * (width + 1) + start
-    first = np.searchsorted(at, np.arange(pairs * (width + 1))).reshape(pairs, width + 1)
-    count = np.bincount(at[~settled], minlength=first.size).reshape(first.shape)
-    taken = np.full((pairs, width + 1), _NONE)
-    taken.ravel()[at[settled]] = np.flatnonzero(settled)
-
-    none = np.zeros(pairs, np.int64)
-    used = np.zeros((pairs, masks.shape[1]), np.uint64)
-    np.bitwise_or.at(used, pair[settled], masks[settled])
-    paths = _Paths(np.arange(pairs), none, none, none, none, none + _NONE, used)
-    came = np.arange(pairs), np.full(pairs, _NONE)  # each path's place among those gone on from, and its match
-    trail: list[tuple[Ints, Ints]] = []
-    # One position beyond the longest reference: there the last chunk is closed, as by a skipped word.
-    for word in range(width + 1):
-        rows = paths.best(beam)
-        paths = paths.take(rows)
-        trail.append((came[0][rows], came[1][rows]))  # of the paths that are dropped nothing is kept
-        free = paths.next <= word
-        sure = np.where(free, taken[paths.pair, word], _NONE)
-        skip = free & (sure == _NONE)
-        tries = np.where(skip, count[paths.pair, word], 0)
-        parent = np.repeat(np.arange(len(rows)), tries)
-        match = spans(first[paths.pair, word], tries)
-        fits = ~(paths.used[parent] & masks[match]).any(axis=1)
-        parent, match = parent[fits], match[fits]
-        children = np.bincount(parent, minlength=len(rows))
-        before = np.cumsum(children) - children
-        apart_sum = np.concatenate([[0], np.cumsum(apart[match])])
-        child = _Paths(
-            paths.pair[parent],
-            paths.total[parent] + gain[match],
-            paths.chunks[parent] + _breaks(paths.end[parent], far[match]),
-            paths.distance[parent] + apart_sum[:-1] - apart_sum[before[parent]],
-            word + length[match],
-            far_end[match],
-            paths.used[parent] | masks[match],
-        )
-        took = sure != _NONE
-        stay = _Paths(
-            paths.pair,
-            paths.total + np.where(took, gain[sure], 0),
-            paths.chunks + np.where(took, _breaks(paths.end, far[sure]), skip & (paths.end != _NONE)),
-            paths.distance + np.where(took, apart[sure], apart_sum[before + children] - apart_sum[before]),
-            np.where(took, word + length[sure], np.where(skip, word + 1, paths.next)),
-            np.where(took, far_end[sure], np.where(skip, _NONE, paths.end)),
-            paths.used,
-        )
-        # A path's extensions come before the path itself, which continues without a match.
-        order = np.empty(len(parent) + len(rows), np.int64)
-        order[np.arange(len(parent)) + parent] = np.arange(len(parent))
-        order[before + children + np.arange(len(rows))] = np.arange(len(parent), len(order))
-        paths = _Paths(
-            *(np.concatenate([getattr(child, name), getattr(stay, name)])[order] for name in stay.__dataclass_fields__)
-        )
-        origin = np.concatenate([parent, np.arange(len(rows))])[order]
-        came = origin, np.concatenate([match, sure])[order]
-    rows = paths.best(1)
-    return _followed([*trail, (came[0][rows], came[1][rows])])
-
-
-def _breaks(end: Ints, far: Ints) -> npt.NDArray[np.bool_]:
-    """Whether a match does not continue where the previous word's match ended."""
-    broken: npt.NDArray[np.bool_] = (end != _NONE) & (end != far)
-    return broken
-
-
-def _followed(trail: list[tuple[Ints, Ints]]) -> Ints:
-    """The matches on the ways to the last paths of the trail."""
-    row: Ints = np.arange(len(trail[-1][0]))
-    chosen = []
-    for origin, match in reversed(trail):
-        chosen.append(match[row])
-        row = origin[row]
-    matches = np.concatenate([np.zeros(0, np.int64), *chosen])
+    if not len(lengths[0]):
+        return np.zeros(0, np.int64)
+    competing = np.flatnonzero(~settled)
+    steps = _Steps.of(pair, place, competing, lengths)
+    options = _Options.of(pair, exact, place, competing, lengths, steps)
+    paths = _Paths.before(len(lengths[0]), options)
+    step = steps.first
+    trail: list[tuple[Ints, Ints, Ints]] = []
+    while len(paths.pair):
+        if int(np.bincount(paths.pair).max()) > beam:
+            paths = paths.take(paths.best(paths.key, options.bits, beam))
+        at = step[paths.pair]
+        # What lies between the last step and this one may break a chunk, and ends with the same match for all paths.
+        passed = steps.passes[at]
+        breaks = passed & (paths.end != _NONE) & (paths.end != steps.far[at])
+        paths.key += breaks * options.chunk
+        paths.end = np.where(passed, steps.end[at], paths.end)
+        paths = paths.take(paths.best(paths.key << 1 | passed & ~breaks, options.bits + 1))
+        last = steps.last[at]
+        ended = np.flatnonzero(last & (np.diff(paths.pair, prepend=_NONE) > 0))
+        trail.append((paths.parent, paths.option, ended))
+        paths = paths.extended(np.flatnonzero(~last), at, steps.start, options)
+        step = step + 1
+    chosen, row = [np.zeros(0, np.int64)], np.zeros(0, np.int64)
+    for parent, option, ended in reversed(trail):
+        row = np.concatenate([row, ended])
+        chosen.append(options.match[option[row]])
+        row = parent[row]
+    matches = np.concatenate([*chosen, np.flatnonzero(settled)])
     return np.sort(matches[matches != _NONE])
 
 
-def _masks(place: tuple[Ints, Ints, Ints, Ints], width: int, bits: int) -> Bits:
-    """The words of each match as bits: those of the reference, then those of the hypothesis."""
-    start, length, far, far_length = place
-    masks = np.zeros((len(start), max(1, -(-bits // 64))), np.uint64)
-    for first, size in ((start, length), (far + width, far_length)):
-        for step in range(int(size.max(initial=0))):
-            row = np.flatnonzero(size > step)
-            bit = first[row] + step
-            masks[row, bit >> 6] |= np.uint64(1) << (bit & 63).astype(np.uint64)
-    return masks
+@dataclass(frozen=True, eq=False)
+class _Steps:
+    """The open words of all pairs, in order, and for each pair a last step beyond its words.
+
+    `place` is pair * width + `start`. Where a step `passes` words that are not open, `far` is where the hypothesis has
+    the first of them (-1: unmatched) and `end` where the match of the last one ends.
+    """
+
+    first: Ints
+    start: Ints
+    place: Ints
+    width: int
+    last: npt.NDArray[np.bool_]
+    passes: npt.NDArray[np.bool_]
+    far: Ints
+    end: Ints
+
+    @classmethod
+    def of(
+        cls, pair: Ints, place: tuple[Ints, Ints, Ints, Ints], competing: Ints, lengths: tuple[Ints, Ints]
+    ) -> _Steps:
+        start, length, far, far_length = place
+        pairs, width = len(lengths[0]), int(lengths[1].max()) + 2
+        at = pair * width + start
+        ends = np.arange(pairs) * width + lengths[1] + 1
+        is_open = np.zeros(pairs * width, bool)
+        is_open[spans(at[competing], length[competing])] = True
+        is_open[ends] = True
+        # In the first column nothing precedes; `before` is that column or the cell after the previous step.
+        steps = np.flatnonzero(is_open)
+        owner = steps // width
+        before = np.maximum(np.concatenate([[0], steps[:-1] + 1]), owner * width)
+        to, to_end = np.full(len(is_open), _NONE), np.full(len(is_open), _NONE)
+        to[at], to_end[at + length - 1] = far, far + far_length  # of settled matches, and of others at open words
+        return cls(
+            first=np.searchsorted(owner, np.arange(pairs)),
+            start=steps - owner * width,
+            place=steps,
+            width=width,
+            last=steps == ends[owner],
+            passes=before < steps,
+            far=to[before],
+            end=to_end[steps - 1],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Options:
+    """What can be done at a step: take one of its matches, or skip the word, which is the last of a step's options.
+
+    A path's key is its (gain that it lacks, chunks, distance) in one number of so many `bits`: the smaller, the better;
+    `gain` is in its unit, and `chunk` the unit of chunks. `words` are the hypothesis's words of a match as bits.
+    """
+
+    first: Ints
+    skip: Ints
+    match: Ints
+    gain: Ints
+    apart: Ints
+    far: Ints
+    end: Ints
+    length: Ints
+    words: Bits
+    worst: int
+    chunk: int
+    bits: int
+
+    @classmethod
+    def of(
+        cls,
+        pair: Ints,
+        exact: npt.NDArray[np.bool_],
+        place: tuple[Ints, Ints, Ints, Ints],
+        competing: Ints,
+        lengths: tuple[Ints, Ints],
+        steps: _Steps,
+    ) -> _Options:
+        owner = pair[competing]
+        start, length, far, far_length = (each[competing] for each in place)
+        gain, apart = np.where(exact[competing], 2, length // 2 + far_length // 2), np.abs(start - far)
+        of_step = np.searchsorted(steps.place, owner * steps.width + start)
+        skip = np.cumsum(np.bincount(of_step, minlength=len(steps.place)) + 1) - 1
+        at = np.arange(len(competing)) + of_step
+
+        def spread(values: Ints, none: int) -> Ints:
+            spread = np.full(len(competing) + len(steps.place), none)
+            spread[at] = values
+            return spread
+
+        pairs = len(lengths[0])
+        most = int(np.minimum(np.bincount(owner, gain, pairs), lengths[0] + lengths[1]).max())
+        distance = int(np.bincount(owner, apart, pairs).max()).bit_length()
+        chunks = (2 * int(np.bincount(steps.place // steps.width).max())).bit_length()
+        return cls(
+            first=np.concatenate([[0], skip[:-1] + 1]),
+            skip=skip,
+            match=spread(competing, _NONE),
+            gain=spread(gain << distance + chunks, 0),
+            apart=spread(apart, 0),
+            far=spread(far, _NONE),
+            end=spread(far + far_length, _NONE),
+            length=spread(length, 1),
+            words=_words(owner, far, far_length, int(lengths[0].max()) + 1, at, skip[-1] + 1),
+            worst=most << distance + chunks,
+            chunk=1 << distance,
+            bits=most.bit_length() + chunks + distance,
+        )
+
+
+def _words(pair: Ints, far: Ints, far_length: Ints, width: int, at: Ints, options: int) -> Bits:
+    """The hypothesis's words of each match as bits [columns, options], counting a pair's words that are competed for."""
+    cell = pair * width + far
+    taken = np.zeros((int(pair.max(initial=-1)) + 1, width), bool)
+    taken.ravel()[spans(cell, far_length)] = True
+    bit = (np.cumsum(taken, axis=1) - 1).ravel()
+    words = np.zeros((int(bit.max(initial=0)) // 64 + 1, options), np.uint64)
+    for step in range(int(far_length.max(initial=0))):
+        longer = np.flatnonzero(far_length > step)
+        here = bit[cell[longer] + step]
+        words[here >> 6, at[longer]] |= np.uint64(1) << (here & 63).astype(np.uint64)
+    return words
+
+
+@dataclass(eq=False)
+class _Paths:
+    """One row per path, by pair: its sort key, the first reference word not yet passed, the hypothesis position after
+    the last match (-1: the previous word was not matched), and the hypothesis's words already used as bits.
+
+    `parent` is the path's row among those of the step before, `option` what it took there.
+    """
+
+    pair: Ints
+    key: Ints
+    next: Ints
+    end: Ints
+    used: Bits
+    parent: Ints
+    option: Ints
+
+    @classmethod
+    def before(cls, pairs: int, options: _Options) -> _Paths:
+        """The empty path of each pair."""
+        one, none = np.arange(pairs), np.zeros(pairs, np.int64)
+        used = np.zeros((len(options.words), pairs), np.uint64)
+        return cls(one, none + options.worst, none, none + _NONE, used, one, none + options.skip[0])
+
+    def take(self, rows: Ints) -> _Paths:
+        names = self.__dataclass_fields__
+        return _Paths(*(getattr(self, name)[..., rows] for name in names))
+
+    def best(self, key: Ints, bits: int, beam: int | None = None) -> Ints:
+        """The rows in order of this key, or those of the best paths of each pair."""
+        row = np.arange(len(key))
+        new = np.diff(self.pair, prepend=_NONE) > 0
+        if new.all():
+            return row
+        place = len(key).bit_length()
+        if int(self.pair[-1]).bit_length() + bits + place <= _BITS:
+            codes = (self.pair << bits | key) << place | row
+            codes.sort()
+            order = codes & ((1 << place) - 1)
+        else:
+            order = np.lexsort((key, self.pair))
+        if beam is None:
+            return order
+        first = np.flatnonzero(new)
+        kept: Ints = order[row - np.repeat(first, np.diff(np.append(first, len(row)))) < beam]
+        return kept
+
+    def extended(self, rows: Ints, at: Ints, start: Ints, options: _Options) -> _Paths:
+        """These paths, at the steps `at`, with every option whose words are free."""
+        held = self.next > start[at]  # in the middle of a match
+        first = np.where(held, options.skip[at], options.first[at])[rows]
+        count = options.skip[at][rows] - first + 1
+        parent, option = np.repeat(rows, count), spans(first, count)
+        if len(self.used) == 1:
+            fits = self.used[0, parent] & options.words[0, option] == 0
+        else:
+            fits = ~(self.used[:, parent] & options.words[:, option]).any(axis=0)
+        parent, option = parent[fits], option[fits]
+        # The distances of the options tried before this one: those before it less those before its path's first.
+        apart = options.apart[option]
+        tried = np.cumsum(apart) - apart
+        new = np.flatnonzero(np.diff(parent, prepend=_NONE))
+        tried -= np.repeat(tried[new], np.diff(np.append(new, len(parent))))
+        end = self.end[parent]
+        breaks = (end != _NONE) & (end != options.far[option])
+        passed, after = start[at][parent] + options.length[option], options.end[option]
+        if held.any():
+            goes_on = held[parent]
+            breaks &= ~goes_on
+            passed, after = np.where(goes_on, self.next[parent], passed), np.where(goes_on, end, after)
+        key = self.key[parent] + tried - options.gain[option] + breaks * options.chunk
+        used = self.used[:, parent] | options.words[:, option]
+        return _Paths(self.pair[parent], key, passed, after, used, parent, option)
