@@ -13,6 +13,7 @@ from capmeter.text.meteor_aligner import align
 from capmeter.text.meteor_resources import MeteorLanguage, meteor_language
 from capmeter.text.meteor_search import spans
 from capmeter.text.meteor_words import PairTable, java_hash, meteor_sentences
+from capmeter.text.tokens import TokenTable
 
 WORDS = st.sampled_from(
     [
@@ -53,7 +54,7 @@ def language(tmp_path_factory: pytest.TempPathFactory) -> MeteorLanguage:
 
 
 def aligned(pairs: list[tuple[list[str], list[str]]], language: MeteorLanguage, beam: int = 40) -> list[list[Found]]:
-    sentences = meteor_sentences([side for pair in pairs for side in pair], language)
+    sentences = meteor_sentences(TokenTable.from_lists([side for pair in pairs for side in pair]), language)
     matches, _ = align(sentences, np.arange(0, 2 * len(pairs), 2), np.arange(1, 2 * len(pairs), 2), beam=beam)
     found: list[list[Found]] = [[] for _ in pairs]
     columns = (matches.kind, matches.start, matches.length, matches.hypothesis_start, matches.hypothesis_length)
@@ -117,7 +118,7 @@ def test_long_sentences_need_more_than_one_machine_word(language, one, other) ->
 def test_a_pair_is_aligned_the_same_alone_and_among_others(language, pairs) -> None:
     together = aligned(pairs, language)
     sentences = [sentence for pair in pairs for sentence in pair]
-    table = meteor_sentences(sentences, language)
+    table = meteor_sentences(TokenTable.from_lists(sentences), language)
     for k in range(len(pairs)):
         alone, _ = align(table, np.array([2 * k]), np.array([2 * k + 1]))
         assert [

@@ -36,8 +36,10 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
+from capmeter.ragged import Ragged
 from capmeter.text.meteor_aligner import KINDS, WordMatches, align
 from capmeter.text.meteor_java import java_statistics
+from capmeter.text.meteor_normaliser import normalised
 from capmeter.text.meteor_resources import LANGUAGES, MeteorLanguage, meteor_directory, meteor_language
 from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, perfect, scores, statistics
 from capmeter.text.meteor_words import MeteorSentences, meteor_sentences
@@ -160,18 +162,23 @@ class _Alignments:
     def run(self, captions: CaptionSet) -> _Aligned:
         """All alignments of this set."""
         known = meteor_language(self.language, self.path)
-        candidates, references = _lines(captions, captions.pool.analyse(Tokens(self.tokenizer)), self.references)
-        numbers: dict[str, int] = {}
-        mine = np.array([numbers.setdefault(line, len(numbers)) for line in candidates], np.int64)
-        theirs = np.array([numbers.setdefault(line, len(numbers)) for row in references for line in row], np.int64)
-        lengths = np.fromiter(map(len, references), np.int64, len(references))
-        # The program's pipe uses ||| to separate captions; a caption cannot hold it.
-        sentences = meteor_sentences([known.normalize(line.replace("|||", "")) for line in numbers], known)
+        tokens: TokenTable = captions.pool.analyse(Tokens(self.tokenizer))
+        sentences = len(captions.pool)
+        texts = Ragged(np.arange(sentences), np.arange(sentences + 1))
+        mine, theirs = captions.candidates.astype(np.int64), captions.references.values.astype(np.int64)
+        lengths = captions.references.lengths
+        if self.references == "cat":
+            lists = captions.reference_sets
+            texts = Ragged(
+                np.append(texts.values, lists.values), np.append(texts.offsets, lists.offsets[1:] + sentences)
+            )
+            theirs, lengths = sentences + captions.reference_set.astype(np.int64), np.ones(len(captions), np.int64)
+        words = meteor_sentences(normalised(tokens, texts, known.normalize), known)
         keys = np.repeat(mine, lengths) << 32 | theirs
         pairs, pair = np.unique(keys, return_inverse=True)
         hypotheses, others = pairs >> 32, pairs & 0xFFFFFFFF
-        matches, unaligned = align(sentences, hypotheses, others)
-        counts = statistics(sentences, hypotheses, others, matches, known.modules)
+        matches, unaligned = align(words, hypotheses, others)
+        counts = statistics(words, hypotheses, others, matches, known.modules)
         score = scores(counts, known.settings.parameters, known.weights).score[pair]
         first = np.cumsum(lengths) - lengths
         largest = np.flatnonzero(score == np.repeat(np.maximum.reduceat(score, first), lengths))
@@ -179,7 +186,7 @@ class _Alignments:
         whole = np.ones(len(pairs), bool)
         whole[unaligned] = False
         skipped = ~np.logical_and.reduceat(whole[pair], first)
-        return _Aligned(sentences, mine, theirs, first, best, pair, matches, counts, skipped)
+        return _Aligned(words, mine, theirs, first, best, pair, matches, counts, skipped)
 
 
 @dataclass(frozen=True, eq=False)
@@ -190,7 +197,7 @@ class _Aligned:
     says which captions could not be aligned with one of their references.
     """
 
-    sentences: MeteorSentences
+    words: MeteorSentences
     mine: Ints
     theirs: Ints
     first: Ints
@@ -210,12 +217,11 @@ class _Aligned:
         """The matches of each caption's best alignment."""
         found = scores(self.best_counts, known.settings.parameters, known.weights)
         last = np.append(self.first[1:], len(self.theirs))
-        tokens = self.sentences.tokens
         evidence = []
         for row in range(len(part)):
             index = int(self.best[row] - self.first[row])
-            candidate = tuple(tokens[self.mine[row]])
-            references = tuple(tuple(tokens[k]) for k in self.theirs[self.first[row] : last[row]].tolist())
+            candidate = self.words.table.row(int(self.mine[row]))
+            references = tuple(self.words.table.row(k) for k in self.theirs[self.first[row] : last[row]].tolist())
             links = tuple(self._links(int(self.pair[self.best[row]]), index, known))
             marks = (
                 *_unmatched("candidate", None, len(candidate), [link.candidate for link in links]),

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.text.meteor_search import search, spans
-from capmeter.text.meteor_words import MeteorSentences, PairTable
+from capmeter.text.meteor_words import MeteorSentences
 
 Ints = npt.NDArray[np.integer[Any]]
 KINDS = ("exact", "stem", "synonym", "paraphrase")
 # Maximum numbers of pairs, and of pairs of words, in a batch.
-_PAIRS, _CELLS = 2048, 500_000
+_PAIRS, _CELLS = 2048, 1_000_000
 # A pair of texts with more pairs of words is no caption and its reference. The search is slow before that, where both
 # repeat themselves, and needs much memory where one repeats a word; the Java program takes minutes, or fails.
 _MOST_CELLS, _MOST_WORK, _MOST_TRIED = 4_000_000, 1_000_000_000, 10_000_000
@@ -58,7 +58,7 @@ def align(
     With it the pairs that were not aligned, because they are too long or repeat too many words; they have no match.
     """
     chosen: list[WordMatches] = []
-    lengths = np.diff(sentences.offsets)
+    lengths = sentences.lengths
     endless = lengths[hypotheses] * lengths[references] > _MOST_CELLS
     refused: list[Ints] = [np.flatnonzero(endless)]
     for rows in _batches(lengths[hypotheses], lengths[references], np.flatnonzero(~endless)):
@@ -69,26 +69,28 @@ def align(
         refused.append(rows[hopeless])
     matches = WordMatches.joined(chosen)
     unaligned = np.sort(np.concatenate([np.zeros(0, np.int64), *refused]))
-    return matches.take(np.lexsort((matches.start, matches.pair))), unaligned
+    place = matches.pair << 32 | matches.start
+    return matches.take(np.argsort(place)), unaligned
 
 
 def _batches(here: Ints, there: Ints, pairs: Ints) -> Iterator[Ints]:
     """These pairs, of so many words on both sides, in groups of like length, none with too many words."""
-    order = pairs[np.argsort((here + there)[pairs], kind="stable")]
-    cells = np.cumsum(here[order] * there[order])
+    order = pairs[np.lexsort((here[pairs], there[pairs]))]
     first = 0
     while first < len(order):
-        limit = cells[first - 1] + _CELLS if first else _CELLS
-        last = max(first + 1, min(first + _PAIRS, int(np.searchsorted(cells, limit, side="right"))))
-        yield order[first:last]
-        first = last
+        group = order[first : first + _PAIRS]
+        depth, width = np.maximum.accumulate(there[group]), np.maximum.accumulate(here[group])
+        cells = np.arange(1, len(group) + 1) * depth * width  # of a table with a place for every pair of words
+        size = max(1, int(np.searchsorted(cells, _CELLS, side="right")))
+        yield group[:size]
+        first += size
 
 
 def _align_batch(
     sentences: MeteorSentences, hypotheses: Ints, references: Ints, beam: int
 ) -> tuple[WordMatches, npt.NDArray[np.bool_]]:
     """The batch's alignments, and which of its pairs were not aligned."""
-    lengths = np.diff(sentences.offsets)
+    lengths = sentences.lengths
     here, there = lengths[hypotheses], lengths[references]
     matches = _all_matches(sentences, hypotheses, references)
     settled = _settled(matches, here, there)
@@ -120,65 +122,85 @@ def _align_batch(
 
 def _all_matches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> WordMatches:
     """Every match of each pair, ordered by pair, position in the reference, and then as in the program."""
-    offsets, words = sentences.offsets, sentences.words
-    pair, here, there = _cross(
-        offsets[references], np.diff(offsets)[references], offsets[hypotheses], np.diff(offsets)[hypotheses]
-    )
-    word, other = words[here], words[there]
-    start, other_start = here - offsets[references][pair], there - offsets[hypotheses][pair]
-    same = sentences.exact[word] == sentences.exact[other]
+    here, there = sentences.lengths[hypotheses], sentences.lengths[references]
+    depth, width = int(there.max(initial=0)), int(here.max(initial=0))
+    words = sentences.padded[sentences.offsets[references][:, None] + np.arange(depth)]
+    others = sentences.padded[sentences.offsets[hypotheses][:, None] + np.arange(width)]
+    inside = np.arange(depth) < there[:, None], np.arange(width) < here[:, None]
+
+    def equal_cells(numbers: Ints) -> npt.NDArray[np.bool_]:
+        one, other = np.where(inside[0], numbers[words], -1), np.where(inside[1], numbers[others], -2)
+        cells: npt.NDArray[np.bool_] = one[:, :, None] == other[:, None, :]
+        return cells
+
+    same = equal_cells(sentences.exact)
+    pair, start, far = _places(np.flatnonzero(same), depth, width)
     # Two identical lists of words are matched by the exact module alone.
-    equal = np.diff(offsets)[references] == np.diff(offsets)[hypotheses]
-    alike = np.bincount(pair[same & (start == other_start)], minlength=len(references))
-    equal &= alike == np.diff(offsets)[references]
-    differs = ~same & ~equal[pair]
-    found = [(0, np.flatnonzero(same))]
+    differ = (here != there) | (np.bincount(pair[start == far], minlength=len(there)) != there)
+    found = [(0, pair, start, far)]
     if sentences.stem is not None:
-        found.append((1, np.flatnonzero(differs & (sentences.stem[word] == sentences.stem[other]))))
-    if sentences.synonyms is not None:
-        asked = np.flatnonzero(differs)
-        found.append((2, asked[sentences.synonyms.find(word[asked], other[asked])[0]]))
-    parts: list[tuple[WordMatches, Ints, Ints]] = []
-    for kind, cells in found:
-        one = np.ones(len(cells), np.int64)
-        single = WordMatches(pair[cells], kind * one, start[cells], one, other_start[cells], one)
-        parts.append((single, 0 * one, other_start[cells]))
-    if sentences.paraphrases is not None:
-        parts += _paraphrased(sentences, sentences.paraphrases, hypotheses, references, equal)
-    matches = WordMatches.joined([part for part, _, _ in parts])
-    back, order = (np.concatenate([part[column] for part in parts]) for column in (1, 2))
-    return matches.take(np.lexsort((order, back, matches.kind, matches.start, matches.pair)))
+        alike = equal_cells(sentences.stem) & ~same & differ[:, None, None]
+        found.append((1, *_places(np.flatnonzero(alike), depth, width)))
+    pair, one, other = _related(sentences, hypotheses, references, differ)
+    mine, theirs = sentences.phrase[one], sentences.phrase[other]
+    start, far = sentences.phrase_start[one], sentences.phrase_start[other]
+    cells, _ = sentences.synonyms.find(mine, theirs)
+    cells = cells[sentences.exact[mine[cells]] != sentences.exact[theirs[cells]]]
+    found.append((2, pair[cells], start[cells], far[cells]))
+    parts = [
+        WordMatches(pair, np.full(len(pair), kind), start, np.ones_like(start), far, np.ones_like(far))
+        for kind, pair, start, far in found
+    ]
+    matches = WordMatches.joined([*parts, _paraphrased(sentences, pair, one, other)])
+    place = (matches.pair * max(depth, 1) + matches.start) * len(KINDS) + matches.kind
+    return matches.take(np.argsort(place, kind="stable"))
 
 
-def _paraphrased(
-    sentences: MeteorSentences, table: PairTable, hypotheses: Ints, references: Ints, equal: npt.NDArray[np.bool_]
-) -> Iterator[tuple[WordMatches, Ints, Ints]]:
-    """The paraphrase module's matches, the direction in which each was found, and its order within that direction.
+def _places(cells: Ints, depth: int, width: int) -> tuple[Ints, Ints, Ints]:
+    """The (pair, row, column) of these cells of a table [pairs, depth, width]."""
+    row, column = np.divmod(cells, max(width, 1))
+    pair, row = np.divmod(row, max(depth, 1))
+    return pair, row, column
+
+
+def _related(
+    sentences: MeteorSentences, hypotheses: Ints, references: Ints, differ: npt.NDArray[np.bool_]
+) -> tuple[Ints, Ints, Ints]:
+    """Pairs of phrases that may be synonyms or paraphrases: (pair, the reference's phrase, the hypothesis's)."""
+    offsets = sentences.phrase_offsets
+    first, other_first = offsets[references], offsets[hypotheses]
+    count, other_count = np.where(differ, offsets[references + 1] - first, 0), offsets[hypotheses + 1] - other_first
+    depth, width = int(count.max(initial=0)), int(other_count.max(initial=0))
+    # What is read beyond a sentence's last phrase is dropped below.
+    one = sentences.codes[first[:, None] + np.arange(depth)]
+    other = sentences.codes[other_first[:, None] + np.arange(width)]
+    cells = np.flatnonzero(sentences.related[one[:, :, None] ^ other[:, None, :]])
+    pair, row, column = _places(cells, depth, width)
+    inside = np.flatnonzero((row < count[pair]) & (column < other_count[pair]))
+    pair = pair[inside]
+    return pair, first[pair] + row[inside], other_first[pair] + column[inside]
+
+
+def _paraphrased(sentences: MeteorSentences, pair: Ints, mine: Ints, other: Ints) -> WordMatches:
+    """The paraphrase module's matches among these pairs of phrases, in the program's order.
 
     A table's left side is looked up in the reference, then in the hypothesis. The first direction orders a word's
     matches by (length, rank in the table, position in the hypothesis), the second by (position and length in the
     hypothesis, rank).
     """
-    offsets = sentences.phrase_offsets
-    here, there = np.where(equal, 0, np.diff(offsets)[references]), np.diff(offsets)[hypotheses]
-    pair, mine, other = _cross(offsets[references], here, offsets[hypotheses], there)
-    node, other_node = sentences.phrase_node[mine], sentences.phrase_node[other]
+    number, other_number = sentences.phrase[mine], sentences.phrase[other]
+    parts, orders = [], []
     for back in (0, 1):
-        cells, rank = table.find(other_node, node) if back else table.find(node, other_node)
+        table = sentences.paraphrases
+        cells, rank = table.find(other_number, number) if back else table.find(number, other_number)
         start, length = sentences.phrase_start[mine[cells]], sentences.phrase_length[mine[cells]]
         far, far_length = sentences.phrase_start[other[cells]], sentences.phrase_length[other[cells]]
         place = (far << 32 | far_length << 28 | rank) if back else (length << 60 | rank << 28 | far)
-        kind = np.full(len(cells), 3)
-        yield WordMatches(pair[cells], kind, start, length, far, far_length), np.full(len(cells), back), place
-
-
-def _cross(first: Ints, count: Ints, other_first: Ints, other_count: Ints) -> tuple[Ints, Ints, Ints]:
-    """For each pair of ranges, the Cartesian product of their numbers: (pair, one, other)."""
-    rows = spans(first, count)
-    row_pair = np.repeat(np.arange(len(first)), count)
-    width = other_count[row_pair]
-    pair, one = np.repeat(row_pair, width), np.repeat(rows, width)
-    return pair, one, spans(other_first[row_pair], width)
+        parts.append(WordMatches(pair[cells], np.full(len(cells), 3), start, length, far, far_length))
+        orders.append((np.full(len(cells), back), place))
+    matches = WordMatches.joined(parts)
+    back, place = (np.concatenate(columns) for columns in zip(*orders, strict=True))
+    return matches.take(np.lexsort((place, back, matches.start, matches.pair)))
 
 
 def _settled(matches: WordMatches, here: Ints, there: Ints) -> npt.NDArray[np.bool_]:

@@ -13,6 +13,11 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from capmeter.ragged import Ragged
+from capmeter.text.tokens import TokenTable, Vocabulary
+
 WESTERN = frozenset({"english", "czech", "french", "spanish", "german", "russian"})
 
 _ALPHA = (
@@ -119,3 +124,37 @@ def _bring_dots_back(line: str) -> str:
 
 
 Normalize = Callable[[str], list[str]]
+
+
+def normalised(tokens: TokenTable, texts: Ragged, normalize: Normalize) -> TokenTable:
+    """The words of texts, each of which is one or several rows of this table, one blank between all tokens.
+
+    A token of ASCII letters and digits is only lower-cased; a text of such tokens need not be read by the normaliser.
+    """
+    numbers: dict[str, int] = {}
+    plain = [word.isascii() and word.isalnum() and "DOTMULTI" not in word for word in tokens.vocabulary.words]
+    lower = [
+        numbers.setdefault(word.lower(), len(numbers)) if simple else -1
+        for word, simple in zip(tokens.vocabulary.words, plain, strict=True)
+    ]
+    ids = _joined(tokens.ids, texts)
+    rows = Ragged(np.array([*lower, -1], np.int64)[ids.values], ids.offsets)
+    other = np.unique(rows.rows[rows.values < 0])
+    # The program's pipe uses ||| to separate captions; a caption cannot hold it.
+    lines = [
+        normalize(" ".join(" ".join(tokens.row(k)) for k in texts[row].tolist()).replace("|||", ""))
+        for row in other.tolist()
+    ]
+    read = Ragged.from_rows([[numbers.setdefault(word, len(numbers)) for word in line] for line in lines], np.int64)
+    both = Ragged(
+        np.concatenate([rows.values, read.values]), np.append(rows.offsets, read.offsets[1:] + rows.offsets[-1])
+    )
+    place = np.arange(len(rows))
+    place[other] = len(rows) + np.arange(len(other))
+    return TokenTable(both.take(place), Vocabulary(numbers))
+
+
+def _joined(ids: Ragged, texts: Ragged) -> Ragged:
+    """The rows of each text, concatenated."""
+    rows = ids.take(texts.values)
+    return Ragged(rows.values, rows.offsets[texts.offsets])

@@ -55,7 +55,7 @@ def search(
     steps = _Steps.of(pair, place, competing, lengths)
     options = _Options.of(pair, exact, place, competing, lengths, steps)
     paths = _Paths.before(len(lengths[0]), options)
-    step = steps.first
+    step: Ints = steps.first
     trail: list[tuple[Ints, Ints, Ints]] = []
     while len(paths.pair):
         if int(np.bincount(paths.pair).max()) > beam:
@@ -72,7 +72,8 @@ def search(
         trail.append((paths.parent, paths.option, ended))
         paths = paths.extended(np.flatnonzero(~last), at, steps.start, options)
         step = step + 1
-    chosen, row = [np.zeros(0, np.int64)], np.zeros(0, np.int64)
+    chosen: list[Ints] = []
+    row: Ints = np.zeros(0, np.int64)
     for parent, option, ended in reversed(trail):
         row = np.concatenate([row, ended])
         chosen.append(options.match[option[row]])
@@ -191,7 +192,7 @@ class _Options:
 
 
 def _words(pair: Ints, far: Ints, far_length: Ints, width: int, at: Ints, options: int) -> Bits:
-    """The hypothesis's words of each match as bits [columns, options], counting a pair's words that are competed for."""
+    """The hypothesis's words of each match as bits [columns, options], of a pair's words that are competed for."""
     cell = pair * width + far
     taken = np.zeros((int(pair.max(initial=-1)) + 1, width), bool)
     taken.ravel()[spans(cell, far_length)] = True

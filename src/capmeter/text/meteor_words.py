@@ -6,8 +6,10 @@ same hash ("variants" and "gelato") count as the same word.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy.typing as npt
 
 from capmeter.text.meteor_resources import MeteorLanguage
 from capmeter.text.meteor_search import spans
+from capmeter.text.tokens import TokenTable
 
 Ints = npt.NDArray[np.integer[Any]]
 
@@ -38,6 +41,10 @@ class PairTable:
         hashes: npt.NDArray[np.uint64] = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> self._shift
         return hashes
 
+    def sides(self) -> tuple[Ints, Ints]:
+        """The left and the right numbers of all pairs."""
+        return self._keys >> 32, self._keys & 0xFFFFFFFF
+
     def find(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
         """Which of these pairs are in the table (one index per occurrence), and their values."""
         keys = left.astype(np.int64) << 32 | right.astype(np.int64)
@@ -52,48 +59,77 @@ class MeteorSentences:
     """Sentences as the aligner sees them. Sentence i has the words `words[offsets[i] : offsets[i + 1]]`.
 
     `exact` and `stem` (None: the language has no stemmer) number the words so that equal numbers match; `function_sum`
-    counts the function words before each position. The phrases of sentence i that may be a paraphrase of another phrase
-    begin at `phrase_offsets[i]`: their first word within the sentence, their length and their number (node).
+    counts the function words before each position. The phrases of sentence i that a synonym or a paraphrase may match
+    begin at `phrase_offsets[i]`: their first word within the sentence, their length and their number, which for a
+    single word is the word. Phrases k and l can match only if `related[codes[k] ^ codes[l]]`; there are some codes more
+    than phrases, so that one may read beyond the end.
     """
 
-    tokens: Sequence[Sequence[str]]
-    words: Ints
-    offsets: Ints
+    table: TokenTable
     exact: Ints
     stem: Ints | None
     function_sum: Ints
-    synonyms: PairTable | None
-    paraphrases: PairTable | None
+    synonyms: PairTable
+    paraphrases: PairTable
     phrase_start: Ints
     phrase_length: Ints
-    phrase_node: Ints
+    phrase: Ints
     phrase_offsets: Ints
+    codes: npt.NDArray[np.int32]
+    related: npt.NDArray[np.bool_]
+
+    @property
+    def words(self) -> Ints:
+        """The words of all sentences, as indices into the vocabulary."""
+        return self.table.ids.values
+
+    @property
+    def offsets(self) -> Ints:
+        """Where each sentence begins in `words`, and the end of the last."""
+        return self.table.ids.offsets
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """The number of words of each sentence."""
+        return self.table.ids.lengths
+
+    @cached_property
+    def padded(self) -> Ints:
+        """`words`, so that one may read beyond the end of the last sentence."""
+        return np.concatenate([self.words, np.zeros(int(self.lengths.max(initial=0)) + 1, np.int64)])
 
 
-def meteor_sentences(tokens: Sequence[Sequence[str]], language: MeteorLanguage) -> MeteorSentences:
+def meteor_sentences(table: TokenTable, language: MeteorLanguage) -> MeteorSentences:
     """Numbers the words of these sentences (normalised tokens) and finds what may match among them."""
-    numbers: dict[str, int] = {}
-    words = np.array([numbers.setdefault(word, len(numbers)) for sentence in tokens for word in sentence], np.int64)
-    lengths = np.fromiter(map(len, tokens), np.int64, len(tokens))
-    offsets = _offsets(lengths)
-    vocabulary = list(numbers)
+    vocabulary, words, offsets = table.vocabulary.words, table.ids.values, table.ids.offsets
     function = np.array([word in language.function_words for word in vocabulary], bool)
-    start, length, node, table = _phrases(vocabulary, words, offsets, language)
-    sentence = np.repeat(np.arange(len(tokens)), lengths)[start]
+    synonyms = _synonyms(vocabulary, language)
+    start, length, number, paraphrases = _phrases(vocabulary, words, offsets, language)
+    # A word is a phrase if a synonym or a paraphrase of it occurs; longer phrases have been chosen already.
+    kin = np.zeros(len(vocabulary), bool)
+    for pairs in (synonyms, paraphrases):
+        for side in pairs.sides():
+            kin[side[side < len(vocabulary)]] = True
+    single = np.flatnonzero(kin[words])
+    start = np.concatenate([single, start])
+    length = np.concatenate([np.ones(len(single), np.int64), length])
+    number = np.concatenate([words[single], number])
+    sentence = table.ids.rows[start]
     order = np.argsort(sentence, kind="stable")
+    code, related = _related(int(number.max(initial=0)) + 1, (synonyms, paraphrases))
     return MeteorSentences(
-        tokens=tokens,
-        words=words,
-        offsets=offsets,
-        exact=_numbered([java_hash(word) for word in vocabulary]),
-        stem=_numbered([java_hash(language.stem(word)) for word in vocabulary]) if language.stem else None,
+        table=table,
+        exact=_numbered(java_hashes(vocabulary)),
+        stem=_numbered(java_hashes([language.stem(word) for word in vocabulary])) if language.stem else None,
         function_sum=_offsets(function[words].astype(np.int64)),
-        synonyms=_synonyms(vocabulary, language),
-        paraphrases=table,
+        synonyms=synonyms,
+        paraphrases=paraphrases,
         phrase_start=(start - offsets[sentence])[order],
         phrase_length=length[order],
-        phrase_node=node[order],
-        phrase_offsets=_offsets(np.bincount(sentence, minlength=len(tokens))),
+        phrase=number[order],
+        phrase_offsets=_offsets(np.bincount(sentence, minlength=len(table.ids))),
+        codes=np.concatenate([code[number[order]], np.zeros(_longest(sentence) + 1, np.int32)]),
+        related=related,
     )
 
 
@@ -103,14 +139,31 @@ def java_hash(word: str) -> int:
     >>> java_hash("variants") == java_hash("gelato")
     True
     """
-    code = 0
-    for unit in memoryview(word.encode("utf-16-le", "surrogatepass")).cast("H"):
-        code = (31 * code + unit) & 0xFFFFFFFF
-    return code
+    return int(java_hashes([word])[0])
 
 
-def _numbered(codes: list[int]) -> Ints:
-    numbers: Ints = np.unique(np.array(codes, np.int64), return_inverse=True)[1]
+def java_hashes(words: Sequence[str]) -> Ints:
+    """Java's hash codes of strings: Σ unitᵢ 31^(n−1−i) over the n units of UTF-16, modulo 2³²."""
+    encoded = [word.encode("utf-16-le", "surrogatepass") for word in words]
+    units = np.frombuffer(b"".join(encoded), "<u2").astype(np.uint64)
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) // 2
+    ends = np.cumsum(lengths)
+    powers = np.full(int(lengths.max(initial=0)) + 1, 31, np.uint32)
+    powers[0] = 1
+    powers = np.cumprod(powers, dtype=np.uint32)
+    place = np.repeat(ends, lengths) - np.arange(len(units)) - 1
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(units * powers[place])])  # modulo 2⁶⁴
+    codes: Ints = ((sums[ends] - sums[ends - lengths]) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return codes
+
+
+def _longest(rows: Ints) -> int:
+    """The largest number of values in a row."""
+    return int(np.bincount(rows).max(initial=0))
+
+
+def _numbered(codes: Ints) -> Ints:
+    numbers: Ints = np.unique(codes, return_inverse=True)[1]
     return numbers
 
 
@@ -118,13 +171,26 @@ def _offsets(lengths: Ints) -> Ints:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
-def _synonyms(vocabulary: list[str], language: MeteorLanguage) -> PairTable | None:
+def _related(phrases: int, tables: Iterable[PairTable]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
+    """A code of each phrase, and for each `code ^ code` whether it may be that of a pair in one of the tables."""
+    tables = list(tables)
+    bits = min(20, max(12, (8 * sum(map(len, tables))).bit_length()))
+    spread = np.arange(phrases, dtype=np.uint64) * np.uint64(0x9E3779B1) & np.uint64(0xFFFFFFFF)
+    code = (spread >> np.uint64(32 - bits)).astype(np.int32)
+    related = np.zeros(1 << bits, bool)
+    for table in tables:
+        left, right = table.sides()
+        related[code[left] ^ code[right]] = True
+    return code, related
+
+
+def _synonyms(vocabulary: Sequence[str], language: MeteorLanguage) -> PairTable:
     """All pairs of words that share a synset."""
     if language.synonyms is None:
-        return None
-    synsets = [language.synonyms.synsets(word) for word in vocabulary]
-    word = np.repeat(np.arange(len(vocabulary)), [len(known) for known in synsets])
-    synset = np.array([number for known in synsets for number in sorted(known)], np.int64)
+        return PairTable(*[np.zeros(0, np.int64)] * 3)
+    known = [language.synonyms.numbers(word) for word in vocabulary]
+    synset = np.array(list(chain.from_iterable(known)), np.int64)
+    word = np.repeat(np.arange(len(vocabulary)), np.fromiter(map(len, known), np.int64, len(known)))
     order = np.argsort(synset, kind="stable")
     _, first, count = np.unique(synset[order], return_index=True, return_counts=True)
     members = word[order]
@@ -135,22 +201,27 @@ def _synonyms(vocabulary: list[str], language: MeteorLanguage) -> PairTable | No
 
 
 def _phrases(
-    vocabulary: list[str], words: Ints, offsets: Ints, language: MeteorLanguage
-) -> tuple[Ints, Ints, Ints, PairTable | None]:
-    """The phrases of the sentences that are paraphrases of each other, and their pairs."""
+    vocabulary: Sequence[str], words: Ints, offsets: Ints, language: MeteorLanguage
+) -> tuple[Ints, Ints, Ints, PairTable]:
+    """The phrases of two or more words that are paraphrases of what occurs, and the pairs of all such phrases."""
     nothing = np.zeros(0, np.int64)
     index = language.paraphrases
     if index is None:
-        return nothing, nothing, nothing, None
+        return nothing, nothing, nothing, PairTable(nothing, nothing, nothing)
     known = np.array([index.words.get(word, -1) for word in vocabulary] or [-1], np.int64)
     start, length, node = index.phrases(known[words], offsets)
-    here, where = np.unique(node, return_inverse=True)
+    long = np.flatnonzero(length > 1)
+    start, length, node = start[long], length[long], node[long]
+    word = np.flatnonzero(known >= 0)
+    here = np.unique(np.concatenate([known[word], node]))
+    # A single word is numbered as in the vocabulary, a longer phrase after them.
+    number = len(vocabulary) + np.arange(len(here))
+    number[np.searchsorted(here, known[word])] = word
     left, right, rank = index.rights(here)
-    right_here = np.searchsorted(here, right)
-    right_here[right_here == len(here)] = 0
-    both = np.flatnonzero(here[right_here] == right) if len(here) else nothing
-    left, right, rank = left[both], right_here[both], rank[both]
-    related = np.zeros(len(here), bool)
+    both = np.flatnonzero(index.among(right, here))
+    left, right, rank = number[left[both]], number[np.searchsorted(here, right[both])], rank[both]
+    number_of = number[np.searchsorted(here, node)]
+    related = np.zeros(len(vocabulary) + len(here), bool)
     related[left] = related[right] = True
-    kept = related[where]
-    return start[kept], length[kept], where[kept], PairTable(left, right, rank)
+    kept = related[number_of]
+    return start[kept], length[kept], number_of[kept], PairTable(left, right, rank)

@@ -31,6 +31,13 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return mixed
 
 
+def _differ(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which of these differ from the one before."""
+    differ = np.ones(len(ordered), bool)
+    differ[1:] = ordered[1:] != ordered[:-1]
+    return differ
+
+
 @dataclass(frozen=True, eq=False)
 class NGramTable:
     """The n-grams of each sentence with their counts.
@@ -92,9 +99,17 @@ class NGrams:
             hashes.append(gram[starts])
             sentences.append(sentence[starts])
             orders.append(np.full(len(starts), order, np.int8))
-        distinct, first, number = np.unique(np.concatenate(hashes), return_index=True, return_inverse=True)
+        every = np.concatenate(hashes)
+        rank = np.argsort(every)
+        ranked = every[rank]
+        new = _differ(ranked)
+        number = np.empty(len(every), np.int64)
+        number[rank] = np.cumsum(new) - 1
+        distinct, first = ranked[new], rank[new]
         size = max(len(distinct), 1)
-        keys, counts = np.unique(np.concatenate(sentences) * size + number, return_counts=True)
+        entries = np.sort(np.concatenate(sentences) * size + number)
+        at = np.flatnonzero(_differ(entries))
+        keys, counts = entries[at], np.diff(at, append=len(entries))
         per_sentence = np.bincount(keys // size, minlength=len(words.ids))
         return NGramTable(
             entries=Ragged.from_lengths(keys % size, per_sentence),

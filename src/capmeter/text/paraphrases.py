@@ -72,6 +72,8 @@ class Paraphrases:
             last = words[start + length - 1]
             start, node, last = start[last >= 0], node[last >= 0], last[last >= 0]
             key = node * len(self.words) + last
+            order = np.argsort(key)  # searching in order reads the level once, instead of here and there
+            start, key = start[order], key[order]
             where = np.minimum(np.searchsorted(level, key), max(len(level) - 1, 0))
             known = level[where] == key if len(level) else np.zeros(len(key), bool)
             start, node = start[known], self._first(length) + where[known]
@@ -87,6 +89,13 @@ class Paraphrases:
         count = end - begin
         rank = np.arange(int(count.sum())) + np.repeat(begin - (np.cumsum(count) - count), count)
         return np.repeat(left, count), self.right[rank], rank
+
+    def among(self, nodes: Ints, here: Ints) -> npt.NDArray[np.bool_]:
+        """Which of these nodes are `here`."""
+        present = np.zeros(self._first(len(self.levels) + 2), bool)
+        present[here] = True
+        found: npt.NDArray[np.bool_] = present[nodes]
+        return found
 
     def _first(self, length: int) -> int:
         """The number of the first node of so many words."""

@@ -24,6 +24,11 @@ _SUFFIXES = (
     *(("s", ""), ("ies", "y"), ("es", "e"), ("es", ""), ("ed", "e"), ("ed", ""), ("ing", "e"), ("ing", "")),
     *(("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
 )
+# The same by the last letter of a word: those that can apply, in their order.
+_ENDING_IN = {
+    last: tuple(rule for rule in _SUFFIXES if rule[0].endswith(last))
+    for last in {suffix[-1] for suffix, _ in _SUFFIXES}
+}
 
 
 class Synonyms:
@@ -40,8 +45,15 @@ class Synonyms:
 
     def synsets(self, word: str) -> frozenset[int]:
         """The numbers of the synsets of a word and of its base forms."""
-        bases = self._bases.get(word) or (self._base(word),)
-        return frozenset(int(number) for known in (word, *bases) for number in self._synsets.get(known, "").split())
+        return frozenset(self.numbers(word))
+
+    def numbers(self, word: str) -> list[int]:
+        """The same as a list, in which a number may occur more than once."""
+        known = self._synsets.get(word, "")
+        for base in self._bases.get(word) or (self._base(word),):
+            if base != word and base in self._synsets:
+                known = f"{known} {self._synsets[base]}"
+        return [*map(int, known.split())]
 
     def knows(self, word: str) -> bool:
         """Whether the word is in the list of synsets."""
@@ -55,7 +67,7 @@ class Synonyms:
         """The first form derived by WordNet's suffix rules that is in WordNet."""
         if word.endswith("ss") or len(word) <= 2:
             return word
-        for suffix, ending in _SUFFIXES:
+        for suffix, ending in _ENDING_IN.get(word[-1], ()):
             if word.endswith(suffix) and (base := word[: -len(suffix)] + ending) in self._synsets:
                 return base
         return ""
