@@ -38,6 +38,13 @@ class Ragged:
         np.cumsum(lengths, out=offsets[1:])
         return cls(values, offsets)
 
+    @classmethod
+    def merged(cls, parts: Sequence[Ragged], places: Sequence[npt.NDArray[Any]]) -> Ragged:
+        """The rows of all parts in one table; `places` are the parts' rows in it, each of which occurs once."""
+        lengths = np.concatenate([part.lengths for part in parts])
+        values = np.concatenate([part.values for part in parts])
+        return cls.from_lengths(values, lengths).take(np.argsort(np.concatenate(places)))
+
     def __len__(self) -> int:
         return len(self.offsets) - 1
 

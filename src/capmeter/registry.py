@@ -147,6 +147,8 @@ class Registry(Generic[Kind]):
 
     def package(self, value: Kind) -> str | None:
         """The package, with its version, that a value's class comes from; None for capmeter's own."""
+        if value.name in self._aliases:  # nothing is asked of the packages that are installed, which takes long
+            return None
         if value.name not in self.foreign() or self.trouble(value.name) or self.kind(value.name) is not type(value):
             return None
         return self.entry(value.name).package

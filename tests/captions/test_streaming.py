@@ -122,9 +122,9 @@ def test_systems_of_one_file_are_read_once(tmp_path: Path, monkeypatch: pytest.M
         for s in ("s", "t", "u")
     ]
     path.write_text("\n".join(json.dumps(row) for row in rows))
-    sound, split = Reading.rows, ptb.tokenize_all
+    sound, split = Reading.rows, ptb.token_numbers
     monkeypatch.setattr(joining.Reading, "rows", lambda self, side: reads.append(side) or sound(self, side))
-    monkeypatch.setattr(tokens.ptb, "tokenize_all", lambda each: tokenised.extend(each) or split(each))
+    monkeypatch.setattr(tokens.ptb, "token_numbers", lambda each: tokenised.extend(each) or split(each))
     streams = stream_systems(path, rows=6)
     whole = load_systems(path)
     reads.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capmeter.text.ptb import PUNCTUATION, split, tokenize, tokenize_all
+from capmeter.text.ptb import PUNCTUATION, split, token_numbers, tokenize, tokenize_all
+from capmeter.text.ptb_rules import ABBREVIATIONS
 
 
 def official(shared: Path, name: str) -> dict[str, Any]:
@@ -233,3 +235,23 @@ def test_long_captions_are_read_in_linear_time(piece: str) -> None:
 )
 def test_a_million_characters(caption: str, tokens: int) -> None:
     assert len(tokenize(caption)) == tokens
+
+
+@given(st.lists(anything | st.sampled_from(["A dog.", "Mr.", "He cannot.", "a, b", "etc.", "|", "a | b", "", " ."])))
+@settings(max_examples=300)
+def test_many_captions_at_once_have_the_tokens_of_each(captions: list[str]) -> None:
+    rows, words = token_numbers(captions)
+    assert [[words[k] for k in row.tolist()] for row in map(rows.__getitem__, range(len(captions)))] == [
+        tokenize(caption) for caption in captions
+    ]
+
+
+def test_a_word_that_no_rule_takes_for_an_abbreviation_loses_its_full_stop() -> None:
+    listed = re.findall(r"[A-Za-z]+", re.sub(r"[\[\]?]", "", ABBREVIATIONS))
+    ordinary = "dog cat table frisbee dept. station mass miss sequin monday marching coat estate a i".split()  # noqa: SIM905
+    words = [word.lower().rstrip(".") + "." for word in {*listed, *(word[:-1] for word in listed), *ordinary} if word]
+    assert len(words) > 200
+    rows, spelled = token_numbers([f"see the {word}" for word in words])
+    for k, word in enumerate(words):
+        read = [token for token in split(f"see the {word}") if token not in PUNCTUATION]
+        assert [spelled[at] for at in rows[k].tolist()] == read, word

@@ -6,10 +6,11 @@ Every metric that can explain its scores gives one `Evidence` per caption; repor
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from capmeter.metrics.contributions import Contributions
-from capmeter.metrics.scene_evidence import SceneEvidence
+if TYPE_CHECKING:
+    from capmeter.metrics.contributions import Contributions
+    from capmeter.metrics.scene_evidence import SceneEvidence
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,15 @@ import os
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
-from multiprocessing import get_context
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.settings import Settings
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 Result = TypeVar("Result")
 Warned = list[tuple[str, type[Warning]]]
@@ -68,6 +69,9 @@ class Processes:
 
     def map(self, work: Callable[[CaptionSet], Result], parts: Iterator[CaptionSet]) -> Iterator[Result]:
         """`work(part)` for each part; a worker's warnings and errors are raised here again."""
+        from concurrent.futures import ProcessPoolExecutor  # takes as long to load as half of numpy
+        from multiprocessing import get_context
+
         waiting: deque[Future[tuple[Result, Warned]]] = deque()
         with ProcessPoolExecutor(self.workers, get_context("spawn"), _install, (work,)) as processes:
             for part in parts:

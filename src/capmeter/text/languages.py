@@ -15,7 +15,6 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 
 from capmeter.captions.scripts import CJK
 from capmeter.errors import MissingBackend
@@ -36,6 +35,8 @@ def characters(text: str) -> list[str]:
 
 def language_version(language: str) -> str:
     """The tokenizer in signatures: the packages and their versions."""
+    from importlib.metadata import PackageNotFoundError, version  # takes longer to load than all of this module
+
     try:
         return language + "".join(f"-{package}-{version(package)}" for package in PACKAGES[language])
     except PackageNotFoundError as missing:

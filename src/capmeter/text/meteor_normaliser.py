@@ -146,12 +146,8 @@ def normalised(tokens: TokenTable, texts: Ragged, normalize: Normalize) -> Token
         for row in other.tolist()
     ]
     read = Ragged.from_rows([[numbers.setdefault(word, len(numbers)) for word in line] for line in lines], np.int64)
-    both = Ragged(
-        np.concatenate([rows.values, read.values]), np.append(rows.offsets, read.offsets[1:] + rows.offsets[-1])
-    )
-    place = np.arange(len(rows))
-    place[other] = len(rows) + np.arange(len(other))
-    return TokenTable(both.take(place), Vocabulary(numbers))
+    alike = np.delete(np.arange(len(rows)), other)
+    return TokenTable(Ragged.merged([rows.take(alike), read], [alike, other]), Vocabulary(numbers))
 
 
 def _joined(ids: Ragged, texts: Ragged) -> Ragged:

@@ -20,10 +20,13 @@ The standard BLEU and CIDEr split it there (``str.split()``), the standard ROUGE
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+import numpy as np
+
+from capmeter.ragged import Ragged
 from capmeter.text.lexer import Lexer
 
 VERSION = "ptb-3.4.1-caption"
@@ -70,6 +73,50 @@ def tokenize(caption: str) -> list[str]:
 def tokenize_all(sentences: Iterable[str]) -> list[list[str]]:
     """:func:`tokenize` of every sentence, in order."""
     return [tokenize(sentence) for sentence in sentences]
+
+
+def token_numbers(sentences: Sequence[str]) -> tuple[Ragged, list[str]]:
+    """:func:`tokenize` of every sentence as numbers of words, and the words: the simple ones are split all at once."""
+    simple = np.fromiter((_SIMPLE.fullmatch(each) is not None for each in sentences), bool, len(sentences))
+    pieces = _Numbers()
+    rows, plain = _split_simple([each for each, is_simple in zip(sentences, simple.tolist(), strict=True) if is_simple])
+    at = np.flatnonzero(simple)
+    # A word's tokens depend on the word alone, except for those that are taken apart.
+    apart = np.array([word in _TAKEN_APART for word in plain], bool)
+    read = np.zeros(len(sentences), bool)
+    read[at[rows.rows[apart[rows.values]]]] = True
+    kept = np.flatnonzero(~read[at])
+    rows, at = rows.take(kept), at[kept]
+    tokens = Ragged.from_rows([[pieces[token] for token in _pieces(word)] for word in plain], np.int32)
+    spread = tokens.take(rows.values)
+    rows = Ragged(spread.values, spread.offsets[rows.offsets])
+    others = np.flatnonzero(~simple | read)
+    lists = [[pieces[token] for token in tokenize(sentences[k])] for k in others.tolist()]
+    return Ragged.merged([rows, Ragged.from_rows(lists, np.int32)], [at, others]), list(pieces)
+
+
+def _pieces(word: str) -> tuple[str, ...]:
+    """The tokens of a word of a simple sentence: what is no abbreviation only loses its full stop."""
+    if word[-1] != ".":
+        return (word,)
+    return (word[:-1],) if len(word) > 2 and _abbreviation().fullmatch(word) is None else _scored(word)
+
+
+class _Numbers(dict[str, int]):
+    """Words numbered as they are asked for."""
+
+    def __missing__(self, word: str) -> int:
+        number = self[word] = len(self)
+        return number
+
+
+def _split_simple(sentences: list[str]) -> tuple[Ragged, list[str]]:
+    """The words of simple sentences, still with a final full stop, as numbers, and the words."""
+    words = "".join([f"{sentence} | " for sentence in sentences]).lower().replace(",", " ").split()
+    numbers = _Numbers({"|": 0})
+    values = np.fromiter(map(numbers.__getitem__, words), np.int32, len(words))
+    ends = np.flatnonzero(values == 0)
+    return Ragged.from_lengths(values[values > 0] - 1, np.diff(ends, prepend=-1) - 1), list(numbers)[1:]
 
 
 @lru_cache(maxsize=65536)
@@ -183,6 +230,14 @@ _MEANINGS: dict[str, _Meaning] = {
         }.items()
     },
 }
+
+
+@cache
+def _abbreviation() -> re.Pattern[str]:
+    """Matches every word of letters that may keep its full stop, in any case."""
+    from capmeter.text.ptb_rules import ABBREVIATIONS
+
+    return re.compile(ABBREVIATIONS, re.IGNORECASE)
 
 
 @cache

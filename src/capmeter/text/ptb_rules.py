@@ -7,6 +7,8 @@ into a token is defined in ``capmeter.text.ptb``. Letters match both cases excep
 
 from __future__ import annotations
 
+import re
+
 from capmeter.text.lexer import Ranges, Rule, merged
 from capmeter.text.ptb_characters import DIGITS, LETTERS, MARKS, UPPERCASE
 
@@ -106,6 +108,8 @@ SHAPES: dict[str, str | Ranges] = {
     ),
     "closing abbreviation": r"({month}|{day}|{state}|{company}|{counter}|{after a name}|etc|al|seq)\.",
     "opening abbreviation": (r"{title}|vs|Alex|Wm|Jos|Cie|a\.k\.a|cf|TREAS|Ph|{acronym}|Invt|Elec|Natl|M[ft]g"),
+    "before limited": "(pt[eyEY]|co)",
+    "before a number": "(ca|figs?|prop|nos?|art|bldg|pp|op)",
     "sentence opener": (
         "[A]bout|[A]ccording|[A]dditionally|[A]fter|[A]n|[A]|[A]s|[A]t|[B]ut|[E]arlier|[H]e|[H]er|[H]ere|[H]owever|[I]f|[I]n|[I]t"
         r"|[L]ast|[M]any|[M]ore|[M]r\.|[M]s\.|[N]ow|[O]nce|[O]ne|[O]ther|[O]ur|[S]he|[S]ince|[S]o|[S]ome|[S]uch|[T]hat|[T]he"
@@ -148,8 +152,8 @@ RULES = (
     Rule("plain", "{dollar}"),
     Rule("currency", "{currency}"),
     Rule("acronym", r"{acronym}\.", before="{blank}+({sentence opener}|{markup}){blank}"),
-    Rule("plain", r"(pt[eyEY]|co)\.", before="{space}(ltd|lim)"),
-    Rule("plain", r"(ca|figs?|prop|nos?|art|bldg|pp|op)\.", before="{blank}?{digit}"),
+    Rule("plain", r"{before limited}\.", before="{space}(ltd|lim)"),
+    Rule("plain", r"{before a number}\.", before="{blank}?{digit}"),
     Rule("sentence end", "{closing abbreviation}", before="{blank}({blank}|{uppercase}|{markup})"),
     Rule("plain", "{closing abbreviation}", before=r"[^][^]"),
     Rule("sentence end", "{closing abbreviation}"),
@@ -191,3 +195,14 @@ RULES = (
     Rule("line", "{break}"),
     Rule("untokenizable", r"[^\n]"),
 )
+
+
+def _spelled_out(pattern: str) -> str:
+    """A pattern without names of other patterns."""
+    while (plain := re.sub(r"\{([a-z ]+)\}", lambda name: f"({SHAPES[name[1]]})", pattern)) != pattern:
+        pattern = plain
+    return pattern
+
+
+ABBREVIATIONS = _spelled_out(r"{closing abbreviation}|({opening abbreviation}|{before limited}|{before a number})\.")
+"""What the rules read with a full stop at its end, in the syntax of Python's `re`."""

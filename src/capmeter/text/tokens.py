@@ -42,7 +42,7 @@ class Sentences(Protocol):
 
 
 class Vocabulary:
-    """The distinct words of a pool, in order of first use."""
+    """The distinct words of a pool."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = tuple(words)
@@ -117,6 +117,9 @@ class Tokens:
 
     def run(self, pool: Sentences) -> TokenTable:
         """The token table of this pool."""
+        if self.tokenizer == "ptb":
+            rows, words = ptb.token_numbers(pool.sentences)
+            return TokenTable(rows, Vocabulary(words))
         return TokenTable.from_lists(token_lists(self.tokenizer, pool.sentences))
 
 
