@@ -199,8 +199,8 @@ def _paraphrased(sentences: MeteorSentences, pair: Ints, mine: Ints, other: Ints
         parts.append(WordMatches(pair[cells], np.full(len(cells), 3), start, length, far, far_length))
         orders.append((np.full(len(cells), back), place))
     matches = WordMatches.joined(parts)
-    back, place = (np.concatenate(columns) for columns in zip(*orders, strict=True))
-    return matches.take(np.lexsort((place, back, matches.start, matches.pair)))
+    direction, order = (np.concatenate(columns) for columns in zip(*orders, strict=True))
+    return matches.take(np.lexsort((order, direction, matches.start, matches.pair)))
 
 
 def _settled(matches: WordMatches, here: Ints, there: Ints) -> npt.NDArray[np.bool_]:

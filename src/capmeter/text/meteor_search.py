@@ -55,7 +55,7 @@ def search(
     steps = _Steps.of(pair, place, competing, lengths)
     options = _Options.of(pair, exact, place, competing, lengths, steps)
     paths = _Paths.before(len(lengths[0]), options)
-    step: Ints = steps.first
+    step = steps.first.copy()
     trail: list[tuple[Ints, Ints, Ints]] = []
     while len(paths.pair):
         if int(np.bincount(paths.pair).max()) > beam:
@@ -71,13 +71,13 @@ def search(
         ended = np.flatnonzero(last & (np.diff(paths.pair, prepend=_NONE) > 0))
         trail.append((paths.parent, paths.option, ended))
         paths = paths.extended(np.flatnonzero(~last), at, steps.start, options)
-        step = step + 1
+        step += 1
     chosen: list[Ints] = []
     row: Ints = np.zeros(0, np.int64)
-    for parent, option, ended in reversed(trail):
-        row = np.concatenate([row, ended])
+    for came, option, last_row in reversed(trail):
+        row = np.concatenate([row, last_row])
         chosen.append(options.match[option[row]])
-        row = parent[row]
+        row = came[row]
     matches = np.concatenate([*chosen, np.flatnonzero(settled)])
     return np.sort(matches[matches != _NONE])
 
