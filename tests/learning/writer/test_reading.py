@@ -12,9 +12,10 @@ import pytest
 pytest.importorskip("tokenizers", reason="the writer needs the neural extra")
 
 from capmeter.errors import AssetError, InputError
+from capmeter.learning.transformer.decoding import END, PAD
 from capmeter.learning.writer.reading import FORMS, LONGEST_SOURCE, Reader, form_mark, padded, style_mark
 from capmeter.learning.writer.run import reader_of
-from capmeter.learning.writer.subwords import END, PAD, Subwords
+from capmeter.learning.writer.subwords import Subwords
 from capmeter.learning.writer.writing import Writing
 from capmeter.ragged import Ragged
 

@@ -16,11 +16,11 @@ pytest.importorskip("tokenizers", reason="the writer needs the neural extra")
 from capmeter.checkpoints import Checkpoint  # noqa: E402
 from capmeter.errors import AssetError, InputError  # noqa: E402
 from capmeter.learning.corpus import Photo  # noqa: E402
-from capmeter.learning.writer import decoding  # noqa: E402
+from capmeter.learning.transformer import decoding  # noqa: E402
+from capmeter.learning.transformer.decoding import BEGIN, END, PAD  # noqa: E402
 from capmeter.learning.writer.reading import LONGEST_TARGET, padded  # noqa: E402
 from capmeter.learning.writer.recipe import WriterRecipe  # noqa: E402
 from capmeter.learning.writer.run import train_writer  # noqa: E402
-from capmeter.learning.writer.subwords import BEGIN, END, PAD  # noqa: E402
 from capmeter.learning.writer.training import others  # noqa: E402
 from capmeter.learning.writer.writer import Writer, strength_folder  # noqa: E402
 from capmeter.learning.writer.writing import Writing  # noqa: E402

@@ -16,7 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.errors import InputError
-from capmeter.learning.writer.subwords import END, Subwords
+from capmeter.learning.transformer.decoding import END
+from capmeter.learning.writer.subwords import Subwords
 from capmeter.ragged import Ragged
 from capmeter.transforms.perturbations import bare, is_content
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from capmeter.errors import AssetError, MissingBackend
 
-PAD, BEGIN, END = 0, 1, 2
 _SPECIAL = ("<pad>", "<begin>", "<end>")
 
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
 from capmeter.learning.loop import Learner, seeded
+from capmeter.learning.transformer.decoding import BEGIN, PAD
 from capmeter.learning.writer.network import WriterModule
 from capmeter.learning.writer.reading import FORMS, Integers, Reader, Sight, padded
 from capmeter.learning.writer.recipe import STEPS_PER_EPOCH, WriterRecipe
-from capmeter.learning.writer.subwords import BEGIN, PAD
 from capmeter.ragged import Ragged
 
 Batch = tuple[Integers, Integers]  # sources and targets, padded

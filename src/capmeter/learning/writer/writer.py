@@ -20,6 +20,7 @@ import numpy.typing as npt
 from capmeter.assets import CHECKPOINT, find_checkpoint
 from capmeter.checkpoints import load_checkpoint
 from capmeter.errors import AssetError, InputError, MissingBackend
+from capmeter.learning.transformer.decoding import PAD
 from capmeter.learning.writer.reading import (
     FORMS,
     LONGEST_TARGET,
@@ -30,7 +31,7 @@ from capmeter.learning.writer.reading import (
     style_mark,
 )
 from capmeter.learning.writer.shape import WriterShape
-from capmeter.learning.writer.subwords import PAD, Subwords
+from capmeter.learning.writer.subwords import Subwords
 from capmeter.learning.writer.writing import FINAL, KIND, Writing
 from capmeter.progress import task
 from capmeter.ragged import Ragged
@@ -38,7 +39,7 @@ from capmeter.ragged import Ragged
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from capmeter.learning.writer.decoding import Written
+    from capmeter.learning.transformer.decoding import Written
 
 SHIPPED = "writer"
 _AT_ONCE = {"cpu": 256, "cuda": 4096}  # captions
@@ -151,7 +152,7 @@ class Writer:
         """
         import torch
 
-        from capmeter.learning.writer.decoding import log_probabilities
+        from capmeter.learning.transformer.decoding import log_probabilities
 
         read = [()] * len(texts) if captions is None else captions
         sources = self.sources(read, Writing(form="captions"), style=style)
@@ -187,7 +188,7 @@ class Writer:
 
     def decoded(self, sources: Ragged, writing: Writing, seed: int = 0, number: int = 0) -> list[Written]:
         """What is written for each source, as subwords with log-probabilities; `number` is that of the sample."""
-        from capmeter.learning.writer import decoding
+        from capmeter.learning.transformer import decoding
 
         uniform = np.empty((0, 0), np.float32)
         if writing.decode == "sample":

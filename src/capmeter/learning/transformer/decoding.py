@@ -1,26 +1,54 @@
 """Captions from the network: the likeliest subword at each step, beam search, or sampling.
 
-Every function takes sources [B, S] and returns, for each, the subwords that were written (without the end) and the sum
-of their log-probabilities and that of the end. A caption that reaches `LONGEST_TARGET` subwords stops there.
+Every function takes a batch of sources and returns, for each, the subwords that were written (without the end) and the
+sum of their log-probabilities and that of the end. A caption that reaches the module's `longest` stops there.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.learning.writer.reading import LONGEST_TARGET
-from capmeter.learning.writer.subwords import BEGIN, END, PAD
-
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from capmeter.learning.writer.network import WriterModule
+    from capmeter.learning.transformer.network import Cache
 
+PAD, BEGIN, END = 0, 1, 2
+"""The ids of padding, begin and end in every vocabulary."""
 _FULL = 0.75  # captions that have ended are dropped from the batch when no more than this share is left
+
+
+class Sources(Protocol):
+    """A batch of what is read: a tensor [B, S], or pictures' regions."""
+
+    def __len__(self) -> int:
+        """The number of sources."""
+
+    @property
+    def device(self) -> Any:
+        """Where they are."""
+
+
+Source = TypeVar("Source", bound=Sources, contravariant=True)
+
+
+class WritingModule(Protocol[Source]):
+    """A network that reads sources and writes captions."""
+
+    longest: int
+
+    def __call__(self, sources: Source, targets: Tensor) -> Tensor:
+        """Scores [B, T, subwords] of the subword after each of the targets [B, T]."""
+
+    def start(self, sources: Source) -> Cache:
+        """An empty cache for captions of these sources."""
+
+    def step(self, pieces: Tensor, cache: Cache) -> Tensor:
+        """Scores [R, subwords] of the subword after these [R], which are added to the cache."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +59,20 @@ class Written:
     log_probability: float
 
 
-def greedy(module: WriterModule, sources: Tensor) -> list[Written]:
+def greedy(module: WritingModule[Source], sources: Source) -> list[Written]:
     """The likeliest subword at each step."""
     return _one_by_one(module, sources, None, 1.0)
 
 
 def sampled(
-    module: WriterModule, sources: Tensor, uniform: npt.NDArray[np.float32], temperature: float = 1.0
+    module: WritingModule[Source], sources: Source, uniform: npt.NDArray[np.float32], temperature: float = 1.0
 ) -> list[Written]:
     """Subwords drawn from p(subword)^(1 / temperature), normalised.
 
     Args:
         module: in evaluation mode.
-        sources: [B, S].
-        uniform: numbers in [0, 1), [B, LONGEST_TARGET], one for each draw: what is drawn for a source depends on its
+        sources: B of them.
+        uniform: numbers in [0, 1), [B, longest], one for each draw: what is drawn for a source depends on its
             row only, not on the batch.
         temperature: above 0; the log-probability returned is that of the network, at temperature 1.
     """
@@ -52,19 +80,19 @@ def sampled(
 
 
 def _one_by_one(
-    module: WriterModule, sources: Tensor, uniform: npt.NDArray[np.float32] | None, temperature: float
+    module: WritingModule[Source], sources: Source, uniform: npt.NDArray[np.float32] | None, temperature: float
 ) -> list[Written]:
     import torch
 
     count, device = len(sources), sources.device
     draws = None if uniform is None else torch.from_numpy(uniform).to(device)
-    written = torch.full((count, LONGEST_TARGET), PAD, dtype=torch.int64, device=device)
+    written = torch.full((count, module.longest), PAD, dtype=torch.int64, device=device)
     sums = torch.zeros(count, device=device)
     live = torch.arange(count, device=device)
     going = torch.ones(count, dtype=torch.bool, device=device)  # of the live rows
     pieces = torch.full((count,), BEGIN, dtype=torch.int64, device=device)
     cache = module.start(sources)
-    for step in range(LONGEST_TARGET):
+    for step in range(module.longest):
         scores = _log_softmax(module.step(pieces, cache))
         if draws is None:
             pieces = scores.argmax(-1)
@@ -87,7 +115,7 @@ def _one_by_one(
     return [Written(_inner(row), total) for row, total in rows]
 
 
-def beam(module: WriterModule, sources: Tensor, width: int) -> list[Written]:
+def beam(module: WritingModule[Source], sources: Source, width: int) -> list[Written]:
     """The likeliest caption that beam search finds, or the greedy one where that is likelier.
 
     Log-probabilities are compared as they are, without normalisation by length. A search ends when no open hypothesis
@@ -104,9 +132,9 @@ def beam(module: WriterModule, sources: Tensor, width: int) -> list[Written]:
     bound = torch.tensor([each.log_probability for each in best], device=device)
     sums = torch.full((count, width), -torch.inf, device=device)
     sums[:, 0] = 0  # all hypotheses of a source are the same before the first step
-    written = torch.full((count, width, LONGEST_TARGET), PAD, dtype=torch.int64, device=device)
+    written = torch.full((count, width, module.longest), PAD, dtype=torch.int64, device=device)
     pieces = torch.full((count * width,), BEGIN, dtype=torch.int64, device=device)
-    for step in range(LONGEST_TARGET):
+    for step in range(module.longest):
         scores = _log_softmax(module.step(pieces, cache)).view(len(live), width, -1) + sums[:, :, None]
         size = scores.shape[-1]
         value, place = scores[:, :, END].max(1)
@@ -129,7 +157,7 @@ def beam(module: WriterModule, sources: Tensor, width: int) -> list[Written]:
     return best
 
 
-def log_probabilities(module: WriterModule, sources: Tensor, targets: Tensor) -> Tensor:
+def log_probabilities(module: WritingModule[Source], sources: Source, targets: Tensor) -> Tensor:
     """The log-probability of each target [B, T] (each ended, then padded) given its source [B, S]: float64[B]."""
     import torch
     from torch.nn.functional import pad

@@ -1,0 +1,1 @@
+"""Layers of Transformers that write captions, and how captions are decoded from them."""
