@@ -313,6 +313,15 @@ def _in(image: Any, rows: Mapping[ImageId, int]) -> bool:
     return isinstance(image, Hashable) and image in rows
 
 
+def word_based(metric: str | Metric) -> bool:
+    """Whether a metric reads words alone, so that a reward may have an end token (`eos`) and token ids.
+
+    >>> word_based("mean(cider-d,bleu-4)"), word_based("mean(cider-d,spice)")
+    (True, False)
+    """
+    return _common_tokenizer(parse(metric)) is not None
+
+
 def reward(
     metric: str | Metric = "cider-d",
     *,

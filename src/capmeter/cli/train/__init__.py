@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from capmeter.cli.main import say
+from capmeter.cli.train.captioner import captioner
 from capmeter.cli.train.factual import factual
 from capmeter.cli.train.lceval import lceval
 from capmeter.cli.train.leic import leic
@@ -54,6 +55,7 @@ app.command()(_with_curves(parser))
 app.command()(_with_curves(factual))
 app.command()(_with_curves(writer))
 app.command()(_with_curves(regressor))
+app.command()(_with_curves(captioner))
 app.command("world-encoder")(_with_curves(world_encoder))
 app.command("world-reader")(_with_curves(world_reader))
 app.command("world-clip")(_with_curves(world_clip))

@@ -132,7 +132,7 @@ class Captioner:
     def _written(self, pictures: Pictures, how: Decoding, samples: int, seed: int) -> list[Written]:
         import torch
 
-        from capmeter.learning.captioner.training import seen
+        from capmeter.learning.captioner.network import RegionBatch
 
         kind = torch.device(self.device).type
         width = how.beams if how.decode == "beam" else samples
@@ -142,7 +142,7 @@ class Captioner:
         with torch.inference_mode(), task("captioner", total=len(pictures)) as advance:
             for start in range(0, len(pictures), size):
                 rows = np.arange(start, min(start + size, len(pictures)))
-                written += decode(rows, seen(pictures, rows, torch.device(self.device)))
+                written += decode(rows, RegionBatch.of([pictures.regions(row) for row in rows.tolist()], self.device))
                 advance(len(rows))
         return written
 

@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
+import numpy.typing as npt
+
+from capmeter.learning.captioner.captioner import Captioner, Decoding
+from capmeter.learning.captioner.examples import Pictures
+
+
+class Scorer(Protocol):
+    """A metric with frozen references: `capmeter.reward`."""
+
+    def __call__(self, candidates: Sequence[str], image_ids: Sequence[str]) -> npt.NDArray[np.float64]:
+        """The score of each caption against the references of its image."""
 
 
 def described(captions: Sequence[str]) -> dict[str, float]:
@@ -17,3 +29,9 @@ def described(captions: Sequence[str]) -> dict[str, float]:
         "words": float(np.mean([len(caption.split()) for caption in captions])),
         "distinct": len(set(captions)) / len(captions),
     }
+
+
+def judged(captioner: Captioner, pictures: Pictures, scorer: Scorer, how: Decoding | None = None) -> dict[str, float]:
+    """How a captioner captions pictures: `cider_d` (or what the scorer gives), `words` and `distinct`."""
+    written = captioner.write(pictures, how)
+    return {"cider_d": float(np.mean(scorer(written, pictures.ids))), **described(written)}

@@ -103,7 +103,7 @@ def _at_least(least: int, recipe: Recipe, *names: str) -> None:
 
 
 WORLD = CaptionerRecipe(
-    epochs=12,
+    epochs=10,
     rate=2e-3,
     batch=64,
     pieces=400,
@@ -118,5 +118,5 @@ WORLD = CaptionerRecipe(
     positions=True,
     dropout=0.0,
 )
-WORLD_SELF_CRITICAL = SelfCriticalRecipe(epochs=8, rate=2e-4, batch=64, checked=300)
+WORLD_SELF_CRITICAL = SelfCriticalRecipe(epochs=5, rate=3e-4, warmup=0.05, decay="cosine", batch=64, checked=300)
 """The small captioner of the made world."""

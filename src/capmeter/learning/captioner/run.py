@@ -14,14 +14,17 @@ from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.errors import InputError
 from capmeter.learning.captioner.captioner import KIND
 from capmeter.learning.captioner.examples import Pictures
+from capmeter.learning.captioner.measures import Scorer
 from capmeter.learning.captioner.network import CaptionerModule
 from capmeter.learning.captioner.recipe import CaptionerRecipe, SelfCriticalRecipe
 from capmeter.learning.captioner.segmentation import Segmentation, plain, unaltered_length
-from capmeter.learning.captioner.training import CaptionLearner, Checked, Scorer, SelfCriticalLearner
+from capmeter.learning.captioner.training import CaptionLearner, Checked, SelfCriticalLearner
 from capmeter.learning.loop import Outcome, Run, seeded
 
 CROSS_ENTROPY, SELF_CRITICAL = "cross-entropy", "self-critical"
 CHECKED = "cider-d"
+END_WORD = "<end>"
+"""The word that ends a caption in a reward."""
 _SCALED_BY = 256  # pictures
 
 

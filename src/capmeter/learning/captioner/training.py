@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, pad
 
 from capmeter.learning.captioner.examples import Pictures
-from capmeter.learning.captioner.measures import described
+from capmeter.learning.captioner.measures import Scorer, described
 from capmeter.learning.captioner.network import CaptionerModule, RegionBatch
 from capmeter.learning.captioner.recipe import CaptionerRecipe, SelfCriticalRecipe
 from capmeter.learning.captioner.segmentation import Segmentation
@@ -27,13 +26,6 @@ Rows = npt.NDArray[np.int64]
 _TOGETHER = 96
 """So many captions, of about the same length, are padded together."""
 _CHECKED_AT_ONCE = 64
-
-
-class Scorer(Protocol):
-    """A metric with frozen references: `capmeter.reward`."""
-
-    def __call__(self, candidates: Sequence[str], image_ids: Sequence[str]) -> npt.NDArray[np.float64]:
-        """The score of each caption against the references of its image."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,8 +118,8 @@ class SelfCriticalLearner(Learner[Rows]):
 
         loss = - mean over samples of (r(sample) - r(greedy)) · log p(sample)
 
-    per token. A caption that ended ends with the word `END_WORD` where the reward knows it, so that truncated captions
-    do not gain. Dropout is off, so that captions are samples of what is trained.
+    per token. Where the reward knows words, a caption that ended has a last word of its own, `end`, so that truncated
+    captions do not gain. Dropout is off, so that captions are samples of what is trained.
 
     Args:
         module: the network, trained by cross-entropy.
