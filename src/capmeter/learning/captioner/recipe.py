@@ -104,7 +104,7 @@ def _at_least(least: int, recipe: Recipe, *names: str) -> None:
 
 WORLD = CaptionerRecipe(
     epochs=10,
-    rate=2e-3,
+    rate=4e-3,
     batch=64,
     pieces=400,
     words=0,
