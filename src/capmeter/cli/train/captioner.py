@@ -64,6 +64,7 @@ def captioner(
         None, "--self-critical-batch", help="Images per step of self-critical training (default: 10).", min=1
     ),
     samples: int | None = typer.Option(None, help="Captions sampled for each image (default: 5).", min=1),
+    temperature: float | None = typer.Option(None, help="Temperature of these samples (default: 1)."),
     precision: TrainingPrecision = "float32",
     threads: Threads = 1,
     device: Device = None,
@@ -121,7 +122,8 @@ def captioner(
         then = replace(
             WORLD_SELF_CRITICAL if world else SelfCriticalRecipe(),
             **common,
-            **_given({"epochs": critical_epochs, "rate": critical_rate, "batch": critical_batch, "samples": samples}),
+            **_given({"epochs": critical_epochs, "rate": critical_rate, "batch": critical_batch}),
+            **_given({"samples": samples, "temperature": temperature}),
             reward=reward,
         )
     settings = Settings(device=place)

@@ -118,7 +118,7 @@ class SelfCriticalLearner(Learner[Rows]):
 
         loss = - mean over samples of (r(sample) - r(greedy)) · log p(sample)
 
-    per token. Where the reward knows words, a caption that ended has a last word of its own, `end`, so that truncated
+    per token, where p is the distribution that is sampled from, at the recipe's temperature. Where the reward knows words, a caption that ended has a last word of its own, `end`, so that truncated
     captions do not gain. Dropout is off, so that captions are samples of what is trained.
 
     Args:
@@ -181,7 +181,8 @@ class SelfCriticalLearner(Learner[Rows]):
         for rows, targets in _together(tokens, self.module.longest):
             wanted = targets.to(self.device)
             place = torch.from_numpy(rows // each).to(self.device)
-            scores = self.module.scores(read, pad(wanted[:, :-1], (1, 0), value=BEGIN), place).float()
+            scores = self.module.scores(read, pad(wanted[:, :-1], (1, 0), value=BEGIN), place)
+            scores = scores.float() / self.recipe.temperature
             scores[..., :END] = -torch.inf  # as in sampling
             lost = cross_entropy(scores.transpose(1, 2), wanted, ignore_index=PAD, reduction="none").sum(1)
             total = total + (lost * torch.from_numpy(advantage[rows]).to(lost)).sum()
