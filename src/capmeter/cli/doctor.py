@@ -26,6 +26,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 # extras that serve no metric alone: what they provide, and their modules
 FURTHER = {
     "regions": ("regions of pictures in an LMDB", ("lmdb", "msgpack")),
+    "captioner": ("the captioner", ("torch", "sentencepiece")),
     "excel": ("captions in workbooks", ("openpyxl",)),
     "zh": ("tokenizer=zh", ("jieba",)),
     "ja": ("tokenizer=ja", ("MeCab", "ipadic")),

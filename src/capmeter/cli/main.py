@@ -43,6 +43,7 @@ COMMANDS = {
     "negatives": "capmeter.cli.negatives",
     "train": "capmeter.cli.train",
     "write": "capmeter.cli.write",
+    "caption": "capmeter.cli.caption",
     "world": "capmeter.cli.world",
     "schema": "capmeter.cli.schema",
     "doctor": "capmeter.cli.doctor",

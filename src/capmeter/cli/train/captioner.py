@@ -129,7 +129,7 @@ def captioner(
     settings = Settings(device=place)
 
     def rewards(metric: str, references: Mapping[str, Sequence[str]], end: str) -> Reward:
-        given: dict[Hashable, Sequence[str]] = dict(references)
+        given: dict[Hashable, Sequence[str]] = {**references}
         return frozen(metric, references=given, eos=end or None, settings=settings)
 
     with shown():

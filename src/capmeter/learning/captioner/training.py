@@ -118,8 +118,9 @@ class SelfCriticalLearner(Learner[Rows]):
 
         loss = - mean over samples of (r(sample) - r(greedy)) · log p(sample)
 
-    per token, where p is the distribution that is sampled from, at the recipe's temperature. Where the reward knows words, a caption that ended has a last word of its own, `end`, so that truncated
-    captions do not gain. Dropout is off, so that captions are samples of what is trained.
+    per token, where p is the distribution that is sampled from, at the recipe's temperature. Where the reward knows
+    words, a caption that ended has a last word of its own, `end`, so that truncated captions do not gain. Dropout is
+    off, so that captions are samples of what is trained.
 
     Args:
         module: the network, trained by cross-entropy.
