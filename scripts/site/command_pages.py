@@ -79,6 +79,7 @@ RUNS: dict[str, list[tuple[list[str], int]]] = {
             0,
         )
     ],
+    "caption": [(["capmeter caption --help"], 0)],
     "world": [(["capmeter world drawn --size 5", "ls drawn", "head -1 drawn/captions.jsonl"], 0)],
     "schema": [(["capmeter schema | head -20"], 0)],
     "doctor": [(["capmeter doctor"], 0)],
@@ -91,6 +92,7 @@ GUIDES = {
     "robustness": "robustness.md",
     "calibrate": "embedding.md",
     "write": "writer.md",
+    "caption": "captioner.md",
     "world": "made-world.md",
     "convert": "formats.md",
     "negatives": "umic.md",

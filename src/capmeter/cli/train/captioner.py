@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -129,7 +129,7 @@ def captioner(
     settings = Settings(device=place)
 
     def rewards(metric: str, references: Mapping[str, Sequence[str]], end: str) -> Reward:
-        given: dict[Hashable, Sequence[str]] = {**references}
+        given: Any = dict(references)
         return frozen(metric, references=given, eos=end or None, settings=settings)
 
     with shown():
@@ -169,9 +169,9 @@ def captioner(
     table = Table("captions of unseen images", ["captioner", *columns], rows, [False, *(True for _ in columns)])
     data = {"captions": scores, "held_out": trained.scores, "seconds": trained.seconds}
     show(table, data, format)
-    if trained.seconds:
-        share = trained.seconds["reward"] / sum(trained.seconds.values())
-        say(f"the reward took {share:.1%} of the time of self-critical steps")
+    spent = sum(trained.seconds.values())
+    if spent:
+        say(f"the reward took {trained.seconds['reward'] / spent:.1%} of the time of self-critical steps")
     say(f"captioner: {output}")
 
 
