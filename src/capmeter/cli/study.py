@@ -1,4 +1,4 @@
-"""`capmeter study`: the studies of the SMURF, LCEval, LEIC and UMIC papers, on any data."""
+"""`capmeter study`: the studies of the SMURF, LCEval, LEIC, UMIC and SubICap papers, on any data."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from capmeter.captions.columns import chosen_columns
 from capmeter.captions.io import load, load_systems
 from capmeter.captions.model import CaptionSet
+from capmeter.cli.captioner_study import app as captioner_app
 from capmeter.cli.lceval_study import lceval
 from capmeter.cli.leic_study import app as leic_app
 from capmeter.cli.machines import machines
@@ -49,6 +50,7 @@ app = typer.Typer(
     add_completion=False, rich_markup_mode="markdown", no_args_is_help=True, help="Study metrics on your own data."
 )
 app.add_typer(leic_app, name="leic")
+app.add_typer(captioner_app, name="captioner")
 
 
 @app.command()
