@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from commandline import capmeter as run
-from madescenes import write_files
+from madescenes import THINGS, write_files
 
 pytest.importorskip("torch", reason="training needs the neural extra")
 pytest.importorskip("sentencepiece", reason="the captioner needs the captioner extra")
@@ -89,3 +89,30 @@ def test_from_the_made_world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert done.returncode == 0, done.stderr
     done = run("score", results, "--references", world / "captions.jsonl", "--metrics", "cider-d")
     assert done.returncode == 0, done.stderr
+
+
+def test_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("PIL", reason="pictures need the images extra")
+    from capmeter.cli import captioner_study
+
+    for name, value in (("DEV", 5), ("TEST", 12), ("ENTRIES", {"word": 300, "char": 95})):
+        monkeypatch.setattr(captioner_study, name, value)
+    command = ("study", "captioner", "segmentations", "-o", tmp_path / "made", "--world", "33", "--epochs", "1")
+    command = (*command, "--self-critical-epochs", "1", "-m", "bleu-1,cider-d")
+    done = run(*command, "-f", "json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["rows"]
+    assert list(rows) == ["word", "char"] and rows["char"]["entries"] == 99
+    assert rows["char"]["longest"] > 3 * rows["word"]["longest"]
+    assert set(rows["word"]["scores"]) == {"bleu-1", "cider-d"}
+    again = run(*command)
+    assert again.returncode == 0 and "99 (95)" in again.stdout
+    captions = tmp_path / "captions.jsonl"
+    texts = [
+        f"A {thing} {where} the {place}." for thing in THINGS for where in ("on", "near") for place in ("bed", "sea")
+    ]
+    rows = [{"image_id": str(k), "candidate": "a", "references": [text, text]} for k, text in enumerate(texts)]
+    captions.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    done = run("study", "captioner", "lengths", f"coco={captions}", "-f", "csv")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].startswith("word,")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -233,6 +234,27 @@ def test_beams_and_samples_of_pictures_with_several_captions() -> None:
     assert [several[k].pieces for k in (1, 5, 9)] == [each.pieces for each in alone]
     assert len({each.pieces for each in several}) > 3
     assert again.tolist() == pytest.approx([each.log_probability for each in several], abs=1e-4)
+
+
+def test_beam_search_per_token_finds_the_best_of_all_captions() -> None:
+    """With as many hypotheses as there are captions it is an exhaustive search."""
+    made, pictures = module(SMALL, pieces=6, longest=4, seed=7), regions([4, 2])
+    with torch.no_grad():
+        made.predict.bias[END] += 0.9  # so that the greedy caption ends, too
+    tokens = range(END + 1, 6)
+    known = [row for size in range(4) for row in itertools.product(tokens, repeat=size)]
+    rows = torch.tensor([[*row, END, *[PAD] * (3 - len(row))] for row in known])
+    with torch.inference_mode():
+        found = decoding.beam(made, pictures, 30, per_token=True)
+        plain = decoding.beam(made, pictures, 30)
+        for number, (each, other) in enumerate(zip(found, plain, strict=True)):
+            one = RegionBatch(pictures.features[[number]], pictures.positions[[number]], pictures.there[[number]])
+            worth = decoding.log_probabilities(made, one.repeated(len(rows)), rows).numpy()
+            sizes = np.array([len(row) + 1 for row in known])
+            assert each.pieces == known[int((worth / sizes).argmax())]
+            assert other.pieces == known[int(worth.argmax())]
+            assert each.log_probability == pytest.approx(worth[int((worth / sizes).argmax())], abs=1e-4)
+    assert sum(len(each.pieces) for each in found) > sum(len(each.pieces) for each in plain)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ _AT_ONCE = {"cpu": 64, "cuda": 512}  # captions
 class Decoding(Named):
     """How tokens are chosen; a named value.
 
+    Beam search takes the caption with the highest log-probability per token.
+
     >>> str(Decoding(decode="sample", temperature=0.7))
     'captioner(decode=sample,temperature=0.7)'
 
@@ -154,7 +156,7 @@ class Captioner:
         if how.decode == "greedy":
             return lambda rows, pictures: decoding.greedy(self.module, pictures)
         if how.decode == "beam":
-            return lambda rows, pictures: decoding.beam(self.module, pictures, how.beams)
+            return lambda rows, pictures: decoding.beam(self.module, pictures, how.beams, per_token=True)
         uniform = np.random.default_rng(seed).random((count, samples, self.longest + 1), dtype=np.float32)
 
         def sample(rows: np.ndarray[Any, Any], pictures: RegionBatch) -> list[Written]:

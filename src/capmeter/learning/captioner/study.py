@@ -77,7 +77,7 @@ def segmented(
         Caption(name, name, text, tuple(references))
         for name, text, references in zip(pictures.ids, written, pictures.captions, strict=True)
     )
-    results = Evaluation(tuple(metrics), settings or Settings()).run(captions)
+    results = Evaluation(tuple(metrics), settings or Settings()).collected(captions).run(captions)
     return Segmented(
         len(captioner.segmentation),
         captioner.longest,

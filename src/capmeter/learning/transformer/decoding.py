@@ -115,11 +115,17 @@ def _one_by_one(
     return [Written(_inner(row), total) for row, total in rows]
 
 
-def beam(module: WritingModule[Source], sources: Source, width: int) -> list[Written]:
+def beam(module: WritingModule[Source], sources: Source, width: int, *, per_token: bool = False) -> list[Written]:
     """The likeliest caption that beam search finds, or the greedy one where that is likelier.
 
-    Log-probabilities are compared as they are, without normalisation by length. A search ends when no open hypothesis
-    can become likelier than the best ended one.
+    A search ends when no open hypothesis can become better than the best ended one.
+
+    Args:
+        module: in evaluation mode.
+        sources: B of them.
+        width: hypotheses per source.
+        per_token: ended captions are compared by their log-probability per token (with the end), so that short ones,
+            the empty one before all, are not preferred; else by their log-probability.
     """
     import torch
 
@@ -127,24 +133,27 @@ def beam(module: WritingModule[Source], sources: Source, width: int) -> list[Wri
     best = greedy(module, sources)
     if width == 1:
         return best
+    longest = module.longest
     cache = module.start(sources).take(torch.arange(count, device=device).repeat_interleave(width))
     live = torch.arange(count, device=device)
-    bound = torch.tensor([each.log_probability for each in best], device=device)
+    sizes = [min(len(each.pieces) + 1, longest) if per_token else 1 for each in best]
+    bound = torch.tensor([each.log_probability / size for each, size in zip(best, sizes, strict=True)], device=device)
     sums = torch.full((count, width), -torch.inf, device=device)
     sums[:, 0] = 0  # all hypotheses of a source are the same before the first step
-    written = torch.full((count, width, module.longest), PAD, dtype=torch.int64, device=device)
+    written = torch.full((count, width, longest), PAD, dtype=torch.int64, device=device)
     pieces = torch.full((count * width,), BEGIN, dtype=torch.int64, device=device)
-    for step in range(module.longest):
+    for step in range(longest):
         scores = _log_softmax(module.step(pieces, cache)).view(len(live), width, -1) + sums[:, :, None]
         size = scores.shape[-1]
         value, place = scores[:, :, END].max(1)
-        for row in torch.nonzero(value > bound)[:, 0].tolist():
+        worth = value / (step + 1) if per_token else value
+        for row in torch.nonzero(worth > bound)[:, 0].tolist():
             best[int(live[row])] = Written(tuple(written[row, place[row], :step].tolist()), float(value[row]))
-        bound = torch.maximum(bound, value)
+        bound = torch.maximum(bound, worth)
         scores[:, :, END] = -torch.inf
         sums, chosen = scores.flatten(1).topk(width, dim=1)
         origin, piece = chosen // size, chosen % size
-        going = sums[:, 0] > bound
+        going = sums[:, 0] / (longest if per_token else 1) > bound  # at most, as sums only fall
         if not going.any():
             break
         live, bound, sums, origin, piece = live[going], bound[going], sums[going], origin[going], piece[going]
