@@ -1,0 +1,81 @@
+"""`capmeter train capmeter`: the toolkit's own metric, from captions alone, on any encoder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from capmeter.cli.main import say
+from capmeter.cli.options import Device, Format, Seed, settings_of
+from capmeter.cli.output import show
+from capmeter.cli.train.options import Exclusions, Threads, need_torch
+from capmeter.progress import shown
+from capmeter.report.tables import Table
+
+
+def capmeter(
+    captions: Annotated[
+        list[str],
+        typer.Argument(
+            help="Captions that people wrote of photos, and whose photos they are: coco=FILE, coco=pycocoevalcap (the "
+            "captions in that package), flickr30k=FILE.",
+            metavar="SOURCE=FILE...",
+        ),
+    ],
+    exclusions: Exclusions,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the checkpoint.")],
+    encoder: Annotated[str, typer.Option("--encoder", help="Alias, hub id or folder of the encoder.")] = "minilm",
+    layer: Annotated[int | None, typer.Option("--layer", help="Its layer that is read; none: the last.")] = None,
+    photos: Annotated[int, typer.Option("--photos", help="Train on so many photos.", min=2)] = 3000,
+    held_out: Annotated[int, typer.Option("--held-out", help="Calibrate on so many others.", min=2)] = 120,
+    wrong: Annotated[int, typer.Option("--wrong", help="Wrong forms of each photo's first caption.", min=1)] = 5,
+    epochs: Annotated[int | None, typer.Option("--epochs", help="The number of epochs.", min=1)] = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Steps per epoch.", min=1)] = None,
+    threads: Threads = 1,
+    seed: Seed = 0,
+    device: Device = None,
+    format: Format = "table",
+) -> None:
+    """Train the metric `capmeter` from captions: of similar photos, and made wrong in every way.
+
+    An interrupted run is resumed by the same command.
+
+    `capmeter train capmeter coco=pycocoevalcap flickr30k=flickr30k_references.jsonl.gz --exclusions
+    training_exclusions.json.gz --output capmeter/`
+    """
+    need_torch()
+    import torch
+
+    from capmeter.encoders import load_encoder
+    from capmeter.encoders.encoder import device_name
+    from capmeter.learning.capmeter.examples import drawn, read_examples
+    from capmeter.learning.capmeter.recipe import CapmeterRecipe
+    from capmeter.learning.capmeter.run import train_capmeter
+    from capmeter.learning.corpus import named_file, read_corpus
+    from capmeter.learning.parser.examples import read_exclusions
+
+    torch.set_num_threads(threads)
+    settings = settings_of(device, None)
+    given = {"epochs": epochs, "steps": steps}
+    recipe = CapmeterRecipe(seed=seed, **{name: value for name, value in given.items() if value is not None})
+    with shown():
+        listed = read_exclusions(exclusions)
+        corpora = [read_corpus(*named_file(each), listed) for each in captions]
+        chosen, kept = drawn(corpora, photos, held_out, seed)
+        depth = load_encoder(encoder, settings).layer(layer)
+        examples = read_examples(chosen, kept, encoder=encoder, layer=depth, wrong=wrong, seed=seed, settings=settings)
+        say(f"{len(chosen):,} photos to train on, {len(kept):,} held out, {len(examples.sentences):,} sentences")
+        made = train_capmeter(
+            examples,
+            recipe,
+            output,
+            layer=depth,
+            data=[corpus.data for corpus in corpora],
+            device=device_name(settings.device),
+        )
+    rows = [[name, f"{100 * value:.1f}"] for name, value in made.scores.items()]
+    table = Table("captions told from wrong forms, held-out photos, %", ["kind", "below"], rows, [False, True])
+    show(table, {"scores": dict(made.scores), "checkpoint": str(output)}, format)
+    say(f"capmeter: {output}")

@@ -1,0 +1,124 @@
+"""What the metric `capmeter` is trained on: photos with their captions, and one caption of each made wrong.
+
+Every sentence is encoded once; the encoder is frozen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.model import CaptionSet
+from capmeter.encoders import load_encoder
+from capmeter.errors import InputError
+from capmeter.learning.capmeter.wrong import KINDS, caption_set, wrong_captions
+from capmeter.learning.corpus import Corpus, Photo, drawn_photos
+from capmeter.metrics.capmeter.inputs import Encoded, plain
+from capmeter.metrics.capmeter.words import words_of_pieces
+from capmeter.settings import Settings
+
+CAPTIONS = 5
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class WrongForm:
+    """A wrong form of a photo's first caption: its kind, the number of its sentence, the share of its words that
+    changed, and the numbers of its wrong words where they are known.
+    """
+
+    kind: str
+    sentence: int
+    share: float
+    words: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Examples:
+    """Photos as numbers of sentences, int64[photos, 5], of which the first `trained` are trained on and the others held
+    out; the wrong forms of each photo's first caption; the sentences and their states.
+    """
+
+    sentences: tuple[str, ...]
+    encoded: Encoded
+    captions: Rows
+    wrong: tuple[tuple[WrongForm, ...], ...]
+    trained: int
+    encoder: str
+    settings: Settings
+    _places: dict[int, Rows | None] = field(default_factory=dict)
+
+    def words(self, sentence: int) -> Rows | None:
+        """The word of each word piece of a sentence, or None where that is not known."""
+        if sentence not in self._places:
+            encoder = load_encoder(self.encoder, self.settings)
+            pieces = int(self.encoded.table.pieces.lengths[sentence]) - 2
+            found = words_of_pieces(encoder, self.sentences[sentence], pieces)
+            self._places[sentence] = None if found is None else np.array(found, np.int64)
+        return self._places[sentence]
+
+    def likeness(self) -> NDArray[np.float32]:
+        """How similar the captions of the photos are that are trained on: cosines of their mean vectors."""
+        means = self.encoded.vectors[self.captions[: self.trained]].mean(axis=1)
+        means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
+        alike: NDArray[np.float32] = means @ means.T
+        return alike
+
+
+def drawn(corpora: Sequence[Corpus], photos: int, held_out: int, seed: int) -> tuple[list[Photo], list[Photo]]:
+    """So many photos to train on and so many that are held out, with five captions each, as many from each corpus.
+
+    Raises:
+        InputError: there are fewer.
+    """
+    chosen: tuple[list[Photo], list[Photo]] = [], []
+    for corpus in corpora:
+        all_of_it = drawn_photos(corpus, 0, more_than=CAPTIONS - 1)
+        for side, kept, number in ((0, False, photos), (1, True, held_out)):
+            found = [photo for photo in all_of_it if photo.held_out is kept]
+            wanted = -(-number // len(corpora))
+            if len(found) < wanted:
+                raise InputError(
+                    f"{corpus.data.name}: expected {wanted:,} photos with {CAPTIONS} captions "
+                    f"{'to hold out' if kept else 'to train on'}, but got {len(found):,}"
+                )
+            rows = np.random.default_rng(seed).choice(len(found), wanted, replace=False)
+            chosen[side].extend(found[row] for row in np.sort(rows).tolist())
+    return chosen
+
+
+def read_examples(
+    trained: Sequence[Photo],
+    held_out: Sequence[Photo],
+    *,
+    encoder: str,
+    layer: int,
+    wrong: int,
+    seed: int,
+    settings: Settings,
+) -> Examples:
+    """The examples of these photos, with so many wrong forms of each; of photos held out, one of every kind."""
+    photos = [*trained, *held_out]
+    captions = caption_set([(photo.source + photo.number, photo.captions[:CAPTIONS]) for photo in photos])
+    numbers: dict[str, int] = {}
+
+    def number(text: str) -> int:
+        return numbers.setdefault(plain(text), len(numbers))
+
+    own = np.array([[number(each) for each in photo.captions[:CAPTIONS]] for photo in photos], np.int64)
+    forms: list[list[WrongForm]] = [[] for _ in photos]
+    for first, end, many in ((0, len(trained), wrong), (len(trained), len(photos), len(KINDS))):
+        for each in _made(captions, range(first, end), many, seed):
+            forms[each[0]].append(WrongForm(each[1], number(each[2]), each[3], each[4]))
+    encoded = Encoded.of(tuple(numbers), encoder, layer, settings)
+    return Examples(tuple(numbers), encoded, own, tuple(map(tuple, forms)), len(trained), encoder, settings)
+
+
+def _made(
+    captions: CaptionSet, rows: range, many: int, seed: int
+) -> list[tuple[int, str, str, float, tuple[int, ...]]]:
+    found = wrong_captions(captions, rows, per_caption=many, seed=seed)
+    return [(each.row, each.kind, each.text, each.share, each.words) for each in found]

@@ -1,0 +1,46 @@
+"""The settings of a training of the metric `capmeter`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from capmeter.learning.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class CapmeterRecipe(Recipe):
+    """The settings of a run.
+
+    Args:
+        steps: per epoch.
+        pairs: captions per step that are put to the references of more or less similar photos.
+        photos: per step, whose caption stands against its wrong forms.
+        nearest: a pair's photos are among so many nearest, on average.
+        power: the target of a pair is so high a power of the similarity of the two photos' captions.
+        ranking, words, parts, fluency: weights of the losses beside that of the pairs, see `training.py`.
+        margin: by how much a caption is to exceed its wrong forms, and by as much again if all words are changed.
+        width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.Shape`.
+        dropout: in training.
+        decayed: decay of the weights.
+    """
+
+    epochs: int = 10
+    rate: float = 1e-3
+    warmup: float = 0.05
+    decay: str = "linear"
+    clip: float = 1.0
+    steps: int = 120
+    pairs: int = 64
+    photos: int = 10
+    nearest: float = 20.0
+    power: float = 3.0
+    ranking: float = 0.5
+    words: float = 0.5
+    parts: float = 0.2
+    fluency: float = 0.3
+    margin: float = 0.5
+    width: int = 128
+    heads: int = 4
+    narrow: int = 64
+    dropout: float = 0.1
+    decayed: float = 0.01

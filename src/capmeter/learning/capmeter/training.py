@@ -1,0 +1,211 @@
+"""The training of the metric `capmeter`: five losses in one.
+
+    pairs     cross-entropy of σ(score) with cos(photo i, photo j)^power: a caption of photo j, references of photo i
+    ranking   log(1 + exp(-2 (score(c) - score(c') - margin (1 + share)))) / 2: a caption c and a wrong form c' of it
+    parts     log(1 + exp(part(c') - part(c))): correctness where c' says something false, coverage where it says less
+    words     cross-entropy of each word of c and c' that is known to be right or wrong (wrong ones weigh three times)
+    fluency   cross-entropy of σ(fluency) with whether the caption is well said
+
+cos compares the mean vectors of all captions of the two photos: a soft target, which no single caption can reach. The
+references of a caption are one to five, so that the network knows any number of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import binary_cross_entropy_with_logits, softplus
+
+from capmeter.learning.capmeter.examples import CAPTIONS, Examples, Rows, WrongForm
+from capmeter.learning.capmeter.recipe import CapmeterRecipe
+from capmeter.learning.capmeter.wrong import STILL_TRUE
+from capmeter.learning.loop import Learner, seeded
+from capmeter.metrics.capmeter.inputs import side
+from capmeter.metrics.capmeter.network import Matcher, Shape, Side, Told
+from capmeter.metrics.word_pieces import Pieces
+from capmeter.ragged import Ragged
+
+LESS = ("removal", "cut")
+BADLY_SAID = (*STILL_TRUE, "swap", "replacement")
+_UNSURE = ("substitution", "pos-substitution")  # well said or not, as it happens
+_NEAREST = 200
+_OWN, _NEAR = 0.15, 0.75  # of the pairs, those with an own caption, and those with it or a near photo's
+_WRONG_WEIGHS = 3.0
+
+
+class Batch:
+    """The captions of a step: candidates and references as numbers of sentences, and what is known of each.
+
+    target: of a pair, else nan. form: the wrong form, None for a pair, "own" for the caption that it is a form of.
+    """
+
+    def __init__(self) -> None:
+        self.candidates: list[int] = []
+        self.references: list[Rows] = []
+        self.target: list[float] = []
+        self.forms: list[WrongForm | None] = []
+        self.own: list[int] = []  # of a wrong form the row of its caption, of that itself, of a pair -1
+
+    def add(self, candidate: int, references: Rows, target: float, form: WrongForm | None = None, own: int = -1) -> int:
+        """A row; its number."""
+        self.candidates.append(candidate)
+        self.references.append(references)
+        self.target.append(target)
+        self.forms.append(form)
+        self.own.append(own)
+        return len(self.own) - 1
+
+
+class CapmeterLearner(Learner[int]):
+    """The learner of the shared loop; a batch is drawn by the step's own random numbers."""
+
+    def __init__(self, examples: Examples, recipe: CapmeterRecipe, device: str = "cpu") -> None:
+        seeded(recipe.seed)
+        self.examples, self.recipe, self.on = examples, recipe, device
+        width = examples.encoded.vectors.shape[1]
+        self.module = Matcher(Shape(width, recipe.width, recipe.heads, recipe.narrow), recipe.dropout)
+        likeness = examples.likeness()
+        np.fill_diagonal(likeness, -1)
+        near = min(_NEAREST, len(likeness) - 1)
+        self._near = np.argsort(-likeness, axis=1, kind="stable")[:, :near]
+        self._likeness = np.maximum(likeness, 0.0)
+
+    def optimizer(self, rate: float) -> torch.optim.Optimizer:
+        """AdamW."""
+        return torch.optim.AdamW(self.module.parameters(), lr=rate, weight_decay=self.recipe.decayed)
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[int]:
+        """The numbers of the steps."""
+        return range(self.recipe.steps)
+
+    def losses(self, batch: int, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """See the module."""
+        drawn = self.drawn(rng)
+        told, mine, theirs = self.told(drawn.candidates, drawn.references)
+        target = torch.tensor(drawn.target)
+        pairs = target.isfinite()
+        losses = {"pairs": binary_cross_entropy_with_logits(told.score[pairs], target[pairs].to(self.on))}
+        wrong = [(row, own) for row, own in enumerate(drawn.own) if own >= 0 and own != row]
+        if not wrong:
+            return losses
+        row, own = torch.tensor(wrong, device=self.on).T
+        forms = [form for form in drawn.forms if form is not None]
+        share = torch.tensor([form.share for form in forms], device=self.on)
+        recipe = self.recipe
+        ahead = told.score[own] - told.score[row] - recipe.margin * (1 + share)
+        losses["ranking"] = recipe.ranking * softplus(-2 * ahead).mean() / 2
+        for part, logits, kept in (
+            ("correctness", told.correctness, [form.kind not in STILL_TRUE for form in forms]),
+            ("coverage", told.coverage, [form.kind in LESS for form in forms]),
+        ):
+            chosen = torch.tensor(kept, device=self.on)
+            if chosen.any():
+                losses[part] = recipe.parts * softplus(logits[row[chosen]] - logits[own[chosen]]).mean()
+        said = torch.tensor([_well_said(form) for form in drawn.forms], device=self.on)
+        known = said.isfinite()
+        losses["fluency"] = recipe.fluency * binary_cross_entropy_with_logits(told.fluency[known], said[known])
+        right = self._right(drawn, mine, theirs)
+        known = right.isfinite()
+        weight = torch.where(right[known] == 0, _WRONG_WEIGHS, 1.0)
+        losses["words"] = recipe.words * binary_cross_entropy_with_logits(told.right[known], right[known], weight)
+        return losses
+
+    def drawn(self, rng: np.random.Generator) -> Batch:
+        """The captions of a step."""
+        recipe, captions, batch = self.recipe, self.examples.captions, Batch()
+        for i in rng.integers(0, self.examples.trained, recipe.pairs).tolist():
+            kind, number, order = rng.random(), int(rng.integers(1, CAPTIONS + 1)), rng.permutation(CAPTIONS)
+            if kind < _OWN:
+                references = captions[i, order[1 : 1 + min(number, CAPTIONS - 1)]]
+                batch.add(int(captions[i, order[0]]), references, 1.0)
+                continue
+            if kind < _NEAR:
+                j = int(self._near[i, min(self._near.shape[1] - 1, int(rng.exponential(recipe.nearest)))])
+            else:
+                j = int(rng.integers(self.examples.trained))
+            target = 1.0 if i == j else float(self._likeness[i, j]) ** recipe.power
+            batch.add(int(captions[j, rng.integers(CAPTIONS)]), captions[i, order[:number]], target)
+        for i in rng.integers(0, self.examples.trained, recipe.photos).tolist():
+            number = int(rng.choice((1, 2, 3, 4, 4, 4)))
+            references = captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
+            own = batch.add(int(captions[i, 0]), references, 1.0)
+            batch.own[own] = own
+            for form in self.examples.wrong[i]:
+                batch.add(form.sentence, references, np.nan, form, own)
+        return batch
+
+    def told(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Told, Side, Side]:
+        """What the network says of candidates with these references, and both sides' pieces."""
+        rows, own = Ragged.from_rows(references, np.int64), np.array(candidates, np.int64)
+        table = self.examples.encoded.table
+        mine = side(Pieces.lay_out(table, Ragged(own, np.arange(len(own) + 1, dtype=np.int64))), self.on)
+        theirs = side(Pieces.lay_out(table, rows), self.on)
+        similar = torch.from_numpy(self.examples.encoded.similar(own, rows)).to(self.on)
+        return self.module(mine, theirs, similar), mine, theirs
+
+    def _right(self, batch: Batch, mine: Side, theirs: Side) -> Tensor:
+        """Of each piece whether it is right; nan where that is not known, such as a wrong word that references say."""
+        right = torch.full(mine.owner.shape, torch.nan)
+        for row, (form, own) in enumerate(zip(batch.forms, batch.own, strict=True)):
+            if own < 0 or (form is not None and not form.words):
+                continue
+            at = torch.nonzero(mine.owner[row] >= 0)[:, 0]
+            if form is None:
+                right[row, at.cpu()] = 1.0
+                continue
+            words = self.examples.words(form.sentence)
+            if words is None:
+                continue
+            right[row, at.cpu()] = 1.0
+            wrong = at[torch.from_numpy(np.isin(words, form.words))]
+            named = (mine.ids[row, wrong, None] == theirs.ids[row][None]).any(1)
+            right[row, wrong.cpu()] = torch.where(named, torch.nan, 0.0).cpu()
+        return right.to(self.on)
+
+    def measured(self) -> Mapping[str, float]:
+        """On held-out photos: per kind the share of wrong forms that score below their caption, and their mean."""
+        rows = held_out_rows(self.examples)
+        logits = self.logits(rows)["score"]
+        below: dict[str, list[bool]] = {}
+        for k, (_, _, form, own) in enumerate(rows):
+            if form is not None:
+                below.setdefault(form.kind, []).append(bool(logits[k] < logits[own]))
+        shares = {kind: float(np.mean(each)) for kind, each in sorted(below.items())}
+        return {**shares, "told apart": float(np.mean(list(shares.values() or (0.0,))))}
+
+    def logits(self, rows: Sequence[HeldOut]) -> dict[str, NDArray[np.float64]]:
+        """The four logits of these captions."""
+        found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in Told._fields[:4]}
+        with torch.no_grad():
+            for start in range(0, len(rows), 256):
+                some = rows[start : start + 256]
+                told, _, _ = self.told([each[0] for each in some], [each[1] for each in some])
+                for name, each in found.items():
+                    each.append(getattr(told, name).cpu().numpy().astype(np.float64))
+        return {name: np.concatenate(each) for name, each in found.items()}
+
+
+HeldOut = tuple[int, Rows, WrongForm | None, int]
+"""Candidate, references, the wrong form if it is one, and the row of the caption that it is a form of."""
+
+
+def held_out_rows(examples: Examples) -> list[HeldOut]:
+    """The held-out photos' first captions with the others as references, each followed by its wrong forms."""
+    rows: list[HeldOut] = []
+    for photo in range(examples.trained, len(examples.captions)):
+        own = len(rows)
+        references = examples.captions[photo, 1:]
+        rows.append((int(examples.captions[photo, 0]), references, None, own))
+        rows.extend((form.sentence, references, form, own) for form in examples.wrong[photo])
+    return rows
+
+
+def _well_said(form: WrongForm | None) -> float:
+    """Whether a form is well said; nan where that is not known."""
+    if form is None:
+        return 1.0
+    return float("nan") if form.kind in _UNSURE else float(form.kind not in BADLY_SAID)

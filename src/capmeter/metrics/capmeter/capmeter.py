@@ -1,0 +1,242 @@
+"""`capmeter`: how far one can trust a caption, in one number and the three that explain it.
+
+    score = σ(correctness + coverage + fluency + w · g)
+
+**Correctness**: what the caption says that the references support. **Coverage**: what the references agree on that the
+caption says. **Fluency**: whether it is well said; of the caption alone. Each is the logit of a head of one small
+network (`network.py`) in which the word pieces of the candidate and of all references, as a frozen encoder reads them,
+look at each other; g are cosines of sentence vectors. Range 0 to 1: .5 means that a caption is as likely right as wrong
+in something, as measured on captions made wrong that training did not see; parts are calibrated in the same way, on the
+errors that concern them. The corpus score is the mean.
+
+From one reference to fifty; a caption's score depends on nothing but the caption and its references. Final punctuation
+is not read. An empty candidate scores 0.
+
+The network was trained on captions alone: captions of more and less similar photos, whose target is how similar all
+captions of the two photos are, and captions made wrong in every way that `capmeter.transforms` knows, and in some more.
+No human judgment was trained on. How it was chosen, and every try: docs/own-metric.md. `checkpoint` names a network
+that `capmeter train capmeter` made, on any encoder.
+
+>>> import capmeter
+>>> references = ["a dog runs on the grass", "a brown dog is running outside"]
+>>> right, wrong = capmeter.score(
+...     candidates=["a dog runs outside", "two cats sleep on a sofa"], references=[references] * 2, metrics="capmeter"
+... )["capmeter"].items.values()
+>>> right > 0.5 > wrong
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.assets import find_checkpoint
+from capmeter.captions.model import CaptionSet
+from capmeter.checkpoints import load_checkpoint
+from capmeter.encoders import Encoder, find_encoder, load_encoder, software
+from capmeter.errors import AssetError
+from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement
+from capmeter.metrics.capmeter.inputs import Encoded, plain, side
+from capmeter.metrics.capmeter.words import bare, judge_words, words_of_pieces
+from capmeter.metrics.evidence import Evidence
+from capmeter.ragged import Ragged
+from capmeter.settings import Settings
+from capmeter.text.concepts import concept
+
+if TYPE_CHECKING:
+    from capmeter.metrics.capmeter.network import Matcher, Told
+
+KIND = "capmeter"
+PARTS = ("score", "correctness", "coverage", "fluency")
+RIGHT = "right"
+"""The calibration of single words."""
+_NEAR = 0.6  # a concept whose word has so high a cosine in the candidate is said there in other words
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """A network, its encoder's name and hash, the layer, and for each logit the slope and offset that calibrate it."""
+
+    network: Matcher
+    encoder: str
+    layer: int
+    sha256: str
+    calibration: Mapping[str, tuple[float, float]]
+    label: str
+
+    def probability(self, part: str, logits: Any) -> Floats:
+        """σ(slope · logit + offset)."""
+        slope, offset = self.calibration[part]
+        calibrated: Floats = 0.5 * (1 + np.tanh(0.5 * (slope * np.asarray(logits, np.float64) + offset)))
+        return calibrated
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capmeter(MeanMetric):
+    """Correctness, coverage and fluency of a caption, and the score that they make.
+
+    checkpoint: name or folder of a trained network. encoder: where its encoder is, if that has another name here.
+    """
+
+    NAME: ClassVar[str] = "capmeter"
+    SUMMARY: ClassVar[str] = "correctness, coverage and fluency by a network that was trained on captions alone"
+    EXTRA: ClassVar[str | None] = "neural"
+    ROWS: ClassVar[int] = 2048
+    columns: ClassVar[tuple[str, ...]] = PARTS
+
+    checkpoint: Annotated[str | None, "name or folder of a trained network; none: the one that ships"] = None
+    encoder: Annotated[str | None, "alias, hub id or folder of its encoder; none: the one that it names"] = None
+
+    def measure(self, part: CaptionSet, context: Context) -> Measurement:
+        """The score and its parts of each caption."""
+        trained = self._trained(context.settings)
+        read = _Read.of(part, trained, context.settings)
+        values = np.zeros((len(part), len(PARTS)))
+        for rows, told in read.told(trained, context.settings):
+            for k, name in enumerate(PARTS):
+                values[rows, k] = trained.probability(name, getattr(told, name).cpu().numpy())
+        blank = [k for k in range(len(part)) if not part.pool[int(part.candidates[k])].strip()]
+        values[blank] = 0.0
+        return Measurement(values, read.notes(part))
+
+    def facts(self, context: Context) -> dict[str, str]:
+        """The network, the encoder's weights, the layer and the libraries."""
+        trained = self._trained(context.settings)
+        found = {"network": trained.label, "weights": trained.sha256[:12], "layer": str(trained.layer)}
+        return found | {"software": software(trained.encoder), "precision": context.settings.precision}
+
+    def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
+        """The words that the references support, do not support, or contradict, and what is missing."""
+        trained = self._trained(context.settings)
+        read = _Read.of(part, trained, context.settings)
+        encoder = load_encoder(trained.encoder, context.settings)
+        measured = self.measure(part, context).values
+        found: list[Evidence] = [Evidence((), ())] * len(part)
+        for rows, told in read.told(trained, context.settings):
+            for k, row in enumerate(rows.tolist()):
+                caption = part[part.ids[row]]
+                candidate = caption.candidate.split()
+                logits = told.right[k].cpu().numpy()[read.words(row)]
+                right = word_probabilities(
+                    encoder, plain(caption.candidate), trained.probability(RIGHT, logits), len(candidate)
+                )
+                references = [reference.split() for reference in caption.references]
+                judged = judge_words(candidate, right, references, read.near(row, encoder))
+                facts: dict[str, float | str] = dict(zip(PARTS[1:], measured[row, 1:].tolist(), strict=True))
+                found[row] = Evidence(
+                    judged.candidate,
+                    judged.references,
+                    judged.links(),
+                    judged.marks(),
+                    facts | judged.sentences(),
+                    word_scores=tuple(right),
+                )
+        return found
+
+    def _trained(self, settings: Settings) -> Trained:
+        name = self.checkpoint or KIND
+        folder = find_checkpoint(name)
+        stamp = 0 if folder is None else (folder / "checkpoint.json").stat().st_mtime_ns
+        return _load(name, self.encoder, str(folder), stamp, settings.precision)
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """The captions of a part as the network reads them: sentences without final punctuation, each encoded once."""
+
+    encoded: Encoded
+    candidates: NDArray[np.int64]
+    references: Ragged
+
+    @classmethod
+    def of(cls, part: CaptionSet, trained: Trained, settings: Settings) -> _Read:
+        numbers: dict[str, int] = {}
+        place = np.array([numbers.setdefault(plain(each), len(numbers)) for each in part.pool.sentences], np.int64)
+        encoded = Encoded.of(tuple(numbers), trained.encoder, trained.layer, settings)
+        return cls(encoded, place[part.candidates], Ragged(place[part.references.values], part.references.offsets))
+
+    def told(self, trained: Trained, settings: Settings) -> Any:
+        """What the network says, in blocks: (rows, Told)."""
+        import torch
+
+        from capmeter.encoders.encoder import device_name
+
+        device = device_name(settings.device)
+        network = trained.network.to(device)
+        for rows, mine, theirs, similar in self.encoded.batches(self.candidates, self.references):
+            with torch.inference_mode():
+                told: Told = network(side(mine, device), side(theirs, device), torch.from_numpy(similar).to(device))
+            yield rows, told
+
+    def words(self, row: int) -> slice:
+        """Where the word pieces of a candidate are among all its pieces, begin and end included."""
+        return slice(1, int(self.encoded.table.pieces.lengths[self.candidates[row]]) - 1)
+
+    def near(self, row: int, encoder: Encoder) -> set[str]:
+        """The concepts of the references that the candidate says in other words."""
+        table = self.encoded.table
+        mine = table.unit_row(int(self.candidates[row]))[1:-1]
+        found: set[str] = set()
+        for reference in self.references[row].tolist() if len(mine) else ():
+            tokens = encoder.tokens(table.pieces[reference][1:-1])
+            nearest = (table.unit_row(reference)[1:-1] @ mine.T).max(axis=1)
+            for token, cosine in zip(tokens, nearest.tolist(), strict=True):
+                word = bare(encoder.word_of(token))
+                if cosine >= _NEAR and word and (name := concept(word)) is not None:
+                    found.add(name)
+        return found
+
+    def notes(self, part: CaptionSet) -> dict[str, list[str]]:
+        """The captions with a sentence that was truncated."""
+        cut = self.encoded.table.pieces.truncated
+        long = cut[self.candidates].copy()
+        np.logical_or.at(long, self.references.rows, cut[self.references.values])
+        return {"cut": [part.ids[row] for row in np.flatnonzero(long).tolist()]} if long.any() else {}
+
+
+def word_probabilities(encoder: Encoder, sentence: str, right: Floats, count: int) -> list[float]:
+    """Of each of so many words the probability that it is right: that of its worst piece; 1 where nothing is known."""
+    found = np.ones(count)
+    places = words_of_pieces(encoder, sentence, len(right))
+    for place, probability in zip(places or (), right.tolist(), strict=False):
+        if place < count:
+            found[place] = min(found[place], probability)
+    each: list[float] = found.tolist()
+    return each
+
+
+@lru_cache(maxsize=8)
+def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str) -> Trained:
+    import torch
+
+    from capmeter.metrics.capmeter.network import Matcher, Shape
+
+    found = load_checkpoint(name, KIND)
+    try:
+        parameters = found.parameters
+        network = Matcher(Shape(**parameters["shape"]))
+        network.load_state_dict(
+            {key: torch.from_numpy(np.asarray(each, np.float32)) for key, each in found.weights.items()}
+        )
+        calibration = {key: (float(slope), float(offset)) for key, (slope, offset) in parameters["calibration"].items()}
+        trained_on, layer = str(parameters["encoder"]), int(parameters["layer"])
+        expected = str(parameters["encoder_sha256"])
+        missing = {*PARTS, RIGHT} - set(calibration)
+        if missing:
+            raise KeyError(f"calibration of {', '.join(sorted(missing))}")
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise AssetError(f"capmeter: the checkpoint {name} is not a network of this metric ({error})") from error
+    files = find_encoder(encoder or trained_on)
+    if files.sha256 != expected:
+        raise AssetError(
+            f"capmeter: {name} was trained on the encoder {trained_on} ({expected[:12]}), but {encoder or trained_on} "
+            f"is another ({files.sha256[:12]}); name the folder of the same encoder, or train on this one: capmeter "
+            "train capmeter --encoder"
+        )
+    return Trained(network.eval(), encoder or trained_on, layer, expected, calibration, found.label)

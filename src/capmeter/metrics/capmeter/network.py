@@ -1,0 +1,172 @@
+"""The network of the metric `capmeter`, on frozen states of an encoder: candidates and references read each other.
+
+x_i, y_j: states of word pieces of the candidate and of all references, projected; each looks at the other side:
+
+    a_i = Σ_j softmax_j(q(x_i) · k(y_j) + 5 cos_ij) y_j       u_i = relu(W [x_i, a_i, x_i ⊙ a_i, |x_i - a_i|, support_i])
+    b_j = Σ_i softmax_i(q(x_i) · k(y_j) + 5 cos_ij) x_i       v_j = relu(W' [y_j, b_j, y_j ⊙ b_j, |y_j - b_j|, agreed_j])
+    f   = two convolutions over the candidate's pieces alone
+
+support_i: the mean over the references, and the largest, of the piece's highest cosine there; the share of references
+that have the very piece, and whether any has. agreed_j: the piece's highest cosine in the candidate, whether the
+candidate has it, and its mean highest cosine in the references and the share of these that have it.
+
+Three logits come of it, and their sum with the weighted cosines of sentence vectors, g, is the logit of the score:
+
+    right_i = w · [u_i, f_i]           correctness = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g])
+    coverage = MLP([mean v, Σ β_j v_j, g])             fluency = MLP([mean f, max f])
+    score = correctness + coverage + fluency + w · g
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid, relu
+
+SIMILARITIES = 4
+"""Cosines of sentence vectors that the network is given: see `capmeter.metrics.capmeter.inputs`."""
+_SUPPORT = 4
+_SCALE = 8.0  # unit vectors become numbers of the size that layers like
+_ALIKE = 5.0  # at first pieces look at what is like them
+_NEVER = -1e4
+
+
+@dataclass(frozen=True)
+class Shape:
+    """encoder: width of the states. width: of the projections. heads: of attention. fluency: width of f."""
+
+    encoder: int
+    width: int = 128
+    heads: int = 4
+    fluency: int = 64
+
+
+class Side(NamedTuple):
+    """Word pieces of n captions, or of the references of n captions, padded: unit states [n, t, encoder], ids [n, t],
+    owner [n, t], the number of the sentence, -1 for what is no word piece of it (begin, end, padding).
+    """
+
+    states: Tensor
+    ids: Tensor
+    owner: Tensor
+
+
+class Told(NamedTuple):
+    """Logits: score, correctness, coverage, fluency [n]; right [n, t], of each of the candidate's pieces."""
+
+    score: Tensor
+    correctness: Tensor
+    coverage: Tensor
+    fluency: Tensor
+    right: Tensor
+
+
+class Matcher(nn.Module):
+    """The network.
+
+    >>> one = Side(torch.ones(1, 2, 3) / 3**0.5, torch.tensor([[5, 6]]), torch.tensor([[0, 0]]))
+    >>> told = Matcher(Shape(3, width=8, heads=2, fluency=4)).eval()(one, one, torch.ones(1, SIMILARITIES))
+    >>> tuple(told.score.shape), tuple(told.right.shape)
+    ((1,), (1, 2))
+    """
+
+    def __init__(self, shape: Shape, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.shape = shape
+        width, narrow = shape.width, shape.fluency
+        self.project = nn.Sequential(nn.Linear(shape.encoder, width), nn.LayerNorm(width), nn.Dropout(dropout))
+        self.query, self.key = (nn.Linear(width, width, bias=False) for _ in range(2))
+        self.compare, self.compare_reference = (nn.Linear(4 * width + _SUPPORT, width) for _ in range(2))
+        self.read = nn.Linear(shape.encoder, narrow)
+        self.near, self.far = (nn.Conv1d(narrow, narrow, 3, padding=1) for _ in range(2))
+        self.piece = nn.Linear(width + narrow, 1)
+        self.weigh, self.weigh_reference = (nn.Linear(width, 1) for _ in range(2))
+        self.correctness = _head(2 * width + 2 + SIMILARITIES, width, dropout)
+        self.coverage = _head(2 * width + SIMILARITIES, width, dropout)
+        self.fluency = _head(2 * narrow, narrow, 0.0)
+        self.similar = nn.Linear(SIMILARITIES, 1)
+
+    def forward(self, candidates: Side, references: Side, similar: Tensor) -> Told:
+        """Everything that is said of n captions; similar: [n, SIMILARITIES]."""
+        mine, theirs = candidates.owner >= 0, references.owner >= 0
+        support, agreed, cosine = evidence(candidates, references)
+        x, y = self.project(candidates.states * _SCALE), self.project(references.states * _SCALE)
+        a, b = self._look(x, y, cosine, mine, theirs)
+        u = relu(self.compare(torch.cat([x, a, x * a, (x - a).abs(), support], dim=2)))
+        v = relu(self.compare_reference(torch.cat([y, b, y * b, (y - b).abs(), agreed], dim=2)))
+        f = self._flow(candidates.states, mine)
+        right = self.piece(torch.cat([u, f], dim=2))[:, :, 0]
+        doubt = logsigmoid(right).masked_fill(~mine, 0.0)
+        lowest, mean = doubt.amin(1, keepdim=True), _mean(doubt[:, :, None], mine)
+        correctness = self.correctness(
+            torch.cat([_mean(u, mine), _weighted(u, self.weigh, mine), lowest, mean, similar], 1)
+        )[:, 0]
+        coverage = self.coverage(
+            torch.cat([_mean(v, theirs), _weighted(v, self.weigh_reference, theirs), similar], dim=1)
+        )[:, 0]
+        fluency = self.fluency(torch.cat([_mean(f, mine), f.amax(1)], dim=1))[:, 0]
+        score = correctness + coverage + fluency + self.similar(similar)[:, 0]
+        return Told(score, correctness, coverage, fluency, right)
+
+    def _look(self, x: Tensor, y: Tensor, cosine: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
+        """What each side sees in the other."""
+        heads = self.shape.heads
+        each = x.shape[2] // heads
+        keys = self.key(y).unflatten(2, (heads, each)).transpose(1, 2)
+        queries = self.query(x).unflatten(2, (heads, each)).transpose(1, 2)
+        alike = queries @ keys.transpose(2, 3) / each**0.5 + _ALIKE * cosine[:, None]
+        to_theirs = alike.masked_fill(~theirs[:, None, None], _NEVER).softmax(3)
+        to_mine = alike.masked_fill(~mine[:, None, :, None], _NEVER).softmax(2).transpose(2, 3)
+        seen = to_theirs @ y.unflatten(2, (heads, each)).transpose(1, 2)
+        seen_back = to_mine @ x.unflatten(2, (heads, each)).transpose(1, 2)
+        return seen.transpose(1, 2).flatten(2), seen_back.transpose(1, 2).flatten(2)
+
+    def _flow(self, states: Tensor, mine: Tensor) -> Tensor:
+        """What the candidate's pieces are beside their neighbours."""
+        f = relu(self.read(states * _SCALE)) * mine[:, :, None]
+        for layer in (self.near, self.far):
+            f = f + relu(layer(f.transpose(1, 2))).transpose(1, 2) * mine[:, :, None]
+        return f
+
+
+def evidence(candidates: Side, references: Side) -> tuple[Tensor, Tensor, Tensor]:
+    """support [n, c, 4], agreed [n, r, 4] and the cosines of pieces [n, c, r]; see the module."""
+    mine, theirs = candidates.owner >= 0, references.owner >= 0
+    number = int(references.owner.max()) + 1
+    owned = [references.owner == k for k in range(number)]
+    there = torch.stack([each.any(1) for each in owned], dim=1).float()[:, None]  # [n, 1, references]
+    count = there.sum(2)
+
+    def in_references(states: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Of each piece its highest cosine in each reference, and whether it is there: [n, t, references]."""
+        cosine = states @ references.states.transpose(1, 2)
+        same = ids[:, :, None] == references.ids[:, None]
+        highest = torch.stack([cosine.masked_fill(~each[:, None], -1.0).amax(2) for each in owned], dim=2)
+        found = torch.stack([(same & each[:, None]).any(2) for each in owned], dim=2).float()
+        return cosine, highest, found
+
+    cosine, highest, found = in_references(candidates.states, candidates.ids)
+    support = torch.stack([(highest * there).sum(2) / count, highest.amax(2), found.sum(2) / count, found.amax(2)], 2)
+    _, highest, found = in_references(references.states, references.ids)
+    known = (candidates.ids[:, :, None] == references.ids[:, None]) & mine[:, :, None]
+    best = cosine.masked_fill(~mine[:, :, None], -1.0).amax(1)
+    agreed = torch.stack([best, known.any(1).float(), (highest * there).sum(2) / count, found.sum(2) / count], dim=2)
+    return support * mine[:, :, None], agreed * theirs[:, :, None], cosine
+
+
+def _head(inputs: int, width: int, dropout: float) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, 1))
+
+
+def _mean(values: Tensor, there: Tensor) -> Tensor:
+    """The mean over the pieces that are there: [n, k] of [n, t, k]."""
+    return (values * there[:, :, None]).sum(1) / there.sum(1, keepdim=True).clamp(min=1)
+
+
+def _weighted(values: Tensor, weigh: nn.Module, there: Tensor) -> Tensor:
+    """The mean over the pieces with learned weights."""
+    shares = weigh(values).masked_fill(~there[:, :, None], _NEVER).softmax(1)
+    return (shares * values).sum(1)
