@@ -21,7 +21,8 @@ settings.load_profile("steady")
 
 # the examples of these modules run an encoder, or its tokenizer
 _NEURAL = {f"capmeter.{name}" for name in ("encoders.batches", "encoders.word_piece", "metrics.bertscore")}
-_NEURAL |= {f"capmeter.metrics.{name}" for name in ("sbert", "tbr", "tbr.tbr")}
+_NEURAL |= {f"capmeter.metrics.{name}" for name in ("sbert", "tbr", "tbr.tbr", "capmeter.capmeter", "capmeter.network")}
+_NEURAL.add("capmeter.learning.capmeter.run")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -105,6 +105,12 @@ FORMULAS: dict[str, tuple[str, ...]] = {
         r"\text{score} = \exp\left( -\min_{r} d(c, r) \right)",
     ),
     "nneval": _LCEVAL,
+    "capmeter": (
+        r"\text{score} = \sigma\left( \text{correctness} + \text{coverage} + \text{fluency} + w \cdot g \right)",
+        r"\text{of frozen states } x_i \text{ of the candidate's word pieces and } y_j \text{ of the references':}",
+        r"a_i = \sum_j \text{softmax}_j\left( q(x_i) \cdot k(y_j) + 5 \cos_{ij} \right) y_j",
+        r"u_i = \max\left(0, W [x_i, a_i, x_i \odot a_i, |x_i - a_i|, \text{support}_i]\right)",
+    ),
     "lceval": _LCEVAL,
     "leic": (r"\text{score}(c, v) = \frac{1}{|R|} \sum_{r \in R} P(c \text{ is human written} \mid v, r, \Theta)",),
     "clipscore": (rf"\text{{CLIP-S}}(c, v) = 2.5 \, {_CLIP}",),

@@ -22,7 +22,7 @@ GROUPS = {
     "Words and n-grams": ("bleu-1 bleu-2 bleu-3 bleu-4 rouge-l cider cider-d cider-r meteor tbr-unigram"),
     "Meaning and grammar": "spice spider soft-spice sparcs hwcm mima spurts smurf",
     "Vectors of words and sentences": "bertscore tbr sbert wembsim mowe wmd",
-    "Learned from captions": "nneval lceval leic",
+    "Learned from captions": "capmeter nneval lceval leic",
     "With the picture": "clipscore refclipscore pac-s refpac-s siglip-score blip-itm regressor umic umic-c "
     "vilbertscore vifidel",
     "Language models as judges": "clair fleur g-veval",

@@ -12,9 +12,7 @@ from capmeter.metrics.base import Metric
 from capmeter.registry import Entry, Registry
 
 # Names of published metrics that are kept for them; one that is in the table below is no longer planned.
-PLANNED = {
-    "capmeter": "the toolkit's own metric",
-}
+PLANNED: dict[str, str] = {}
 
 METRICS: Registry[Metric] = Registry(
     "metric",
@@ -53,6 +51,7 @@ METRICS: Registry[Metric] = Registry(
         "hwcm": Entry("capmeter.metrics.hwcm:Hwcm"),
         "nneval": Entry("capmeter.metrics.lceval.lceval:NnEval"),
         "lceval": Entry("capmeter.metrics.lceval.lceval:LcEval"),
+        "capmeter": Entry("capmeter.metrics.capmeter.capmeter:Capmeter"),
         "leic": Entry("capmeter.metrics.leic.leic:Leic"),
         "clipscore": Entry("capmeter.metrics.clipscore:ClipScore"),
         "refclipscore": Entry("capmeter.metrics.clipscore:RefClipScore"),

@@ -1,8 +1,8 @@
 """Words that fill the same slot of a caption: numbers, colours, persons, things of one kind, and so on.
 
-Two different words of one slot, said of the same thing, contradict each other: "two dogs" and "three dogs", "a red car"
-and "a blue car", "a man" and "a woman". Things are the categories of COCO by supercategory, with the words that captions
-use for them; FOIL (Shekhar et al. 2017) exchanges things within a supercategory.
+Two different words of one slot, said of the same thing, contradict each other: "two dogs" and "three dogs", "a red
+car" and "a blue car", "a man" and "a woman". Things are the categories of COCO by supercategory, with the words that
+captions use for them; FOIL (Shekhar et al. 2017) exchanges things within a supercategory.
 
 >>> slot_of("two"), slot_of("Red"), slot_of("bananas"), slot_of("joy")
 ('number', 'colour', 'food', None)
@@ -34,13 +34,15 @@ _SLOTS = {
     "sport thing": "frisbee ski snowboard ball/football/baseball/basketball kite bat glove/mitt skateboard surfboard "
     "racket/racquet",
     "tableware": "bottle glass/wineglass cup/mug fork knife spoon bowl plate",
-    "food": "banana apple sandwich/sub/burger/hamburger orange broccoli carrot hotdog pizza donut/doughnut cake/cupcake",
+    "food": "banana apple sandwich/sub/burger/hamburger orange broccoli carrot hotdog pizza donut/doughnut "
+    "cake/cupcake",
     "furniture": "chair/stool/armchair couch/sofa/loveseat plant bed/mattress table/desk toilet",
     "device": "tv/television laptop/computer mouse remote/controller keyboard phone/cellphone/smartphone",
     "appliance": "microwave oven/stove toaster sink/basin refrigerator/fridge/freezer",
     "house thing": "book clock/watch vase scissors teddy hairdryer toothbrush",
-    "posture": "sitting/sits/sit/seated standing/stands/stand lying/lies/laying/lays sleeping/sleeps jumping/jumps/jump/"
-    "leaping/leaps running/runs/run walking/walks/walk flying/flies swimming/swims riding/rides climbing/climbs",
+    "posture": "sitting/sits/sit/seated standing/stands/stand lying/lies/laying/lays sleeping/sleeps "
+    "jumping/jumps/jump/leaping/leaps running/runs/run walking/walks/walk flying/flies swimming/swims riding/rides "
+    "climbing/climbs",
     "place": "beach/shore/sand street/road/sidewalk snow/snowy field/grass/lawn/meadow kitchen bathroom bedroom "
     "ocean/sea/water/lake/river mountain/mountains city park forest/woods/jungle desert indoors outdoors",
     "side": "left right",

@@ -11,6 +11,7 @@ from typing import Any
 import typer
 
 from capmeter.cli.main import say
+from capmeter.cli.train.capmeter import capmeter
 from capmeter.cli.train.captioner import captioner
 from capmeter.cli.train.factual import factual
 from capmeter.cli.train.lceval import lceval
@@ -48,6 +49,7 @@ def _with_curves(command: Callable[..., None]) -> Callable[..., None]:
 
 
 app.command("import-uniter")(import_uniter)
+app.command()(_with_curves(capmeter))
 app.command()(_with_curves(lceval))
 app.command()(_with_curves(leic))
 app.command()(_with_curves(umic))

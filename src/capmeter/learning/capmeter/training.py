@@ -117,8 +117,9 @@ class CapmeterLearner(Learner[int]):
     def drawn(self, rng: np.random.Generator) -> Batch:
         """The captions of a step."""
         recipe, captions, batch = self.recipe, self.examples.captions, Batch()
+        number = int(rng.integers(1, CAPTIONS + 1))  # of references: one for a step, which saves padding
         for i in rng.integers(0, self.examples.trained, recipe.pairs).tolist():
-            kind, number, order = rng.random(), int(rng.integers(1, CAPTIONS + 1)), rng.permutation(CAPTIONS)
+            kind, order = rng.random(), rng.permutation(CAPTIONS)
             if kind < _OWN:
                 references = captions[i, order[1 : 1 + min(number, CAPTIONS - 1)]]
                 batch.add(int(captions[i, order[0]]), references, 1.0)
@@ -130,7 +131,6 @@ class CapmeterLearner(Learner[int]):
             target = 1.0 if i == j else float(self._likeness[i, j]) ** recipe.power
             batch.add(int(captions[j, rng.integers(CAPTIONS)]), captions[i, order[:number]], target)
         for i in rng.integers(0, self.examples.trained, recipe.photos).tolist():
-            number = int(rng.choice((1, 2, 3, 4, 4, 4)))
             references = captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
             own = batch.add(int(captions[i, 0]), references, 1.0)
             batch.own[own] = own

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +24,7 @@ from capmeter.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from capmeter.metrics.capmeter.network import Side, Told
+    from capmeter.metrics.capmeter.network import Side
 
 _FINAL = ".!?… "
 

