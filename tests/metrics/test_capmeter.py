@@ -111,7 +111,7 @@ def test_padding_changes_nothing() -> None:
     import torch
 
     torch.manual_seed(0)
-    network = Matcher(Shape(384, width=16, heads=2, fluency=8)).eval()
+    network = Matcher(Shape(384, width=16, heads=2, narrow=8)).eval()
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)

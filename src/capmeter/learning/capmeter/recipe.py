@@ -17,8 +17,8 @@ class CapmeterRecipe(Recipe):
         photos: per step, whose caption stands against its wrong forms.
         nearest: a pair's photos are among so many nearest, on average.
         power: the target of a pair is so high a power of the similarity of the two photos' captions.
-        ranking, words, parts, fluency: weights of the losses beside that of the pairs, see `training.py`.
-        margin: by how much a caption is to exceed its wrong forms, and by as much again if all words are changed.
+        alone: so many first epochs learn the similarity alone.
+        parts, words: weights of the losses beside that of the pairs, see `training.py`.
         width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.Shape`.
         dropout: in training.
         decayed: decay of the weights.
@@ -34,13 +34,11 @@ class CapmeterRecipe(Recipe):
     photos: int = 10
     nearest: float = 20.0
     power: float = 3.0
-    ranking: float = 0.5
+    alone: int = 0
+    parts: float = 0.3
     words: float = 0.5
-    parts: float = 0.2
-    fluency: float = 0.3
-    margin: float = 0.5
-    width: int = 128
+    width: int = 64
     heads: int = 4
-    narrow: int = 64
+    narrow: int = 48
     dropout: float = 0.1
     decayed: float = 0.01

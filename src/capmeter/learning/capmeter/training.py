@@ -1,10 +1,11 @@
 """The training of the metric `capmeter`: five losses in one.
 
-    pairs     cross-entropy of σ(score) with cos(photo i, photo j)^power: a caption of photo j, references of photo i
-    ranking   log(1 + exp(-2 (score(c) - score(c') - margin (1 + share)))) / 2: a caption c and a wrong form c' of it
-    parts     log(1 + exp(part(c') - part(c))): correctness where c' says something false, coverage where it says less
-    words     cross-entropy of each word of c and c' that is known to be right or wrong (wrong ones weigh three times)
-    fluency   cross-entropy of σ(fluency) with whether the caption is well said
+    similarity  cross-entropy of σ(similarity) with cos(photo i, photo j)^power: a caption of photo j, references of i
+    correctness, coverage, fluency
+                cross-entropy of σ(part) with what is known of it, of a caption c and wrong forms c' of it: whether all
+                that it says is true, the share of the words that is left, whether it is well said; and
+                log(1 + exp(2 part(c') - 2 part(c))) / 2 where c' is worse in that part
+    words       cross-entropy of each word of c and c' that is known to be right or wrong; wrong ones weigh three times
 
 cos compares the mean vectors of all captions of the two photos: a soft target, which no single caption can reach. The
 references of a caption are one to five, so that the network knows any number of them.
@@ -60,8 +61,10 @@ class Batch:
         return len(self.own) - 1
 
 
-class CapmeterLearner(Learner[int]):
-    """The learner of the shared loop; a batch is drawn by the step's own random numbers."""
+class CapmeterLearner(Learner[bool]):
+    """The learner of the shared loop; a batch, whether similarity is learned alone,
+    is drawn by the step's own random numbers.
+    """
 
     def __init__(self, examples: Examples, recipe: CapmeterRecipe, device: str = "cpu") -> None:
         seeded(recipe.seed)
@@ -78,43 +81,37 @@ class CapmeterLearner(Learner[int]):
         """AdamW."""
         return torch.optim.AdamW(self.module.parameters(), lr=rate, weight_decay=self.recipe.decayed)
 
-    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[int]:
-        """The numbers of the steps."""
-        return range(self.recipe.steps)
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
+        """Of each step whether similarity is learned alone."""
+        return [epoch < self.recipe.alone] * self.recipe.steps
 
-    def losses(self, batch: int, rng: np.random.Generator) -> Mapping[str, Tensor]:
+    def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """See the module."""
-        drawn = self.drawn(rng)
+        drawn = self.drawn(rng, alone=batch)
         told, mine, theirs = self.told(drawn.candidates, drawn.references)
         target = torch.tensor(drawn.target)
         pairs = target.isfinite()
-        losses = {"pairs": binary_cross_entropy_with_logits(told.score[pairs], target[pairs].to(self.on))}
+        losses = {"similarity": binary_cross_entropy_with_logits(told.similarity[pairs], target[pairs].to(self.on))}
         wrong = [(row, own) for row, own in enumerate(drawn.own) if own >= 0 and own != row]
         if not wrong:
             return losses
         row, own = torch.tensor(wrong, device=self.on).T
-        forms = [form for form in drawn.forms if form is not None]
-        share = torch.tensor([form.share for form in forms], device=self.on)
-        recipe = self.recipe
-        ahead = told.score[own] - told.score[row] - recipe.margin * (1 + share)
-        losses["ranking"] = recipe.ranking * softplus(-2 * ahead).mean() / 2
-        for part, logits, kept in (
-            ("correctness", told.correctness, [form.kind not in STILL_TRUE for form in forms]),
-            ("coverage", told.coverage, [form.kind in LESS for form in forms]),
-        ):
-            chosen = torch.tensor(kept, device=self.on)
-            if chosen.any():
-                losses[part] = recipe.parts * softplus(logits[row[chosen]] - logits[own[chosen]]).mean()
-        said = torch.tensor([_well_said(form) for form in drawn.forms], device=self.on)
-        known = said.isfinite()
-        losses["fluency"] = recipe.fluency * binary_cross_entropy_with_logits(told.fluency[known], said[known])
+        for part in ("correctness", "coverage", "fluency"):
+            logits: Tensor = getattr(told, part)
+            known = torch.tensor([_known(part, drawn, k) for k in range(len(drawn.own))], device=self.on)
+            there = known.isfinite()
+            worse = known[row] < 1
+            loss = binary_cross_entropy_with_logits(logits[there], known[there])
+            if worse.any():
+                loss = loss + softplus(2 * (logits[row[worse]] - logits[own[worse]])).mean() / 2
+            losses[part] = self.recipe.parts * loss
         right = self._right(drawn, mine, theirs)
         known = right.isfinite()
         weight = torch.where(right[known] == 0, _WRONG_WEIGHS, 1.0)
-        losses["words"] = recipe.words * binary_cross_entropy_with_logits(told.right[known], right[known], weight)
+        losses["words"] = self.recipe.words * binary_cross_entropy_with_logits(told.right[known], right[known], weight)
         return losses
 
-    def drawn(self, rng: np.random.Generator) -> Batch:
+    def drawn(self, rng: np.random.Generator, *, alone: bool = False) -> Batch:
         """The captions of a step."""
         recipe, captions, batch = self.recipe, self.examples.captions, Batch()
         number = int(rng.integers(1, CAPTIONS + 1))  # of references: one for a step, which saves padding
@@ -130,7 +127,7 @@ class CapmeterLearner(Learner[int]):
                 j = int(rng.integers(self.examples.trained))
             target = 1.0 if i == j else float(self._likeness[i, j]) ** recipe.power
             batch.add(int(captions[j, rng.integers(CAPTIONS)]), captions[i, order[:number]], target)
-        for i in rng.integers(0, self.examples.trained, recipe.photos).tolist():
+        for i in rng.integers(0, self.examples.trained, 0 if alone else recipe.photos).tolist():
             references = captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
             own = batch.add(int(captions[i, 0]), references, 1.0)
             batch.own[own] = own
@@ -178,8 +175,8 @@ class CapmeterLearner(Learner[int]):
         return {**shares, "told apart": float(np.mean(list(shares.values() or (0.0,))))}
 
     def logits(self, rows: Sequence[HeldOut]) -> dict[str, NDArray[np.float64]]:
-        """The four logits of these captions."""
-        found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in Told._fields[:4]}
+        """The five logits of these captions."""
+        found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in Told._fields[:5]}
         with torch.no_grad():
             for start in range(0, len(rows), 256):
                 some = rows[start : start + 256]
@@ -204,8 +201,18 @@ def held_out_rows(examples: Examples) -> list[HeldOut]:
     return rows
 
 
-def _well_said(form: WrongForm | None) -> float:
-    """Whether a form is well said; nan where that is not known."""
+def _known(part: str, batch: Batch, row: int) -> float:
+    """What is known of a part of a caption, 0 to 1; nan where nothing is."""
+    form, own = batch.forms[row], batch.own[row]
+    unknown = float("nan")
     if form is None:
-        return 1.0
-    return float("nan") if form.kind in _UNSURE else float(form.kind not in BADLY_SAID)
+        if own == row:  # the photo's own caption
+            return 1.0
+        if part == "fluency":
+            return 1.0
+        return batch.target[row] ** 2  # what is said of another photo is seldom all true
+    if part == "correctness":
+        return float(form.kind in STILL_TRUE)
+    if part == "coverage":
+        return 1.0 - form.share if form.kind in LESS else unknown
+    return unknown if form.kind in _UNSURE else float(form.kind not in BADLY_SAID)

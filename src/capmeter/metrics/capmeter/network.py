@@ -10,11 +10,16 @@ support_i: the mean over the references, and the largest, of the piece's highest
 that have the very piece, and whether any has. agreed_j: the piece's highest cosine in the candidate, whether the
 candidate has it, and its mean highest cosine in the references and the share of these that have it.
 
-Three logits come of it, and their sum with the weighted cosines of sentence vectors, g, is the logit of the score:
+Four logits come of it; g are cosines of sentence vectors, σ the logistic function:
 
-    right_i = w · [u_i, f_i]           correctness = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g])
-    coverage = MLP([mean v, Σ β_j v_j, g])             fluency = MLP([mean f, max f])
-    score = correctness + coverage + fluency + w · g
+    right_i = w · [u_i, f_i]
+    similarity = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g]) + MLP([mean v, Σ β_j v_j, g]) + w · g
+    correctness = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g])
+    coverage = MLP([mean v, Σ β_j v_j, g])
+    fluency = MLP([mean f, max f])
+    score = similarity + λ_1 σ(correctness) + λ_2 σ(coverage) + λ_3 σ(fluency)
+
+Parts count only up to λ: among captions of other photos, which are all wrong, similarity alone decides.
 """
 
 from __future__ import annotations
@@ -37,12 +42,15 @@ _COSINES, _AT_NO_COSINE = (2.0, 0.0, 4.0, 0.0), -4.0
 
 @dataclass(frozen=True)
 class Shape:
-    """encoder: width of the states. width: of the projections. heads: of attention. fluency: width of f."""
+    """encoder: width of the states. width: of the projections. heads: of attention. narrow: width of f. parts: λ, the
+    weights of correctness, coverage and fluency in the score.
+    """
 
     encoder: int
-    width: int = 128
+    width: int = 64
     heads: int = 4
-    fluency: int = 64
+    narrow: int = 48
+    parts: tuple[float, float, float] = (2.0, 1.0, 2.0)
 
 
 class Side(NamedTuple):
@@ -56,12 +64,13 @@ class Side(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Logits: score, correctness, coverage, fluency [n]; right [n, t], of each of the candidate's pieces."""
+    """Logits: score, correctness, coverage, fluency, similarity [n]; right [n, t], of the candidate's pieces."""
 
     score: Tensor
     correctness: Tensor
     coverage: Tensor
     fluency: Tensor
+    similarity: Tensor
     right: Tensor
 
 
@@ -69,7 +78,7 @@ class Matcher(nn.Module):
     """The network.
 
     >>> one = Side(torch.ones(1, 2, 3) / 3**0.5, torch.tensor([[5, 6]]), torch.tensor([[0, 0]]))
-    >>> told = Matcher(Shape(3, width=8, heads=2, fluency=4)).eval()(one, one, torch.ones(1, SIMILARITIES))
+    >>> told = Matcher(Shape(3, width=8, heads=2, narrow=4)).eval()(one, one, torch.ones(1, SIMILARITIES))
     >>> tuple(told.score.shape), tuple(told.right.shape)
     ((1,), (1, 2))
     """
@@ -77,7 +86,7 @@ class Matcher(nn.Module):
     def __init__(self, shape: Shape, dropout: float = 0.0) -> None:
         super().__init__()
         self.shape = shape
-        width, narrow = shape.width, shape.fluency
+        width, narrow = shape.width, shape.narrow
         self.project = nn.Sequential(nn.Linear(shape.encoder, width), nn.LayerNorm(width), nn.Dropout(dropout))
         self.query, self.key = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.compare, self.compare_reference = (nn.Linear(4 * width + _SUPPORT, width) for _ in range(2))
@@ -85,12 +94,12 @@ class Matcher(nn.Module):
         self.near, self.far = (nn.Conv1d(narrow, narrow, 3, padding=1) for _ in range(2))
         self.piece = nn.Linear(width + narrow, 1)
         self.weigh, self.weigh_reference = (nn.Linear(width, 1) for _ in range(2))
-        self.correctness = _head(2 * width + 2 + SIMILARITIES, width, dropout)
-        self.coverage = _head(2 * width + SIMILARITIES, width, dropout)
+        self.alike, self.correctness = (_head(2 * width + 2 + SIMILARITIES, width, dropout) for _ in range(2))
+        self.alike_reference, self.coverage = (_head(2 * width + SIMILARITIES, width, dropout) for _ in range(2))
         self.fluency = _head(2 * narrow, narrow, 0.0)
         self.similar = nn.Linear(SIMILARITIES, 1)
-        with torch.no_grad():  # at first only cosines speak: the heads learn what is to be added
-            for head in (self.correctness, self.coverage, self.fluency):
+        with torch.no_grad():  # at first similarity is that of sentences: heads learn what is to be added
+            for head in (self.alike, self.alike_reference):
                 head[-1].weight.zero_()
             self.similar.weight.copy_(torch.tensor(_COSINES))
             self.similar.bias.fill_(_AT_NO_COSINE)
@@ -107,15 +116,14 @@ class Matcher(nn.Module):
         right = self.piece(torch.cat([u, f], dim=2))[:, :, 0]
         doubt = logsigmoid(right).masked_fill(~mine, 0.0)
         lowest, mean = doubt.amin(1, keepdim=True), _mean(doubt[:, :, None], mine)
-        correctness = self.correctness(
-            torch.cat([_mean(u, mine), _weighted(u, self.weigh, mine), lowest, mean, similar], 1)
-        )[:, 0]
-        coverage = self.coverage(
-            torch.cat([_mean(v, theirs), _weighted(v, self.weigh_reference, theirs), similar], dim=1)
-        )[:, 0]
+        said = torch.cat([_mean(u, mine), _weighted(u, self.weigh, mine), lowest, mean, similar], dim=1)
+        covered = torch.cat([_mean(v, theirs), _weighted(v, self.weigh_reference, theirs), similar], dim=1)
+        similarity = (self.alike(said) + self.alike_reference(covered) + self.similar(similar))[:, 0]
+        correctness, coverage = self.correctness(said)[:, 0], self.coverage(covered)[:, 0]
         fluency = self.fluency(torch.cat([_mean(f, mine), f.amax(1)], dim=1))[:, 0]
-        score = correctness + coverage + fluency + self.similar(similar)[:, 0]
-        return Told(score, correctness, coverage, fluency, right)
+        parts = torch.stack([correctness, coverage, fluency], dim=1).sigmoid()
+        score = similarity + parts @ parts.new_tensor(self.shape.parts)
+        return Told(score, correctness, coverage, fluency, similarity, right)
 
     def _look(self, x: Tensor, y: Tensor, cosine: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
         """What each side sees in the other."""
