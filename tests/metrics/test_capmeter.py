@@ -20,10 +20,12 @@ from capmeter.checkpoints import Checkpoint
 from capmeter.encoders import load_encoder
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context
+from capmeter.metrics.capmeter.bigrams import Bigrams
 from capmeter.metrics.capmeter.capmeter import PARTS, Capmeter, word_probabilities
 from capmeter.metrics.capmeter.inputs import Encoded, plain, side
 from capmeter.metrics.capmeter.network import SIMILARITIES, Matcher, Shape, evidence
 from capmeter.metrics.capmeter.words import judge_words, phrase_of, words_of_pieces
+from capmeter.metrics.word_pieces import Pieces
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
 
@@ -124,9 +126,34 @@ def test_padding_changes_nothing() -> None:
         for rows, mine, theirs, similar in encoded.batches(candidates, references):
             assert similar.shape == (len(rows), SIMILARITIES)
             with torch.no_grad():
-                said = network(side(mine), side(theirs), torch.from_numpy(similar))
+                said = network(side(mine), side(theirs), torch.from_numpy(similar), torch.zeros(*mine.ids.shape, 5))
             told += [float(said.score[k]) for k, row in enumerate(rows.tolist()) if row == 0]
     assert told[0] == pytest.approx(told[1], abs=1e-5)
+
+
+def test_a_language_model_by_hand() -> None:
+    rows = [np.array(each, np.int32) for each in ([0, 2, 3, 1], [0, 2, 3, 1], [0, 4, 1])]
+    model = Bigrams.counted(rows, size=5, least=2)
+    assert model.pairs.tolist() == [2, 13, 16]  # 0 2, 2 3, 3 1
+    assert model.counts.tolist() == [2, 2, 2]
+    assert model.pieces.tolist() == [3, 3, 2, 2, 1]
+    alone = np.array([4, 4, 3, 3, 2]) / 16
+    found = model.log_probability(np.array([[2, 0]]), np.array([[3, 4]]))
+    expected = np.log([[(2 + 20 * alone[3]) / 22, 20 * alone[4] / 23]])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    ids = np.array([[0, 2, 3, 3, 2, 1]], np.int32)
+    word = np.array([[False, True, True, True, True, False]])
+    pieces = Pieces(np.zeros((1, 6, 1), np.float32), ids, np.zeros((1, 6), np.int64), word)
+    told = model.flow(pieces)[0]
+    np.testing.assert_allclose(told[1:5, 0] * 5, model.log_probability(ids[0, :4], ids[0, 1:5]), rtol=1e-5)
+    np.testing.assert_allclose(told[1:5, 1] * 5, model.log_probability(ids[0, 1:5], ids[0, 2:]), rtol=1e-5)
+    assert told[:, 2].tolist() == [0, 0, 0, 1, 0, 0]  # as the one before
+    assert told[:, 3].tolist() == [0, 0, 0, 0, 0, 0]
+    assert told[:, 4].tolist() == [0, 0, 0, 1, 1, 0]  # said before
+    again = Bigrams.from_weights(model.to_weights())
+    assert again.pairs.tolist() == model.pairs.tolist()
+    with pytest.raises(KeyError):
+        Bigrams.from_weights({})
 
 
 def test_similarities_by_hand() -> None:
@@ -183,6 +210,7 @@ def test_a_wrong_number_is_explained() -> None:
     assert wrong.facts["contradicted"] in (
         'says "two dogs", references say "one dog"',
         'says "two dogs", references say "a dog"',
+        'says "two dogs", references say "a brown dog"',
     )
     assert len(wrong.word_scores) == len(wrong.candidate)
     assert any(mark.kind == "contradicted" and mark.start == 0 for mark in wrong.marks if mark.side == "candidate")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -50,7 +51,7 @@ def capmeter(
 
     from capmeter.encoders import load_encoder
     from capmeter.encoders.encoder import device_name
-    from capmeter.learning.capmeter.examples import drawn, read_examples
+    from capmeter.learning.capmeter.examples import drawn, language_model, read_examples
     from capmeter.learning.capmeter.recipe import CapmeterRecipe
     from capmeter.learning.capmeter.run import train_capmeter
     from capmeter.learning.corpus import named_file, read_corpus
@@ -58,14 +59,23 @@ def capmeter(
 
     torch.set_num_threads(threads)
     settings = settings_of(device, None)
-    given = {"epochs": epochs, "steps": steps}
-    recipe = CapmeterRecipe(seed=seed, **{name: value for name, value in given.items() if value is not None})
+    recipe = CapmeterRecipe(seed=seed)
+    recipe = replace(recipe, epochs=epochs or recipe.epochs, steps=steps or recipe.steps)
     with shown():
         listed = read_exclusions(exclusions)
         corpora = [read_corpus(*named_file(each), listed) for each in captions]
         chosen, kept = drawn(corpora, photos, held_out, seed)
         depth = load_encoder(encoder, settings).layer(layer)
-        examples = read_examples(chosen, kept, encoder=encoder, layer=depth, wrong=wrong, seed=seed, settings=settings)
+        examples = read_examples(
+            chosen,
+            kept,
+            bigrams=language_model(corpora, encoder, settings),
+            encoder=encoder,
+            layer=depth,
+            wrong=wrong,
+            seed=seed,
+            settings=settings,
+        )
         say(f"{len(chosen):,} photos to train on, {len(kept):,} held out, {len(examples.sentences):,} sentences")
         made = train_capmeter(
             examples,

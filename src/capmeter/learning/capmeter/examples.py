@@ -16,11 +16,15 @@ from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
 from capmeter.learning.capmeter.wrong import KINDS, caption_set, wrong_captions
 from capmeter.learning.corpus import Corpus, Photo, drawn_photos
+from capmeter.metrics.capmeter.bigrams import Bigrams
 from capmeter.metrics.capmeter.inputs import Encoded, plain
 from capmeter.metrics.capmeter.words import words_of_pieces
 from capmeter.settings import Settings
 
 CAPTIONS = 5
+LEAST = 3
+"""How often a pair of word pieces occurs in captions that the language model keeps."""
+_AT_ONCE = 8192
 Rows = NDArray[np.int64]
 
 
@@ -39,7 +43,7 @@ class WrongForm:
 @dataclass(frozen=True, eq=False)
 class Examples:
     """Photos as numbers of sentences, int64[photos, 5], of which the first `trained` are trained on and the others held
-    out; the wrong forms of each photo's first caption; the sentences and their states.
+    out; the wrong forms of each photo's first caption; the sentences and their states; a language model.
     """
 
     sentences: tuple[str, ...]
@@ -47,6 +51,7 @@ class Examples:
     captions: Rows
     wrong: tuple[tuple[WrongForm, ...], ...]
     trained: int
+    bigrams: Bigrams
     encoder: str
     settings: Settings
     _places: dict[int, Rows | None] = field(default_factory=dict)
@@ -94,6 +99,7 @@ def read_examples(
     trained: Sequence[Photo],
     held_out: Sequence[Photo],
     *,
+    bigrams: Bigrams,
     encoder: str,
     layer: int,
     wrong: int,
@@ -114,7 +120,21 @@ def read_examples(
         for each in _made(captions, range(first, end), many, seed):
             forms[each[0]].append(WrongForm(each[1], number(each[2]), each[3], each[4]))
     encoded = Encoded.of(tuple(numbers), encoder, layer, settings)
-    return Examples(tuple(numbers), encoded, own, tuple(map(tuple, forms)), len(trained), encoder, settings)
+    found = tuple(map(tuple, forms))
+    return Examples(tuple(numbers), encoded, own, found, len(trained), bigrams, encoder, settings)
+
+
+def language_model(corpora: Sequence[Corpus], encoder: str, settings: Settings, *, least: int = LEAST) -> Bigrams:
+    """The language model of all captions of photos that are not held out."""
+    found = load_encoder(encoder, settings)
+    photos = (photo for corpus in corpora for photo in corpus.photos if not photo.held_out)
+    sentences = [plain(caption) for photo in photos for caption in photo.captions]
+    rows = (
+        np.array(ids, np.int32)
+        for start in range(0, len(sentences), _AT_ONCE)
+        for ids in found.tokenizer.ids(sentences[start : start + _AT_ONCE])
+    )
+    return Bigrams.counted(rows, len(found.tokenizer), least)
 
 
 def _made(

@@ -20,6 +20,7 @@ class CapmeterRecipe(Recipe):
         alone: so many first epochs learn the similarity alone.
         parts, words: weights of the losses beside that of the pairs, see `training.py`.
         width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.Shape`.
+        counted: λ, the weights of correctness, coverage and fluency in the score.
         dropout: in training.
         decayed: decay of the weights.
     """
@@ -34,11 +35,12 @@ class CapmeterRecipe(Recipe):
     photos: int = 10
     nearest: float = 20.0
     power: float = 3.0
-    alone: int = 0
+    alone: int = 4
     parts: float = 0.3
     words: float = 0.5
     width: int = 64
     heads: int = 4
     narrow: int = 48
+    counted: tuple[float, float, float] = (4.0, 2.0, 4.0)
     dropout: float = 0.1
     decayed: float = 0.01

@@ -45,13 +45,13 @@ def train_capmeter(
     made = Checkpoint(
         kind=KIND,
         parameters={
-            "shape": asdict(learner.module.shape),
+            "shape": asdict(learner.network.shape),
             "encoder": examples.encoder,
             "encoder_sha256": find_encoder(examples.encoder).sha256,
             "layer": layer,
             "calibration": {name: list(pair) for name, pair in calibration(learner).items()},
         },
-        weights=outcome.weights,
+        weights={**outcome.weights, **examples.bigrams.to_weights()},
         data=tuple(data),
         training=asdict(recipe),
         selection=f"the last of {len(outcome.history)} epochs",

@@ -70,7 +70,9 @@ class CapmeterLearner(Learner[bool]):
         seeded(recipe.seed)
         self.examples, self.recipe, self.on = examples, recipe, device
         width = examples.encoded.vectors.shape[1]
-        self.module = Matcher(Shape(width, recipe.width, recipe.heads, recipe.narrow), recipe.dropout)
+        self.network = self.module = Matcher(
+            Shape(width, recipe.width, recipe.heads, recipe.narrow, parts=recipe.counted), recipe.dropout
+        )
         likeness = examples.likeness()
         np.fill_diagonal(likeness, -1)
         near = min(_NEAREST, len(likeness) - 1)
@@ -137,12 +139,14 @@ class CapmeterLearner(Learner[bool]):
 
     def told(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Told, Side, Side]:
         """What the network says of candidates with these references, and both sides' pieces."""
-        rows, own = Ragged.from_rows(references, np.int64), np.array(candidates, np.int64)
+        rows, own = Ragged.from_rows([each.tolist() for each in references], np.int64), np.array(candidates, np.int64)
         table = self.examples.encoded.table
-        mine = side(Pieces.lay_out(table, Ragged(own, np.arange(len(own) + 1, dtype=np.int64))), self.on)
+        pieces = Pieces.lay_out(table, Ragged(own, np.arange(len(own) + 1, dtype=np.int64)))
+        mine = side(pieces, self.on)
         theirs = side(Pieces.lay_out(table, rows), self.on)
         similar = torch.from_numpy(self.examples.encoded.similar(own, rows)).to(self.on)
-        return self.module(mine, theirs, similar), mine, theirs
+        flow = torch.from_numpy(self.examples.bigrams.flow(pieces)).to(self.on)
+        return self.module(mine, theirs, similar, flow), mine, theirs
 
     def _right(self, batch: Batch, mine: Side, theirs: Side) -> Tensor:
         """Of each piece whether it is right; nan where that is not known, such as a wrong word that references say."""

@@ -1,13 +1,14 @@
 """`capmeter`: how far one can trust a caption, in one number and the three that explain it.
 
-    score = σ(correctness + coverage + fluency + w · g)
+    score = σ(similarity + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency)))
 
 **Correctness**: what the caption says that the references support. **Coverage**: what the references agree on that the
-caption says. **Fluency**: whether it is well said; of the caption alone. Each is the logit of a head of one small
+caption says. **Fluency**: whether it is well said; of the caption alone. **Similarity**: how like the caption's photo
+is to that of the references; among captions that are wrong it alone decides. Each is the logit of a head of one small
 network (`network.py`) in which the word pieces of the candidate and of all references, as a frozen encoder reads them,
-look at each other; g are cosines of sentence vectors. Range 0 to 1: .5 means that a caption is as likely right as wrong
-in something, as measured on captions made wrong that training did not see; parts are calibrated in the same way, on the
-errors that concern them. The corpus score is the mean.
+look at each other. Range 0 to 1: .5 means that a caption is as likely right as wrong in something, as measured on
+captions made wrong that training did not see; parts are calibrated in the same way, on the errors that concern them.
+The corpus score is the mean.
 
 From one reference to fifty; a caption's score depends on nothing but the caption and its references. Final punctuation
 is not read. An empty candidate scores 0.
@@ -42,6 +43,7 @@ from capmeter.checkpoints import load_checkpoint
 from capmeter.encoders import Encoder, find_encoder, load_encoder, software
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement
+from capmeter.metrics.capmeter.bigrams import Bigrams, is_bigram
 from capmeter.metrics.capmeter.inputs import Encoded, plain, side
 from capmeter.metrics.capmeter.words import bare, judge_words, words_of_pieces
 from capmeter.metrics.evidence import Evidence
@@ -61,9 +63,12 @@ _NEAR = 0.6  # a concept whose word has so high a cosine in the candidate is sai
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A network, its encoder's name and hash, the layer, and for each logit the slope and offset that calibrate it."""
+    """A network and its language model, its encoder's name and hash, the layer, and for each logit the slope and offset
+    that calibrate it.
+    """
 
     network: Matcher
+    bigrams: Bigrams
     encoder: str
     layer: int
     sha256: str
@@ -171,7 +176,8 @@ class _Read:
         network = trained.network.to(device)
         for rows, mine, theirs, similar in self.encoded.batches(self.candidates, self.references):
             with torch.inference_mode():
-                told: Told = network(side(mine, device), side(theirs, device), torch.from_numpy(similar).to(device))
+                inputs = (torch.from_numpy(each).to(device) for each in (similar, trained.bigrams.flow(mine)))
+                told: Told = network(side(mine, device), side(theirs, device), *inputs)
             yield rows, told
 
     def words(self, row: int) -> slice:
@@ -222,8 +228,13 @@ def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str
         parameters = found.parameters
         network = Matcher(Shape(**parameters["shape"]))
         network.load_state_dict(
-            {key: torch.from_numpy(np.asarray(each, np.float32)) for key, each in found.weights.items()}
+            {
+                key: torch.from_numpy(np.asarray(each, np.float32))
+                for key, each in found.weights.items()
+                if not is_bigram(key)
+            }
         )
+        bigrams = Bigrams.from_weights(found.weights)
         calibration = {key: (float(slope), float(offset)) for key, (slope, offset) in parameters["calibration"].items()}
         trained_on, layer = str(parameters["encoder"]), int(parameters["layer"])
         expected = str(parameters["encoder_sha256"])
@@ -239,4 +250,4 @@ def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str
             f"is another ({files.sha256[:12]}); name the folder of the same encoder, or train on this one: capmeter "
             "train capmeter --encoder"
         )
-    return Trained(network.eval(), encoder or trained_on, layer, expected, calibration, found.label)
+    return Trained(network.eval(), bigrams, encoder or trained_on, layer, expected, calibration, found.label)

@@ -4,7 +4,8 @@ x_i, y_j: states of word pieces of the candidate and of all references, projecte
 
     a_i = Σ_j softmax_j(q(x_i) · k(y_j) + 5 cos_ij) y_j     u_i = relu(W [x_i, a_i, x_i ⊙ a_i, |x_i - a_i|, support_i])
     b_j = Σ_i softmax_i(q(x_i) · k(y_j) + 5 cos_ij) x_i     v_j = relu(W' [y_j, b_j, y_j ⊙ b_j, |y_j - b_j|, agreed_j])
-    f   = two convolutions over the candidate's pieces alone
+    e_i = two convolutions over the candidate's pieces alone
+    f_i = the same over these and what `bigrams.py` tells of them: how probable they are after one another, repetitions
 
 support_i: the mean over the references, and the largest, of the piece's highest cosine there; the share of references
 that have the very piece, and whether any has. agreed_j: the piece's highest cosine in the candidate, whether the
@@ -12,14 +13,14 @@ candidate has it, and its mean highest cosine in the references and the share of
 
 Four logits come of it; g are cosines of sentence vectors, σ the logistic function:
 
-    right_i = w · [u_i, f_i]
+    right_i = w · [u_i, e_i]
     similarity = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g]) + MLP([mean v, Σ β_j v_j, g]) + w · g
     correctness = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g])
     coverage = MLP([mean v, Σ β_j v_j, g])
     fluency = MLP([mean f, max f])
-    score = similarity + λ_1 σ(correctness) + λ_2 σ(coverage) + λ_3 σ(fluency)
+    score = similarity + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency))
 
-Parts count only up to λ: among captions of other photos, which are all wrong, similarity alone decides.
+What is false gains nothing by being complete and well said: among captions of other photos similarity alone decides.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _COSINES, _AT_NO_COSINE = (2.0, 0.0, 4.0, 0.0), -4.0
 
 @dataclass(frozen=True)
 class Shape:
-    """encoder: width of the states. width: of the projections. heads: of attention. narrow: width of f. parts: λ, the
+    """encoder: width of the states. width: of the projections. heads: of attention. narrow: width of e and f. flow: how
+    many numbers are told of each of the candidate's pieces (`bigrams.py`). parts: λ, the
     weights of correctness, coverage and fluency in the score.
     """
 
@@ -50,7 +52,8 @@ class Shape:
     width: int = 64
     heads: int = 4
     narrow: int = 48
-    parts: tuple[float, float, float] = (2.0, 1.0, 2.0)
+    flow: int = 5
+    parts: tuple[float, float, float] = (4.0, 2.0, 4.0)
 
 
 class Side(NamedTuple):
@@ -78,7 +81,8 @@ class Matcher(nn.Module):
     """The network.
 
     >>> one = Side(torch.ones(1, 2, 3) / 3**0.5, torch.tensor([[5, 6]]), torch.tensor([[0, 0]]))
-    >>> told = Matcher(Shape(3, width=8, heads=2, narrow=4)).eval()(one, one, torch.ones(1, SIMILARITIES))
+    >>> network = Matcher(Shape(3, width=8, heads=2, narrow=4)).eval()
+    >>> told = network(one, one, torch.ones(1, SIMILARITIES), torch.zeros(1, 2, 5))
     >>> tuple(told.score.shape), tuple(told.right.shape)
     ((1,), (1, 2))
     """
@@ -90,8 +94,8 @@ class Matcher(nn.Module):
         self.project = nn.Sequential(nn.Linear(shape.encoder, width), nn.LayerNorm(width), nn.Dropout(dropout))
         self.query, self.key = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.compare, self.compare_reference = (nn.Linear(4 * width + _SUPPORT, width) for _ in range(2))
-        self.read = nn.Linear(shape.encoder, narrow)
-        self.near, self.far = (nn.Conv1d(narrow, narrow, 3, padding=1) for _ in range(2))
+        self.context = Context(shape.encoder, narrow)
+        self.flow = Context(shape.encoder + shape.flow, narrow)
         self.piece = nn.Linear(width + narrow, 1)
         self.weigh, self.weigh_reference = (nn.Linear(width, 1) for _ in range(2))
         self.alike, self.correctness = (_head(2 * width + 2 + SIMILARITIES, width, dropout) for _ in range(2))
@@ -100,59 +104,79 @@ class Matcher(nn.Module):
         self.similar = nn.Linear(SIMILARITIES, 1)
         with torch.no_grad():  # at first similarity is that of sentences: heads learn what is to be added
             for head in (self.alike, self.alike_reference):
-                head[-1].weight.zero_()
+                for parameter in head[-1].parameters():
+                    parameter.zero_()
             self.similar.weight.copy_(torch.tensor(_COSINES))
             self.similar.bias.fill_(_AT_NO_COSINE)
 
-    def forward(self, candidates: Side, references: Side, similar: Tensor) -> Told:
-        """Everything that is said of n captions; similar: [n, SIMILARITIES]."""
+    def forward(self, candidates: Side, references: Side, similar: Tensor, flow: Tensor) -> Told:
+        """Everything that is said of n captions; similar: [n, SIMILARITIES]; flow: [n, t, shape.flow]."""
         mine, theirs = candidates.owner >= 0, references.owner >= 0
         support, agreed, cosine = evidence(candidates, references)
         x, y = self.project(candidates.states * _SCALE), self.project(references.states * _SCALE)
         a, b = self._look(x, y, cosine, mine, theirs)
         u = relu(self.compare(torch.cat([x, a, x * a, (x - a).abs(), support], dim=2)))
         v = relu(self.compare_reference(torch.cat([y, b, y * b, (y - b).abs(), agreed], dim=2)))
-        f = self._flow(candidates.states, mine)
-        right = self.piece(torch.cat([u, f], dim=2))[:, :, 0]
+        right = self.piece(torch.cat([u, self.context(candidates.states * _SCALE, mine)], dim=2))[:, :, 0]
         doubt = logsigmoid(right).masked_fill(~mine, 0.0)
         lowest, mean = doubt.amin(1, keepdim=True), _mean(doubt[:, :, None], mine)
         said = torch.cat([_mean(u, mine), _weighted(u, self.weigh, mine), lowest, mean, similar], dim=1)
         covered = torch.cat([_mean(v, theirs), _weighted(v, self.weigh_reference, theirs), similar], dim=1)
         similarity = (self.alike(said) + self.alike_reference(covered) + self.similar(similar))[:, 0]
         correctness, coverage = self.correctness(said)[:, 0], self.coverage(covered)[:, 0]
-        fluency = self.fluency(torch.cat([_mean(f, mine), f.amax(1)], dim=1))[:, 0]
-        parts = torch.stack([correctness, coverage, fluency], dim=1).sigmoid()
-        score = similarity + parts @ parts.new_tensor(self.shape.parts)
+        fluency = self.said(candidates, flow)
+        first, second, third = self.shape.parts
+        bonus = first + second * coverage.sigmoid() + third * fluency.sigmoid()
+        score = similarity + correctness.sigmoid() * bonus
         return Told(score, correctness, coverage, fluency, similarity, right)
 
     def _look(self, x: Tensor, y: Tensor, cosine: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
         """What each side sees in the other."""
         heads = self.shape.heads
         each = x.shape[2] // heads
-        keys = self.key(y).unflatten(2, (heads, each)).transpose(1, 2)
-        queries = self.query(x).unflatten(2, (heads, each)).transpose(1, 2)
+
+        def by_head(values: Tensor) -> Tensor:
+            return values.view(*values.shape[:2], heads, each).transpose(1, 2)
+
+        keys, queries = by_head(self.key(y)), by_head(self.query(x))
         alike = queries @ keys.transpose(2, 3) / each**0.5 + _ALIKE * cosine[:, None]
         to_theirs = alike.masked_fill(~theirs[:, None, None], _NEVER).softmax(3)
         to_mine = alike.masked_fill(~mine[:, None, :, None], _NEVER).softmax(2).transpose(2, 3)
-        seen = to_theirs @ y.unflatten(2, (heads, each)).transpose(1, 2)
-        seen_back = to_mine @ x.unflatten(2, (heads, each)).transpose(1, 2)
+        seen = to_theirs @ by_head(y)
+        seen_back = to_mine @ by_head(x)
         return seen.transpose(1, 2).flatten(2), seen_back.transpose(1, 2).flatten(2)
 
-    def _flow(self, states: Tensor, mine: Tensor) -> Tensor:
-        """What the candidate's pieces are beside their neighbours."""
-        f = relu(self.read(states * _SCALE)) * mine[:, :, None]
+    def said(self, candidates: Side, flow: Tensor) -> Tensor:
+        """The logit of fluency [n], which does not look at references."""
+        mine = candidates.owner >= 0
+        f = self.flow(torch.cat([candidates.states * _SCALE, flow], dim=2), mine)
+        logit: Tensor = self.fluency(torch.cat([_mean(f, mine), f.amax(1)], dim=1))[:, 0]
+        return logit
+
+
+class Context(nn.Module):
+    """What word pieces are beside their neighbours: two convolutions, each added to what it reads."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.read = nn.Linear(inputs, width)
+        self.near, self.far = (nn.Conv1d(width, width, 3, padding=1) for _ in range(2))
+
+    def forward(self, inputs: Tensor, there: Tensor) -> Tensor:
+        """[n, t, width] of inputs [n, t, k]; 0 for pieces that are not there."""
+        f = relu(self.read(inputs)) * there[:, :, None]
         for layer in (self.near, self.far):
-            f = f + relu(layer(f.transpose(1, 2))).transpose(1, 2) * mine[:, :, None]
+            f = f + relu(layer(f.transpose(1, 2))).transpose(1, 2) * there[:, :, None]
         return f
 
 
 def evidence(candidates: Side, references: Side) -> tuple[Tensor, Tensor, Tensor]:
     """support [n, c, 4], agreed [n, r, 4] and the cosines of pieces [n, c, r]; see the module."""
     mine, theirs = candidates.owner >= 0, references.owner >= 0
-    number = int(references.owner.max()) + 1
+    number = max(int(references.owner.max()) + 1, 1)
     owned = [references.owner == k for k in range(number)]
     there = torch.stack([each.any(1) for each in owned], dim=1).float()[:, None]  # [n, 1, references]
-    count = there.sum(2)
+    count = there.sum(2).clamp(min=1)  # a reference may have no word piece
 
     def in_references(states: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Of each piece its highest cosine in each reference, and whether it is there: [n, t, references]."""
@@ -180,7 +204,8 @@ def _mean(values: Tensor, there: Tensor) -> Tensor:
     return (values * there[:, :, None]).sum(1) / there.sum(1, keepdim=True).clamp(min=1)
 
 
-def _weighted(values: Tensor, weigh: nn.Module, there: Tensor) -> Tensor:
+def _weighted(values: Tensor, weigh: nn.Linear, there: Tensor) -> Tensor:
     """The mean over the pieces with learned weights."""
-    shares = weigh(values).masked_fill(~there[:, :, None], _NEVER).softmax(1)
-    return (shares * values).sum(1)
+    shares: Tensor = weigh(values).masked_fill(~there[:, :, None], _NEVER).softmax(1)
+    weighted: Tensor = (shares * values).sum(1)
+    return weighted

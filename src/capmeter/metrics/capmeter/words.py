@@ -1,9 +1,10 @@
 """What a caption says that its references support, what they do not, what they deny, and what it leaves out.
 
-A word of the candidate is *contradicted* if the network doubts it and the references say another word of the same slot
-(`capmeter.text.slots`) of the same thing; *unsupported* if it is doubted without such a word; else *supported*. A
-concept is *missing* if at least half of the references name it, and the candidate neither names it nor says anything
-near it.
+A word of the candidate is doubted if the network gives it too low a probability, or if it is a number and all
+references that count the same thing count it otherwise. A doubted word is *contradicted* if the references say another
+word of the same slot (`capmeter.text.slots`) of the same thing; *unsupported* without such a word; all others are
+*supported*. A concept is *missing* if at least half of the references name it, and the candidate neither names it nor
+says anything near it.
 
 >>> doubted = judge_words("two dogs run".split(), [0.2, 0.9, 0.8], ["One dog runs.".split(), "a dog runs".split()])
 >>> doubted.contradicted, doubted.sentences()["contradicted"]
@@ -106,7 +107,11 @@ def judge_words(
     right: of each word of the candidate, the probability that it is right. near: concepts of the references that the
     candidate says in other words.
     """
-    doubted = [k for k, probability in enumerate(right) if probability < DOUBT and bare(candidate[k])]
+    doubted = [
+        k
+        for k, probability in enumerate(right)
+        if bare(candidate[k]) and (probability < DOUBT or _miscounted(candidate, k, references))
+    ]
     denied = {k: found for k in doubted if (found := _denied(candidate, k, references)) is not None}
     said = {name for word in candidate if (name := _concept(word)) is not None} | near
     named: dict[str, list[tuple[int, int]]] = {}
@@ -145,6 +150,24 @@ def _denied(candidate: Sequence[str], k: int, references: Sequence[Sequence[str]
     if best is None or (slot_of(word) in _BEFORE_A_NOUN and not best[0]):
         return None
     return best[1]
+
+
+def _miscounted(candidate: Sequence[str], k: int, references: Sequence[Sequence[str]]) -> bool:
+    """Whether the word is a number, and every reference that counts the same thing counts it otherwise; at least one.
+
+    "a" and "an" count in references, not in the candidate.
+    """
+    word = bare(candidate[k])
+    if word in ("a", "an") or slot_of(word) != "number":
+        return False
+    thing = _concept(phrase_of(candidate, k).split()[-1])
+    stated = [
+        bare(reference[at])
+        for reference in references
+        for at in range(len(reference))
+        if slot_of(bare(reference[at])) == "number" and _concept(phrase_of(reference, at).split()[-1]) == thing
+    ]
+    return thing is not None and bool(stated) and all(contradicts(word, other) for other in stated)
 
 
 def phrase_of(words: Sequence[str], k: int) -> str:
