@@ -27,6 +27,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 FURTHER = {
     "regions": ("regions of pictures in an LMDB", ("lmdb", "msgpack")),
     "captioner": ("the captioner", ("torch", "sentencepiece")),
+    "ray": ("the engine ray, for a cluster", ("ray", "ray.data")),
     "excel": ("captions in workbooks", ("openpyxl",)),
     "zh": ("tokenizer=zh", ("jieba",)),
     "ja": ("tokenizer=ja", ("MeCab", "ipadic")),

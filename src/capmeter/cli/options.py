@@ -83,6 +83,12 @@ Files = Annotated[
         help="Files of captions, each with one system or several. `NAME=FILE` names the system.", metavar="FILE..."
     ),
 ]
+OptionalFiles = Annotated[
+    list[str],
+    typer.Argument(
+        help="Files of captions, each with one system or several. `NAME=FILE` names the system.", metavar="[FILE]..."
+    ),
+]
 References = Annotated[
     str | None, typer.Option("--references", "-r", help="The references, in any format, if in a separate file.")
 ]
@@ -146,6 +152,14 @@ ImagesRoot = Annotated[
 ]
 
 # computation
+Engine = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="What runs the metrics: this machine's processes, or Ray (needs capmeter[ray]).",
+        **one_of(("local", "ray")),
+    ),
+]
 Metrics = Annotated[
     str,
     typer.Option(

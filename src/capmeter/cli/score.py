@@ -19,12 +19,13 @@ from capmeter.cli.options import (
     Columns,
     Device,
     Digits,
-    Files,
+    Engine,
     Format,
     ImagesRoot,
     InputFormat,
     Metrics,
     OnMissing,
+    OptionalFiles,
     Output,
     Precision,
     References,
@@ -51,6 +52,7 @@ from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.needs import needed
 from capmeter.metrics.registry import parse, parse_list
 from capmeter.metrics.scores import Results, save_all
+from capmeter.metrics.workers import worthwhile
 from capmeter.progress import shown
 from capmeter.report.by_reference import write_by_reference
 from capmeter.report.row_files import checked_kind as checked_reference_kind
@@ -61,7 +63,8 @@ app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 @app.command()
 def score(
-    candidates: Files,
+    context: typer.Context,
+    candidates: OptionalFiles = [],
     references: References = None,
     metrics: Metrics = "bleu-4,rouge-l,cider-d",
     format: Format = "table",
@@ -93,7 +96,20 @@ def score(
     streaming: bool | None = typer.Option(
         None, "--stream/--no-stream", help="Read the captions part by part. Large files are, unless you say not to."
     ),
-    workers: int = typer.Option(1, help="Processes that share the work; worth it for long runs.", min=1, max=256),
+    workers: int | None = typer.Option(
+        None,
+        help="Processes that share the work (default: several where they pay; with Ray one per core).",
+        min=1,
+        max=256,
+    ),
+    engine: Engine = "local",
+    shards: str | None = typer.Option(
+        None,
+        "--shards",
+        metavar="PATTERN",
+        help="With --engine ray: the files of captions (in quotes); each gets its scores in the folder --output.",
+    ),
+    gpus: float = typer.Option(0.0, "--gpus", help="With --engine ray: the share of a GPU for each worker.", min=0),
     on_missing: OnMissing = "error",
     images_root: ImagesRoot = None,
     device: Device = None,
@@ -114,7 +130,31 @@ def score(
     `capmeter score results.json -r refs.json -m bleu-4,cider-d --minimum cider-d=1.2 --minimum bleu-4=0.35`
 
     `capmeter score rows.jsonl -m "cider-d(idf=captions_train2014.json)" --output scores.json --per-caption scores.csv`
+
+    `capmeter score --engine ray --shards 'captions/*.parquet' -m bleu-4,cider-d --output scores/`
     """
+    if engine == "ray" or shards is not None:
+        from capmeter.cli.shards import score_on_ray
+
+        score_on_ray(
+            context,
+            shards,
+            parse_list(metrics),
+            output,
+            references=references,
+            workers=workers,
+            gpus=gpus,
+            intervals=intervals,
+            resamples=resamples,
+            seed=seed,
+            settings=settings_of(device, precision),
+            format=format,
+            digits=digits,
+            scale=scale,
+        )
+        return
+    if not candidates:
+        raise typer.BadParameter("expected a file of captions", param_hint="FILE...")
     chosen = parse_list(metrics)
     minima = dict(_minimum(each, chosen) for each in minimum)
     check_targets(output, per_caption, by_reference)
@@ -156,7 +196,9 @@ def score(
                 sources = (stream_systems if parts else load_systems)(path, references, **how)  # type: ignore[arg-type]
             for found, captions in sources.items():
                 label = label_of(name, found, len(sources) == 1, systems)
-                systems[label] = evaluate(captions, chosen, workers=workers, settings=settings)
+                systems[label] = evaluate(
+                    captions, chosen, workers=workers or worthwhile(captions, chosen), settings=settings
+                )
                 if by_reference is not None:
                     if not isinstance(captions, CaptionSet):
                         raise typer.BadParameter(

@@ -37,6 +37,7 @@ class Bleu(AdditiveMetric):
     """BLEU with n-grams up to order n; its parts are the lower orders, the length ratio and the brevity penalty."""
 
     SUMMARY: ClassVar[str] = "clipped n-gram precision with brevity penalty"
+    MICROSECONDS: ClassVar[float] = 60.0
 
     n: Annotated[int, "longest n-gram, 1 to 4"] = 4
     tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"

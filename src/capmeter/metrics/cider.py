@@ -45,6 +45,7 @@ class Cider(MeanMetric):
 
     NAME: ClassVar[str] = "cider"
     SUMMARY: ClassVar[str] = "consensus of tf-idf weighted n-grams (the original, without clipping)"
+    MICROSECONDS: ClassVar[float] = 60.0
 
     n: Annotated[int, "longest n-gram, 1 to 8"] = 4
     idf: Annotated[str, "document frequencies: run (its references), or a file of frequencies or references"] = "run"

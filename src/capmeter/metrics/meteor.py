@@ -64,6 +64,7 @@ class Meteor(AdditiveMetric):
     NAME: ClassVar[str] = "meteor"
     SUMMARY: ClassVar[str] = "words aligned by form, stem, synonym and paraphrase, with a penalty for fragments"
     EXTRA: ClassVar[str | None] = "meteor"
+    MICROSECONDS: ClassVar[float] = 150.0
 
     language: Annotated[str, "short name: en, cz, fr, es, de, ru are tuned; others, and `other`, are not"] = "en"
     tokenizer: Annotated[Tokenizer, "how captions are split into words; whitespace for tokenised captions"] = "ptb"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
@@ -20,9 +20,12 @@ from capmeter.settings import Settings
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from capmeter.metrics.base import Metric
+
 Result = TypeVar("Result")
 Warned = list[tuple[str, type[Warning]]]
 MOST = 256
+_WORTHWHILE = 15.0  # seconds of one process from which two save a fifth of them
 
 
 class Executor(Protocol):
@@ -80,6 +83,20 @@ class Processes:
                     yield _result(waiting.popleft())
             while waiting:
                 yield _result(waiting.popleft())
+
+
+def worthwhile(captions: Any, metrics: Sequence[Metric], cores: int | None = None) -> int:
+    """The number of processes that pays for these captions and metrics: 1, or one for each core.
+
+    Measured on two cores (docs/scale.md): processes take about three seconds of processor time to start, twice, and
+    what they send to each other a quarter of what n-gram metrics take. Threads never pay: Python runs one at a time.
+    Metrics with networks, whose `MICROSECONDS` are 0, use all cores themselves.
+    """
+    cores = cores or os.cpu_count() or 1
+    costs = [metric.MICROSECONDS for metric in metrics]
+    if cores == 1 or not all(costs) or not hasattr(captions, "__len__"):
+        return 1
+    return cores if len(captions) * sum(costs) / 1e6 >= _WORTHWHILE else 1
 
 
 def executor(workers: int | Executor) -> Executor:

@@ -1,0 +1,126 @@
+"""Ray as the engine: a cluster of several nodes on this machine, whose workers, nodes and driver are lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commandline import capmeter as command
+
+import capmeter
+
+pytest.importorskip("ray", reason="needs capmeter[ray]")
+pytestmark = [pytest.mark.ray, pytest.mark.slow]
+
+METRICS = "bleu-4,rouge-l,cider-d"
+PROGRAM = Path(__file__).resolve().parents[1] / "raycluster.py"
+WORDS = "a dog runs on the grass while two cats sleep near an old red bus and people watch from one window".split()  # noqa: SIM905
+
+
+def written(folder: Path, files: int, captions: int) -> capmeter.Results:
+    """Files of captions, and the scores of one process."""
+    draw, rows = np.random.default_rng(0), []
+    for k in range(files * captions):
+        texts = [" ".join(draw.choice(WORDS, draw.integers(4, 11))) for _ in range(4)]
+        rows.append({"id": f"c{k}", "image_id": str(k // 2), "candidate": texts[0], "references": texts[1:]})
+    lines = [json.dumps(row) + "\n" for row in rows]
+    for k in range(files):
+        (folder / f"part-{k}.jsonl").write_text("".join(lines[k * captions : (k + 1) * captions]))
+    (folder / "whole").mkdir()
+    (folder / "whole" / "whole.jsonl").write_text("".join(lines))
+    return capmeter.score(capmeter.load(folder / "whole" / "whole.jsonl"), METRICS)
+
+
+def started(folder: Path, **task: Any) -> subprocess.Popen[bytes]:
+    """The program of the cluster, in a session of its own: one signal reaches all that it starts."""
+    given = {"metrics": METRICS, "pattern": str(folder / "*.jsonl"), "output": str(folder / "scores")}
+    given |= {"result": str(folder / "result.json"), **task}
+    settings = {**os.environ, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "OMP_NUM_THREADS": "1"}
+    log = (folder / "log.txt").open("wb")
+    return subprocess.Popen(
+        [sys.executable, str(PROGRAM), json.dumps(given)], env=settings, stdout=log, stderr=log, start_new_session=True
+    )
+
+
+def result(folder: Path, program: subprocess.Popen[bytes]) -> dict[str, Any]:
+    assert program.wait(400) == 0, (folder / "log.txt").read_text()[-3000:]
+    found: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return found
+
+
+def check(found: dict[str, Any], expected: capmeter.Results) -> None:
+    assert found["corpus"]["scores"] == {name: each.score for name, each in expected.items()}
+    bounds = {name: list(bound) for name, bound in expected.intervals(resamples=50, seed=3).items()}
+    assert found["corpus"]["intervals"] == bounds
+    assert found["corpus"]["signatures"] == {name: each.signature for name, each in expected.items()}
+
+
+def check_files(folder: Path, files: int, expected: capmeter.Results) -> None:
+    """Every caption has its scores once, bit for bit those of one process."""
+    from pyarrow import parquet
+
+    tables = [parquet.read_table(folder / "scores" / f"part-{k}.parquet") for k in range(files)]
+    assert [id for table in tables for id in table["id"].to_pylist()] == list(expected.ids.names)
+    for name, each in expected.items():
+        assert np.concatenate([table[name].to_numpy() for table in tables]).tobytes() == each.items.array.tobytes()
+    left = {path.name for path in (folder / "scores").iterdir()}
+    assert left == {"corpus.json", *(f"part-{k}.{kind}" for k in range(files) for kind in ("parquet", "json"))}
+
+
+def test_workers_and_a_node_are_lost_and_nothing_else(tmp_path: Path) -> None:
+    expected = written(tmp_path, files=8, captions=400)
+    found = result(tmp_path, started(tmp_path, nodes=3, kills=3, lose_node=True))
+    assert found["lost"] > 0
+    check(found, expected)
+    check_files(tmp_path, 8, expected)
+
+
+def test_a_run_that_was_killed_goes_on_from_its_finished_files(tmp_path: Path) -> None:
+    expected = written(tmp_path, files=8, captions=400)
+    program = started(tmp_path, nodes=2)
+    records = tmp_path / "scores"
+    while program.poll() is None and len(list(records.glob("part-*.json"))) < 2:
+        time.sleep(0.02)
+    os.killpg(program.pid, signal.SIGKILL)
+    program.wait(60)
+    time.sleep(1)
+    before = len(list(records.glob("part-*.json")))
+    assert before >= 2 and not (records / "corpus.json").exists()
+    damaged = sorted(records.glob("part-*.parquet"))[0]
+    damaged.write_bytes(damaged.read_bytes() + b"?")
+    found = result(tmp_path, started(tmp_path, nodes=2))
+    assert found["corpus"]["found"] == before - 1
+    assert found["corpus"]["redone"] == {str(damaged): "its file of scores is damaged"}
+    check(found, expected)
+    check_files(tmp_path, 8, expected)
+
+
+def test_a_dataset_has_the_scores_of_one_process(tmp_path: Path) -> None:
+    expected = written(tmp_path, files=3, captions=50)
+    paths = [str(tmp_path / f"part-{k}.jsonl") for k in range(3)]
+    found = result(tmp_path, started(tmp_path, dataset=paths))
+    check(found, expected)
+    assert found["rows"] == dict(expected["rouge-l"].items)
+    assert list(found["rows"]) == list(expected.ids.names)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--engine", "ray"], "needs --shards"),
+        (["--shards", "*.jsonl"], "needs --engine ray"),
+        (["--engine", "ray", "--shards", "*.jsonl"], "needs --output FOLDER"),
+        (["--engine", "ray", "--shards", "*.jsonl", "--output", "scores", "--split", "test"], "cannot be combined"),
+    ],
+)
+def test_mistakes_in_calling_are_said(tmp_path: Path, arguments: list[str], said: str) -> None:
+    done = command("score", *arguments, folder=tmp_path)
+    assert done.returncode == 2 and said in " ".join(done.stderr.replace("│", " ").split())

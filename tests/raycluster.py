@@ -1,0 +1,97 @@
+"""A Ray cluster of several nodes on this machine, for one run whose workers are killed: `python raycluster.py TASK`.
+
+TASK is JSON: "metrics"; "pattern" and "output" for files, or "dataset" for a Ray Dataset of files; "nodes"; "kills":
+how many processes that score are killed; "lose_node": whether a node is taken away too; "result": the file for what
+came of it. Ray has a process of its own here, so that a test can kill it as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+WORK = ("ray::_Scorer", "ray::_collected", "ray::_merged", "ray::_knowing", "ray::_MapWorker", "ray::finished")
+
+
+def descendants(ancestor: int) -> dict[int, str]:
+    """The processes that this one started, directly or not, with their titles."""
+    parents, titles = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                parents[int(folder.name)] = int(fields[1])
+                titles[int(folder.name)] = (
+                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                )
+
+    def comes_from(process: int) -> bool:
+        while process in parents:
+            process = parents[process]
+            if process == ancestor:
+                return True
+        return False
+
+    return {process: titles[process] for process in parents if process in titles and comes_from(process)}
+
+
+def kill_workers(kills: int, done: threading.Event, each: float, seed: int = 0) -> list[int]:
+    """Kills processes that work for this run, one every `each` seconds, until so many are gone or the run is done."""
+    draw, lost = random.Random(seed), []
+    while len(lost) < kills and not done.is_set():
+        working = sorted(pid for pid, title in descendants(os.getpid()).items() if title.startswith(WORK))
+        if working:
+            with contextlib.suppress(ProcessLookupError):
+                chosen = draw.choice(working)
+                os.kill(chosen, signal.SIGKILL)
+                lost.append(chosen)
+            done.wait(each)
+        done.wait(0.05)
+    return lost
+
+
+def run(task: dict[str, Any]) -> None:
+    import ray
+    from ray.cluster_utils import Cluster
+
+    small = {"num_cpus": 1, "object_store_memory": 100_000_000}
+    cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
+    others = [cluster.add_node(**small) for _ in range(task.get("nodes", 2) - 1)]
+    ray.init(address=cluster.address, log_to_driver=False)
+    done, lost = threading.Event(), []
+
+    def lose() -> None:
+        lost.extend(kill_workers(task.get("kills", 0), done, task.get("each", 0.5), task.get("seed", 0)))
+        if task.get("lose_node") and not done.is_set():
+            cluster.remove_node(others.pop(), allow_graceful=False)
+
+    killer = threading.Thread(target=lose)
+    killer.start()
+    start, rows = time.perf_counter(), {}
+    if "dataset" in task:
+        from capmeter.integrations.ray import score
+
+        scored = score(ray.data.read_json(task["dataset"]), task["metrics"], workers=2, resamples=50, seed=3)
+        corpus, rows = scored.corpus, {row["id"]: row["rouge-l"] for row in scored.dataset.take_all()}
+    else:
+        from capmeter.integrations.ray import score_shards
+
+        corpus = score_shards(task["pattern"], task["metrics"], task["output"], workers=2, resamples=50, seed=3)
+    done.set()
+    killer.join()
+    found = {"corpus": corpus.to_dict(), "rows": rows, "lost": len(lost), "seconds": time.perf_counter() - start}
+    Path(task["result"]).write_text(json.dumps(found))
+    ray.shutdown()
+    cluster.shutdown()
+
+
+if __name__ == "__main__":
+    run(json.loads(sys.argv[1]))
