@@ -86,7 +86,7 @@ Files = Annotated[
 OptionalFiles = Annotated[
     list[str],
     typer.Argument(
-        help="Files of captions, each with one system or several. `NAME=FILE` names the system.", metavar="[FILE]..."
+        help="Files of captions, each with one system or several. `NAME=FILE` names the system.", metavar="FILE..."
     ),
 ]
 References = Annotated[

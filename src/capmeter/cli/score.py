@@ -154,7 +154,7 @@ def score(
         )
         return
     if not candidates:
-        raise typer.BadParameter("expected a file of captions", param_hint="FILE...")
+        raise typer.BadParameter("Missing argument: a file of captions", param_hint="FILE...")
     chosen = parse_list(metrics)
     minima = dict(_minimum(each, chosen) for each in minimum)
     check_targets(output, per_caption, by_reference)

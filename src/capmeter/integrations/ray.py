@@ -24,8 +24,8 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
