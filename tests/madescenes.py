@@ -18,7 +18,7 @@ FEATURES = len(THINGS) + len(COLOURS)
 def made_regions(count: int, seed: int = 0) -> list[tuple[Regions, tuple[str, ...]]]:
     """Regions and captions of so many pictures: the thing on the left is named first."""
     rng = np.random.default_rng(seed)
-    made = []
+    made: list[tuple[Regions, tuple[str, ...]]] = []
     for _ in range(count):
         things, colours = rng.choice(len(THINGS), 2, replace=False), rng.integers(0, len(COLOURS), 2)
         features = np.zeros((2, FEATURES), np.float32)

@@ -13,8 +13,10 @@ from madescenes import THINGS, write_files
 pytest.importorskip("torch", reason="training needs the neural extra")
 pytest.importorskip("sentencepiece", reason="the captioner needs the captioner extra")
 
-SMALL = ("--segmentation", "word", "--pieces", "40", "--width", "32", "--hidden", "32", "--heads", "2", "--layers", "1")
-SMALL += ("--geometry", "8", "--batch", "8", "--rate", "0.01")
+SMALL = (
+    *("--segmentation", "word", "--pieces", "40", "--width", "32", "--hidden", "32", "--heads", "2", "--layers", "1"),
+    *("--geometry", "8", "--batch", "8", "--rate", "0.01"),
+)
 
 
 def test_from_files_to_scores(tmp_path: Path) -> None:
@@ -97,8 +99,10 @@ def test_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name, value in (("DEV", 5), ("TEST", 12), ("ENTRIES", {"word": 300, "char": 95})):
         monkeypatch.setattr(captioner_study, name, value)
-    command = ("study", "captioner", "segmentations", "-o", tmp_path / "made", "--world", "33", "--epochs", "1")
-    command = (*command, "--self-critical-epochs", "1", "-m", "bleu-1,cider-d")
+    command = (
+        *("study", "captioner", "segmentations", "-o", tmp_path / "made", "--world", "33", "--epochs", "1"),
+        *("--self-critical-epochs", "1", "-m", "bleu-1,cider-d"),
+    )
     done = run(*command, "-f", "json")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]

@@ -21,7 +21,7 @@ WORDS = "a dog runs on the grass while two cats sleep near an old red bus and pe
 def written(folder: Path, files: int = 3, captions: int = 7) -> list[dict[str, object]]:
     """Files of captions, two of each image; images lie in several files."""
     draw = np.random.default_rng(0)
-    rows = []
+    rows: list[dict[str, object]] = []
     for k in range(files * captions):
         texts = [" ".join(draw.choice(WORDS, draw.integers(4, 11))) for _ in range(4)]
         image = str(k // 2 if k < 12 else k - 6)

@@ -86,7 +86,13 @@ def test_lists_split_at_commas_outside_brackets() -> None:
 
 
 def test_a_name_that_is_planned_is_explained() -> None:
-    later = Registry("metric", Metric, "capmeter.metrics", {}, {"perfection": "of every caption"})
+    later: Registry[Metric] = Registry(
+        "metric",
+        Metric,  # type: ignore[type-abstract]
+        "capmeter.metrics",
+        {},
+        {"perfection": "of every caption"},
+    )
     with pytest.raises(InputError, match=r"the metric perfection \(of every caption\) is planned, and not in this"):
         later.parse("Perfection")
 
