@@ -33,7 +33,7 @@ BELOW: dict[str, set[str]] = {
 }
 LONGEST = 400
 HEAVY = {"torch", "transformers", "scipy", "pandas", "pyarrow", "nltk", "matplotlib", "plotly", "jinja2", "ray"}
-HEAVY |= {"torchmetrics", "evaluate", "datasets", "polars", "lightning", "wandb", "mlflow"}
+HEAVY |= {"torchmetrics", "evaluate", "datasets", "polars", "duckdb", "lightning", "wandb", "mlflow"}
 # adapters whose classes are made of another library's: they import it when they are loaded, and nothing imports them
 ADAPTERS = re.compile(r"integrations/(torchmetrics|evaluate|wandb|mlflow)\.py")
 # they import torch when they are loaded, so nothing but their like imports them when it is loaded

@@ -1,6 +1,7 @@
-"""Files on disk: opened whether plain or gzipped, written whole or not at all, every failure a sentence.
+"""Files on disk: opened whether plain or compressed, written whole or not at all, every failure a sentence.
 
-Whether a file is gzipped is told by its first bytes when it is read, and by its name (`.gz`) when it is written.
+Whether a file is compressed (gzip, zstd, zip) is told by its first bytes when it is read, and by its name (`.gz`) when
+it is written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from capmeter.captions.archives import ZIP, member, split
 from capmeter.captions.standard_input import regular
 from capmeter.errors import InputError
 
-GZIP = b"\x1f\x8b"
+GZIP, ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 LARGEST_DOCUMENT = 1 << 30
 """Bytes of a file that is read whole; JSON lines, tables and Parquet may be longer."""
 LONGEST_LINE = 1 << 28
@@ -32,7 +33,7 @@ BOM = b"\xef\xbb\xbf"
 
 @contextmanager
 def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """The file's bytes, unzipped where it is gzipped or a zip archive; errors inside the block become an `InputError`.
+    """The file's bytes, unzipped where it is compressed or an archive; errors inside the block become an `InputError`.
 
     Of an archive the only file of captions is meant, or the one that `archive.zip/name` names (see `archives`).
     """
@@ -49,6 +50,9 @@ def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             first = plain.peek(len(ZIP))[: len(ZIP)]
             if first[:2] == GZIP:
                 with gzip.GzipFile(fileobj=plain) as unzipped:
+                    yield cast(BinaryIO, io.BufferedReader(_Bounded(unzipped, most_unzipped(path), path), 1 << 18))
+            elif first == ZSTD:
+                with _zstd(plain, path) as unzipped:
                     yield cast(BinaryIO, io.BufferedReader(_Bounded(unzipped, most_unzipped(path), path), 1 << 18))
             elif first == ZIP:
                 with member(plain, _shown(path), inside, most_unzipped(path)) as content:
@@ -73,6 +77,18 @@ def open_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         raise _no_name(path, error) from None
 
 
+@contextmanager
+def _zstd(plain: BinaryIO, path: Path) -> Iterator[Any]:
+    """The content of a file in the format of Zstandard."""
+    import pyarrow
+
+    try:
+        with pyarrow.CompressedInputStream(pyarrow.PythonFile(plain, mode="r"), "zstd") as unzipped:
+            yield unzipped
+    except pyarrow.ArrowInvalid as error:
+        raise InputError(f"{_shown(path)}: its zstd data is cut off or damaged ({error}); fetch it again") from None
+
+
 def most_unzipped(path: Path) -> int:
     """The bytes that this file may unzip to: a small one can hold more than memory does."""
     return max(LARGEST_DOCUMENT, MOST_UNZIPPED * split(path)[0].stat().st_size)
@@ -81,14 +97,14 @@ def most_unzipped(path: Path) -> int:
 class _Bounded(io.RawIOBase):
     """The content of a gzipped file, up to a limit: a small file can unzip to more than memory holds."""
 
-    def __init__(self, unzipped: gzip.GzipFile, most: int, path: Path) -> None:
+    def __init__(self, unzipped: Any, most: int, path: Path) -> None:
         self._unzipped, self._left, self._most, self._path = unzipped, most, most, path
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        count = self._unzipped.readinto(buffer)
+        count = int(self._unzipped.readinto(buffer))
         self._left -= count
         if self._left < 0:
             raise InputError(

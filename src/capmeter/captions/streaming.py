@@ -9,15 +9,17 @@ sentences, are kept in a temporary file.
 from __future__ import annotations
 
 import os
+import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.captions.formats import open_reading
 from capmeter.captions.joining import (
     How,
     Missing,
@@ -32,8 +34,9 @@ from capmeter.captions.joining import (
 from capmeter.captions.matching import Matching
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.captions.rows import Row, refuse_paths
+from capmeter.captions.spilled import joined_on_disk
 from capmeter.captions.spool import Spool
-from capmeter.captions.standard_input import regular
+from capmeter.captions.standard_input import is_standard_input, regular
 from capmeter.errors import InputError
 
 _SAMPLE = 1000
@@ -60,8 +63,8 @@ def stream(
 ) -> CaptionStream:
     """Reads captions in parts of at most `rows`; the arguments are those of `load`, and so are the ids.
 
-    Native rows in JSON lines, CSV, TSV and Parquet are read row by row; a JSON document, and a separate file of
-    references, are held in memory.
+    Native rows in JSON lines, CSV, TSV, Parquet and tar shards are read row by row. A separate file of references is
+    held in memory, unless it is large: then both are joined by image id on disk (`capmeter.captions.spilled`).
     """
     if rows < 1:
         raise InputError(f"rows is {rows}, expected a number of captions from 1")
@@ -75,7 +78,7 @@ def stream(
         images_root=os.fspath(images_root),
         regions=os.fspath(regions),
     )
-    return CaptionStream(_File(Sources(candidates, references, how), rows, by_system=False))
+    return CaptionStream(_File(*_sources(candidates, references, how), rows, by_system=False))
 
 
 def stream_systems(
@@ -101,7 +104,7 @@ def stream_systems(
         images_root=os.fspath(images_root),
         regions=os.fspath(regions),
     )
-    file = _File(Sources(candidates, references, how), rows, by_system=True)
+    file = _File(*_sources(candidates, references, how), rows, by_system=True)
     found = file.systems()
     if len(found) == 1:
         (system,) = found
@@ -113,10 +116,24 @@ def stream_systems(
     return {system: CaptionStream(file, system) for system in found if system is not None}
 
 
+def _sources(
+    candidates: Source, references: Source | None, how: How
+) -> tuple[Sources, tempfile.TemporaryDirectory[str] | None]:
+    """The sources; with a large file of references one file of both, joined on disk, and the folder that it is in."""
+    large = isinstance(references, str | os.PathLike) and not is_standard_input(references) and is_large(references)
+    if not large or how.split is not None:
+        return Sources(candidates, references, how), None
+    folder = tempfile.TemporaryDirectory(prefix="capmeter-")
+    said = open_reading(candidates, how.format, columns=how.columns)
+    told = open_reading(references, how.references_format, side="references", columns=how.columns)
+    path = joined_on_disk(said, told, folder.name, on_missing=how.on_missing)
+    return Sources(path, None, replace(how, format=None, references_format=None, columns=None)), folder
+
+
 def is_large(source: str | os.PathLike[str]) -> bool:
     """Whether a file is large enough to be read in parts."""
     path = regular(source)
-    limit = LARGE // 4 if path.suffix in (".gz", ".zip") else LARGE
+    limit = LARGE // 4 if path.suffix in (".gz", ".zst", ".zip") else LARGE
     return path.is_file() and path.stat().st_size > limit
 
 
@@ -206,8 +223,11 @@ class _Part:
 class _File:
     """The file behind the streams of its systems, read once: its rows are kept, then its parts with their tokens."""
 
-    def __init__(self, sources: Sources, rows: int, *, by_system: bool) -> None:
+    def __init__(
+        self, sources: Sources, folder: tempfile.TemporaryDirectory[str] | None, rows: int, *, by_system: bool
+    ) -> None:
         self.sources, self._rows, self._by_system = sources, rows, by_system
+        self._folder = folder  # removed with this object
         self.keep = sources.how.on_missing == "keep"
         self._spooled: Spool | None = None
         self._learners: dict[str | None, _Learner] = {}

@@ -28,6 +28,7 @@ FURTHER = {
     "regions": ("regions of pictures in an LMDB", ("lmdb", "msgpack")),
     "captioner": ("the captioner", ("torch", "sentencepiece")),
     "ray": ("the engine ray, for a cluster", ("ray", "ray.data")),
+    "duckdb": ("large files of references, joined on disk", ("duckdb",)),
     "excel": ("captions in workbooks", ("openpyxl",)),
     "zh": ("tokenizer=zh", ("jieba",)),
     "ja": ("tokenizer=ja", ("MeCab", "ipadic")),

@@ -10,7 +10,7 @@ from typing import Any
 
 from capmeter.captions.columns import OTHER_NAMES, Columns
 from capmeter.captions.files import BOM, LARGEST_DOCUMENT, decode, open_bytes, read_text
-from capmeter.captions.formats import coco, excel, karpathy, mapping, native, parquet, table
+from capmeter.captions.formats import coco, excel, karpathy, mapping, native, parquet, table, webdataset
 from capmeter.captions.jsontext import decode_json
 from capmeter.captions.layouts import layout_of, rows_inside, rows_under
 from capmeter.captions.rows import NotCandidates, Row, Side, caption_text, described, named, reference_list
@@ -24,6 +24,7 @@ NAMES = {
     "csv": "native rows, comma separated, with a header",
     "tsv": "native rows, tab separated, with a header",
     "parquet": "native rows, columns",
+    "webdataset": "native rows, tar shards of KEY.json and KEY.txt",
     "xlsx": "native rows, the first sheet of an Excel workbook",
     "coco": "COCO results [{image_id, caption}]; as references, annotations {images, annotations}",
     "pycocoevalcap": "{id: [caption, ...]}",
@@ -31,7 +32,7 @@ NAMES = {
     "karpathy": "dataset_coco.json and similar files: references by split",
     "list": "a list of captions; as references a list of lists; ids are positions",
 }
-STREAMED = ("jsonl", "csv", "tsv", "parquet", "xlsx")
+STREAMED = ("jsonl", "csv", "tsv", "parquet", "webdataset", "xlsx")
 
 
 @dataclass
@@ -101,6 +102,8 @@ def _file(path: Path, format: str | None) -> Reading:
         return Reading(name, guessed, lambda side, columns: native.read_json_lines(path, name, side, columns))
     if guessed == "xlsx":
         return Reading(name, guessed, lambda side, columns: excel.read(path, name, side, columns))
+    if guessed == "webdataset":
+        return Reading(name, guessed, lambda side, columns: webdataset.read(path, name, side, columns))
     if guessed == "parquet":
         return Reading(name, guessed, lambda side, columns: parquet.read(path, name, side, columns))
     delimiter = table.DELIMITERS[guessed]
@@ -115,7 +118,10 @@ def _recognised(path: Path, name: str) -> tuple[str | None, Any]:
         head = file.read(len(parquet.MAGIC))
         if head == parquet.MAGIC:
             return "parquet", None
-        first = (head if head.endswith(b"\n") else head + file.readline(LARGEST_DOCUMENT)).removeprefix(BOM).strip()
+        line = head if head.endswith(b"\n") else head + file.readline(LARGEST_DOCUMENT)
+        if webdataset.is_tar(line):
+            return "webdataset", None
+        first = line.removeprefix(BOM).strip()
         while not first and (following := file.readline(LARGEST_DOCUMENT)):
             first = following.strip()
         second = b""
@@ -128,11 +134,11 @@ def _recognised(path: Path, name: str) -> tuple[str | None, Any]:
     if first[:1] in (b"{", b"["):
         document = decode_json(read_text(path), name)
         return ("jsonl" if not second and _is_row(document) else None), document
-    line = decode(first, name)
-    if "\t" in line or "," in line or ";" in line:
-        return ("tsv" if "\t" in line else "csv"), None
+    text = decode(first, name)
+    if "\t" in text or "," in text or ";" in text:
+        return ("tsv" if "\t" in text else "csv"), None
     raise InputError(
-        f"{name}: neither JSON nor a table: it begins with {described(line)}; expected one of the formats "
+        f"{name}: neither JSON nor a table: it begins with {described(text)}; expected one of the formats "
         f"{', '.join(NAMES)}"
     )
 
