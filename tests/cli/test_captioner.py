@@ -109,8 +109,9 @@ def test_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(rows) == ["word", "char"] and rows["char"]["entries"] == 99
     assert rows["char"]["longest"] > 3 * rows["word"]["longest"]
     assert set(rows["word"]["scores"]) == {"bleu-1", "cider-d"}
-    again = run(*command)
-    assert again.returncode == 0 and "99 (95)" in again.stdout
+    again = run(*command, "--segmentation", "char")
+    assert again.returncode == 0 and "99 (95)" in again.stdout and "word " not in again.stdout
+    assert run(*command, "--segmentation", "syllable").returncode == 2
     captions = tmp_path / "captions.jsonl"
     texts = [
         f"A {thing} {where} the {place}." for thing in THINGS for where in ("on", "near") for place in ("bed", "sea")

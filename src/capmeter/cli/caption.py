@@ -8,7 +8,7 @@ from pathlib import Path
 import typer
 
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Regions, Seed
+from capmeter.cli.options import Device, Regions, Seed, settings_of
 from capmeter.printable import printable
 from capmeter.progress import shown
 
@@ -55,7 +55,7 @@ def caption(
         raise typer.BadParameter("expected the regions of the images", param_hint="--regions")
     check_targets(output)
     how = parse_decoding(decode)
-    made = Captioner(captioner, device=device_name(device or "cpu"))
+    made = Captioner(captioner, device=device_name(settings_of(device).device))
     names = None if images is None else list(load_references(images))
     with shown():
         pictures = uncaptioned_pictures(regions, names)

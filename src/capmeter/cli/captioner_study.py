@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Format, Metrics, Seed
+from capmeter.cli.options import Device, Format, Metrics, Seed, settings_of
 from capmeter.cli.output import show
 from capmeter.cli.train.options import Threads, need_torch
 from capmeter.metrics.registry import parse_list
@@ -55,6 +55,10 @@ def lengths(
 @app.command()
 def segmentations(
     output: Path = typer.Option(..., "--output", "-o", help="Folder of the captioners; a stopped study is resumed."),
+    segmentation: Annotated[
+        list[str] | None,
+        typer.Option("--segmentation", help=f"Only this one of {', '.join(ENTRIES)}; repeatable (default: all)."),
+    ] = None,
     world: int = typer.Option(1000, "--world", help="Drawn pictures to learn from.", min=1),
     encoder: str = typer.Option("world-encoder", "--encoder", help="What gives regions their features."),
     epochs: int | None = typer.Option(None, help="Epochs of cross-entropy (default: as in training).", min=1),
@@ -71,6 +75,10 @@ def segmentations(
 
     `capmeter study captioner segmentations --world 1000 --output segmentations/`
     """
+    chosen = list(segmentation or ENTRIES)
+    wrong = [kind for kind in chosen if kind not in ENTRIES]
+    if wrong:
+        raise typer.BadParameter(f"{wrong[0]!r} is not one of {', '.join(ENTRIES)}", param_hint="--segmentation")
     need_torch()
     import torch
 
@@ -83,12 +91,11 @@ def segmentations(
     from capmeter.learning.captioner.run import END_WORD, train_captioner
     from capmeter.learning.captioner.study import segmented
     from capmeter.learning.world import World
-    from capmeter.settings import Settings
 
     torch.set_num_threads(threads)
-    place = device_name(device or "auto")
-    settings = Settings(device=place)
-    chosen = parse_list(metrics)
+    settings = settings_of(device)
+    place = device_name(settings.device)
+    judges = parse_list(metrics)
 
     def rewards(metric: str, references: Any, end: str) -> Any:
         return reward(metric, references=references, eos=end or None, settings=settings)
@@ -101,9 +108,9 @@ def segmentations(
         pictures = world_pictures(World(split="train", size=world, seed=seed), seeing)
         checked = world_pictures(World(split="dev", size=DEV, seed=seed), seeing)
         test = world_pictures(World(split="test", size=TEST, seed=seed), seeing)
-        for kind, entries in ENTRIES.items():
-            recipe = replace(first, segmentation=kind, pieces=entries)
+        for kind in chosen:
+            recipe = replace(first, segmentation=kind, pieces=ENTRIES[kind])
             train_captioner(pictures, checked, recipe, then, output / kind, rewards, end=END_WORD, device=place)
-            found[kind] = segmented(Captioner(output / kind, device=place), test, chosen, settings)
+            found[kind] = segmented(Captioner(output / kind, device=place), test, judges, settings)
             say(f"{kind}: {', '.join(f'{name} {value:.3f}' for name, value in found[kind].scores.items())}")
     show(report.segmentation_table(found), report.segmentation_to_dict(found), format)

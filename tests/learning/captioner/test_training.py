@@ -26,6 +26,7 @@ from capmeter.learning.captioner.examples import (  # noqa: E402
     world_pictures,
 )
 from capmeter.learning.captioner.measures import judged  # noqa: E402
+from capmeter.learning.captioner.network import RegionBatch  # noqa: E402
 from capmeter.learning.captioner.recipe import CaptionerRecipe, SelfCriticalRecipe  # noqa: E402
 from capmeter.learning.captioner.run import END_WORD, Trained, prepared, train_captioner  # noqa: E402
 from capmeter.learning.captioner.training import SelfCriticalLearner, _together  # noqa: E402
@@ -155,6 +156,19 @@ def test_another_metric_is_a_reward_too(pictures: Any, tmp_path: Path) -> None:
     assert word_based("cider-d") and not word_based("mean(cider-d,spice)")
 
 
+def test_half_precision(pictures: Any, tmp_path: Path) -> None:
+    """The forward pass in bfloat16, as on a GPU: about the same scores."""
+    few, held_out = pictures.take(range(64)), made_pictures(20, 1)
+    losses = []
+    for precision in ("float32", "bfloat16"):
+        recipe = replace(RECIPE, epochs=2, precision=precision)
+        then = replace(CRITICAL, epochs=1, precision=precision)
+        train_captioner(few, held_out, recipe, then, tmp_path / precision, rewards, end=END_WORD)
+        log = (tmp_path / precision / "cross-entropy" / "log.jsonl").read_text().splitlines()
+        losses.append(json.loads(log[-1])["losses"]["cross_entropy"])
+    assert losses[0] != losses[1] == pytest.approx(losses[0], rel=0.05)
+
+
 class Fixed:
     """A learner's parts whose captions and rewards are given."""
 
@@ -279,6 +293,11 @@ def test_wrong_input_gets_a_sentence(folder: Path, pictures: Any, tmp_path: Path
         captioner.write(wide)
     with pytest.raises(InputError, match="samples=3"):
         captioner.write(wide, Decoding(decode="beam"), samples=3)
+    with pytest.raises(InputError, match="7 features each, but those of held-out pictures 9"):
+        train_captioner(pictures, wide, RECIPE, None, tmp_path, rewards)
+    few = [wide.regions(0), pictures.regions(0)]
+    with pytest.raises(InputError, match="some pictures have 7 features each and of others 9"):
+        RegionBatch.of(few)
     with pytest.raises(InputError, match="one picture"):
         pictures.take([0]).shuffled()
     with pytest.raises(InputError, match="0 held out"):

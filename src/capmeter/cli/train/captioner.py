@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from capmeter.cli.main import say
-from capmeter.cli.options import Device, Format, Regions, Seed, one_of
+from capmeter.cli.options import Device, Format, Regions, Seed, one_of, settings_of
 from capmeter.cli.output import show
 from capmeter.cli.train.options import Threads, TrainingPrecision, need_torch
 from capmeter.learning.captioner.segmentation import KINDS
@@ -101,14 +101,14 @@ def captioner(
     from capmeter.learning.captioner.recipe import WORLD, WORLD_SELF_CRITICAL, CaptionerRecipe, SelfCriticalRecipe
     from capmeter.learning.captioner.run import CHECKED, CROSS_ENTROPY, END_WORD, train_captioner
     from capmeter.learning.world import World
-    from capmeter.settings import Settings
 
     if bool(world) == bool(captions):
         raise typer.BadParameter("expected either captions, or --world N", param_hint="CAPTIONS")
     if captions and not regions:
         raise typer.BadParameter("expected the regions of the images", param_hint="--regions")
     torch.set_num_threads(threads)
-    place = device_name(device or "auto")
+    settings = settings_of(device)
+    place = device_name(settings.device)
     sizes = {"width": width, "hidden": hidden, "heads": heads, "geometry": geometry}
     sizes |= {"encoder_layers": layers, "decoder_layers": layers, "pieces": pieces, "words": words}
     common: dict[str, Any] = {"precision": precision, "seed": seed}
@@ -126,7 +126,6 @@ def captioner(
             **_given({"samples": samples, "temperature": temperature}),
             reward=reward,
         )
-    settings = Settings(device=place)
 
     def rewards(metric: str, references: Mapping[str, Sequence[str]], end: str) -> Reward:
         given: Any = dict(references)

@@ -26,6 +26,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
+from capmeter.errors import InputError
 from capmeter.learning.captioner.shape import CaptionerShape
 from capmeter.learning.transformer.decoding import PAD
 from capmeter.learning.transformer.network import Cache, Decoding, Encoding
@@ -62,7 +63,17 @@ class RegionBatch:
 
     @classmethod
     def of(cls, regions: Sequence[tuple[Floats, Floats]], device: torch.device | str = "cpu") -> RegionBatch:
-        """The regions of pictures, each as features [n, d] and positions [n, 7]."""
+        """The regions of pictures, each as features [n, d] and positions [n, 7].
+
+        Raises:
+            InputError: features of several widths.
+        """
+        widths = {features.shape[1] for features, _ in regions}
+        if len(widths) > 1:
+            raise InputError(
+                f"regions of some pictures have {min(widths)} features each and of others {max(widths)}; extract all "
+                "in one way"
+            )
         most = max(len(features) for features, _ in regions)
         features = np.zeros((len(regions), most, regions[0][0].shape[1]), np.float32)
         positions = np.zeros((len(regions), most, _POSITIONS), np.float32)

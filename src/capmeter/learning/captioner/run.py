@@ -78,6 +78,11 @@ def train_captioner(
     """
     if not len(pictures) or not len(held_out):
         raise InputError(f"{len(pictures)} pictures to learn from and {len(held_out)} held out; expected some of each")
+    if pictures.features != held_out.features:
+        raise InputError(
+            f"regions have {pictures.features} features each, but those of held-out pictures {held_out.features}; "
+            "extract both in one way"
+        )
     texts = [[prepared(text, recipe) for text in captions] for captions in pictures.captions]
     segmentation = Segmentation.learned((text for each in texts for text in each), recipe.segmentation, recipe.pieces)
     tokens = [segmentation.encode(each) for each in texts]
