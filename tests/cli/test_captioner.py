@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -52,6 +53,11 @@ def test_from_files_to_scores(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     own, other = (each["metrics"]["cider-d"]["score"] for each in json.loads(done.stdout)["systems"].values())
     assert own > 2 * other
+    coco = tmp_path / "coco"
+    coco.mkdir()
+    shutil.copy(regions / "1003.npz", coco / "COCO_val2014_000000001003.npz")
+    assert run("caption", "--captioner", made, "--regions", coco, "-o", shuffled).returncode == 0
+    assert [row["image_id"] for row in json.loads(shuffled.read_text())] == [1003]
     samples = tmp_path / "samples.json"
     done = run(*given, "-o", samples, "--decode", "captioner(decode=sample,temperature=2.0)", "--samples", "3")
     assert len(json.loads(samples.read_text())) == 390

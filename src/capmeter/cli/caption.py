@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import typer
@@ -12,6 +13,7 @@ from capmeter.cli.options import Device, Regions, Seed, settings_of
 from capmeter.printable import printable
 from capmeter.progress import shown
 
+_COCO = re.compile(r"(?:coco_(?:train|val|test)\d{4}_)?0*([0-9]+)", re.IGNORECASE)
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
 
@@ -61,12 +63,13 @@ def caption(
         pictures = uncaptioned_pictures(regions, names)
         written = made.write(pictures.shuffled(seed) if shuffle else pictures, how, samples=samples, seed=seed)
     ids = [image for image in pictures.ids for _ in range(samples)]
-    rows = [{"image_id": _number(image), "caption": text} for image, text in zip(ids, written, strict=True)]
+    rows = [{"image_id": _image_id(image), "caption": text} for image, text in zip(ids, written, strict=True)]
     with text_writer(output) as file:
         file.write(json.dumps(rows, ensure_ascii=False, indent=0) + "\n")
     say(f"{printable(str(output))}: {len(rows):,} captions of {len(pictures):,} images by {made.label}, {how}")
 
 
-def _number(image: str) -> int | str:
-    """COCO's ids are numbers."""
-    return int(image) if image.isdecimal() and str(int(image)) == image else image
+def _image_id(image: str) -> int | str:
+    """COCO's ids are numbers: 391895, also of COCO_val2014_000000391895; other names stay."""
+    found = _COCO.fullmatch(image)
+    return int(found.group(1)) if found else image

@@ -17,6 +17,8 @@ pytest.importorskip("sentencepiece", reason="the captioner needs the captioner e
 
 from capmeter.checkpoints import Checkpoint  # noqa: E402
 from capmeter.errors import AssetError, InputError  # noqa: E402
+from capmeter.images.region_lmdb import write_lmdb_regions  # noqa: E402
+from capmeter.images.region_source import open_regions  # noqa: E402
 from capmeter.integrations.scst import reward, word_based  # noqa: E402
 from capmeter.learning.captioner.captioner import Captioner, Decoding, parse_decoding  # noqa: E402
 from capmeter.learning.captioner.examples import (  # noqa: E402
@@ -260,6 +262,13 @@ def test_pictures_from_files(tmp_path: Path) -> None:
     assert alone.ids == ("1004", "1002")
     assert np.array_equal(alone.regions(1)[0], found.regions(2)[0])
     assert len(uncaptioned_pictures(regions)) == 70
+    pytest.importorskip("lmdb", reason="an LMDB needs the regions extra")
+    pytest.importorskip("msgpack", reason="an LMDB needs the regions extra")
+    source = open_regions(regions)
+    named = ((f"coco_val2014_{int(name):012d}", source.read(f"{name}.npz")) for name in references)
+    write_lmdb_regions(tmp_path / "lmdb", named)
+    packed = file_pictures(references, str(tmp_path / "lmdb"))
+    assert packed.ids == found.ids and np.allclose(packed.regions(5)[0], found.regions(5)[0])
     shuffled = found.shuffled(3)
     assert shuffled.ids == found.ids and (shuffled.rows != found.rows).all()
     assert sorted(shuffled.rows.tolist()) == found.rows.tolist()
