@@ -103,7 +103,7 @@ def test_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("PIL", reason="pictures need the images extra")
     from capmeter.cli import captioner_study
 
-    for name, value in (("DEV", 5), ("TEST", 12), ("ENTRIES", {"word": 300, "char": 95})):
+    for name, value in (("DEV", 5), ("TEST", 12), ("ENTRIES", {"word": 300, "bpe": 160})):
         monkeypatch.setattr(captioner_study, name, value)
     command = (
         *("study", "captioner", "segmentations", "-o", tmp_path / "made", "--world", "33", "--epochs", "1"),
@@ -112,11 +112,11 @@ def test_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = run(*command, "-f", "json")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]
-    assert list(rows) == ["word", "char"] and rows["char"]["entries"] == 99
-    assert rows["char"]["longest"] > 3 * rows["word"]["longest"]
+    assert list(rows) == ["word", "bpe"] and rows["bpe"]["entries"] == 160
+    assert rows["bpe"]["longest"] > 1.5 * rows["word"]["longest"]
     assert set(rows["word"]["scores"]) == {"bleu-1", "cider-d"}
-    again = run(*command, "--segmentation", "char")
-    assert again.returncode == 0 and "99 (95)" in again.stdout and "word " not in again.stdout
+    again = run(*command, "--segmentation", "bpe")
+    assert again.returncode == 0 and "160 (1,076)" in again.stdout and "word " not in again.stdout
     assert run(*command, "--segmentation", "syllable").returncode == 2
     captions = tmp_path / "captions.jsonl"
     texts = [
