@@ -15,6 +15,7 @@ class CapmeterRecipe(Recipe):
         steps: per epoch.
         pairs: captions per step that are put to the references of more or less similar photos.
         photos: per step, whose caption stands against its wrong forms.
+        said: photos per step whose captions are read for fluency, and so many more whose wrong forms are, too.
         nearest: a pair's photos are among so many nearest, on average.
         power: the target of a pair is so high a power of the similarity of the two photos' captions.
         alone: so many first epochs learn the similarity alone.
@@ -31,8 +32,9 @@ class CapmeterRecipe(Recipe):
     decay: str = "linear"
     clip: float = 1.0
     steps: int = 120
-    pairs: int = 64
-    photos: int = 10
+    pairs: int = 96
+    photos: int = 8
+    said: int = 40
     nearest: float = 20.0
     power: float = 3.0
     alone: int = 4
@@ -41,6 +43,6 @@ class CapmeterRecipe(Recipe):
     width: int = 64
     heads: int = 4
     narrow: int = 48
-    counted: tuple[float, float, float] = (4.0, 2.0, 4.0)
+    counted: tuple[float, float, float] = (4.0, 1.0, 2.0)
     dropout: float = 0.1
     decayed: float = 0.01

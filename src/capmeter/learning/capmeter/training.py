@@ -4,7 +4,7 @@
     correctness, coverage, fluency
                 cross-entropy of σ(part) with what is known of it, of a caption c and wrong forms c' of it: whether all
                 that it says is true, the share of the words that is left, whether it is well said; and
-                log(1 + exp(2 part(c') - 2 part(c))) / 2 where c' is worse in that part
+                log(1 + exp(2 part(c') - 2 part(c))) / 2 where c' is worse in that part; fluency of captions of its own
     words       cross-entropy of each word of c and c' that is known to be right or wrong; wrong ones weigh three times
 
 cos compares the mean vectors of all captions of the two photos: a soft target, which no single caption can reach. The
@@ -97,21 +97,43 @@ class CapmeterLearner(Learner[bool]):
         wrong = [(row, own) for row, own in enumerate(drawn.own) if own >= 0 and own != row]
         if not wrong:
             return losses
-        row, own = torch.tensor(wrong, device=self.on).T
-        for part in ("correctness", "coverage", "fluency"):
-            logits: Tensor = getattr(told, part)
-            known = torch.tensor([_known(part, drawn, k) for k in range(len(drawn.own))], device=self.on)
-            there = known.isfinite()
-            worse = known[row] < 1
-            loss = binary_cross_entropy_with_logits(logits[there], known[there])
-            if worse.any():
-                loss = loss + softplus(2 * (logits[row[worse]] - logits[own[worse]])).mean() / 2
-            losses[part] = self.recipe.parts * loss
+        for part in ("correctness", "coverage"):
+            losses[part] = self.recipe.parts * self._part(part, getattr(told, part), drawn)
+        alone = self.alone(rng)
+        pieces = self._pieces(alone.candidates)
+        flow = torch.from_numpy(self.examples.bigrams.flow(pieces)).to(self.on)
+        losses["fluency"] = self._part("fluency", self.network.said(side(pieces, self.on), flow), alone)
         right = self._right(drawn, mine, theirs)
         known = right.isfinite()
         weight = torch.where(right[known] == 0, _WRONG_WEIGHS, 1.0)
         losses["words"] = self.recipe.words * binary_cross_entropy_with_logits(told.right[known], right[known], weight)
         return losses
+
+    def _part(self, part: str, logits: Tensor, batch: Batch) -> Tensor:
+        """The loss of a part: of what is known of each caption, and of each form that is worse than its caption."""
+        known = torch.tensor([_known(part, batch, k) for k in range(len(batch.own))], device=self.on)
+        own = torch.tensor(batch.own, device=self.on)
+        worse = torch.nonzero((own >= 0) & (known < 1))[:, 0]
+        there = known.isfinite()
+        loss = binary_cross_entropy_with_logits(logits[there], known[there])
+        if not len(worse):
+            return loss
+        return loss + softplus(2 * (logits[worse] - logits[own[worse]])).mean() / 2
+
+    def alone(self, rng: np.random.Generator) -> Batch:
+        """The captions of a step that are read for fluency alone, without references: photos' captions, of some with
+        their wrong forms.
+        """
+        captions, batch = self.examples.captions, Batch()
+        none = np.zeros(0, np.int64)
+        for i in rng.integers(0, self.examples.trained, self.recipe.said).tolist():
+            batch.add(int(captions[i, rng.integers(CAPTIONS)]), none, np.nan)
+        for i in rng.integers(0, self.examples.trained, self.recipe.said).tolist():
+            own = batch.add(int(captions[i, 0]), none, np.nan)
+            batch.own[own] = own
+            for form in self.examples.wrong[i]:
+                batch.add(form.sentence, none, np.nan, form, own)
+        return batch
 
     def drawn(self, rng: np.random.Generator, *, alone: bool = False) -> Batch:
         """The captions of a step."""
@@ -141,12 +163,16 @@ class CapmeterLearner(Learner[bool]):
         """What the network says of candidates with these references, and both sides' pieces."""
         rows, own = Ragged.from_rows([each.tolist() for each in references], np.int64), np.array(candidates, np.int64)
         table = self.examples.encoded.table
-        pieces = Pieces.lay_out(table, Ragged(own, np.arange(len(own) + 1, dtype=np.int64)))
+        pieces = self._pieces(candidates)
         mine = side(pieces, self.on)
         theirs = side(Pieces.lay_out(table, rows), self.on)
         similar = torch.from_numpy(self.examples.encoded.similar(own, rows)).to(self.on)
         flow = torch.from_numpy(self.examples.bigrams.flow(pieces)).to(self.on)
         return self.module(mine, theirs, similar, flow), mine, theirs
+
+    def _pieces(self, candidates: Sequence[int]) -> Pieces:
+        own = np.array(candidates, np.int64)
+        return Pieces.lay_out(self.examples.encoded.table, Ragged(own, np.arange(len(own) + 1, dtype=np.int64)))
 
     def _right(self, batch: Batch, mine: Side, theirs: Side) -> Tensor:
         """Of each piece whether it is right; nan where that is not known, such as a wrong word that references say."""

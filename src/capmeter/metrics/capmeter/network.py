@@ -53,7 +53,7 @@ class Shape:
     heads: int = 4
     narrow: int = 48
     flow: int = 5
-    parts: tuple[float, float, float] = (4.0, 2.0, 4.0)
+    parts: tuple[float, float, float] = (4.0, 1.0, 2.0)
 
 
 class Side(NamedTuple):
