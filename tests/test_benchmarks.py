@@ -114,6 +114,15 @@ def test_growth_with_captions(shared: Path) -> None:
     assert "200" in printed
 
 
+@pytest.mark.ray
+@pytest.mark.slow
+def test_ray_gives_the_scores_of_processes(shared: Path) -> None:
+    pytest.importorskip("ray", reason="needs capmeter[ray]")
+    data = shared / "data" / "flickr8k_expert.jsonl.gz"
+    printed = run("scale.py", "ray", "--data", data, "--captions", "60", "--shards", "2")
+    assert "every score is the same: True" in printed
+
+
 @pytest.mark.meteor
 def test_spice(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")
