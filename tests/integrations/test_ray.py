@@ -43,7 +43,7 @@ def started(folder: Path, **task: Any) -> subprocess.Popen[bytes]:
     """The program of the cluster, in a session of its own: one signal reaches all that it starts."""
     given = {"metrics": METRICS, "pattern": str(folder / "*.jsonl"), "output": str(folder / "scores")}
     given |= {"result": str(folder / "result.json"), **task}
-    settings = {**os.environ, "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0", "OMP_NUM_THREADS": "1"}
+    settings = {**os.environ, "RAY_raylet_start_wait_time_s": "300", "OMP_NUM_THREADS": "1"}
     log = (folder / "log.txt").open("wb")
     return subprocess.Popen(
         [sys.executable, str(PROGRAM), json.dumps(given)], env=settings, stdout=log, stderr=log, start_new_session=True
@@ -101,6 +101,19 @@ def test_a_run_that_was_killed_goes_on_from_its_finished_files(tmp_path: Path) -
     assert found["corpus"]["redone"] == {str(damaged): "its file of scores is damaged"}
     check(found, expected)
     check_files(tmp_path, 8, expected)
+
+
+@pytest.mark.neural
+def test_networks_give_the_scores_of_one_process(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    written(tmp_path, files=2, captions=20)
+    expected = capmeter.score(capmeter.load(tmp_path / "whole" / "whole.jsonl"), "sbert,rouge-l")
+    found = result(tmp_path, started(tmp_path, nodes=2, metrics="sbert,rouge-l"))
+    tables = [parquet.read_table(tmp_path / "scores" / f"part-{k}.parquet") for k in range(2)]
+    scores = np.concatenate([table["sbert"].to_numpy() for table in tables])
+    assert np.abs(scores - expected["sbert"].items.array).max() < 1e-6
+    assert found["corpus"]["scores"] == pytest.approx({name: each.score for name, each in expected.items()}, abs=1e-6)
 
 
 def test_a_dataset_has_the_scores_of_one_process(tmp_path: Path) -> None:
