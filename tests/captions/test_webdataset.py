@@ -77,7 +77,7 @@ def test_zstandard_is_read_as_gzip_is(tmp_path: Path) -> None:
         capmeter.load(path)
 
 
-def both(folder: Path) -> tuple[Path, Path, list[dict[str, object]], list[dict[str, object]]]:
+def both(folder: Path) -> tuple[Path, Path, list[dict[str, str]], list[dict[str, str]]]:
     pytest.importorskip("duckdb", reason="needs capmeter[duckdb]")
     draw = random.Random(0)
     said = [{"id": f"c{k}", "image_id": f"im'{k // 2}", "candidate": f"a dog {k}", "system": "s"} for k in range(3000)]
