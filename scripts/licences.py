@@ -19,8 +19,8 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
-EXTRAS = ("report", "meteor", "neural", "vision", "regions", "judge", "zh", "ja", "ko")
-ADAPTERS = ("torchmetrics", "evaluate", "trainer", "lightning", "frames", "wandb", "mlflow", "excel")
+EXTRAS = ("report", "meteor", "neural", "vision", "regions", "captioner", "judge", "zh", "ja", "ko")
+ADAPTERS = ("torchmetrics", "evaluate", "trainer", "lightning", "frames", "wandb", "mlflow", "excel", "ray", "duckdb")
 HEAD = """# Licences
 
 capmeter is under the Apache License 2.0, and so are the networks that ship with it (each folder of `capmeter/weights`
