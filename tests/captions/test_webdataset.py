@@ -104,6 +104,15 @@ def test_large_references_are_joined_on_disk(tmp_path: Path, monkeypatch: pytest
     assert scores["cider-d"].score == capmeter.score(expected, "cider-d")["cider-d"].score
 
 
+def test_without_duckdb_large_references_are_held_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said, told, _, _ = both(tmp_path)
+    expected = capmeter.load(said, told)
+    monkeypatch.setattr(streaming, "LARGE", 1)
+    monkeypatch.setattr(streaming, "find_spec", lambda name: None)
+    monkeypatch.setattr(streaming, "joined_on_disk", lambda *_, **__: pytest.fail("joined on disk"))
+    assert [each for part in capmeter.stream(said, told, rows=500) for each in part] == list(expected)
+
+
 def test_what_has_no_reference_there_is_named_skipped_or_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said, told, rows, _ = both(tmp_path)
     with said.open("a") as file:

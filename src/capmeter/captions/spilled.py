@@ -15,7 +15,7 @@ from typing import Any
 
 from capmeter.captions.formats import Reading
 from capmeter.captions.rows import named
-from capmeter.errors import InputError, MissingBackend
+from capmeter.errors import InputError
 
 _BATCH = 8192
 _CANDIDATES = ("id", "image_id", "candidate", "image", "system")
@@ -28,15 +28,9 @@ def joined_on_disk(
 
     Raises:
         InputError: candidates without references (unless `on_missing` is `skip` or `keep`), or a file that is damaged.
-        MissingBackend: DuckDB is not installed.
     """
-    try:
-        import duckdb
-    except ImportError:
-        raise MissingBackend(
-            f"{references.name} is too large to be held in memory; joining it on disk needs DuckDB: pip install "
-            "'capmeter[duckdb]' (or read it whole: --no-stream)"
-        ) from None
+    import duckdb
+
     place = Path(folder)
     if "'" in str(place):
         raise InputError(f"{place}: a folder without ' in its name is needed for large files; set TMPDIR to another")

@@ -14,6 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from itertools import islice
 
 import numpy as np
@@ -64,7 +65,7 @@ def stream(
     """Reads captions in parts of at most `rows`; the arguments are those of `load`, and so are the ids.
 
     Native rows in JSON lines, CSV, TSV, Parquet and tar shards are read row by row. A separate file of references is
-    held in memory, unless it is large: then both are joined by image id on disk (`capmeter.captions.spilled`).
+    held in memory, unless it is large: with DuckDB, both are then joined by image id on disk (`spilled`).
     """
     if rows < 1:
         raise InputError(f"rows is {rows}, expected a number of captions from 1")
@@ -119,9 +120,9 @@ def stream_systems(
 def _sources(
     candidates: Source, references: Source | None, how: How
 ) -> tuple[Sources, tempfile.TemporaryDirectory[str] | None]:
-    """The sources; with a large file of references one file of both, joined on disk, and the folder that it is in."""
+    """The sources; with a large file of references, and DuckDB, one file of both, joined on disk, and its folder."""
     large = isinstance(references, str | os.PathLike) and not is_standard_input(references) and is_large(references)
-    if not large or how.split is not None:
+    if not large or how.split is not None or find_spec("duckdb") is None:
         return Sources(candidates, references, how), None
     folder = tempfile.TemporaryDirectory(prefix="capmeter-")
     said = open_reading(candidates, how.format, columns=how.columns)
