@@ -15,9 +15,13 @@ import pytest
 import capmeter
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/compare.md", "docs/robustness.md", "docs/training-reward.md", "docs/writer.md")
-NEEDS_TORCH = ("docs/robustness.md", "docs/training-reward.md", "docs/writer.md")
-ELSEWHERE = {"docs/adapters.md": "tests/integrations/test_transformers.py", "docs/tasks.md": "tests/test_tasks.py"}
+PAGES = ("README.md", "docs/compare.md", "docs/robustness.md", "docs/writer.md")
+NEEDS_TORCH = ("docs/robustness.md", "docs/writer.md")
+ELSEWHERE = {
+    "docs/adapters.md": "tests/integrations/test_transformers.py",
+    "docs/scale.md": "tests/integrations/test_ray.py",
+    "docs/tasks.md": "tests/test_tasks.py",
+}
 
 
 def samples(page: str) -> list[str]:
@@ -47,37 +51,6 @@ def names() -> dict[str, Any]:
     return {"capmeter": capmeter, **load}
 
 
-def captioner() -> dict[str, Any]:
-    """A model that can sample, as the training step wants it, and the reward of the page."""
-    import torch
-
-    class Batch:
-        pictures, ids = torch.zeros(2, 3), ("7", "9")
-
-    class Model(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.choice = torch.nn.Parameter(torch.zeros(2))
-
-        def sample(self, pictures: Any, samples: int) -> tuple[list[list[str]], Any]:
-            texts = [["a dog runs", "a dog"] * 3] * len(pictures)
-            chances = torch.log_softmax(self.choice, 0)[torch.tensor([k % 2 for k in range(samples)])]
-            return [each[:samples] for each in texts], chances.expand(len(pictures), -1)
-
-        def greedy(self, pictures: Any) -> list[str]:
-            return ["a dog"] * len(pictures)
-
-    references = {"7": ["a brown dog runs", "a dog is running"], "9": ["two cats sleep", "a dog with cats"]}
-    model = Model()
-    return {
-        "torch": torch,
-        "model": model,
-        "batch": Batch,
-        "optimiser": torch.optim.SGD(model.parameters(), lr=1.0),
-        "reward": capmeter.reward("cider-d", references=references),
-    }
-
-
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=[pytest.mark.neural] if page in NEEDS_TORCH else []) for page in PAGES]
 )
@@ -85,8 +58,6 @@ def test_samples_run(page: str, folder: Path) -> None:
     if page in NEEDS_TORCH:
         pytest.importorskip("torch", reason="needs torch")
     known = names()
-    if page == "docs/training-reward.md":
-        known |= captioner()
     if page == "README.md":
         pytest.importorskip("pandas", reason="needs pandas")
         pytest.importorskip("pycocoevalcap", reason="needs METEOR's tables")
@@ -94,10 +65,6 @@ def test_samples_run(page: str, folder: Path) -> None:
     assert found
     for sample in found:
         exec(compile(sample, page, "exec"), known)
-    if page == "docs/training-reward.md":
-        before = known["model"].choice.detach().clone()
-        assert known["step"](known["model"], known["optimiser"], known["batch"]) > 0
-        assert known["model"].choice[0] > before[0], "the longer caption, which scored more, became likelier"
 
 
 def test_no_page_has_a_sample_that_nothing_runs() -> None:

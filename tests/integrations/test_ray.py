@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -123,6 +124,29 @@ def test_a_dataset_has_the_scores_of_one_process(tmp_path: Path) -> None:
     check(found, expected)
     assert found["rows"] == dict(expected["rouge-l"].items)
     assert list(found["rows"]) == list(expected.ids.names)
+
+
+def test_the_sample_of_the_page_runs(tmp_path: Path) -> None:
+    from pyarrow import Table, parquet
+
+    page = (Path(__file__).resolve().parents[2] / "docs" / "scale.md").read_text("utf-8")
+    (sample,) = re.findall(r"(?ms)^```python\n(import ray\n.*?)^```$", page)
+    expected = written(tmp_path, 1, 60)
+    lines = (tmp_path / "whole" / "whole.jsonl").read_text().splitlines()
+    (tmp_path / "captions").mkdir()
+    parquet.write_table(Table.from_pylist([json.loads(line) for line in lines]), tmp_path / "captions" / "a.parquet")
+    told = "\nprint(__import__('json').dumps([scored.corpus.scores, scored.dataset.count()]))"
+    ran = subprocess.run(
+        [sys.executable, "-c", sample + told],
+        cwd=tmp_path,
+        env={**os.environ, "RAY_raylet_start_wait_time_s": "300", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    scores, count = json.loads(ran.stdout.splitlines()[-1])
+    assert count == 60 and scores == {name: expected[name].score for name in ("bleu-4", "cider-d")}
 
 
 @pytest.mark.parametrize(

@@ -127,15 +127,18 @@ def _sources(
     folder = tempfile.TemporaryDirectory(prefix="capmeter-")
     said = open_reading(candidates, how.format, columns=how.columns)
     told = open_reading(references, how.references_format, side="references", columns=how.columns)
-    path = joined_on_disk(said, told, folder.name, on_missing=how.on_missing)
-    return Sources(path, None, replace(how, format=None, references_format=None, columns=None)), folder
+    both = joined_on_disk(said, told, folder.name, on_missing=how.on_missing)
+    return Sources(both, None, replace(how, format=None, references_format=None, columns=None)), folder
 
 
 def is_large(source: str | os.PathLike[str]) -> bool:
     """Whether a file is large enough to be read in parts."""
     path = regular(source)
     limit = LARGE // 4 if path.suffix in (".gz", ".zst", ".zip") else LARGE
-    return path.is_file() and path.stat().st_size > limit
+    try:
+        return path.is_file() and path.stat().st_size > limit
+    except OSError:  # no name of a file: reading says so
+        return False
 
 
 @dataclass
@@ -394,5 +397,4 @@ def _hashes(texts: list[str]) -> Hashes:
 def _twice(hashes: Hashes) -> Hashes:
     """The values that occur more than once, sorted."""
     values, counts = np.unique(hashes, return_counts=True)
-    found: Hashes = values[counts > 1]
-    return found
+    return np.asarray(values[counts > 1])
