@@ -47,6 +47,7 @@ from capmeter.metrics.capmeter.bigrams import Bigrams, is_bigram
 from capmeter.metrics.capmeter.inputs import Encoded, plain, side
 from capmeter.metrics.capmeter.words import bare, judge_words, words_of_pieces
 from capmeter.metrics.evidence import Evidence
+from capmeter.metrics.image_text import blank, cut_note
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
 from capmeter.text.concepts import concept
@@ -81,6 +82,10 @@ class Trained:
         calibrated: Floats = 0.5 * (1 + np.tanh(0.5 * (slope * np.asarray(logits, np.float64) + offset)))
         return calibrated
 
+    def parts(self, told: Told) -> Floats:
+        """The calibrated score and its parts, [n, 4]: see `PARTS`."""
+        return np.stack([self.probability(name, getattr(told, name).cpu().numpy()) for name in PARTS], axis=1)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Capmeter(MeanMetric):
@@ -104,10 +109,8 @@ class Capmeter(MeanMetric):
         read = _Read.of(part, trained, context.settings)
         values = np.zeros((len(part), len(PARTS)))
         for rows, told in read.told(trained, context.settings):
-            for k, name in enumerate(PARTS):
-                values[rows, k] = trained.probability(name, getattr(told, name).cpu().numpy())
-        blank = [k for k in range(len(part)) if not part.pool[int(part.candidates[k])].strip()]
-        values[blank] = 0.0
+            values[rows] = trained.parts(told)
+        values[blank(part)] = 0.0
         return Measurement(values, read.notes(part))
 
     def facts(self, context: Context) -> dict[str, str]:
@@ -121,9 +124,10 @@ class Capmeter(MeanMetric):
         trained = self._trained(context.settings)
         read = _Read.of(part, trained, context.settings)
         encoder = load_encoder(trained.encoder, context.settings)
-        measured = self.measure(part, context).values
+        empty = blank(part)
         found: list[Evidence] = [Evidence((), ())] * len(part)
         for rows, told in read.told(trained, context.settings):
+            parts = np.where(empty[rows, None], 0.0, trained.parts(told))
             for k, row in enumerate(rows.tolist()):
                 caption = part[part.ids[row]]
                 candidate = caption.candidate.split()
@@ -133,7 +137,7 @@ class Capmeter(MeanMetric):
                 )
                 references = [reference.split() for reference in caption.references]
                 judged = judge_words(candidate, right, references, read.near(row, encoder))
-                facts: dict[str, float | str] = dict(zip(PARTS[1:], measured[row, 1:].tolist(), strict=True))
+                facts: dict[str, float | str] = dict(zip(PARTS[1:], parts[k, 1:].tolist(), strict=True))
                 found[row] = Evidence(
                     judged.candidate,
                     judged.references,
@@ -203,7 +207,7 @@ class _Read:
         cut = self.encoded.table.pieces.truncated
         long = cut[self.candidates].copy()
         np.logical_or.at(long, self.references.rows, cut[self.references.values])
-        return {"cut": [part.ids[row] for row in np.flatnonzero(long).tolist()]} if long.any() else {}
+        return cut_note(part, long)
 
 
 def word_probabilities(encoder: Encoder, sentence: str, right: Floats, count: int) -> list[float]:
