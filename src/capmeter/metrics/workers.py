@@ -89,7 +89,7 @@ def worthwhile(captions: Any, metrics: Sequence[Metric], cores: int | None = Non
     """The number of processes that pays for these captions and metrics: 1, or one for each core.
 
     Measured on two cores (docs/scale.md): processes take about three seconds of processor time to start, twice, and
-    what they send to each other a quarter of what n-gram metrics take. Threads never pay: Python runs one at a time.
+    what they send to each other a quarter of what n-gram metrics take. Not threads: Python runs one at a time.
     Metrics with networks, whose `MICROSECONDS` are 0, use all cores themselves.
     """
     cores = cores or os.cpu_count() or 1
