@@ -23,7 +23,7 @@ def world_clip(
         None, help="The world encoder of pictures: a name or folder. Without one, it is trained first."
     ),
     pictures: int = typer.Option(20_000, help="The number of pictures to train on.", min=2),
-    epochs: int = typer.Option(5, help="The number of epochs.", min=1),
+    epochs: int = typer.Option(8, help="The number of epochs.", min=1),
     batch: int = typer.Option(64, help="Pictures per step.", min=2),
     wrong: int = typer.Option(4, help="Wrong captions beside each true one.", min=0, max=8),
     rate: float = typer.Option(2e-3, help="The highest learning rate.", min=1e-6),
@@ -31,7 +31,7 @@ def world_clip(
     layers: int = typer.Option(3, help="Layers in which words read those around them.", min=1),
     slot: int = typer.Option(32, help="Width of the features' slots, one for each kind of thing.", min=4),
     encoder_pictures: int = typer.Option(10_000, help="Pictures that the world encoder is trained on.", min=2),
-    encoder_epochs: int = typer.Option(6, help="Epochs of the world encoder.", min=1),
+    encoder_epochs: int = typer.Option(8, help="Epochs of the world encoder.", min=1),
     precision: TrainingPrecision = "float32",
     workers: int = typer.Option(1, help="Number of processes that draw pictures.", min=1),
     threads: Threads = 1,

@@ -26,7 +26,7 @@ class WorldClipRecipe(Recipe):
         decay_of_weights: of AdamW.
     """
 
-    epochs: int = 5
+    epochs: int = 8
     rate: float = 2e-3
     warmup: float = 0.05
     decay: str = "cosine"
