@@ -1,12 +1,15 @@
 """Many captions on Ray: as fast as processes of one machine, and nothing lost when workers or the driver are killed.
 
-    python benchmarks/scale.py ray   [--data FILE] [--captions 300000] [--shards 8]
-    python benchmarks/scale.py kills [--data FILE] [--captions 20000] [--workers 20] [--drivers 10]
+    python benchmarks/scale.py ray    [--data FILE] [--captions 300000] [--shards 8] [--repeat 2]
+    python benchmarks/scale.py driver [--data FILE] [--sizes 10000,100000,300000] [--shards 8]
+    python benchmarks/scale.py kills  [--data FILE] [--captions 20000] [--shards 40] [--workers 20] [--drivers 10]
 
-`ray` scores the same files with two processes (`--workers 2`) and with two workers of Ray on this machine, each in a
-process of its own, and prints the processor time of both, their wall time side by side, and whether every score is the
-same bit for bit. Ray's start is counted apart. `kills` scores files on a cluster of three nodes while working processes
-are killed, and then while the whole run is killed and started again, and compares every score with one process's.
+`ray` scores the same files with two processes (`--workers 2`) and with two workers of Ray on this machine, in turns and
+each in a process of its own; the fastest turn of each counts. It prints the wall time of both, of Ray with and without
+the start of Ray itself (workers are started in either), and whether every score is the same bit for bit. `driver`
+prints the peak memory of the process that calls Ray. `kills` scores files on a cluster of three nodes while working
+processes are killed; then the command `capmeter score` is killed, at random moments of its run on such a cluster, and
+started again; every score, corpus score and interval is compared with one process's.
 
 FILE and its captions: see `classic.py`, which also measures one process at growing sizes (`classic.py scale`).
 """
@@ -18,6 +21,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from classic import DATA, METRICS, Rows, read, repeated
+from classic import DATA, METRICS, Rows, in_turns, read, repeated
 
 CLUSTER = Path(__file__).resolve().parents[1] / "tests" / "raycluster.py"
 Scores = dict[str, Any]
@@ -60,24 +64,20 @@ def scores_in(folder: Path, metrics: str) -> Scores:
     return found | {"ids": [id for table in tables for id in table["id"].to_pylist()]}
 
 
-def used() -> float:
-    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(each.ru_utime + each.ru_stime for each in both)
-
-
 def child_processes(path: str, metrics: str, target: str) -> None:
     """Two processes of this machine; the same file of scores is written."""
     import capmeter
     from capmeter.integrations.shards import write_scores
 
-    start, spent = time.perf_counter(), used()
+    start = time.perf_counter()
     results = capmeter.score(capmeter.stream(path), metrics, workers=2)
     write_scores(results, f"{target}/whole.parquet")
-    print(json.dumps({"seconds": time.perf_counter() - start, "processor": used() - spent}))
+    print(json.dumps({"seconds": time.perf_counter() - start}))
 
 
 def child_ray(path: str, metrics: str, target: str) -> None:
-    """Two workers of Ray on this machine. What Ray's processes used is known when they have ended."""
+    """Two workers of Ray on this machine, and the peak memory of this process, which calls them."""
+    before = time.perf_counter()
     import ray
 
     from capmeter.integrations.ray import score_shards
@@ -86,91 +86,144 @@ def child_ray(path: str, metrics: str, target: str) -> None:
     start = time.perf_counter()
     score_shards(f"{path}/*.jsonl", metrics, target, workers=2, intervals=False)
     seconds = time.perf_counter() - start
+    # not ru_maxrss, which begins with the memory of the process that started this one
+    peak = int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024
     ray.shutdown()
-    print(json.dumps({"seconds": seconds}))
+    print(json.dumps({"seconds": seconds, "start": start - before, "peak": peak}))
 
 
-def child(what: str, *arguments: object) -> dict[str, float]:
+def child(what: str, *arguments: object) -> tuple[float, dict[str, float]]:
+    """The seconds that the child measured, and all that it did."""
     command = [sys.executable, __file__, what, *map(str, arguments)]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    return {"processor": after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime} | found
+    found["processor"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return found["seconds"], found
 
 
-def compare(rows: Rows, captions: int, shards: int, metrics: str) -> None:
+def compare(rows: Rows, captions: int, shards: int, metrics: str, repeat: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         whole = write_shards(rows, folder, captions, shards)
-        local = child("child-processes", whole, metrics, folder / "local")
-        clustered = child("child-ray", folder / "shards", metrics, folder / "scores")
+
+        def on_ray() -> tuple[float, dict[str, float]]:
+            shutil.rmtree(folder / "scores", ignore_errors=True)
+            return child("child-ray", folder / "shards", metrics, folder / "scores")
+
+        (_, local), (_, clustered) = in_turns(
+            repeat, lambda: child("child-processes", whole, metrics, folder / "local"), on_ray
+        )
         same = scores_in(folder / "local", metrics) == scores_in(folder / "scores", metrics)
-    print(f"{captions:,} captions with five references each, {metrics}, two workers, {shards} files\n")
-    print(f"two processes   {local['seconds']:>8.1f} s   {captions / local['seconds']:>8,.0f} captions per second")
     print(
-        f"Ray             {clustered['seconds']:>8.1f} s   {captions / clustered['seconds']:>8,.0f} captions per second"
+        f"{captions:,} captions with five references each, {metrics}, two workers, {shards} files; best of {repeat}\n"
     )
-    print(f"\nRay is {local['seconds'] / clustered['seconds']:.2f} times as fast; every score is the same: {same}")
+    times = {"two processes": local["seconds"], "two workers of Ray": clustered["seconds"]}
+    for what, seconds in (times | {"and Ray's start": clustered["seconds"] + clustered["start"]}).items():
+        rate, ratio = captions / seconds, local["seconds"] / seconds
+        print(f"{what:<20}{seconds:>8.1f} s{rate:>9,.0f} captions per second{ratio:>7.2f} times as fast as processes")
+    print(f"processor time: {local['processor']:.0f} s, of Ray {clustered['processor']:.0f} s with its start")
+    print(f"every score is the same: {same}")
 
 
-def start(folder: Path, metrics: str, **task: Any) -> subprocess.Popen[bytes]:
-    given = {"metrics": metrics, "pattern": str(folder / "shards" / "*.jsonl"), "output": str(folder / "scores")}
-    given |= {"result": str(folder / "result.json"), "nodes": 3, **task}
-    with (folder / "log.txt").open("ab") as log:
-        return subprocess.Popen(
-            [sys.executable, str(CLUSTER), json.dumps(given)],
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-            env={**os.environ, "RAY_raylet_start_wait_time_s": "300"},  # where other work keeps the machine busy
+def drivers_memory(rows: Rows, sizes: list[int], shards: int, metrics: str) -> None:
+    print(f"{metrics}, five references each, {shards} files, two workers of Ray")
+    for captions in sizes:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            write_shards(rows, folder, captions, shards)
+            _, found = child("child-ray", folder / "shards", metrics, folder / "scores")
+        print(f"{captions:>10,} captions: the calling process holds at most {found['peak']:.0f} MB", flush=True)
+
+
+class Trial:
+    """Captions in files, their scores by one process, and runs on Ray that are killed."""
+
+    def __init__(self, rows: Rows, folder: Path, captions: int, shards: int, metrics: str) -> None:
+        import capmeter
+
+        self.folder, self.metrics, self.scores = folder, metrics, folder / "scores"
+        self.pattern = str(folder / "shards" / "*.jsonl")
+        whole = capmeter.score(capmeter.stream(write_shards(rows, folder, captions, shards)), metrics)
+        self.expected: Scores = {each: whole[each].items.array.tolist() for each in metrics.split(",")}
+        self.expected |= {"ids": list(whole.ids.names)}
+        self.corpus = {
+            "scores": {each: whole[each].score for each in whole},
+            "intervals": {each: list(bounds) for each, bounds in whole.intervals(resamples=50, seed=3).items()},
+        }
+
+    def start(self, command: list[str], **environment: str) -> subprocess.Popen[bytes]:
+        with (self.folder / "log.txt").open("wb") as log:
+            return subprocess.Popen(
+                [sys.executable, *command],
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                # where other work keeps the machine busy, nodes take long to start
+                env={**os.environ, "RAY_raylet_start_wait_time_s": "300", **environment},
+            )
+
+    def cluster(self, **task: Any) -> subprocess.Popen[bytes]:
+        given = {"metrics": self.metrics, "pattern": self.pattern, "output": str(self.scores), "nodes": 3, **task}
+        return self.start([str(CLUSTER), json.dumps(given | {"result": str(self.folder / "result.json")})])
+
+    def command(self, address: str) -> subprocess.Popen[bytes]:
+        options = ["--metrics", self.metrics, "--output", str(self.scores), "--resamples", "50", "--seed", "3"]
+        options += ["--workers", "2", "--engine", "ray", "--shards", self.pattern]
+        return self.start(["-m", "capmeter", "score", *options], RAY_ADDRESS=address)
+
+    def ended(self, program: subprocess.Popen[bytes]) -> str:
+        """What came of a run, whose scores are removed."""
+        if program.wait():
+            raise SystemExit((self.folder / "log.txt").read_text()[-3000:])
+        corpus = json.loads((self.scores / "corpus.json").read_text())
+        if any(corpus[what] != known for what, known in self.corpus.items()):
+            raise SystemExit("corpus scores or intervals differ from those of one process")
+        if scores_in(self.scores, self.metrics) != self.expected:
+            raise SystemExit("scores differ from those of one process")
+        left = {path.name for path in self.scores.iterdir() if path.suffix not in (".parquet", ".json")}
+        shutil.rmtree(self.scores)
+        return f"every caption once, all scores and intervals those of one process{'; left behind: ' * bool(left)}" + (
+            ", ".join(sorted(left))
         )
 
 
-def check(folder: Path, metrics: str, expected: Scores) -> str:
-    corpus = json.loads((folder / "result.json").read_text())["corpus"]
-    same = corpus["scores"] == expected["corpus"]
-    found = scores_in(folder / "scores", metrics)
-    every = all(found[name] == expected[name] for name in ("ids", *metrics.split(",")))
-    return "the scores are those of one process" if same and every else "THE SCORES DIFFER"
+def kill_workers(trial: Trial, wanted: int) -> None:
+    lost = runs = 0
+    while lost < wanted:
+        said = trial.ended(trial.cluster(kills=wanted - lost, each=0.2, seed=runs))
+        lost, runs = lost + json.loads((trial.folder / "result.json").read_text())["lost"], runs + 1
+        print(f"run {runs}: {lost} workers killed so far; {said}", flush=True)
 
 
-def kills(rows: Rows, captions: int, shards: int, metrics: str, workers: int, drivers: int) -> None:
-    import capmeter
-
-    draw = random.Random(0)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        whole = capmeter.score(capmeter.stream(write_shards(rows, folder, captions, shards)), metrics)
-        expected: Scores = {each: whole[each].items.array.tolist() for each in metrics.split(",")}
-        expected |= {"ids": list(whole.ids.names), "corpus": {each: whole[each].score for each in whole}}
-        lost = runs = 0
-        while lost < workers:
-            for path in (folder / "scores").glob("*"):
-                path.unlink()
-            if start(folder, metrics, kills=workers - lost, each=0.2, seed=runs).wait():
-                raise SystemExit((folder / "log.txt").read_text()[-2000:])
-            lost, runs = lost + json.loads((folder / "result.json").read_text())["lost"], runs + 1
-            print(f"run {runs}: {lost} workers killed so far; {check(folder, metrics, expected)}", flush=True)
-        for path in (folder / "scores").glob("*"):
-            path.unlink()
-        killed = 0
-        while killed < drivers:
-            before = len(list((folder / "scores").glob("part-*.json")))
-            program, wanted = start(folder, metrics), before + draw.randint(0, max(1, shards // (drivers + 1)))
-            while program.poll() is None and len(list((folder / "scores").glob("part-*.json"))) <= wanted:
-                time.sleep(0.01)
-            if program.poll() is None:
+def kill_drivers(trial: Trial, wanted: int) -> None:
+    cluster = trial.cluster(serve=True)
+    try:
+        while not (address := trial.folder / "address.txt").exists():
+            if cluster.poll() is not None:
+                raise SystemExit((trial.folder / "log.txt").read_text()[-3000:])
+            time.sleep(0.1)
+        start, killed, draw = time.perf_counter(), 0, random.Random(0)
+        print(f"not killed: {trial.ended(trial.command(address.read_text()))}", flush=True)
+        seconds = time.perf_counter() - start
+        while killed < wanted:
+            program = trial.command(address.read_text())
+            try:
+                program.wait(draw.uniform(0, seconds))
+            except subprocess.TimeoutExpired:
+                os.killpg(program.pid, signal.SIGKILL)
+                program.wait()
                 killed += 1
-            os.killpg(program.pid, signal.SIGKILL)
-            program.wait()
-            finished = len(list((folder / "scores").glob("part-*.json")))
-            print(f"driver killed {killed} times; {finished} of {shards} files finished", flush=True)
-            if finished == shards:
-                break
-        if start(folder, metrics).wait():
-            raise SystemExit((folder / "log.txt").read_text()[-2000:])
-        print(f"and run to its end: {check(folder, metrics, expected)}")
+                print(f"driver killed {killed} times; {len(list(trial.scores.glob('part-*.json')))} files", flush=True)
+            else:
+                print(f"came to its end: {trial.ended(program)}", flush=True)
+        print(f"and run to its end: {trial.ended(trial.command(address.read_text()))}", flush=True)
+    finally:
+        cluster.terminate()
+        cluster.wait()
 
 
 def main() -> None:
@@ -178,12 +231,14 @@ def main() -> None:
         {"child-processes": child_processes, "child-ray": child_ray}[sys.argv[1]](*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("ray", "kills"))
+    parser.add_argument("what", choices=("ray", "driver", "kills"))
     parser.add_argument("--data", type=Path, default=DATA, help=f"captions (default {DATA})")
     parser.add_argument("--system", default="m2_transformer", help="whose captions, where a row has several systems'")
     parser.add_argument("--metrics", default=METRICS)
     parser.add_argument("--captions", type=int, default=0, help="how many (default: 300,000; of `kills` 20,000)")
+    parser.add_argument("--sizes", default="10000,100000,300000", help="numbers of captions (driver)")
     parser.add_argument("--shards", type=int, default=0, help="in how many files (default: 8; of `kills` 40)")
+    parser.add_argument("--repeat", type=int, default=2, help="turns of processes and Ray (ray)")
     parser.add_argument("--workers", type=int, default=20, help="kills of workers")
     parser.add_argument("--drivers", type=int, default=10, help="kills of the driver")
     chosen = parser.parse_args()
@@ -191,9 +246,14 @@ def main() -> None:
         parser.error(f"{chosen.data} is not there; name a file of captions with --data")
     rows = read(chosen.data, chosen.system)
     if chosen.what == "ray":
-        compare(rows, chosen.captions or 300_000, chosen.shards or 8, chosen.metrics)
+        compare(rows, chosen.captions or 300_000, chosen.shards or 8, chosen.metrics, chosen.repeat)
+    elif chosen.what == "driver":
+        drivers_memory(rows, [int(size) for size in chosen.sizes.split(",")], chosen.shards or 8, chosen.metrics)
     else:
-        kills(rows, chosen.captions or 20_000, chosen.shards or 40, chosen.metrics, chosen.workers, chosen.drivers)
+        with tempfile.TemporaryDirectory() as name:
+            trial = Trial(rows, Path(name), chosen.captions or 20_000, chosen.shards or 40, chosen.metrics)
+            kill_workers(trial, chosen.workers)
+            kill_drivers(trial, chosen.drivers)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 TASK is JSON: "metrics"; "pattern" and "output" for files, or "dataset" for a Ray Dataset of files; "nodes"; "kills":
 how many processes that score are killed; "lose_node": whether a node is taken away too; "result": the file for what
-came of it. Ray has a process of its own here, so that a test can kill it as a whole.
+came of it. With "serve" the cluster waits for others' runs instead, at the address in `address.txt` beside the result.
+Ray has a process of its own here, so that a test can kill it as a whole.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-WORK = ("ray::_Scorer", "ray::_collected", "ray::_merged", "ray::_knowing", "ray::_MapWorker", "ray::finished")
+WORK = ("ray::_Worker", "ray::_once", "ray::_MapWorker")
 
 
 def descendants(ancestor: int) -> dict[int, str]:
@@ -62,9 +63,17 @@ def run(task: dict[str, Any]) -> None:
     import ray
     from ray.cluster_utils import Cluster
 
+    from capmeter.captions.files import write_atomic
+
     small = {"num_cpus": 1, "object_store_memory": 100_000_000}
     cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
     others = [cluster.add_node(**small) for _ in range(task.get("nodes", 2) - 1)]
+    if task.get("serve"):
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        write_atomic(Path(task["result"]).with_name("address.txt"), cluster.address)
+        signal.pause()
+        cluster.shutdown()
+        return
     ray.init(address=cluster.address, log_to_driver=False)
     done, lost = threading.Event(), []
 

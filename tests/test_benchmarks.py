@@ -123,6 +123,18 @@ def test_ray_gives_the_scores_of_processes(shared: Path) -> None:
     assert "every score is the same: True" in printed
 
 
+@pytest.mark.ray
+@pytest.mark.slow
+def test_ray_loses_nothing_when_workers_and_drivers_are_killed(shared: Path) -> None:
+    pytest.importorskip("ray", reason="needs capmeter[ray]")
+    sizes = ["--captions", "600", "--shards", "6", "--workers", "3", "--drivers", "2"]
+    printed = run("scale.py", "kills", "--data", shared / "data" / "flickr8k_expert.jsonl.gz", *sizes)
+    assert "3 workers killed" in printed and "driver killed 2 times" in printed
+    assert printed.splitlines()[-1] == (
+        "and run to its end: every caption once, all scores and intervals those of one process"
+    )
+
+
 @pytest.mark.meteor
 def test_spice(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pycocoevalcap", reason="needs METEOR's synonyms (pip install 'capmeter[meteor]')")

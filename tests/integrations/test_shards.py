@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections import namedtuple
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import capmeter
+from capmeter.captions.streaming import CaptionStream, stream
 from capmeter.errors import InputError
 from capmeter.integrations import shards
 from capmeter.metrics.evaluation import Evaluation
 from capmeter.metrics.registry import parse_list
+from capmeter.text import ptb
 
 METRICS = "bleu-4,rouge-l,cider-d"
 WORDS = "a dog runs on the grass while two cats sleep near an old red bus and people watch from one window".split()  # noqa: SIM905
@@ -36,7 +40,7 @@ def run(folder: Path, output: Path) -> tuple[shards.Corpus, list[str]]:
     """What an engine does, here; with it the files that were scored."""
     metrics = parse_list(METRICS)
     files = shards.shards_of(str(folder / "*.jsonl"), output)
-    evaluation = Evaluation(tuple(metrics))
+    evaluation, scorer = Evaluation(tuple(metrics)), shards.Scorer()
     digests = [shards.digest_of(shard.source) for shard in files]
     plan = shards.plan_of(metrics, evaluation.settings, digests)
     records, scored, redone = [], [], {}
@@ -46,9 +50,9 @@ def run(folder: Path, output: Path) -> tuple[shards.Corpus, list[str]]:
             if record:
                 redone[Path(shard.target).name] = record
             while evaluation.pending:
-                states = [shards.collect(evaluation, each) for each in files]
+                states = [scorer.collect(evaluation, each) for each in files]
                 evaluation = evaluation.knowing(states[0] + states[1] + states[2])
-            record = shards.score(evaluation, shard, plan, digest)
+            record = scorer.score(evaluation, shard, plan, digest)
             scored.append(Path(shard.source).name)
         records.append(record)
     whole = shards.whole_of(metrics, shards.tables_of(files, metrics), resamples=50, seed=3)
@@ -88,6 +92,41 @@ def test_sums_alone_give_the_same_up_to_rounding(tmp_path: Path) -> None:
     summed = shards.merged(metrics, records)
     assert summed.scores == pytest.approx(exact.scores, rel=1e-13) and summed.intervals == {}
     assert summed.captions == 21
+
+
+def reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the files that are read from now on."""
+    names: list[str] = []
+
+    def noted(source: str, *rest: Any, **how: Any) -> CaptionStream:
+        names.append(Path(source).name)
+        return stream(source, *rest, **how)
+
+    monkeypatch.setattr(shards, "stream", noted)
+    return names
+
+
+def test_a_file_is_read_and_tokenised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path)
+    read, tokenised = reading(monkeypatch), []
+    numbers = ptb.token_numbers
+    monkeypatch.setattr(ptb, "token_numbers", lambda sentences: tokenised.extend(sentences) or numbers(sentences))
+    run(tmp_path, tmp_path / "scores")
+    monkeypatch.undo()
+    assert read == ["part-0.jsonl", "part-1.jsonl", "part-2.jsonl"]
+    assert len(tokenised) == sum(len(part.pool) for k in range(3) for part in stream(tmp_path / f"part-{k}.jsonl"))
+
+
+def test_nothing_is_kept_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written(tmp_path)
+    evaluation, scorer = Evaluation(tuple(parse_list(METRICS))), shards.Scorer()
+    full = namedtuple("full", "total used free")(1000, 950, 50)
+    monkeypatch.setattr("shutil.disk_usage", lambda path: full)
+    read = reading(monkeypatch)
+    (shard,) = shards.shards_of(str(tmp_path / "part-1.jsonl"), tmp_path / "scores")
+    known = evaluation.knowing(scorer.collect(evaluation, shard))
+    assert scorer.score(known, shard, "plan", "digest").captions == 7
+    assert read == ["part-1.jsonl", "part-1.jsonl"]
 
 
 def test_finished_files_are_not_scored_again(tmp_path: Path) -> None:
@@ -160,5 +199,5 @@ def test_notes_are_counted(tmp_path: Path) -> None:
     ]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     (shard,) = shards.shards_of(str(tmp_path / "x.jsonl"), tmp_path / "scores")
-    record = shards.score(Evaluation(tuple(parse_list("rouge-l"))), shard, "plan", "digest")
+    record = shards.Scorer().score(Evaluation(tuple(parse_list("rouge-l"))), shard, "plan", "digest")
     assert record.notes["empty candidate"] == (20, ["1", "3", "5", "7", "9"])

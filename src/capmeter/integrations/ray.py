@@ -7,11 +7,13 @@
     scored = score(dataset, "bleu-4,cider-d")                                       # a Dataset in, a Dataset out
     scored.corpus.scores["cider-d"], scored.dataset
 
-Ray schedules; `Evaluation` does the work. What metrics need of all captions (document frequencies) is collected shard
-by shard and merged in a tree, and stays in Ray's store: the process that calls holds a record of a few kilobytes per
-shard, however many captions there are. Shards are then scored by actors, which keep a network's weights from one shard
-to the next; `gpus` is the share of a GPU that each may use. A worker, an actor or a node that is lost is replaced, and
-its shard scored again; a run that was killed and is started again goes on from its finished shards
+Ray schedules; `Evaluation` does the work. Actors collect what metrics need of all captions (document frequencies) shard
+by shard, merge it in a tree, and score shard by shard; each gets the shards that it has read and tokenised before
+(`shards.Scorer` says what is kept of them), and others' when it has no more of its own. What was collected stays in
+Ray's store: the process that calls holds a record of a few kilobytes per shard, however many captions there are.
+
+A network is loaded once per actor; `gpus` is the share of a GPU that each may use. The shards of a worker or a node
+that is lost are done by the others; a run that was killed and is started again goes on from its finished shards
 (`capmeter.integrations.shards`).
 
 Ray is joined where `RAY_ADDRESS` says, or started on this machine; on a cluster the files must be where every node
@@ -20,11 +22,12 @@ finds them by the same path.
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +36,18 @@ import numpy as np
 from capmeter.captions.columns import Columns
 from capmeter.captions.files import write_atomic
 from capmeter.captions.model import CaptionSet
-from capmeter.errors import CapmeterError, InputError, MissingBackend
+from capmeter.errors import InputError
 from capmeter.integrations import frames, shards
+from capmeter.integrations.actors import Actor, Actors, Run, Work, by_tasks, got, joined, number_of
 from capmeter.integrations.shards import MOST_AT_ONCE, SUMMARY, Corpus, Record, Shard
 from capmeter.metrics.base import Metric
 from capmeter.metrics.evaluation import Evaluation, States
 from capmeter.metrics.needs import needed
 from capmeter.metrics.registry import parse_list
-from capmeter.progress import task
 from capmeter.settings import Settings
 
 _WIDTH = 8  # states that are merged at once
-_TRIES = 20  # for one shard, where its worker is lost again and again
+_LOSSES = 20  # of nodes with what was collected
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,8 @@ def score_shards(
         metrics: names or metrics, in a list or one comma-separated text.
         output: the folder of the scores, of their records, and of `corpus.json`.
         references: a file of references, where they are not in the rows; every worker holds it.
-        workers: number of actors; 0: one for each processor of the cluster.
-        gpus: the share of a GPU for each of them, for neural metrics.
+        workers: number of actors; 0: one for each processor of the cluster, or for each share of its GPUs.
+        gpus: the share of a GPU for each of them (.25: four share one), for neural metrics.
         intervals: whether corpus scores get 95% intervals, from `resamples` and `seed`, as `capmeter score` gives them;
             there are none from ten million captions on.
         settings: device, precision, cache of neural metrics; each worker has one thread.
@@ -85,31 +88,26 @@ def score_shards(
         The corpus scores, which are those of one process.
 
     Raises:
-        InputError: no file matches, captions lack references, a file cannot be read.
+        InputError: no file matches, captions lack references, a file cannot be read, there are not so many GPUs.
         MissingBackend: Ray is not installed.
     """
-    ray = _ray()
     chosen = parse_list(metrics)
     files = shards.shards_of(pattern, output, None if references is None else str(Path(references).absolute()))
     evaluation = Evaluation(tuple(chosen), replace(settings or Settings(), threads=1))
-    digests: list[str] = _all(ray, shards.digest_of, [(shard.source,) for shard in files], "checking")
-    plan = shards.plan_of(chosen, evaluation.settings, digests)
-    checked: list[Record | str] = _all(
-        ray, shards.finished, [(s, plan, digest) for s, digest in zip(files, digests, strict=True)], "checking scores"
-    )
-    records = {k: each for k, each in enumerate(checked) if isinstance(each, Record)}
-    redone = {files[k].target: each for k, each in enumerate(checked) if isinstance(each, str) and each}
-    found = len(records)
-    missing = [k for k in range(len(files)) if k not in records]
-    if missing:
-        known = _known(ray, evaluation, [partial(shards.collect, shard=shard) for shard in files])
-        work = {k: (known, files[k], plan, digests[k]) for k in missing}
-        for k, record in _by_actors(ray, work, workers, gpus):
-            records[k] = record
-    whole = None
-    if sum(record.captions for record in records.values()) < MOST_AT_ONCE:
-        whole = _got(ray, ray.remote(_whole).remote(files, chosen, resamples if intervals else 0, seed))
-    corpus = shards.merged(chosen, (records[k] for k in range(len(files))), whole=whole, redone=redone, found=found)
+    with Actors(_Worker, min(number_of(workers, gpus), len(files)), gpus) as actors:
+        digests = _fetched(actors.run("digest", {shard: (shard,) for shard in files}, "checking"))
+        plan = shards.plan_of(chosen, evaluation.settings, [digests[shard] for shard in files])
+        each = {shard: (shard, plan, digests[shard]) for shard in files}
+        checked: dict[Shard, Record | str] = _fetched(actors.run("finished", each, "checking scores"))
+        records = {shard: record for shard, record in checked.items() if isinstance(record, Record)}
+        redone = {shard.target: reason for shard in files if isinstance(reason := checked[shard], str) and reason}
+        found = len(records)
+        _score(actors, evaluation, each, records)
+        whole = None
+        if sum(record.captions for record in records.values()) < MOST_AT_ONCE:
+            given = files, chosen, resamples if intervals else 0, seed
+            whole = _fetched(actors.run("whole", {"whole": given}, "corpus scores"))["whole"]
+    corpus = shards.merged(chosen, (records[shard] for shard in files), whole=whole, redone=redone, found=found)
     write_atomic(Path(output) / SUMMARY, json.dumps(corpus.to_dict(), indent=1))
     return corpus
 
@@ -134,145 +132,121 @@ def score(
     Raises:
         InputError: columns are not known or missing, captions lack references.
     """
-    ray = _ray()
+    ray, run = joined(), by_tasks(_Worker)
     chosen = parse_list(metrics)
     evaluation = Evaluation(tuple(chosen), replace(settings or Settings(), threads=1))
+    most = number_of(workers, gpus)
     dataset.context.execution_options.preserve_order = True  # the scores are in the order of the captions
     held = dataset.materialize()
-    blocks = held.to_arrow_refs()
     named = dict(columns or {})
-    known = _known(ray, evaluation, [partial(_collect_block, columns=named)] * len(blocks), blocks)
-    wanted = workers or _processors(ray)
+    known = _known(
+        run, evaluation, "collect_block", {k: (block, named) for k, block in enumerate(held.to_arrow_refs())}
+    )
     scored = held.map_batches(
         _BatchScorer,
         fn_constructor_args=(known, named),
         batch_format="pyarrow",
         batch_size=min(metric.ROWS for metric in evaluation.order),
         num_gpus=gpus,
-        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=wanted),
+        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
     ).materialize()
     tables = scored.to_arrow_refs()
-    sums: list[Record] = _all(ray, _summed, [(known, table) for table in tables], "summing")
+    sums = _fetched(run("sums_of_block", {k: (known, table) for k, table in enumerate(tables)}, "summing"))
     whole = None
-    if sum(each.captions for each in sums) < MOST_AT_ONCE:
-        whole = _got(ray, ray.remote(_whole_of_blocks).remote(tables, chosen, resamples if intervals else 0, seed))
-    return Scored(scored, shards.merged(chosen, [each for each in sums if each.captions], whole=whole))
+    if sum(each.captions for each in sums.values()) < MOST_AT_ONCE:
+        given = tables, chosen, resamples if intervals else 0, seed
+        whole = _fetched(run("whole_of_blocks", {"whole": given}, "corpus scores"))["whole"]
+    return Scored(scored, shards.merged(chosen, [each for each in sums.values() if each.captions], whole=whole))
 
 
-def _ray() -> Any:
-    """Ray, which is running."""
-    try:
-        import ray
-    except ImportError:
-        raise MissingBackend("the engine ray needs Ray: pip install 'capmeter[ray]'") from None
-    if not ray.is_initialized():
-        address = os.environ.get("RAY_ADDRESS")
-        ray.init(**({"address": address} if address else {"include_dashboard": False}), log_to_driver=False)
-    return ray
+def _fetched(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Results by key, which are small."""
+    return {key: got(result) for key, result in pairs}
 
 
-def _processors(ray: Any) -> int:
-    return max(1, int(ray.cluster_resources().get("CPU", 1)))
+def _score(
+    actors: Actors, evaluation: Evaluation, each: Mapping[Shard, tuple[Any, ...]], records: dict[Shard, Record]
+) -> None:
+    """Adds the records of the shards that are not yet scored, which lie in files from then on."""
+    from ray.exceptions import ObjectLostError
+
+    losses = 0
+    while len(records) < len(each):
+        try:
+            known = _known(actors.run, evaluation, "collect", {shard: (shard,) for shard in each})
+            work = {shard: (known, *given) for shard, given in each.items() if shard not in records}
+            for shard, record in actors.run("score", work, "scoring"):
+                records[shard] = got(record)
+        except ObjectLostError:  # what was collected was on a node that is gone; most of it is quickly collected again
+            losses += 1
+            if losses == _LOSSES:
+                raise
 
 
-def _got(ray: Any, reference: Any) -> Any:
-    """A task's result; its error, if it is one of capmeter's, as it was raised there."""
-    try:
-        return ray.get(reference)
-    except ray.exceptions.RayTaskError as problem:
-        if isinstance(problem.cause, CapmeterError):
-            raise problem.cause from None
-        raise
-
-
-def _all(ray: Any, work: Callable[..., Any], each: Sequence[tuple[Any, ...]], what: str) -> list[Any]:
-    """`work` of each, in order; what is lost with a worker is done again."""
-    remote = ray.remote(work).options(max_retries=-1)
-    results = []
-    with task(what, total=len(each)) as advance:
-        for reference in [remote.remote(*given) for given in each]:
-            results.append(_got(ray, reference))
-            advance(1)
-    return results
-
-
-def _known(
-    ray: Any, evaluation: Evaluation, collects: Sequence[Callable[..., States]], given: Sequence[Any] = ()
-) -> Any:
+def _known(run: Run, evaluation: Evaluation, collect: str, given: Work) -> Any:
     """A reference to the evaluation that knows all corpus states, which are merged in a tree and never come here."""
-    known, pending = ray.put(evaluation), bool(evaluation.pending)
-    collect, merge = (ray.remote(work).options(max_retries=-1) for work in (_collected, _merged))
-    know = ray.remote(_knowing).options(max_retries=-1, num_returns=2)
-    while pending:
-        states = [collect.remote(work, known, *given[k : k + 1]) for k, work in enumerate(collects)]
-        while len(states) > 1:
-            states = [merge.remote(*states[k : k + _WIDTH]) for k in range(0, len(states), _WIDTH)]
-        known, still = know.remote(known, states[0])
-        pending = _got(ray, still)
+    import ray
+
+    known = ray.put(evaluation)
+    while evaluation.pending:
+        states = _in_order(run(collect, {key: (known, *each) for key, each in given.items()}, "collecting"), given)
+        while len(states) > _WIDTH:
+            several = {k: tuple(states[k : k + _WIDTH]) for k in range(0, len(states), _WIDTH)}
+            states = _in_order(run("merge", several, "merging"), several)
+        (known,) = _in_order(run("know", {"known": (known, *states)}, "merging"), ["known"])
+        evaluation = evaluation.knowing(States(dict.fromkeys(evaluation.pending)))  # what is known, not the states
     return known
 
 
-def _collected(work: Callable[..., States], evaluation: Evaluation, *given: Any) -> States:
-    return work(evaluation, *given)
+def _in_order(pairs: Iterable[tuple[Any, Any]], keys: Iterable[Any]) -> list[Any]:
+    """Results in the order of the keys and not of their end, so that their sum is the same in every run."""
+    found = dict(pairs)
+    return [found[key] for key in keys]
 
 
-def _merged(first: States, *others: States) -> States:
-    for other in others:
-        first = first + other
-    return first
+class _Worker(Actor):
+    """What is done on a node; an actor keeps what it has read from collecting to scoring, and networks."""
 
+    def __init__(self) -> None:
+        self._scorer = shards.Scorer()
 
-def _knowing(evaluation: Evaluation, states: States) -> tuple[Evaluation, bool]:
-    known = evaluation.knowing(states)
-    return known, bool(known.pending)
+    def digest(self, shard: Shard) -> str:
+        return shards.digest_of(shard.source)
 
+    def finished(self, shard: Shard, plan: str, digest: str) -> Record | str:
+        return shards.finished(shard, plan, digest)
 
-class _Scorer:
-    """An actor: scores one shard after the other, with the networks that the first of them loaded."""
+    def collect(self, evaluation: Evaluation, shard: Shard) -> States:
+        return self._scorer.collect(evaluation, shard)
+
+    def merge(self, *states: States) -> States:
+        return functools.reduce(operator.add, states)
+
+    def know(self, evaluation: Evaluation, *states: States) -> Evaluation:
+        return evaluation.knowing(self.merge(*states))
 
     def score(self, evaluation: Evaluation, shard: Shard, plan: str, digest: str) -> Record:
-        """Scores a shard and writes its files."""
-        return shards.score(evaluation, shard, plan, digest)
+        return self._scorer.score(evaluation, shard, plan, digest)
 
+    def whole(self, files: Sequence[Shard], metrics: Sequence[Metric], resamples: int, seed: int) -> Any:
+        return shards.whole_of(metrics, shards.tables_of(files, metrics), resamples=resamples, seed=seed)
 
-def _by_actors(
-    ray: Any, work: Mapping[int, tuple[Any, ...]], workers: int, gpus: float
-) -> Iterator[tuple[int, Record]]:
-    """The record of each shard, as it is finished."""
-    kind = ray.remote(_Scorer).options(num_cpus=1, num_gpus=gpus, max_restarts=-1, max_task_retries=-1)
-    idle = [kind.remote() for _ in range(min(workers or _processors(ray), len(work)))]
-    waiting: list[int] = list(reversed(list(work)))
-    running: dict[Any, tuple[Any, int]] = {}
-    tries = dict.fromkeys(work, 0)
-    try:
-        with task("scoring", total=len(work)) as advance:
-            while waiting or running:
-                while waiting and idle:
-                    actor, k = idle.pop(), waiting.pop()
-                    running[actor.score.remote(*work[k])] = actor, k
-                while idle:  # nothing is left for it: its processor is free for one that waits to be started again
-                    ray.kill(idle.pop())
-                (done,), _ = ray.wait(list(running), num_returns=1)
-                actor, k = running.pop(done)
-                try:
-                    record = _got(ray, done)
-                except (ray.exceptions.RayActorError, ray.exceptions.ObjectLostError) as problem:
-                    tries[k] += 1
-                    if tries[k] == _TRIES:
-                        raise InputError(f"the worker of {work[k][1].source} was lost {_TRIES} times") from problem
-                    waiting.append(k)
-                    actor = kind.remote()
-                else:
-                    advance(1)
-                    yield k, record
-                idle.append(actor)
-    finally:
-        for actor in [*idle, *(actor for actor, _ in running.values())]:
-            ray.kill(actor)
+    # the same of blocks
 
+    def collect_block(self, evaluation: Evaluation, table: Any, columns: Mapping[str, str]) -> States:
+        return evaluation.collect(_captions(table, columns, evaluation.order))
 
-def _whole(files: Sequence[Shard], metrics: Sequence[Metric], resamples: int, seed: int) -> Any:
-    return shards.whole_of(metrics, shards.tables_of(files, metrics), resamples=resamples, seed=seed)
+    def sums_of_block(self, evaluation: Evaluation, table: Any) -> Record:
+        sums = {
+            str(metric): [float(np.sum(table[f"{metric}/{kind}"].to_numpy())) for kind in metric.columns]
+            for metric in (evaluation.metrics if table.num_rows else ())
+        }
+        signatures = {str(metric): evaluation.signature(metric) for metric in evaluation.metrics}
+        return Record("", "", "", table.num_rows, sums, signatures, {})
+
+    def whole_of_blocks(self, tables: Sequence[Any], metrics: Sequence[Metric], resamples: int, seed: int) -> Any:
+        blocks = (table for table in map(got, tables) if table.num_rows)  # fetched one by one
+        return shards.whole_of(metrics, blocks, resamples=resamples, seed=seed)
 
 
 # what is done with the blocks of a dataset
@@ -292,10 +266,6 @@ def _captions(table: Any, columns: Mapping[str, str], metrics: Sequence[Metric])
     return frames.read(table, columns=columns, on_missing="error" if needed("references", metrics) else "keep")
 
 
-def _collect_block(evaluation: Evaluation, table: Any, columns: Mapping[str, str]) -> States:
-    return evaluation.collect(_captions(table, columns, evaluation.order))
-
-
 class _BatchScorer:
     """Scores the batches of a dataset."""
 
@@ -310,24 +280,6 @@ class _BatchScorer:
 
         results = self._evaluation.run(_captions(batch, self._columns, self._evaluation.order))
         return pyarrow.table(shards.columns_of(results))
-
-
-def _summed(evaluation: Evaluation, table: Any) -> Record:
-    """The sums of a block of scores."""
-    sums = {
-        str(metric): [float(np.sum(table[f"{metric}/{kind}"].to_numpy())) for kind in metric.columns]
-        for metric in (evaluation.metrics if table.num_rows else ())
-    }
-    signatures = {str(metric): evaluation.signature(metric) for metric in evaluation.metrics}
-    return Record("", "", "", table.num_rows, sums, signatures, {})
-
-
-def _whole_of_blocks(tables: Sequence[Any], metrics: Sequence[Metric], resamples: int, seed: int) -> Any:
-    import ray
-
-    held: Iterator[Any] = map(ray.get, tables)
-    blocks = (table for table in held if table.num_rows)
-    return shards.whole_of(metrics, blocks, resamples=resamples, seed=seed)
 
 
 __all__ = ["Corpus", "Scored", "score", "score_shards"]

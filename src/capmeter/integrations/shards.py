@@ -14,6 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from glob import glob
@@ -24,6 +26,7 @@ import numpy as np
 
 from capmeter._version import __version__
 from capmeter.captions.files import atomic_writer, write_atomic
+from capmeter.captions.joining import OnMissing
 from capmeter.captions.streaming import CaptionStream, stream
 from capmeter.errors import InputError
 from capmeter.metrics.base import Floats, Metric
@@ -143,40 +146,56 @@ def _depends(metric: Metric) -> bool:
     return metric.corpus() is not None or any(map(_depends, metric.requires()))
 
 
-def captions_of(shard: Shard, metrics: Sequence[Metric]) -> CaptionStream:
-    """The captions of a shard, in parts."""
-    captions = stream(shard.source, shard.references, on_missing="error" if needed("references", metrics) else "keep")
-    check_needs(captions, metrics)
-    return captions
+class Scorer:
+    """Collects and scores shards, one after the other: what a worker of an engine does.
 
+    A shard is read once. What was read and tokenised for collecting stays in a temporary file, which scoring reads and
+    removes; it is not kept where that would fill the disk (of the temporary folder, `TMPDIR`) above nine tenths, nor
+    with a separate file of references, which would be in memory once for each shard.
+    """
 
-def collect(evaluation: Evaluation, shard: Shard) -> States:
-    """What is pending, of this shard's captions."""
-    states: States | None = None
-    for part in captions_of(shard, evaluation.order):
-        for piece in part.chunks(min(metric.ROWS for metric in evaluation.order)):
-            found = evaluation.collect(piece)
-            states = found if states is None else states + found
-    if states is None:
-        raise InputError(f"{shard.source} has no captions; leave it out")
-    return states
+    def __init__(self) -> None:
+        self._read: dict[Shard, CaptionStream] = {}
 
+    def collect(self, evaluation: Evaluation, shard: Shard) -> States:
+        """What is pending, of this shard's captions."""
+        states: States | None = None
+        captions = self._captions(shard, evaluation.order)
+        for part in captions:
+            for piece in part.chunks(min(metric.ROWS for metric in evaluation.order)):
+                found = evaluation.collect(piece)
+                states = found if states is None else states + found
+        if states is None:
+            raise InputError(f"{shard.source} has no captions; leave it out")
+        disk = shutil.disk_usage(tempfile.gettempdir())
+        if shard.references is None and disk.free > disk.total / 10:
+            self._read[shard] = captions
+        return states
 
-def score(evaluation: Evaluation, shard: Shard, plan: str, digest: str) -> Record:
-    """Scores a shard and writes its file and its record; everything pending must be known."""
-    results = evaluation.run(captions_of(shard, evaluation.order))
-    write_scores(results, shard.target)
-    record = Record(
-        plan=plan,
-        input=digest,
-        output=digest_of(shard.target),
-        captions=len(results.ids.names),
-        sums=sums_of(results),
-        signatures={name: each.signature for name, each in results.items()},
-        notes=counted(results),
-    )
-    write_atomic(shard.record, json.dumps(asdict(record)))
-    return record
+    def score(self, evaluation: Evaluation, shard: Shard, plan: str, digest: str) -> Record:
+        """Scores a shard and writes its file and its record; everything pending must be known."""
+        results = evaluation.run(self._captions(shard, evaluation.order))
+        write_scores(results, shard.target)
+        record = Record(
+            plan=plan,
+            input=digest,
+            output=digest_of(shard.target),
+            captions=len(results.ids.names),
+            sums=sums_of(results),
+            signatures={name: each.signature for name, each in results.items()},
+            notes=counted(results),
+        )
+        write_atomic(shard.record, json.dumps(asdict(record)))
+        return record
+
+    def _captions(self, shard: Shard, metrics: Sequence[Metric]) -> CaptionStream:
+        """The captions of a shard, in parts: as they were read before, or from its file."""
+        if shard in self._read:
+            return self._read.pop(shard)
+        missing: OnMissing = "error" if needed("references", metrics) else "keep"
+        captions = stream(shard.source, shard.references, on_missing=missing)
+        check_needs(captions, metrics)
+        return captions
 
 
 def sums_of(results: Results) -> dict[str, list[float]]:
