@@ -20,7 +20,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -95,13 +94,10 @@ def child_ray(path: str, metrics: str, target: str) -> None:
 def child(what: str, *arguments: object) -> tuple[float, dict[str, float]]:
     """The seconds that the child measured, and all that it did."""
     command = [sys.executable, __file__, what, *map(str, arguments)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(done.stderr)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
-    found["processor"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return found["seconds"], found
 
 
@@ -125,7 +121,6 @@ def compare(rows: Rows, captions: int, shards: int, metrics: str, repeat: int) -
     for what, seconds in (times | {"and Ray's start": clustered["seconds"] + clustered["start"]}).items():
         rate, ratio = captions / seconds, local["seconds"] / seconds
         print(f"{what:<20}{seconds:>8.1f} s{rate:>9,.0f} captions per second{ratio:>7.2f} times as fast as processes")
-    print(f"processor time: {local['processor']:.0f} s, of Ray {clustered['processor']:.0f} s with its start")
     print(f"every score is the same: {same}")
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ from capmeter.errors import CapmeterError, InputError, MissingBackend
 from capmeter.progress import task
 
 _TRIES = 20  # of one piece of work, where its actor is lost again and again
-Work = Mapping[Hashable, tuple[Any, ...]]
+Work = Mapping[Any, tuple[Any, ...]]
 """What to do: the arguments of each piece, by its key."""
 Run = Callable[[str, Work, str], Iterator[tuple[Any, Any]]]
 """Does such work with a method, and names what it does: the key of each piece and a reference to its result."""
@@ -110,7 +110,7 @@ class Actors:
         result, done = actor.do.options(num_returns=2).remote(method, *given)
         self._calls[done] = _Call(actor, key, result)
 
-    def _best(self, actor: Any, waiting: Work) -> Hashable:
+    def _best(self, actor: Any, waiting: Iterable[Hashable]) -> Hashable:
         """The first piece that this actor has worked on before, else that none has, else that another has."""
         rank = {actor: 0, None: 1}
         return min(waiting, key=lambda key: rank.get(self._last.get(key), 2))
