@@ -168,7 +168,8 @@ class Trial:
     def command(self, address: str) -> subprocess.Popen[bytes]:
         options = ["--metrics", self.metrics, "--output", str(self.scores), "--resamples", "50", "--seed", "3"]
         options += ["--workers", "2", "--engine", "ray", "--shards", self.pattern]
-        return self.start(["-m", "capmeter", "score", *options], RAY_ADDRESS=address)
+        program = "from capmeter.cli.main import main; main()"
+        return self.start(["-c", program, "score", *options], RAY_ADDRESS=address)
 
     def ended(self, program: subprocess.Popen[bytes]) -> str:
         """What came of a run, whose scores are removed."""
@@ -201,21 +202,23 @@ def kill_drivers(trial: Trial, wanted: int) -> None:
             if cluster.poll() is not None:
                 raise SystemExit((trial.folder / "log.txt").read_text()[-3000:])
             time.sleep(0.1)
-        start, killed, draw = time.perf_counter(), 0, random.Random(0)
+        start = time.perf_counter()
         print(f"not killed: {trial.ended(trial.command(address.read_text()))}", flush=True)
         seconds = time.perf_counter() - start
-        while killed < wanted:
+        killed, in_a_row, draw = 0, 0, random.Random(0)
+        while killed < wanted or in_a_row:
             program = trial.command(address.read_text())
             try:
-                program.wait(draw.uniform(0, seconds))
+                program.wait(draw.uniform(0, seconds) if killed < wanted and in_a_row < 3 else None)
             except subprocess.TimeoutExpired:
                 os.killpg(program.pid, signal.SIGKILL)
                 program.wait()
-                killed += 1
-                print(f"driver killed {killed} times; {len(list(trial.scores.glob('part-*.json')))} files", flush=True)
+                killed, in_a_row = killed + 1, in_a_row + 1
+                finished = len(list(trial.scores.glob("part-*.json")))
+                print(f"driver killed {killed} times; {finished} files finished", flush=True)
             else:
-                print(f"came to its end: {trial.ended(program)}", flush=True)
-        print(f"and run to its end: {trial.ended(trial.command(address.read_text()))}", flush=True)
+                print(f"to its end after {in_a_row} kills: {trial.ended(program)}", flush=True)
+                in_a_row = 0
     finally:
         cluster.terminate()
         cluster.wait()

@@ -130,9 +130,8 @@ def test_ray_loses_nothing_when_workers_and_drivers_are_killed(shared: Path) -> 
     sizes = ["--captions", "600", "--shards", "6", "--workers", "3", "--drivers", "2"]
     printed = run("scale.py", "kills", "--data", shared / "data" / "flickr8k_expert.jsonl.gz", *sizes)
     assert "3 workers killed" in printed and "driver killed 2 times" in printed
-    assert printed.splitlines()[-1] == (
-        "and run to its end: every caption once, all scores and intervals those of one process"
-    )
+    ended = [line for line in printed.splitlines() if not line.startswith("driver killed")]
+    assert all(line.endswith("every caption once, all scores and intervals those of one process") for line in ended)
 
 
 @pytest.mark.meteor
