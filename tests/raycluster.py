@@ -1,8 +1,9 @@
 """A Ray cluster of several nodes on this machine, for one run whose workers are killed: `python raycluster.py TASK`.
 
 TASK is JSON: "metrics"; "pattern" and "output" for files, or "dataset" for a Ray Dataset of files; "nodes"; "kills":
-how many processes that score are killed; "lose_node": whether a node is taken away too; "result": the file for what
-came of it. With "serve" the cluster waits for others' runs instead, at the address in `address.txt` beside the result.
+how many processes that score are killed; "lose_node": whether a node is taken away too; "lose_known": whether the node
+that holds what was collected is taken away before it is used; "result": the file for what came of it. With "serve" the
+cluster waits for others' runs instead, at the address in `address.txt` beside the result, until it is terminated.
 Ray has a process of its own here, so that a test can kill it as a whole.
 """
 
@@ -15,7 +16,6 @@ import random
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +59,25 @@ def kill_workers(kills: int, done: threading.Event, each: float, seed: int = 0) 
     return lost
 
 
+def lose_known(cluster: Any) -> list[Any]:
+    """Takes away the node that holds what has been collected, the first time; what is collected, each time."""
+    import ray
+
+    from capmeter.integrations import ray as engine
+
+    collected, times = engine._known, []
+
+    def known(*given: Any) -> Any:
+        times.append(collected(*given))
+        if len(times) == 1:
+            (holder,) = ray.experimental.get_object_locations(times)[times[0]]["node_ids"]
+            cluster.remove_node(next(node for node in cluster.list_all_nodes() if node.node_id == holder), False)
+        return times[-1]
+
+    engine._known = known
+    return times
+
+
 def run(task: dict[str, Any]) -> None:
     import ray
     from ray.cluster_utils import Cluster
@@ -66,7 +85,8 @@ def run(task: dict[str, Any]) -> None:
     from capmeter.captions.files import write_atomic
 
     small = {"num_cpus": 1, "object_store_memory": 100_000_000}
-    cluster = Cluster(initialize_head=True, head_node_args={**small, "include_dashboard": False})
+    head = {"num_cpus": 0} if task.get("lose_known") else {}
+    cluster = Cluster(initialize_head=True, head_node_args={**small, **head, "include_dashboard": False})
     others = [cluster.add_node(**small) for _ in range(task.get("nodes", 2) - 1)]
     if task.get("serve"):
         signal.signal(signal.SIGTERM, lambda *_: None)
@@ -75,6 +95,7 @@ def run(task: dict[str, Any]) -> None:
         cluster.shutdown()
         return
     ray.init(address=cluster.address, log_to_driver=False)
+    collected = lose_known(cluster) if task.get("lose_known") else []
     done, lost = threading.Event(), []
 
     def lose() -> None:
@@ -84,7 +105,7 @@ def run(task: dict[str, Any]) -> None:
 
     killer = threading.Thread(target=lose)
     killer.start()
-    start, rows = time.perf_counter(), {}
+    rows = {}
     if "dataset" in task:
         from capmeter.integrations.ray import score
 
@@ -96,7 +117,7 @@ def run(task: dict[str, Any]) -> None:
         corpus = score_shards(task["pattern"], task["metrics"], task["output"], workers=2, resamples=50, seed=3)
     done.set()
     killer.join()
-    found = {"corpus": corpus.to_dict(), "rows": rows, "lost": len(lost), "seconds": time.perf_counter() - start}
+    found = {"corpus": corpus.to_dict(), "rows": rows, "lost": len(lost), "collected": len(collected)}
     Path(task["result"]).write_text(json.dumps(found))
     ray.shutdown()
     cluster.shutdown()

@@ -84,6 +84,14 @@ def test_workers_and_a_node_are_lost_and_nothing_else(tmp_path: Path) -> None:
     check_files(tmp_path, 8, expected)
 
 
+def test_what_was_collected_is_lost_with_its_node_and_collected_again(tmp_path: Path) -> None:
+    expected = written(tmp_path, files=4, captions=400)
+    found = result(tmp_path, started(tmp_path, nodes=3, lose_known=True))
+    assert found["collected"] == 2
+    check(found, expected)
+    check_files(tmp_path, 4, expected)
+
+
 def test_a_run_that_was_killed_goes_on_from_its_finished_files(tmp_path: Path) -> None:
     expected = written(tmp_path, files=8, captions=400)
     program = started(tmp_path, nodes=2)
