@@ -19,6 +19,9 @@ settings.register_profile(
 settings.register_profile("random", parent=settings.get_profile("steady"), derandomize=False)
 settings.load_profile("steady")
 
+# nothing is kept from test to test, nor among the user's files; tests of what is kept name a folder
+os.environ["CAPMETER_REFERENCE_CACHE"] = ""
+
 # the examples of these modules run an encoder, or its tokenizer
 _NEURAL = {f"capmeter.{name}" for name in ("encoders.batches", "encoders.word_piece", "metrics.bertscore")}
 _NEURAL |= {f"capmeter.metrics.{name}" for name in ("sbert", "tbr", "tbr.tbr", "capmeter.capmeter", "capmeter.network")}

@@ -109,8 +109,8 @@ def all_found(
                 elif kind == 1:
                     matched = not same and language.stem(word) == language.stem(other)
                 else:
-                    synsets = language.synonyms.synsets
-                    matched = not same and bool(synsets(word) & synsets(other))
+                    one, two = (set(language.synonyms.synsets([each]).values.tolist()) for each in (word, other))
+                    matched = not same and bool(one & two)
                 if matched:
                     lists[start].append(Found(kind, start, 1, far, 1))
     if not identical:

@@ -14,6 +14,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from capmeter.assets import cache_folder
 from capmeter.errors import InputError
 
 PRECISIONS = ("float32", "half")
@@ -22,6 +23,13 @@ GIGABYTE = 1 << 30
 
 def _environment_cache() -> Path | None:
     folder = os.environ.get("CAPMETER_VECTOR_CACHE")
+    return Path(folder) if folder else None
+
+
+def _environment_references() -> Path | None:
+    folder = os.environ.get("CAPMETER_REFERENCE_CACHE")
+    if folder is None:
+        return cache_folder("references")
     return Path(folder) if folder else None
 
 
@@ -42,6 +50,9 @@ class Settings:
     threads: concurrent batches on the CPU, one thread each; 0 means as many as torch would use (OMP_NUM_THREADS).
     cache: folder of the on-disk cache of hidden states, parses and scenes; None disables it. cache_bytes: its maximum
     size.
+    references: folder in which the tables of references (tokens, n-grams, METEOR's look-ups) are kept, half a gigabyte
+    at most, so that the next run on the same references begins there; None: they are not. By default
+    CAPMETER_REFERENCE_CACHE (empty: None), else `references` in the user's cache folder (CAPMETER_CACHE).
 
     Raises `InputError` if a value is not one of these.
     """
@@ -52,10 +63,13 @@ class Settings:
     threads: int = 0
     cache: Path | None = field(default_factory=_environment_cache)
     cache_bytes: int = 4 * GIGABYTE
+    references: Path | None = field(default_factory=_environment_references)
 
     def __post_init__(self) -> None:
         if self.cache is not None:
             object.__setattr__(self, "cache", Path(self.cache).expanduser())  # accepts text as well
+        if self.references is not None:
+            object.__setattr__(self, "references", Path(self.references).expanduser())
         if not _DEVICE.fullmatch(self.device):
             raise InputError(f"device: expected auto, cpu, cuda, cuda:1 or mps, but got {self.device!r}")
         if self.precision not in PRECISIONS:

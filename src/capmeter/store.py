@@ -38,6 +38,7 @@ from capmeter.errors import AssetError
 from capmeter.settings import Settings
 
 GIGABYTE = 1 << 30
+_REFERENCES = 1 << 29
 _VERSION = 1
 # Rows are appended, and only the small indices are written at random: three times as fast as a table ordered by key.
 _SCHEMA = f"""
@@ -221,6 +222,15 @@ class Store:
 def store_of(settings: Settings) -> Store | None:
     """The store that the settings of a run name; None where they name none."""
     return None if settings.cache is None else Store(settings.cache, settings.cache_bytes)
+
+
+def reference_store(settings: Settings) -> Store | None:
+    """The store of the tables of references; None where the settings of a run name none."""
+    if settings.references is None:
+        return None
+    if settings.references == settings.cache:
+        return store_of(settings)  # one file has one limit
+    return Store(settings.references, min(settings.cache_bytes, _REFERENCES))
 
 
 def _prepare(database: sqlite3.Connection) -> None:

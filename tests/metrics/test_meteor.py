@@ -226,7 +226,7 @@ def test_the_state_of_the_resources(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     ready, said = meteor_resources_state()
     assert ready
     assert "MB" in said
-    [index] = (tmp_path / "cache").glob("*.index")
+    [index] = (tmp_path / "cache").glob("paraphrase*.index")
     index.write_bytes(index.read_bytes()[:-200])
     assert "damaged and will be rebuilt" in meteor_resources_state()[1]
     (release / "data" / "paraphrase-en.gz").unlink()

@@ -85,7 +85,12 @@ class SetAnalysis(Protocol[TableOut]):
 
 
 class Pool(Generic[Item]):
-    """Distinct items, and the results of the analyses of them."""
+    """Distinct items, and the results of the analyses of them.
+
+    `divided`: pools of some of the items each, and their places here, whose tables analyses may join (`kept`).
+    """
+
+    divided: tuple[tuple[Pool[Item], Indices], ...] = ()
 
     def __init__(self, items: Sequence[Item], *, parent: tuple[Pool[Item], Indices] | None = None) -> None:
         self.items = items
@@ -108,7 +113,11 @@ class Pool(Generic[Item]):
         return _remembered(self._memory, analysis, lambda: self._run(analysis))
 
     def _run(self, analysis: PoolAnalysis[Table]) -> Table:
-        if self._parent is not None and analysis.life == "run":
+        if self.divided and hasattr(analysis, "joined"):
+            pools, places = zip(*self.divided, strict=True)
+            joined: Table = analysis.joined([pool.analyse(analysis) for pool in pools], places)
+            return joined
+        if self._parent is not None and analysis.life == "run" and not self.divided:
             parent, indices = self._parent
             whole: Any = parent.analyse(analysis)
             part: Table = whole.take(indices)

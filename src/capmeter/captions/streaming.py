@@ -10,15 +10,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from itertools import islice
-
-import numpy as np
-import numpy.typing as npt
 
 from capmeter.captions.formats import open_reading
 from capmeter.captions.joining import (
@@ -28,24 +24,19 @@ from capmeter.captions.joining import (
     Source,
     Sources,
     name_of,
-    refuse_mispaired,
-    refuse_repeated_id,
-    unused_references,
 )
-from capmeter.captions.matching import Matching
 from capmeter.captions.model import Caption, CaptionSet
-from capmeter.captions.rows import Row, refuse_paths
+from capmeter.captions.rows import Row
 from capmeter.captions.spilled import joined_on_disk
 from capmeter.captions.spool import Spool
 from capmeter.captions.standard_input import is_standard_input, regular
+from capmeter.captions.whole import Learner, Whole
 from capmeter.errors import InputError
 
-_SAMPLE = 1000
 _MOST_SYSTEMS = 4  # a part holds this many times the captions that were asked for, of all systems together
 LARGE = 1 << 28
 """Bytes from which `is_large` calls a file large (a quarter of it for a gzipped one)."""
 _Path = str | os.PathLike[str]
-Hashes = npt.NDArray[np.int64]
 
 
 def stream(
@@ -141,32 +132,12 @@ def is_large(source: str | os.PathLike[str]) -> bool:
         return False
 
 
-@dataclass
-class _Whole:
-    """What one pass collects about all captions."""
-
-    matching: Matching | None
-    missing: Missing
-    pictureless: Missing
-    shared: Hashes
-    notes: dict[str, list[str]] = field(default_factory=dict)
-
-    def has_many(self, image_ids: list[str]) -> npt.NDArray[np.bool_]:
-        """Which of these images have several candidates."""
-        hashes = _hashes(image_ids)
-        if not len(self.shared):
-            return np.zeros(len(hashes), bool)
-        found = np.searchsorted(self.shared, hashes).clip(max=len(self.shared) - 1)
-        result: npt.NDArray[np.bool_] = self.shared[found] == hashes
-        return result
-
-
 class CaptionStream:
     """Captions in parts, which can be iterated more than once; its length is the number of captions."""
 
     def __init__(self, file: _File, system: str | None = None) -> None:
         self._file, self._system = file, system
-        self._whole: _Whole | None = None
+        self._whole: Whole | None = None
 
     def __len__(self) -> int:
         missing = self.whole.missing
@@ -190,7 +161,7 @@ class CaptionStream:
         return whole.pictureless
 
     @property
-    def whole(self) -> _Whole:
+    def whole(self) -> Whole:
         """What requires the whole, collected at the first call."""
         if self._whole is None:
             self._whole = self._file.whole(self._system)
@@ -234,8 +205,8 @@ class _File:
         self._folder = folder  # removed with this object
         self.keep = sources.how.on_missing == "keep"
         self._spooled: Spool | None = None
-        self._learners: dict[str | None, _Learner] = {}
-        self._wholes: dict[str | None, _Whole] = {}
+        self._learners: dict[str | None, Learner] = {}
+        self._wholes: dict[str | None, Whole] = {}
         self._parts: Spool | None = None
 
     def systems(self) -> list[str | None]:
@@ -243,7 +214,7 @@ class _File:
         self._read()
         return list(self._learners)
 
-    def whole(self, system: str | None) -> _Whole:
+    def whole(self, system: str | None) -> Whole:
         """What requires the whole of one system's captions."""
         self._read()
         if system not in self._wholes:
@@ -265,7 +236,7 @@ class _File:
                 kept.write(part)
         self._parts, self._spooled = kept, None
 
-    def _part(self, batch: list[tuple[Row, str]], wholes: dict[str | None, _Whole]) -> _Part | None:
+    def _part(self, batch: list[tuple[Row, str]], wholes: dict[str | None, Whole]) -> _Part | None:
         captions: list[Caption] = []
         systems: dict[str | None, _Own] = {}
         for row, id in batch:
@@ -296,12 +267,12 @@ class _File:
             for row in batch:
                 system = self._system(row)
                 if system not in learners:
-                    learners[system] = _Learner(self.sources)
+                    learners[system] = Learner(self.sources)
                 learners[system].see(row)
             spooled.write(batch)
         self._spooled, self._learners = spooled, learners
 
-    def _named(self, wholes: dict[str | None, _Whole]) -> Iterator[tuple[Row, str]]:
+    def _named(self, wholes: dict[str | None, Whole]) -> Iterator[tuple[Row, str]]:
         """The rows of these systems with their final ids, as `load` gives them."""
         seen: dict[str | None, Counter[str]] = {system: Counter() for system in wholes}
         for batch in [] if self._spooled is None else self._spooled.read():
@@ -318,83 +289,3 @@ class _File:
                     id = f"{row.image_id}#{seen[system][row.image_id]}"
                     seen[system][row.image_id] += 1
                 yield row, id if row.id is None else row.id
-
-
-class _Learner:
-    """Collects, caption by caption, what requires the whole of one system's captions."""
-
-    def __init__(self, sources: Sources) -> None:
-        self._sources = sources
-        self._images, self._explicit, self._bare = array("q"), array("q"), array("q")
-        self._counts: Counter[str] = Counter()
-        self._unnamed: Counter[str] = Counter()
-        self._missing, self._pictureless, self._marked = Missing(), Missing(), False
-        self._pictures = {} if sources.table is None else sources.table.images
-        self._sample: list[Row] = []
-
-    def see(self, row: Row) -> None:
-        """Adds one caption."""
-        key = hash(row.image_id)
-        self._images.append(key)
-        if row.id is None:
-            self._bare.append(key)
-        else:
-            self._explicit.append(hash(row.id))
-        self._marked = self._marked or "#" in row.image_id or (row.id is not None and "#" in row.id)
-        if not self._pictures:
-            self._pictureless.see(row.image_id, 1, row.image is not None)
-        elif row.image is None:
-            self._unnamed[row.image_id] += 1
-        if len(self._sample) < _SAMPLE:
-            self._sample.append(row)
-        if self._sources.table is None:
-            self._missing.see(row.image_id, 1, bool(row.references))
-        else:
-            self._counts[row.image_id] += 1
-
-    def whole(self, named: Callable[[_Whole], Iterator[tuple[Row, str]]]) -> _Whole:
-        """What was collected; `named` gives the rows again with their final ids."""
-        sources, counts, sample = self._sources, self._counts, self._sample
-        refuse_paths([row.candidate or "" for row in sample], sources.reading.name, "candidates")
-        refuse_paths([text for row in sample for text in row.references or ()], sources.reading.name, "references")
-        refuse_mispaired(sources, counts)
-        matching = sources.matching(counts)
-        for image_id, count in self._unnamed.items():
-            found = None if matching is None else matching.find(image_id)
-            self._pictureless.see(image_id, count, found in self._pictures)
-        for image_id, count in counts.items():
-            self._missing.see(image_id, count, bool(sources.references_of(image_id, matching)))
-        unused = unused_references(sources, matching, counts)
-        shared = _twice(np.asarray(self._images, np.int64))
-        notes = {
-            "references_without_candidate": unused,
-            "matched_by": [matching.way] if matching is not None and matching.way != "image id" else [],
-        }
-        found_notes = {reason: ids for reason, ids in notes.items() if ids}
-        whole = _Whole(matching, self._missing, self._pictureless, shared, found_notes)
-        single = np.setdiff1d(np.asarray(self._bare, np.int64), shared)
-        twice = _twice(np.concatenate([np.asarray(self._explicit, np.int64), single]))
-        if len(twice) or (self._marked and len(shared)):
-            _refuse_twice(lambda: named(whole))
-        self._missing.refuse(sources, unused)
-        return whole
-
-
-def _refuse_twice(named: Callable[[], Iterator[tuple[Row, str]]]) -> None:
-    """Finds a duplicate id, if there is one: equal hashes alone are no proof."""
-    hashes = array("q", (hash(id) for _, id in named()))
-    suspects = set(_twice(np.asarray(hashes, np.int64)).tolist())
-    first: dict[str, Row] = {}
-    for row, id in named():
-        if hash(id) in suspects:
-            refuse_repeated_id(row, id, first)
-
-
-def _hashes(texts: list[str]) -> Hashes:
-    return np.fromiter(map(hash, texts), np.int64, len(texts))
-
-
-def _twice(hashes: Hashes) -> Hashes:
-    """The values that occur more than once, sorted."""
-    values, counts = np.unique(hashes, return_counts=True)
-    return np.asarray(values[counts > 1])

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,12 @@ from capmeter.text.tokens import tokenizer_version
 
 Floats = npt.NDArray[np.float64]
 FORMAT = "capmeter document frequencies 1"
+_BLOCK = 1 << 16
+
+
+def _kind(documents: int) -> type[np.integer[Any]]:
+    """The type of counts up to this number."""
+    return np.uint32 if documents < 1 << 32 else np.int64
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +40,7 @@ class DocumentFrequencies:
     """n-grams (sorted hashes) with the number of documents that contain each; `source` describes their origin."""
 
     hashes: npt.NDArray[np.uint64]
-    counts: npt.NDArray[np.int64]
+    counts: npt.NDArray[np.integer[Any]]
     documents: int
     n: int
     tokenizer: str
@@ -47,10 +54,10 @@ class DocumentFrequencies:
         place = np.searchsorted(many.hashes, few.hashes)
         known = place < len(many.hashes)
         known[known] = many.hashes[place[known]] == few.hashes[known]
-        counts = many.counts.copy()
+        counts = many.counts.astype(_kind(self.documents + other.documents))
         counts[place[known]] += few.counts[known]
         hashes = np.insert(many.hashes, place[~known], few.hashes[~known])
-        counts = np.insert(counts, place[~known], few.counts[~known])
+        counts = np.insert(counts, place[~known], few.counts[~known].astype(counts.dtype))
         return DocumentFrequencies(hashes, counts, self.documents + other.documents, self.n, self.tokenizer, self.name)
 
     def idf(self, hashes: npt.NDArray[np.uint64]) -> Floats:
@@ -66,15 +73,18 @@ class DocumentFrequencies:
     @cached_property
     def source(self) -> str:
         """The source as given in the signature: run or table name, number of documents, and a content hash."""
-        digest = hashlib.sha256(self.hashes.astype("<u8").tobytes() + self.counts.astype("<i8").tobytes()).hexdigest()
-        return f"{self.name}/{self.documents} documents/{digest[:8]}"
+        digest = hashlib.sha256()
+        for numbers, kind in ((self.hashes, "<u8"), (self.counts, "<i8")):
+            for first in range(0, len(numbers), _BLOCK):
+                digest.update(numbers[first : first + _BLOCK].astype(kind).tobytes())
+        return f"{self.name}/{self.documents} documents/{digest.hexdigest()[:8]}"
 
     def save(self, path: str | Path) -> None:
         """Writes the table to a file that `idf="FILE"` reads (numpy's npz; it contains only numbers, no code)."""
         head = {"format": FORMAT, "documents": self.documents, "n": self.n, "tokenizer": self.tokenizer}
         buffer = io.BytesIO()
         encoded = np.frombuffer(json.dumps(head).encode(), np.uint8)
-        np.savez_compressed(buffer, head=encoded, hashes=self.hashes, counts=self.counts)
+        np.savez_compressed(buffer, head=encoded, hashes=self.hashes, counts=self.counts.astype(np.int64))
         write_atomic(path, buffer.getvalue())
 
     @classmethod
@@ -107,6 +117,7 @@ class References(Corpus):
         """The document frequencies of this part's references."""
         grams: NGramTable = part.pool.analyse(NGrams(self.n, self.tokenizer))
         hashes, counts = grams.documents(part.reference_sets, np.bincount(part.reference_set))
+        counts = counts.astype(_kind(len(part)))
         return DocumentFrequencies(hashes, counts, len(part), self.n, tokenizer_version(self.tokenizer))
 
 

@@ -31,6 +31,7 @@ import numpy as np
 from capmeter._version import __version__
 from capmeter.captions import reference_digests
 from capmeter.captions.io import load
+from capmeter.captions.kept import remember
 from capmeter.captions.model import CaptionSet
 from capmeter.captions.scripts import unspaced
 from capmeter.captions.streaming import CaptionStream
@@ -38,11 +39,13 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Corpus, Measurement, Metric, merged_notes
 from capmeter.metrics.checks import checked
 from capmeter.metrics.evidence import Evidence
+from capmeter.metrics.held import Rows, Texts
 from capmeter.metrics.needs import check_needs, needed, with_required
 from capmeter.metrics.registry import METRICS, parse_list
 from capmeter.metrics.scores import Ids, Results, Scores
 from capmeter.metrics.workers import Executor, executor
 from capmeter.progress import task
+from capmeter.ragged import distinct
 from capmeter.settings import Settings
 
 Source = CaptionSet | Iterable[CaptionSet]
@@ -139,7 +142,7 @@ class Evaluation:
         while knowing.pending:
             states: States | None = None
             with task("collecting", total=_length(source)) as advance:
-                parts = _parts(source, knowing._rows(source, executing))
+                parts = self._parts(source, knowing._rows(source, executing))
                 for size, found in executing.map(knowing._collect_part, parts):
                     states = found if states is None else states + found
                     advance(size)
@@ -153,24 +156,22 @@ class Evaluation:
         executing = executor(workers)
         shared = replace(self, settings=executing.share(self.settings))
         measure = partial(shared._measure_part, digests=not isinstance(source, CaptionSet))
-        seen: list[_Seen] = []
+        seen = _Seen(self.metrics)
         with task("scoring", total=_length(source)) as advance:
-            for one in executing.map(measure, _parts(source, self._rows(source, executing))):
-                seen.append(one)
+            for one in executing.map(measure, self._parts(source, self._rows(source, executing))):
+                seen.add(one)
                 advance(len(one.ids))
-        if not seen:
+        if not len(seen.names):
             raise InputError("there is no caption to score; the source is empty")
-        ids = Ids([id for one in seen for id in one.ids], [image for one in seen for image in one.image_ids])
+        ids = Ids(source.ids, source.image_ids) if isinstance(source, CaptionSet) else Ids(seen.names, seen.images)
         scores = []
         for metric in self.metrics:
-            values = np.concatenate([one.measured[metric].values for one in seen])
-            notes = merged_notes(one.measured[metric].notes for one in seen)
-            scores.append(Scores.of(metric, ids, values, notes, self.signature(metric)))
-        loading = merged_notes([*(one.loading for one in seen), getattr(source, "notes", {})])
+            notes = merged_notes(seen.notes[metric])
+            scores.append(Scores.of(metric, ids, seen.rows[metric], notes, self.signature(metric)))
+        loading = merged_notes([*seen.loading, getattr(source, "notes", {})])
         if isinstance(source, CaptionSet):
             return Results(scores, ids, loading, captions=source)
-        of_captions = np.concatenate([one.references for one in seen])
-        return Results(scores, ids, loading, references=reference_digests.of_images(of_captions, ids.images))
+        return Results(scores, ids, loading, references=np.concatenate(seen.references))
 
     def _measured(self, part: CaptionSet, order: Sequence[Metric]) -> dict[Metric, Measurement]:
         check_needs(part, order)
@@ -195,11 +196,11 @@ class Evaluation:
     def _collect_part(self, part: CaptionSet) -> tuple[int, States]:
         return len(part), self.collect(part)
 
-    def _measure_part(self, part: CaptionSet, digests: bool) -> _Seen:
+    def _measure_part(self, part: CaptionSet, digests: bool) -> _Part:
         """The rows and notes of the requested metrics (not of those only required), and the part's notes."""
         blank = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if not part.pool[at].strip()]
         own = part.references.values == part.candidates[part.references.rows]
-        copies = [part.ids[k] for k in np.unique(part.references.rows[own]).tolist()]
+        copies = [part.ids[k] for k in distinct(part.references.rows[own]).tolist()]
         found = self.measure(part)
         unsplit = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if unspaced(part.pool[at])]
         measured = {}
@@ -210,7 +211,20 @@ class Evaluation:
             measured[metric] = replace(found[metric], notes=notes)
         loading = {**part.notes, "candidate is one of its own references": copies}
         references = reference_digests.of_captions(part) if digests else reference_digests.NONE
-        return _Seen(part.ids, part.image_ids, measured, loading, references)
+        return _Part(part.ids, part.image_ids, measured, loading, references)
+
+    def _parts(self, source: Source, rows: int) -> Iterator[CaptionSet]:
+        if iter(source) is source:
+            raise InputError("captions are an iterator, which can be read only once; give a list or a stream")
+        for piece in [source] if isinstance(source, CaptionSet) else source:
+            if not isinstance(piece, CaptionSet):
+                raise InputError(
+                    f"expected caption sets, but got {type(piece).__name__}; read captions with capmeter.load"
+                )
+            for part in piece.chunks(rows) if len(piece) else ():
+                if piece is source:  # a stream is large: its references are not kept for the next run
+                    remember(part, self.settings)
+                yield part
 
     def _rows(self, source: Source, executing: Executor) -> int:
         """The number of captions per part: as the metrics prefer, but with at least two parts per worker."""
@@ -221,14 +235,35 @@ class Evaluation:
 
 
 @dataclass(frozen=True, eq=False)
-class _Seen:
-    """What a run keeps from a part: the metrics' measurements, notes on the captions, and digests of the references."""
+class _Part:
+    """What is found in a part: the metrics' measurements, notes on the captions, and digests of the references."""
 
     ids: Sequence[str]
     image_ids: Sequence[str]
     measured: dict[Metric, Measurement]
     loading: dict[str, list[str]]
     references: reference_digests.Digests
+
+
+class _Seen:
+    """What a run keeps of all parts, in few bytes per caption."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.names, self.images = Texts(), Texts()
+        self.rows: dict[Metric, Rows] = {metric: Rows() for metric in metrics}
+        self.notes: dict[Metric, list[dict[str, list[str]]]] = {metric: [] for metric in metrics}
+        self.loading: list[dict[str, list[str]]] = []
+        self.references: list[reference_digests.Digests] = []
+
+    def add(self, part: _Part) -> None:
+        """Keeps a part."""
+        self.names.add(part.ids)
+        self.images.add(part.image_ids)
+        for metric, found in part.measured.items():
+            self.rows[metric].add(found.values)
+            self.notes[metric].append(found.notes)
+        self.loading.append(part.loading)
+        self.references.append(part.references)
 
 
 @overload
@@ -357,13 +392,3 @@ def evaluate(
 def _length(source: Source) -> int | None:
     """The number of captions, if the source knows it."""
     return len(source) if isinstance(source, CaptionSet | CaptionStream) else None
-
-
-def _parts(source: Source, rows: int) -> Iterator[CaptionSet]:
-    if iter(source) is source:
-        raise InputError("captions are an iterator, which can be read only once; give a list or a stream")
-    for piece in [source] if isinstance(source, CaptionSet) else source:
-        if not isinstance(piece, CaptionSet):
-            raise InputError(f"expected caption sets, but got {type(piece).__name__}; read captions with capmeter.load")
-        if len(piece):
-            yield from piece.chunks(rows)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -13,17 +13,25 @@ import numpy.typing as npt
 from capmeter.errors import InputError
 from capmeter.metrics.base import Floats, Metric
 from capmeter.metrics.checks import checked_scores
+from capmeter.metrics.held import Rows
 from capmeter.stats.bootstrap import Clusters
 
 
 class Items(Mapping[str, float]):
-    """One number per caption, keyed by id in input order; `array` has all of them.
+    """One number per caption, keyed by id in input order; `array` has all of them, or is a function that gives them.
 
     Ids are text; a whole number finds the id that it is written as: `items[391895]`.
     """
 
-    def __init__(self, ids: Ids, array: Floats) -> None:
-        self.ids, self.array = ids, array
+    def __init__(self, ids: Ids, array: Floats | Callable[[], Floats]) -> None:
+        self.ids, self._array = ids, array
+
+    @property
+    def array(self) -> Floats:
+        """The numbers, in the order of the ids."""
+        if callable(self._array):
+            self._array = self._array()
+        return self._array
 
     def __getitem__(self, id: str | int) -> float:
         text = str(int(id)) if isinstance(id, int | np.integer) and not isinstance(id, bool) else id
@@ -67,7 +75,7 @@ class Scores:
 
     `score`: of the whole set; `items`: of each caption; `parts` and `part_items`: the score's components (precision,
     lower orders …), of the set and of each caption; `notes`: reason → ids of captions that were empty, truncated …;
-    `signature`: everything that affects the score; `values`: the rows that `metric.finish` turns into scores.
+    `signature`: everything that affects the score; `rows`: what `metric.finish` turns into scores (`values`).
     """
 
     name: str
@@ -78,28 +86,35 @@ class Scores:
     notes: dict[str, list[str]]
     signature: str
     metric: Metric | None = None
-    values: Floats | None = None
+    rows: Rows | None = None
 
     def __repr__(self) -> str:
         return f"Scores({self.name}: {self.score:.4f}; {len(self.items)} captions)"
 
+    @cached_property
+    def values(self) -> Floats | None:
+        """The rows as one array, where they are known."""
+        return None if self.rows is None else self.rows.array
+
     @classmethod
-    def of(cls, metric: Metric, ids: Ids, values: Floats, notes: dict[str, list[str]], signature: str) -> Scores:
-        """The scores computed from these rows."""
-        each = metric.finish(values, np.ones(len(values)))
-        whole = metric.finish(values.sum(axis=0), np.float64(len(values)))
-        checked_scores(metric, each, whole, ids.names)
-        parts = [name for name in each if name != "score"]
+    def of(cls, metric: Metric, ids: Ids, rows: Rows, notes: dict[str, list[str]], signature: str) -> Scores:
+        """The scores computed from these rows; those of single captions when they are first asked for."""
+        whole = metric.finish(rows.sums(), np.float64(len(rows)))
+        each, first = _Finished(metric, rows), 0
+        for block in rows.blocks:
+            checked_scores(metric, each.of(block), whole, ids.names[first : first + len(block)])
+            first += len(block)
+        parts = [name for name in whole if name != "score"]
         return cls(
             name=str(metric),
             score=float(whole["score"]),
-            items=Items(ids, each["score"]),
+            items=Items(ids, partial(each, "score")),
             parts={name: float(whole[name]) for name in parts},
-            part_items={name: Items(ids, each[name]) for name in parts},
+            part_items={name: Items(ids, partial(each, name)) for name in parts},
             notes=notes,
             signature=signature,
             metric=metric,
-            values=values,
+            rows=rows,
         )
 
     def resampled(self, weights: npt.NDArray[Any], clusters: Clusters) -> Floats:
@@ -118,3 +133,21 @@ class Scores:
         if self.metric is None:
             raise InputError(f"{self.name}: read from a file without the rows of captions; score the captions again")
         return self.metric.finish(sums, counts)["score"]
+
+
+class _Finished:
+    """The scores and parts of single captions, all computed when one of them is asked for."""
+
+    def __init__(self, metric: Metric, rows: Rows) -> None:
+        self._metric, self._rows = metric, rows
+        self._all: dict[str, Floats] = {}
+
+    def of(self, block: Floats) -> Mapping[str, Floats]:
+        """Those of some rows."""
+        return self._metric.finish(block, np.ones(len(block)))
+
+    def __call__(self, name: str) -> Floats:
+        if not self._all:
+            parts = [self.of(block) for block in self._rows.blocks]
+            self._all = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return self._all[name]

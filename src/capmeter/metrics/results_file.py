@@ -22,6 +22,7 @@ from capmeter.captions.reference_digests import Digests
 from capmeter.captions.saved import captions_from_dict, captions_to_dict
 from capmeter.errors import CapmeterError, InputError
 from capmeter.metrics.base import Floats, Metric
+from capmeter.metrics.held import Rows
 from capmeter.metrics.items import Ids, Items, Scores
 from capmeter.metrics.registry import parse
 
@@ -137,7 +138,7 @@ def read_system(saved: Any, where: str) -> SavedSystem:
             captions = captions_from_dict(saved["captions"], ids.names, ids.images)
         references = None
         if saved.get("references") is not None:
-            digests = [int(saved["references"][image], 16) for image in dict.fromkeys(ids.images)]
+            digests = [int(saved["references"][image], 16) for image in ids.images]
             references = np.array(digests, np.uint64)
         return SavedSystem(scores, ids, saved.get("notes"), captions, saved.get("command"), references)
     except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
@@ -162,7 +163,7 @@ def _scores(name: str, saved: Mapping[str, Any], ids: Ids) -> Scores:
         notes=saved["notes"],
         signature=saved["signature"],
         metric=metric,
-        values=values,
+        rows=None if values is None else Rows([values]),
     )
 
 

@@ -47,8 +47,11 @@ class Results(Mapping[str, Scores]):
         """A digest of each image's references, which a streamed run keeps too; None if unknown."""
         digests = self._references
         if digests is None and self.captions is not None:
-            digests = reference_digests.of_images(reference_digests.of_captions(self.captions), self.ids.images)
-        return None if digests is None else dict(zip(dict.fromkeys(self.ids.images), digests.tolist(), strict=True))
+            digests = reference_digests.of_captions(self.captions)
+        if digests is None:
+            return None
+        of_images = reference_digests.of_images(digests, self.ids.images)
+        return dict(zip(dict.fromkeys(self.ids.images), of_images.tolist(), strict=True))
 
     def __getitem__(self, name: str | Metric) -> Scores:
         if str(name) in self._scores:
@@ -82,21 +85,26 @@ class Results(Mapping[str, Scores]):
                 drawn[name].append(scores.resampled(weights, clusters))
         return {name: percentile(np.concatenate(values), level) for name, values in drawn.items()}
 
-    def to_columns(self, system: str | None = None, *, texts: bool = False) -> dict[str, Any]:
+    def to_columns(
+        self, system: str | None = None, *, texts: bool = False, rows: slice = slice(None)
+    ) -> dict[str, Any]:
         """One row per caption, as columns that any data frame takes; with `texts` also the caption and its references.
+
+        `rows` asks for some of them: `rows=slice(0, 1000)`.
 
         Raises:
             InputError: the texts are asked for and not known, because the captions were streamed.
         """
-        columns: dict[str, Any] = {"id": list(self.ids.names), "image_id": list(self.ids.images)}
+        columns: dict[str, Any] = {"id": list(self.ids.names[rows]), "image_id": list(self.ids.images[rows])}
         if system is not None:
-            columns["system"] = [system] * len(self.ids.names)
+            columns["system"] = [system] * len(columns["id"])
         if texts:
             if self.captions is None:
                 raise InputError("the captions' texts are not known: they were streamed; load them whole (--no-stream)")
-            columns["candidate"] = [each.candidate for each in self.captions]
-            columns["references"] = [list(each.references) for each in self.captions]
-        return columns | {name: each.items.array for name, each in self._scores.items()}
+            captions = self.captions.select(range(len(self.captions))[rows])
+            columns["candidate"] = [each.candidate for each in captions]
+            columns["references"] = [list(each.references) for each in captions]
+        return columns | {name: each.items.array[rows] for name, each in self._scores.items()}
 
     def to_arrow(self, *, texts: bool = False) -> Any:
         """One row per caption as a `pyarrow.Table`, which polars takes without a copy: `polars.from_arrow(table)`."""

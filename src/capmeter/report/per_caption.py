@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from capmeter.errors import InputError
 from capmeter.metrics.scores import Results
 
 KINDS = (".parquet", ".csv", ".tsv", ".jsonl")
+_AT_ONCE = 1 << 17
 
 
 def checked_kind(path: Path) -> str:
@@ -32,12 +34,14 @@ def write_per_caption(systems: Mapping[str, Results], path: Path, *, texts: bool
     kind = checked_kind(path)
     if kind == ".parquet":
         import pyarrow
-        import pyarrow.parquet
+        from pyarrow.parquet import ParquetWriter
 
-        columns = [results.to_columns(name, texts=texts) for name, results in systems.items()]
-        table = pyarrow.concat_tables([pyarrow.table(each) for each in columns])
-        with atomic_writer(path) as file:
-            pyarrow.parquet.write_table(table, file)
+        with atomic_writer(path) as file, ExitStack() as open_files:
+            writer: Any = None
+            for columns in _blocks(systems, texts):
+                table = pyarrow.table(columns)
+                writer = writer or open_files.enter_context(ParquetWriter(file, table.schema))
+                writer.write_table(table)
         return
     with atomic_writer(path) as file:
         if kind == ".jsonl":
@@ -53,9 +57,15 @@ def write_per_caption(systems: Mapping[str, Results], path: Path, *, texts: bool
         text.detach()
 
 
-def _rows(systems: Mapping[str, Results], texts: bool) -> Iterator[dict[str, Any]]:
+def _blocks(systems: Mapping[str, Results], texts: bool) -> Iterator[dict[str, Any]]:
+    """The columns of some captions after the other, since Python's strings take much more than what is held."""
     for system, results in systems.items():
-        columns = results.to_columns(system, texts=texts)
+        for start in range(0, len(results.ids.names), _AT_ONCE):
+            yield results.to_columns(system, texts=texts, rows=slice(start, start + _AT_ONCE))
+
+
+def _rows(systems: Mapping[str, Results], texts: bool) -> Iterator[dict[str, Any]]:
+    for columns in _blocks(systems, texts):
         values = [column.tolist() if hasattr(column, "tolist") else column for column in columns.values()]
         for row in zip(*values, strict=True):
             yield dict(zip(columns, row, strict=True))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -45,9 +46,17 @@ class Clusters:
     def __init__(self, labels: Sequence[Any] | Array) -> None:
         if len(labels) == 0:
             raise InputError("a bootstrap needs at least one point, but got none")
+        hashes = np.fromiter(map(hash, labels), np.int64, len(labels))
+        _, which, times = np.unique(hashes, return_inverse=True, return_counts=True)
+        # the row where each label occurs first; only labels that may occur again are kept meanwhile
         seen: dict[Any, int] = {}
-        self.codes: Array = np.fromiter((seen.setdefault(label, len(seen)) for label in labels), np.intp, len(labels))
-        self._number = len(seen)
+        first = np.arange(len(hashes))
+        again = np.flatnonzero(times[which] > 1)
+        repeated = compress(labels, (times > 1)[which].tolist())
+        first[again] = [seen.setdefault(label, row) for label, row in zip(repeated, again.tolist(), strict=True)]
+        new = first == np.arange(len(first))
+        self.codes: Array = (np.cumsum(new) - 1)[first]
+        self._number = int(new.sum())
 
     def __len__(self) -> int:
         return self._number

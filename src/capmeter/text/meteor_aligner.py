@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.ragged import distinct
 from capmeter.text.meteor_search import search, spans
 from capmeter.text.meteor_words import MeteorSentences
 
@@ -102,7 +103,7 @@ def _align_batch(
         kept = ~hopeless[matches.pair]
         matches, settled = matches.take(kept), settled[kept]
     # If every match is settled there is nothing to search.
-    open_pairs = np.unique(matches.pair[~settled])
+    open_pairs = distinct(matches.pair[~settled])
     searched = np.zeros(len(hypotheses), bool)
     searched[open_pairs] = True
     inside = np.flatnonzero(searched[matches.pair])

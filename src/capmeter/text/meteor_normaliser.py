@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capmeter.ragged import Ragged
+from capmeter.ragged import Ragged, distinct
 from capmeter.text.tokens import TokenTable, Vocabulary
 
 WESTERN = frozenset({"english", "czech", "french", "spanish", "german", "russian"})
@@ -139,7 +139,7 @@ def normalised(tokens: TokenTable, texts: Ragged, normalize: Normalize) -> Token
     ]
     ids = _joined(tokens.ids, texts)
     rows = Ragged(np.array([*lower, -1], np.int64)[ids.values], ids.offsets)
-    other = np.unique(rows.rows[rows.values < 0])
+    other = distinct(rows.rows[rows.values < 0])
     # The program's pipe uses ||| to separate captions; a caption cannot hold it.
     lines = [
         normalize(" ".join(" ".join(tokens.row(k)) for k in texts[row].tolist()).replace("|||", ""))

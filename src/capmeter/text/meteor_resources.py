@@ -20,6 +20,7 @@ from capmeter.errors import AssetError, InputError, MissingBackend
 from capmeter.text.meteor_normaliser import WESTERN, MeteorNormaliser, Normalize, lowered
 from capmeter.text.paraphrases import Paraphrases, index_path, load_paraphrases, read_index
 from capmeter.text.snowball import Stem, stemmer
+from capmeter.text.synonym_index import SynonymIndex, load_synonyms
 from capmeter.text.wordnet import Synonyms
 
 METEOR = ASSETS["meteor"]
@@ -75,7 +76,7 @@ class MeteorLanguage:
     normalize: Normalize
     function_words: frozenset[str]
     stem: Stem | None
-    synonyms: Synonyms | None
+    synonyms: SynonymIndex | None
     paraphrases: Paraphrases | None
     version: str
 
@@ -132,9 +133,7 @@ def _load(language: str, directory: Path) -> MeteorLanguage:
                 # The program reads the English list for every language, and so do we.
                 function_words=frozenset(text("function/english.words").splitlines()),
                 stem=_stem(name, jar) if "stem" in modules else None,
-                synonyms=Synonyms(text(f"synonym/{name}.synsets"), text(f"synonym/{name}.exceptions"))
-                if "synonym" in modules
-                else None,
+                synonyms=_synonyms(jar, name) if "synonym" in modules else None,
                 paraphrases=paraphrases,
                 version=version,
             )
@@ -170,6 +169,17 @@ def table_version(table: Path) -> str:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(size - 8, 0))
         return f"{file.read(8).hex()}-{size:x}"
+
+
+def _synonyms(jar: zipfile.ZipFile, name: str) -> SynonymIndex:
+    members = [f"synonym/{name}.{kind}" for kind in ("synsets", "exceptions")]
+    version = "-".join(f"{jar.getinfo(member).CRC:08x}" for member in members)
+
+    def lists() -> tuple[str, str]:
+        synsets, exceptions = (jar.read(member).decode("utf-8") for member in members)
+        return synsets, exceptions
+
+    return load_synonyms(f"synonyms-{name}", version, lists)
 
 
 def _prefixes(text: str) -> dict[str, int]:

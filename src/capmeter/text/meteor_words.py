@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.ragged import distinct
 from capmeter.text.meteor_resources import MeteorLanguage
 from capmeter.text.meteor_search import spans
+from capmeter.text.synonym_index import polynomials
 from capmeter.text.tokens import TokenTable
 
 Ints = npt.NDArray[np.integer[Any]]
@@ -144,16 +145,7 @@ def java_hash(word: str) -> int:
 
 def java_hashes(words: Sequence[str]) -> Ints:
     """Java's hash codes of strings: Σ unitᵢ 31^(n−1−i) over the n units of UTF-16, modulo 2³²."""
-    encoded = [word.encode("utf-16-le", "surrogatepass") for word in words]
-    units = np.frombuffer(b"".join(encoded), "<u2").astype(np.uint64)
-    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) // 2
-    ends = np.cumsum(lengths)
-    powers = np.full(int(lengths.max(initial=0)) + 1, 31, np.uint32)
-    powers[0] = 1
-    powers = np.cumprod(powers, dtype=np.uint32)
-    place = np.repeat(ends, lengths) - np.arange(len(units)) - 1
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(units * powers[place])])  # modulo 2⁶⁴
-    codes: Ints = ((sums[ends] - sums[ends - lengths]) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    codes: Ints = (polynomials(words, 31) & np.uint64(0xFFFFFFFF)).astype(np.int64)
     return codes
 
 
@@ -188,15 +180,14 @@ def _synonyms(vocabulary: Sequence[str], language: MeteorLanguage) -> PairTable:
     """All pairs of words that share a synset."""
     if language.synonyms is None:
         return PairTable(*[np.zeros(0, np.int64)] * 3)
-    known = [language.synonyms.numbers(word) for word in vocabulary]
-    synset = np.array(list(chain.from_iterable(known)), np.int64)
-    word = np.repeat(np.arange(len(vocabulary)), np.fromiter(map(len, known), np.int64, len(known)))
+    known = language.synonyms.synsets(vocabulary)
+    synset, word = known.values, known.rows
     order = np.argsort(synset, kind="stable")
     _, first, count = np.unique(synset[order], return_index=True, return_counts=True)
     members = word[order]
     left = np.repeat(members, np.repeat(count, count))
     right = members[spans(np.repeat(first, count), np.repeat(count, count))]
-    keys = np.unique(left[left != right] << 32 | right[left != right])
+    keys = distinct(left[left != right] << 32 | right[left != right])
     return PairTable(keys >> 32, keys & 0xFFFFFFFF, np.zeros(len(keys), np.int8))
 
 
@@ -213,7 +204,7 @@ def _phrases(
     long = np.flatnonzero(length > 1)
     start, length, node = start[long], length[long], node[long]
     word = np.flatnonzero(known >= 0)
-    here = np.unique(np.concatenate([known[word], node]))
+    here = distinct(np.concatenate([known[word], node]))
     # A single word is numbered as in the vocabulary, a longer phrase after them.
     number = len(vocabulary) + np.arange(len(here))
     number[np.searchsorted(here, known[word])] = word

@@ -6,15 +6,18 @@ of a corpus can be merged and saved. (Among 20 million distinct n-grams the chan
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from capmeter._version import __version__
+from capmeter.captions.kept import Arrays, smallest
 from capmeter.captions.model import Life
-from capmeter.ragged import Ragged
-from capmeter.text.tokens import Sentences, TokenTable, Words
+from capmeter.ragged import Ragged, distinct
+from capmeter.text.tokens import Sentences, TokenTable, Words, tokenizer_version
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
@@ -81,6 +84,43 @@ class NGrams:
     tokenizer: str = "ptb"
     letters: bool = False
     life: ClassVar[Life] = "part"
+    ARRAYS: ClassVar[tuple[str, ...]] = ("entries", "distinct", "counts", "order", "hashes", "lengths")
+
+    @property
+    def identity(self) -> str:
+        """The name, the parameters, the tokenizer's version and the package's."""
+        return f"{self}/{tokenizer_version(self.tokenizer)}/{__version__}"
+
+    def arrays(self, table: NGramTable) -> Arrays:
+        """The table's arrays, as small as they can be."""
+        whole = {
+            "entries": table.entries.values,
+            "distinct": table.entries.lengths,
+            "counts": table.counts,
+            "order": table.order,
+            "lengths": table.lengths,
+        }
+        return {name: smallest(numbers) for name, numbers in whole.items()} | {"hashes": table.hashes}
+
+    def table(self, arrays: Arrays) -> NGramTable:
+        """The table of these arrays."""
+        whole = {name: arrays[name].astype(np.int64) for name in ("entries", "counts", "order", "lengths")}
+        entries = Ragged.from_lengths(whole.pop("entries"), arrays["distinct"])
+        return NGramTable(entries, hashes=arrays["hashes"], **whole)
+
+    def joined(self, tables: Sequence[NGramTable], places: Sequence[Integers]) -> NGramTable:
+        """The table of all sentences; n-grams are numbered in the order of their hashes, as in one table."""
+        hashes = distinct(np.concatenate([table.hashes for table in tables]))
+        order = np.zeros(len(hashes), np.int64)
+        entries, counts = [], []
+        for table in tables:
+            number = np.searchsorted(hashes, table.hashes)
+            order[number] = table.order
+            entries.append(Ragged(number[table.entries.values], table.entries.offsets))
+            counts.append(Ragged(table.counts, table.entries.offsets))
+        lengths = np.empty(sum(map(len, places)), np.int64)
+        lengths[np.concatenate(list(places))] = np.concatenate([table.lengths for table in tables])
+        return NGramTable(Ragged.merged(entries, places), Ragged.merged(counts, places).values, order, hashes, lengths)
 
     def run(self, pool: Sentences) -> NGramTable:
         """The n-gram table of this pool."""

@@ -12,12 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from capmeter._version import __version__
+from capmeter.captions.kept import Arrays, smallest
 from capmeter.captions.model import Life
 from capmeter.errors import InputError
 from capmeter.ragged import Ragged
@@ -114,6 +116,40 @@ class Tokens:
     tokenizer: str = "ptb"
     life: ClassVar[Life] = "run"
     portable: ClassVar[bool] = True
+    ARRAYS: ClassVar[tuple[str, ...]] = ("ids", "lengths", "text", "letters")
+
+    @property
+    def identity(self) -> str:
+        """The name, the tokenizer's version and the package's."""
+        return f"tokens/{tokenizer_version(self.tokenizer)}/{__version__}"
+
+    def arrays(self, table: TokenTable) -> Arrays:
+        """The words' numbers, the sentences' lengths, the words as one text, and how many letters each has."""
+        words = table.vocabulary.words
+        text = "".join(words).encode("utf-8", "surrogatepass")
+        return {
+            "ids": smallest(table.ids.values),
+            "lengths": smallest(table.ids.lengths),
+            "text": np.frombuffer(text, np.uint8),
+            "letters": smallest(np.fromiter(map(len, words), np.int64, len(words))),
+        }
+
+    def table(self, arrays: Arrays) -> TokenTable:
+        """The table of these arrays."""
+        text = arrays["text"].tobytes().decode("utf-8", "surrogatepass")
+        ends = np.cumsum(arrays["letters"], dtype=np.int64).tolist()
+        words = Vocabulary(text[begin:end] for begin, end in pairwise([0, *ends]))
+        return TokenTable(Ragged.from_lengths(arrays["ids"].astype(np.int32), arrays["lengths"]), words)
+
+    def joined(self, tables: Sequence[TokenTable], places: Sequence[npt.NDArray[np.int64]]) -> TokenTable:
+        """The table of all sentences; words are numbered in the order of the tables."""
+        numbers: dict[str, int] = {}
+        rows = []
+        for table in tables:
+            words = table.vocabulary.words
+            number = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int32, len(words))
+            rows.append(Ragged(number[table.ids.values], table.ids.offsets))
+        return TokenTable(Ragged.merged(rows, places), Vocabulary(numbers))
 
     def run(self, pool: Sentences) -> TokenTable:
         """The token table of this pool."""

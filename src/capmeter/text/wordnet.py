@@ -31,15 +31,27 @@ _ENDING_IN = {
 }
 
 
+def read_pairs(text: str) -> dict[str, str]:
+    """Pairs of lines, such as a word and the numbers of its synsets."""
+    lines = text.split("\n")
+    return dict(zip(lines[0::2], lines[1::2], strict=False))
+
+
+def bases_by_rule(word: str) -> list[str]:
+    """What WordNet's suffix rules make of a word, in their order: the first that is a word is its base form."""
+    if word.endswith("ss") or len(word) <= 2:
+        return []
+    rules = _ENDING_IN.get(word[-1], ())
+    return [word[: -len(suffix)] + ending for suffix, ending in rules if word.endswith(suffix)]
+
+
 class Synonyms:
     """The synsets of words."""
 
     def __init__(self, synsets: str, exceptions: str) -> None:
-        lines = synsets.split("\n")
-        self._synsets = dict(zip(lines[0::2], lines[1::2], strict=False))
+        self._synsets = read_pairs(synsets)
         self._bases: dict[str, list[str]] = {}
-        lines = exceptions.split("\n")
-        for base, forms in zip(lines[0::2], lines[1::2], strict=False):
+        for base, forms in read_pairs(exceptions).items():
             for form in forms.split():
                 self._bases.setdefault(form, []).append(base)
 
@@ -64,10 +76,5 @@ class Synonyms:
         return list(self._bases.get(word, ()))
 
     def _base(self, word: str) -> str:
-        """The first form derived by WordNet's suffix rules that is in WordNet."""
-        if word.endswith("ss") or len(word) <= 2:
-            return word
-        for suffix, ending in _ENDING_IN.get(word[-1], ()):
-            if word.endswith(suffix) and (base := word[: -len(suffix)] + ending) in self._synsets:
-                return base
-        return ""
+        """The first form derived by WordNet's suffix rules that is in WordNet; "" if none is."""
+        return next((base for base in bases_by_rule(word) if base in self._synsets), "")
