@@ -75,8 +75,9 @@ def _compact(column: Floats) -> npt.NDArray[Any]:
         largest = column.max()
         for kind in _WHOLE:
             if largest <= np.iinfo(kind).max:
-                whole = column.astype(kind)
-                return whole if np.array_equal(whole, column) else column.copy()
+                whole: npt.NDArray[Any] = column.astype(kind)
+                if np.array_equal(whole, column):
+                    return whole
     return column.copy()
 
 
