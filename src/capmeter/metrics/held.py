@@ -71,14 +71,16 @@ class Rows:
 
 def _compact(column: Floats) -> npt.NDArray[Any]:
     """The same numbers in the smallest type that holds them."""
+    kept: npt.NDArray[Any]
     if len(column) and not np.signbit(column).any():  # a negative zero is no whole number here
         largest = column.max()
         for kind in _WHOLE:
             if largest <= np.iinfo(kind).max:
-                whole: npt.NDArray[Any] = column.astype(kind)
-                if np.array_equal(whole, column):
-                    return whole
-    return column.copy()
+                kept = column.astype(kind)
+                if np.array_equal(kept, column):
+                    return kept
+    kept = column.copy()
+    return kept
 
 
 class Texts(Sequence[str]):
