@@ -4,7 +4,6 @@ installed packages provide through an entry point group (name = "module:Class").
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
@@ -80,6 +79,8 @@ class Registry(Generic[Kind]):
             if name.lower() in self.planned():
                 is_what = self._planned[name.lower()]
                 raise InputError(f"the {self.what} {name.lower()} ({is_what}) is planned, and not in this version yet")
+            import difflib  # which only mistakes need
+
             near = difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.5)
             hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(self.names())}"
             raise InputError(f"unknown {self.what} {name!r}; {hint} (`capmeter list` shows all)")

@@ -141,7 +141,11 @@ def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
         for number, line in enumerate(_lines(file, path), 1):
             if number == 1:
                 line = line.removeprefix(BOM)
-            yield number, decode(line, f"{path}, line {number}")
+            try:
+                text = line.decode("utf-8")
+            except UnicodeDecodeError:
+                text = decode(line, f"{path}, line {number}")  # which says what is wrong
+            yield number, text
 
 
 def _lines(file: BinaryIO, path: str | os.PathLike[str]) -> Iterator[bytes]:

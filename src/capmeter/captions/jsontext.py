@@ -25,11 +25,14 @@ _decoder = json.JSONDecoder(object_pairs_hook=_object)
 
 def decode_json(text: str, name: str, line: int | None = None) -> Any:
     """The value of this JSON text; `line` is its line in the file if the text is one line of many."""
-    place = name if line is None else f"{name}, line {line}"
+
+    def place() -> str:
+        return name if line is None else f"{name}, line {line}"
+
     try:
         return _decoder.decode(text)
     except _Twice as error:
-        raise InputError(f"{place}: duplicate key {error.args[0]!a} in one object; keep one") from None
+        raise InputError(f"{place()}: duplicate key {error.args[0]!a} in one object; keep one") from None
     except json.JSONDecodeError as error:
         cut = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
         why = "the file ends in the middle (cut off while it was written or copied?)" if cut else error.msg
@@ -40,6 +43,6 @@ def decode_json(text: str, name: str, line: int | None = None) -> Any:
             "file or write it again"
         ) from None
     except RecursionError:
-        raise InputError(f"{place}: the JSON is nested too deeply to be captions") from None
+        raise InputError(f"{place()}: the JSON is nested too deeply to be captions") from None
     except ValueError:  # Python reads no whole number of more than 4,300 digits
-        raise InputError(f"{place}: holds a whole number of thousands of digits; write an id as text") from None
+        raise InputError(f"{place()}: holds a whole number of thousands of digits; write an id as text") from None

@@ -14,7 +14,6 @@ CJK = (
     "\U00020000-\U0003ffff"
 )
 """The inside of a character class: Han with its extensions, kana, bopomofo, Hangul, and their half-width forms."""
-_CHARACTER = re.compile(f"[{CJK}]")
 _LONGEST_WORD = 5
 
 
@@ -22,5 +21,5 @@ def unspaced(text: str) -> bool:
     """Whether a text is mainly in Chinese, Japanese or Korean characters, with hardly any spaces."""
     if text.isascii():
         return False
-    characters = len(_CHARACTER.findall(text))
+    characters = len(re.findall(f"[{CJK}]", text))  # compiled when it is first needed, which is rarely
     return 2 * characters > len(text) and characters > _LONGEST_WORD * len(text.split())

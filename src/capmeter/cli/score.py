@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -44,8 +45,6 @@ from capmeter.cli.output import (
     tell_notes,
 )
 from capmeter.errors import InputError
-from capmeter.meta.by_reference import ByReference
-from capmeter.meta.by_reference import by_reference as scores_by_reference
 from capmeter.meta.standing import standings
 from capmeter.metrics.base import Metric
 from capmeter.metrics.evaluation import evaluate
@@ -54,9 +53,10 @@ from capmeter.metrics.registry import parse, parse_list
 from capmeter.metrics.scores import Results, save_all
 from capmeter.metrics.workers import worthwhile
 from capmeter.progress import shown
-from capmeter.report.by_reference import write_by_reference
-from capmeter.report.row_files import checked_kind as checked_reference_kind
 from capmeter.stats.ties import preferred
+
+if TYPE_CHECKING:
+    from capmeter.meta.by_reference import ByReference
 
 app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
 
@@ -167,6 +167,10 @@ def score(
         if per_caption == output:
             raise typer.BadParameter("--output and --per-caption name the same file", param_hint="--per-caption")
     if by_reference is not None:
+        from capmeter.meta.by_reference import by_reference as scores_by_reference
+        from capmeter.report.by_reference import write_by_reference
+        from capmeter.report.row_files import checked_kind as checked_reference_kind
+
         checked_reference_kind(by_reference)
         if by_reference in (output, per_caption):
             raise typer.BadParameter(

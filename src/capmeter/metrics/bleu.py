@@ -74,23 +74,8 @@ class Bleu(AdditiveMetric):
         words: TokenTable = part.pool.analyse(Words(self.tokenizer))
         notes = wordless(part, words.ids.lengths)
         part, tokenizer = as_compared(part, self.references, self.tokenizer)
-        matches: MatchTable = part.analyse(Matches(4, tokenizer))
-        grams, slots = matches.grams, matches.slots
-        largest = np.zeros(len(slots.values), np.int64)
-        np.maximum.at(largest, matches.slot, grams.counts[matches.reference_entry])
-        clipped = np.minimum(grams.counts[slots.values], largest)
-        order = grams.order[grams.entries.values[slots.values]]
-        matched = np.bincount(slots.rows * 5 + order, weights=clipped, minlength=len(part) * 5).reshape(-1, 5)
-
-        length = grams.lengths[part.candidates]
-        ngrams = np.maximum(length[:, None] - np.arange(self.n), 0)
-        reference_lengths = grams.lengths[part.references.values]
-        distance = np.abs(reference_lengths - np.repeat(length, part.references.lengths))
-        # nearest first, then shorter: encoded in one number so that reduceat can take the minimum
-        nearest = np.minimum.reduceat((distance << 32) + reference_lengths, part.references.offsets[:-1])
-        closest = nearest & 0xFFFFFFFF
-        values = np.column_stack([matched[:, 1 : self.n + 1], ngrams, length, closest]).astype(np.float64)
-        return Measurement(values, notes)
+        counts: Floats = part.analyse(_Counts(tokenizer))  # those of all orders
+        return Measurement(counts[:, [*range(self.n), *range(4, 4 + self.n), -2, -1]], notes)
 
     def finish(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
         """BLEU from counts."""
@@ -111,3 +96,29 @@ class Bleu(AdditiveMetric):
         """The longest n-grams found in any reference."""
         part, tokenizer = as_compared(part, self.references, self.tokenizer)
         return ngram_evidence(part, self.n, tokenizer)
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """Analysis of a set: the columns of BLEU-4, which have those of the lower orders."""
+
+    tokenizer: str
+
+    def run(self, captions: CaptionSet) -> Floats:
+        """The counts of each caption: float64[captions, 10]."""
+        matches: MatchTable = captions.analyse(Matches(4, self.tokenizer))
+        grams, slots = matches.grams, matches.slots
+        largest = np.zeros(len(slots.values), np.int64)
+        np.maximum.at(largest, matches.slot, grams.counts[matches.reference_entry])
+        clipped = np.minimum(grams.counts[slots.values], largest)
+        order = grams.order[grams.entries.values[slots.values]]
+        matched = np.bincount(slots.rows * 5 + order, weights=clipped, minlength=len(captions) * 5).reshape(-1, 5)
+
+        length = grams.lengths[captions.candidates]
+        ngrams = np.maximum(length[:, None] - np.arange(4), 0)
+        reference_lengths = grams.lengths[captions.references.values]
+        distance = np.abs(reference_lengths - np.repeat(length, captions.references.lengths))
+        # nearest first, then shorter: encoded in one number so that reduceat can take the minimum
+        nearest = np.minimum.reduceat((distance << 32) + reference_lengths, captions.references.offsets[:-1])
+        closest = nearest & 0xFFFFFFFF
+        return np.column_stack([matched[:, 1:], ngrams, length, closest]).astype(np.float64)

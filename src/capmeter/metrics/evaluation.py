@@ -198,11 +198,12 @@ class Evaluation:
 
     def _measure_part(self, part: CaptionSet, digests: bool) -> _Part:
         """The rows and notes of the requested metrics (not of those only required), and the part's notes."""
-        blank = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if not part.pool[at].strip()]
+        said = [part.pool.sentences[at] for at in part.candidates.tolist()]
+        blank = [id for id, text in zip(part.ids, said, strict=True) if not text.strip()]
         own = part.references.values == part.candidates[part.references.rows]
         copies = [part.ids[k] for k in distinct(part.references.rows[own]).tolist()]
         found = self.measure(part)
-        unsplit = [id for id, at in zip(part.ids, part.candidates.tolist(), strict=True) if unspaced(part.pool[at])]
+        unsplit = [id for id, text in zip(part.ids, said, strict=True) if unspaced(text)]
         measured = {}
         for metric in self.metrics:
             notes = {"empty candidate": blank, **found[metric].notes}

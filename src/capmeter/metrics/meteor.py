@@ -38,7 +38,6 @@ from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, 
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.ragged import Ragged
 from capmeter.text.meteor_aligner import KINDS, WordMatches, align
-from capmeter.text.meteor_java import java_statistics
 from capmeter.text.meteor_normaliser import normalised
 from capmeter.text.meteor_resources import LANGUAGES, MeteorLanguage, meteor_directory, meteor_language
 from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, perfect, scores, statistics
@@ -134,6 +133,8 @@ class Meteor(AdditiveMetric):
         return meteor_language(self.language, self.path)
 
     def _java(self, part: CaptionSet, tokens: TokenTable) -> Floats:
+        from capmeter.text.meteor_java import java_statistics
+
         candidates, references = _lines(part, tokens, self.references)
         return java_statistics(candidates, references, (self.language, self._known()), meteor_directory(self.path))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +121,8 @@ class Results(Mapping[str, Scores]):
 
     def _repr_html_(self) -> str:
         """A table of the scores, for notebooks."""
+        from html import escape
+
         rows = "".join(
             f"<tr><td>{escape(name)}</td><td>{each.score:.4f}</td><td><code>{escape(each.signature)}</code></td></tr>"
             for name, each in self._scores.items()

@@ -19,7 +19,7 @@ from importlib import import_module
 from capmeter.captions.scripts import CJK
 from capmeter.errors import MissingBackend
 
-_PART = re.compile(f"[{CJK}]|[^{CJK}\\s]+")
+_PART = f"[{CJK}]|[^{CJK}\\s]+"  # compiled when it is first needed
 PACKAGES: dict[str, tuple[str, ...]] = {
     "zh": ("jieba",),
     "ja": ("mecab-python3", "ipadic"),
@@ -30,7 +30,7 @@ PACKAGES: dict[str, tuple[str, ...]] = {
 
 def characters(text: str) -> list[str]:
     """Every CJK character, and otherwise whatever is between white space."""
-    return _words(_PART.findall(text.lower()))
+    return _words(re.findall(_PART, text.lower()))
 
 
 def language_version(language: str) -> str:

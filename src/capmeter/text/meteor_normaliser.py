@@ -25,40 +25,40 @@ _ALPHA = (
     "\u0400-\u04ff\u0500-\u0527\ua640-\ua66e\ua67e-\ua697\u1d00-\u1d7f"
 )
 _ALNUM = "0-9" + _ALPHA
-# The program's regular expressions recognise only ASCII white space and digits.
-_OTHER = re.compile(rf"([^{_ALNUM} \t\n\x0b\f\r.'`,\-\u2018\u2019])")
-_DOTS = re.compile(r"\.(\.+)")
-_DOTS_END = re.compile(r"DOTMULTI\.([^.])")
-_COMMAS = (re.compile(r"([^0-9]),([^0-9])"), re.compile(r"([0-9]),([^0-9])"), re.compile(r"([^0-9]),([0-9])"))
-_SINGLE_QUOTE = re.compile("[`\u2018\u2019]")
-_DOUBLE_QUOTE = re.compile("[\u201c\u201d]|''")
-_HYPHEN = re.compile(rf"([{_ALNUM}.])-([{_ALNUM}])")
-_HAS_ALPHA = re.compile(rf"[{_ALPHA}]")
-_SPACES = re.compile(r"[ \u2000-\u200a\u202f\u205f\u3000\u00a0]+")
-_WORDS = re.compile(r"[^ \t\n\r\f]+")
+# The program's regular expressions recognise only ASCII white space and digits. They are compiled at their first use.
+_OTHER = rf"([^{_ALNUM} \t\n\x0b\f\r.'`,\-\u2018\u2019])"
+_DOTS = r"\.(\.+)"
+_DOTS_END = r"DOTMULTI\.([^.])"
+_COMMAS = (r"([^0-9]),([^0-9])", r"([0-9]),([^0-9])", r"([^0-9]),([0-9])")
+_SINGLE_QUOTE = "[`\u2018\u2019]"
+_DOUBLE_QUOTE = "[\u201c\u201d]|''"
+_HYPHEN = rf"([{_ALNUM}.])-([{_ALNUM}])"
+_HAS_ALPHA = rf"[{_ALPHA}]"
+_SPACES = r"[ \u2000-\u200a\u202f\u205f\u3000\u00a0]+"
+_WORDS = r"[^ \t\n\r\f]+"
 _CONTROLS = "".join(map(chr, range(33)))
-_PLAIN = re.compile(r"[A-Za-z0-9 ]*")
+_PLAIN = r"[A-Za-z0-9 ]*"
 
-_Rules = tuple[tuple[re.Pattern[str], str], ...]
+_Rules = tuple[tuple[str, str], ...]
 _ENGLISH: _Rules = (
-    (re.compile(rf"([^{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
-    (re.compile(rf"([^{_ALPHA}0-9])'([{_ALPHA}])"), r"\1 ' \2"),
-    (re.compile(rf"([{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
-    (re.compile(rf"([{_ALPHA}])'([{_ALPHA}])"), r"\1 '\2"),
-    (re.compile(r"([0-9])'(s)"), r"\1 '\2"),
+    (rf"([^{_ALPHA}])'([^{_ALPHA}])", r"\1 ' \2"),
+    (rf"([^{_ALPHA}0-9])'([{_ALPHA}])", r"\1 ' \2"),
+    (rf"([{_ALPHA}])'([^{_ALPHA}])", r"\1 ' \2"),
+    (rf"([{_ALPHA}])'([{_ALPHA}])", r"\1 '\2"),
+    (r"([0-9])'(s)", r"\1 '\2"),
 )
 _FRENCH: _Rules = (
-    (re.compile(rf"([^{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
-    (re.compile(rf"([^{_ALPHA}])'([{_ALPHA}])"), r"\1 ' \2"),
-    (re.compile(rf"([{_ALPHA}])'([^{_ALPHA}])"), r"\1 ' \2"),
-    (re.compile(rf"([{_ALPHA}])'([{_ALPHA}])"), r"\1' \2"),
+    (rf"([^{_ALPHA}])'([^{_ALPHA}])", r"\1 ' \2"),
+    (rf"([^{_ALPHA}])'([{_ALPHA}])", r"\1 ' \2"),
+    (rf"([{_ALPHA}])'([^{_ALPHA}])", r"\1 ' \2"),
+    (rf"([{_ALPHA}])'([{_ALPHA}])", r"\1' \2"),
 )
-_PLAIN_APOSTROPHE: _Rules = ((re.compile("'"), " ' "),)
+_PLAIN_APOSTROPHE: _Rules = (("'", " ' "),)
 
 
 def words_of(line: str) -> list[str]:
     """The words of a line, split only at ASCII white space, like the reference program."""
-    return _WORDS.findall(line)
+    return re.findall(_WORDS, line)
 
 
 def lowered(sentence: str) -> list[str]:
@@ -75,18 +75,18 @@ class MeteorNormaliser:
 
     def __call__(self, sentence: str) -> list[str]:
         """The tokens of one sentence."""
-        if _PLAIN.fullmatch(sentence) and "DOTMULTI" not in sentence:
+        if re.fullmatch(_PLAIN, sentence) and "DOTMULTI" not in sentence:
             return sentence.lower().split()
-        line = _OTHER.sub(r" \1 ", f" {sentence} ")
+        line = re.sub(_OTHER, r" \1 ", f" {sentence} ")
         line = _protect_dots(line)
         for rule in _COMMAS:
-            line = rule.sub(r"\1 , \2", line)
-        line = _DOUBLE_QUOTE.sub(' " ', _SINGLE_QUOTE.sub("'", line))
-        line = _HYPHEN.sub(r"\1 \2", line.replace("\u2013", "-").replace("--", "-"))
+            line = re.sub(rule, r"\1 , \2", line)
+        line = re.sub(_DOUBLE_QUOTE, ' " ', re.sub(_SINGLE_QUOTE, "'", line))
+        line = re.sub(_HYPHEN, r"\1 \2", line.replace("\u2013", "-").replace("--", "-"))
         for rule, replacement in {"english": _ENGLISH, "french": _FRENCH}.get(self.language, _PLAIN_APOSTROPHE):
-            line = rule.sub(replacement, line)
+            line = re.sub(rule, replacement, line)
         line = _bring_dots_back(self._split_dots(words_of(line)))
-        return lowered(_SPACES.sub(" ", line))
+        return lowered(re.sub(_SPACES, " ", line))
 
     def _split_dots(self, words: list[str]) -> str:
         """The words with a sentence's final dot split off, an abbreviation's dot kept, an acronym's dots removed."""
@@ -95,7 +95,7 @@ class MeteorNormaliser:
             stem = word[:-1]
             if not (stem and word.endswith(".")):
                 out.append(word)
-            elif "." in stem and _HAS_ALPHA.search(stem):
+            elif "." in stem and re.search(_HAS_ALPHA, stem):
                 out.append(word.replace(".", ""))
             elif self._keeps_dot(stem, after[:1]):
                 out.append(word)
@@ -111,9 +111,9 @@ class MeteorNormaliser:
 
 def _protect_dots(line: str) -> str:
     """Replaces runs of dots by DOTMULTI words, so that no rule takes them for the end of a sentence."""
-    line = _DOTS.sub(r" DOTMULTI\1", line)
+    line = re.sub(_DOTS, r" DOTMULTI\1", line)
     while "DOTMULTI." in line:
-        line = _DOTS_END.sub(r"DOTDOTMULTI \1", line).replace("DOTMULTI.", "DOTDOTMULTI")
+        line = re.sub(_DOTS_END, r"DOTDOTMULTI \1", line).replace("DOTMULTI.", "DOTDOTMULTI")
     return line
 
 

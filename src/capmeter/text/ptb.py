@@ -22,19 +22,22 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from capmeter.ragged import Ragged
-from capmeter.text.lexer import Lexer
+
+if TYPE_CHECKING:
+    from capmeter.text.lexer import Lexer
 
 VERSION = "ptb-3.4.1-caption"
 
 PUNCTUATION = frozenset("'' ' `` ` -LRB- -RRB- -LCB- -RCB- . ? ! , : - -- ... ;".split())  # noqa: SIM905
 
-# Words, commas, and a final full stop: a caption that the rules can read in only one way, except for _TAKEN_APART.
-_SIMPLE = re.compile(r"[A-Za-z ,]*(?:(?:(?<=[A-Za-z]{2})|(?<= ))\. *)?")
+# Words, commas, a separate 's (as systems write it), and a final full stop: a caption that the rules can read in only
+# one way, except for _TAKEN_APART.
+_SIMPLE = re.compile(r"[A-Za-z ,]*(?:(?<= )'s +(?=[A-Za-z])[A-Za-z ,]*)*(?:(?:(?<=[A-Za-z]{2})|(?<= ))\. *)?")
 # A span without symbols whose rules look beyond the following space and letter: its tokens are always the same.
 _CHUNK = re.compile(r" *([A-Za-z0-9'-]{1,40})(?= +[A-Za-z])")  # bounded, so that no text is read twice in full
 _TAKEN_APART = frozenset(
@@ -242,6 +245,7 @@ def _abbreviation() -> re.Pattern[str]:
 
 @cache
 def _lexer() -> tuple[Lexer, tuple[_Meaning, ...]]:
+    from capmeter.text.lexer import Lexer
     from capmeter.text.ptb_rules import RULES, SHAPES
 
     return Lexer(RULES, SHAPES), tuple(_MEANINGS[rule.meaning] for rule in RULES)
