@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from capmeter.text.meteor_resources import MeteorLanguage
-from capmeter.text.meteor_words import java_hash
+from capmeter.text.meteor_texts import java_hash
 
 FUNCTION_WORDS = "a\nthe\non\nin\nof\nis\n"
 PREFIXES = "# abbreviations\nDr\nNo #NUMERIC_ONLY#\n"

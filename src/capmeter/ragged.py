@@ -76,6 +76,12 @@ def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     [1, 3]
     """
     ordered = np.sort(values)
-    new = np.concatenate([np.ones(min(len(ordered), 1), bool), ordered[1:] != ordered[:-1]])
-    different: npt.NDArray[Any] = ordered[new]
-    return different
+    found: npt.NDArray[Any] = ordered[differ(ordered)]
+    return found
+
+
+def differ(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which of these differ from the one before; the first does."""
+    new = np.ones(len(values), bool)
+    np.not_equal(values[1:], values[:-1], out=new[1:])
+    return new

@@ -20,10 +20,11 @@ from capmeter.metrics.evaluation import score
 from capmeter.metrics.scores import Results
 from capmeter.settings import Settings
 from capmeter.store import Store
-from capmeter.text import ptb
+from capmeter.text import meteor_texts, ptb
 from capmeter.text.ngrams import NGrams
 from capmeter.text.tokens import Tokens
 from tests.captionsets import ROWS, SENTENCES, caption_set
+from tests.plainmeteor import small_release
 
 METRICS = "bleu-4,rouge-l,cider-d,cider-r"
 REFERENCES = [["A dog runs.", f"the dog is running on street {k}", "é dog — a t-shirt"] for k in range(20)]
@@ -173,6 +174,29 @@ def test_the_file_is_bounded(tmp_path: Path) -> None:
     assert store is not None and store.limit == 1 << 29
     store = reference_store(Settings(references=tmp_path, cache=tmp_path, cache_bytes=1 << 34))
     assert store is not None and store.limit == 1 << 34, "one file has one limit"
+
+
+@pytest.mark.parametrize("language", ["en", "fr", "other"])
+def test_what_meteor_knows_of_references_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, language: str
+) -> None:
+    monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
+    release = small_release(tmp_path / "release")
+    metric = f'meteor(language={language},path="{release}")'
+    told = [["many cars and geese", "on top of the red car's roof", f"a lot of dogs no {k}"] for k in range(9)]
+    first = [f"a bird and an automobile no {k}" for k in range(9)]
+    second = ["lots of canines", "the animals on it", *first[:6], "many cars and geese"]
+    for said in (first, second, second):
+        found, plain = (
+            score(candidates=said, references=told, metrics=metric, settings=Settings(references=folder))
+            for folder in (tmp_path / "kept", None)
+        )
+        assert np.array_equal(found[metric].values, plain[metric].values) and found[metric].score > 0
+    read: list[int] = []
+    known = meteor_texts.texts_of
+    monkeypatch.setattr(meteor_texts, "texts_of", lambda table, of: read.append(len(table.ids)) or known(table, of))
+    score(candidates=second, references=told, metrics=metric, settings=Settings(references=tmp_path / "kept"))
+    assert read == [8], "only candidates that are no references"
 
 
 def divided(captions: CaptionSet, folder: Path) -> CaptionSet:

@@ -12,7 +12,8 @@ from plainmeteor import PARAPHRASES, Found, align_plainly, small_release
 from capmeter.text.meteor_aligner import align
 from capmeter.text.meteor_resources import MeteorLanguage, meteor_language
 from capmeter.text.meteor_search import spans
-from capmeter.text.meteor_words import PairTable, java_hash, meteor_sentences
+from capmeter.text.meteor_texts import java_hash, texts_of
+from capmeter.text.meteor_words import PairTable, meteor_sentences
 from capmeter.text.tokens import TokenTable
 
 WORDS = st.sampled_from(
@@ -54,8 +55,9 @@ def language(tmp_path_factory: pytest.TempPathFactory) -> MeteorLanguage:
 
 
 def aligned(pairs: list[tuple[list[str], list[str]]], language: MeteorLanguage, beam: int = 40) -> list[list[Found]]:
-    sentences = meteor_sentences(TokenTable.from_lists([side for pair in pairs for side in pair]), language)
-    matches, _ = align(sentences, np.arange(0, 2 * len(pairs), 2), np.arange(1, 2 * len(pairs), 2), beam=beam)
+    texts = texts_of(TokenTable.from_lists([side for pair in pairs for side in pair]), language)
+    said = np.arange(0, 2 * len(pairs), 2)
+    matches, _ = align(meteor_sentences(texts, language, said), said, said + 1, beam=beam)
     found: list[list[Found]] = [[] for _ in pairs]
     columns = (matches.kind, matches.start, matches.length, matches.hypothesis_start, matches.hypothesis_length)
     for pair, *values in zip(matches.pair.tolist(), *(column.tolist() for column in columns), strict=True):
@@ -118,7 +120,8 @@ def test_long_sentences_need_more_than_one_machine_word(language, one, other) ->
 def test_a_pair_is_aligned_the_same_alone_and_among_others(language, pairs) -> None:
     together = aligned(pairs, language)
     sentences = [sentence for pair in pairs for sentence in pair]
-    table = meteor_sentences(TokenTable.from_lists(sentences), language)
+    texts = texts_of(TokenTable.from_lists(sentences), language)
+    table = meteor_sentences(texts, language, np.arange(0, len(sentences), 2))
     for k in range(len(pairs)):
         alone, _ = align(table, np.array([2 * k]), np.array([2 * k + 1]))
         assert [

@@ -36,11 +36,12 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
-from capmeter.ragged import Ragged
+from capmeter.ragged import Ragged, distinct
 from capmeter.text.meteor_aligner import KINDS, WordMatches, align
 from capmeter.text.meteor_normaliser import normalised
 from capmeter.text.meteor_resources import LANGUAGES, MeteorLanguage, meteor_directory, meteor_language
 from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, perfect, scores, statistics
+from capmeter.text.meteor_texts import Texts, texts_of
 from capmeter.text.meteor_words import MeteorSentences, meteor_sentences
 from capmeter.text.tokens import Tokenizer, Tokens, TokenTable, tokenizer_version
 
@@ -164,18 +165,20 @@ class _Alignments:
     def run(self, captions: CaptionSet) -> _Aligned:
         """All alignments of this set."""
         known = meteor_language(self.language, self.path)
-        tokens: TokenTable = captions.pool.analyse(Tokens(self.tokenizer))
-        sentences = len(captions.pool)
-        texts = Ragged(np.arange(sentences), np.arange(sentences + 1))
         mine, theirs = captions.candidates.astype(np.int64), captions.references.values.astype(np.int64)
         lengths = captions.references.lengths
         if self.references == "cat":
-            lists = captions.reference_sets
-            texts = Ragged(
-                np.append(texts.values, lists.values), np.append(texts.offsets, lists.offsets[1:] + sentences)
+            tokens: TokenTable = captions.pool.analyse(Tokens(self.tokenizer))
+            sentences, lists = len(captions.pool), captions.reference_sets
+            each = Ragged(
+                np.append(np.arange(sentences), lists.values),
+                np.append(np.arange(sentences + 1), lists.offsets[1:] + sentences),
             )
             theirs, lengths = sentences + captions.reference_set.astype(np.int64), np.ones(len(captions), np.int64)
-        words = meteor_sentences(normalised(tokens, texts, known.normalize), known)
+            texts = texts_of(normalised(tokens, each, known.normalize), known)
+        else:
+            texts = captions.pool.analyse(Texts(self.language, self.tokenizer, self.path))
+        words = meteor_sentences(texts, known, distinct(mine))
         keys = np.repeat(mine, lengths) << 32 | theirs
         pairs, pair = np.unique(keys, return_inverse=True)
         hypotheses, others = pairs >> 32, pairs & 0xFFFFFFFF

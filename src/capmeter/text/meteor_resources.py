@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import os
 import zipfile
+import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -69,7 +70,10 @@ LANGUAGES = {
 
 @dataclass(frozen=True, eq=False)
 class MeteorLanguage:
-    """METEOR's resources for one language; those it lacks are None."""
+    """METEOR's resources for one language; those it lacks are None.
+
+    `version` is that of the paraphrase table, `lists` that of all word lists.
+    """
 
     settings: LanguageSettings
     modules: tuple[str, ...]
@@ -79,6 +83,7 @@ class MeteorLanguage:
     synonyms: SynonymIndex | None
     paraphrases: Paraphrases | None
     version: str
+    lists: str
 
     @property
     def weights(self) -> tuple[float, ...]:
@@ -136,6 +141,7 @@ def _load(language: str, directory: Path) -> MeteorLanguage:
                 synonyms=_synonyms(jar, name) if "synonym" in modules else None,
                 paraphrases=paraphrases,
                 version=version,
+                lists=f"{zlib.crc32(repr([(each.filename, each.CRC) for each in jar.infolist()]).encode()):08x}",
             )
     except ZIP_ERRORS as error:
         raise AssetError(

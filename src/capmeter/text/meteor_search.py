@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.ragged import differ
+
 Ints = npt.NDArray[np.integer[Any]]
 Bits = npt.NDArray[np.uint64]
 _NONE = -1
@@ -68,7 +70,7 @@ def search(
         paths.end = np.where(passed, steps.end[at], paths.end)
         paths = paths.take(paths.best(paths.key << 1 | passed & ~breaks, options.bits + 1))
         last = steps.last[at]
-        ended = np.flatnonzero(last & (np.diff(paths.pair, prepend=_NONE) > 0))
+        ended = np.flatnonzero(last & differ(paths.pair))
         trail.append((paths.parent, paths.option, ended))
         paths = paths.extended(np.flatnonzero(~last), at, steps.start, options)
         step += 1
@@ -235,7 +237,7 @@ class _Paths:
     def best(self, key: Ints, bits: int, beam: int | None = None) -> Ints:
         """The rows in order of this key, or those of the best paths of each pair."""
         row = np.arange(len(key))
-        new = np.diff(self.pair, prepend=_NONE) > 0
+        new = differ(self.pair)
         if new.all():
             return row
         place = len(key).bit_length()
@@ -265,7 +267,7 @@ class _Paths:
         # The distances of the options tried before this one: those before it less those before its path's first.
         apart = options.apart[option]
         tried = np.cumsum(apart) - apart
-        new = np.flatnonzero(np.diff(parent, prepend=_NONE))
+        new = np.flatnonzero(differ(parent))
         tried -= np.repeat(tried[new], np.diff(np.append(new, len(parent))))
         end = self.end[parent]
         breaks = (end != _NONE) & (end != options.far[option])

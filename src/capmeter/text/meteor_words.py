@@ -1,4 +1,4 @@
-"""Sentences prepared for METEOR's aligner: their words as numbers, and which words and phrases may match.
+"""Sentences prepared for METEOR's aligner: which of their words and phrases may match.
 
 Word identity follows the reference program, which compares 32-bit hash codes of words and stems: two words with the
 same hash ("variants" and "gelato") count as the same word.
@@ -6,7 +6,7 @@ same hash ("variants" and "gelato") count as the same word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.ragged import distinct
+from capmeter.ragged import Ragged, distinct
 from capmeter.text.meteor_resources import MeteorLanguage
 from capmeter.text.meteor_search import spans
-from capmeter.text.synonym_index import polynomials
+from capmeter.text.meteor_texts import MeteorTexts
 from capmeter.text.tokens import TokenTable
 
 Ints = npt.NDArray[np.integer[Any]]
@@ -100,53 +100,44 @@ class MeteorSentences:
         return np.concatenate([self.words, np.zeros(int(self.lengths.max(initial=0)) + 1, np.int64)])
 
 
-def meteor_sentences(table: TokenTable, language: MeteorLanguage) -> MeteorSentences:
-    """Numbers the words of these sentences (normalised tokens) and finds what may match among them."""
-    vocabulary, words, offsets = table.vocabulary.words, table.ids.values, table.ids.offsets
-    function = np.array([word in language.function_words for word in vocabulary], bool)
-    synonyms = _synonyms(vocabulary, language)
-    start, length, number, paraphrases = _phrases(vocabulary, words, offsets, language)
+def meteor_sentences(texts: MeteorTexts, language: MeteorLanguage, said: Ints) -> MeteorSentences:
+    """What may match among these texts, of which those at `said` are the hypotheses.
+
+    A synonym or a paraphrase is found only if it is said in a hypothesis: all others are left out here.
+    """
+    table, count = texts.table, len(texts.table.vocabulary)
+    words, offsets = table.ids.values, table.ids.offsets
+    heard = np.zeros(count, bool)
+    heard[table.ids.take(said).values] = True
+    synonyms = _synonyms(texts.synsets, heard)
+    kept, paraphrases, number = _phrases(texts, language, said, heard)
     # A word is a phrase if a synonym or a paraphrase of it occurs; longer phrases have been chosen already.
-    kin = np.zeros(len(vocabulary), bool)
+    kin = np.zeros(count, bool)
     for pairs in (synonyms, paraphrases):
         for side in pairs.sides():
-            kin[side[side < len(vocabulary)]] = True
+            kin[side[side < count]] = True
     single = np.flatnonzero(kin[words])
-    start = np.concatenate([single, start])
-    length = np.concatenate([np.ones(len(single), np.int64), length])
-    number = np.concatenate([words[single], number])
-    sentence = table.ids.rows[start]
+    alone = table.ids.rows[single]
+    sentence = np.concatenate([alone, texts.phrases.rows[kept]])
     order = np.argsort(sentence, kind="stable")
+    start = np.concatenate([single - offsets[alone], texts.start[kept]])
+    length = np.concatenate([np.ones(len(single), np.int64), texts.length[kept]])
+    number = np.concatenate([words[single], number])[order]
     code, related = _related(int(number.max(initial=0)) + 1, (synonyms, paraphrases))
     return MeteorSentences(
         table=table,
-        exact=_numbered(java_hashes(vocabulary)),
-        stem=_numbered(java_hashes([language.stem(word) for word in vocabulary])) if language.stem else None,
-        function_sum=_offsets(function[words].astype(np.int64)),
+        exact=_numbered(texts.exact),
+        stem=_numbered(texts.stem) if language.stem else None,
+        function_sum=_offsets(texts.function[words].astype(np.int64)),
         synonyms=synonyms,
         paraphrases=paraphrases,
-        phrase_start=(start - offsets[sentence])[order],
+        phrase_start=start[order],
         phrase_length=length[order],
-        phrase=number[order],
+        phrase=number,
         phrase_offsets=_offsets(np.bincount(sentence, minlength=len(table.ids))),
-        codes=np.concatenate([code[number[order]], np.zeros(_longest(sentence) + 1, np.int32)]),
+        codes=np.concatenate([code[number], np.zeros(_longest(sentence) + 1, np.int32)]),
         related=related,
     )
-
-
-def java_hash(word: str) -> int:
-    """Java's hash code of a string.
-
-    >>> java_hash("variants") == java_hash("gelato")
-    True
-    """
-    return int(java_hashes([word])[0])
-
-
-def java_hashes(words: Sequence[str]) -> Ints:
-    """Java's hash codes of strings: Σ unitᵢ 31^(n−1−i) over the n units of UTF-16, modulo 2³²."""
-    codes: Ints = (polynomials(words, 31) & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    return codes
 
 
 def _longest(rows: Ints) -> int:
@@ -176,43 +167,44 @@ def _related(phrases: int, tables: Iterable[PairTable]) -> tuple[npt.NDArray[np.
     return code, related
 
 
-def _synonyms(vocabulary: Sequence[str], language: MeteorLanguage) -> PairTable:
-    """All pairs of words that share a synset."""
-    if language.synonyms is None:
-        return PairTable(*[np.zeros(0, np.int64)] * 3)
-    known = language.synonyms.synsets(vocabulary)
-    synset, word = known.values, known.rows
+def _synonyms(synsets: Ragged, heard: npt.NDArray[np.bool_]) -> PairTable:
+    """All pairs of words that share a synset, one of which is heard."""
+    synset, word = synsets.values.astype(np.int64), synsets.rows
     order = np.argsort(synset, kind="stable")
     _, first, count = np.unique(synset[order], return_index=True, return_counts=True)
     members = word[order]
     left = np.repeat(members, np.repeat(count, count))
     right = members[spans(np.repeat(first, count), np.repeat(count, count))]
-    keys = distinct(left[left != right] << 32 | right[left != right])
+    pairs = (left != right) & (heard[left] | heard[right])
+    keys = distinct(left[pairs] << 32 | right[pairs])
     return PairTable(keys >> 32, keys & 0xFFFFFFFF, np.zeros(len(keys), np.int8))
 
 
 def _phrases(
-    vocabulary: Sequence[str], words: Ints, offsets: Ints, language: MeteorLanguage
-) -> tuple[Ints, Ints, Ints, PairTable]:
-    """The phrases of two or more words that are paraphrases of what occurs, and the pairs of all such phrases."""
+    texts: MeteorTexts, language: MeteorLanguage, said: Ints, heard: npt.NDArray[np.bool_]
+) -> tuple[Ints, PairTable, Ints]:
+    """Which longer phrases of the texts may be paraphrases, all pairs of phrases one of which is said, and the numbers
+    of these longer phrases there.
+    """
     nothing = np.zeros(0, np.int64)
-    index = language.paraphrases
-    if index is None:
-        return nothing, nothing, nothing, PairTable(nothing, nothing, nothing)
-    known = np.array([index.words.get(word, -1) for word in vocabulary] or [-1], np.int64)
-    start, length, node = index.phrases(known[words], offsets)
-    long = np.flatnonzero(length > 1)
-    start, length, node = start[long], length[long], node[long]
-    word = np.flatnonzero(known >= 0)
-    here = distinct(np.concatenate([known[word], node]))
+    if language.paraphrases is None:
+        return nothing, PairTable(nothing, nothing, nothing), nothing
+    index, count = language.paraphrases, len(heard)
+    word = np.flatnonzero(texts.node >= 0)
+    here = distinct(np.concatenate([texts.node[word], texts.phrases.values]))
     # A single word is numbered as in the vocabulary, a longer phrase after them.
-    number = len(vocabulary) + np.arange(len(here))
-    number[np.searchsorted(here, known[word])] = word
+    number = count + np.arange(len(here))
+    number[np.searchsorted(here, texts.node[word])] = word
+    is_said = np.zeros(count + len(here), bool)
+    is_said[:count] = heard
+    is_said[number[np.searchsorted(here, texts.phrases.take(said).values)]] = True
     left, right, rank = index.rights(here)
     both = np.flatnonzero(index.among(right, here))
     left, right, rank = number[left[both]], number[np.searchsorted(here, right[both])], rank[both]
-    number_of = number[np.searchsorted(here, node)]
-    related = np.zeros(len(vocabulary) + len(here), bool)
+    pairs = is_said[left] | is_said[right]
+    left, right, rank = left[pairs], right[pairs], rank[pairs]
+    number_of = number[np.searchsorted(here, texts.phrases.values)]
+    related = np.zeros(count + len(here), bool)
     related[left] = related[right] = True
-    kept = related[number_of]
-    return start[kept], length[kept], number_of[kept], PairTable(left, right, rank)
+    kept = np.flatnonzero(related[number_of])
+    return kept, PairTable(left, right, rank), number_of[kept]

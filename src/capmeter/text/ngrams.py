@@ -16,7 +16,7 @@ import numpy.typing as npt
 from capmeter._version import __version__
 from capmeter.captions.kept import Arrays, smallest
 from capmeter.captions.model import Life
-from capmeter.ragged import Ragged, distinct
+from capmeter.ragged import Ragged, differ, distinct
 from capmeter.text.tokens import Sentences, TokenTable, Words, tokenizer_version
 
 Floats = npt.NDArray[np.float64]
@@ -32,13 +32,6 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         values = (values ^ (values >> shift)) * factor
     mixed: npt.NDArray[np.uint64] = values ^ (values >> np.uint64(31))
     return mixed
-
-
-def _differ(ordered: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Which of these differ from the one before."""
-    differ = np.ones(len(ordered), bool)
-    differ[1:] = ordered[1:] != ordered[:-1]
-    return differ
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +61,10 @@ class NGramTable:
         """
         spread = self.entries.take(groups.values)
         group = np.repeat(groups.rows, spread.lengths)
-        keys = np.sort(group * self.size + spread.values)
-        distinct = keys[np.diff(keys, prepend=-1) > 0]
-        size = max(self.size, 1)
-        frequency = np.bincount(distinct % size, times[distinct // size], self.size).astype(np.int64)
+        bits = self.size.bit_length()
+        keys = distinct(group << bits | spread.values)
+        gram = keys & ((1 << bits) - 1)
+        frequency = np.bincount(gram, times[keys >> bits], self.size).astype(np.int64)
         seen = np.flatnonzero(frequency)
         return self.hashes[seen], frequency[seen]
 
@@ -112,15 +105,19 @@ class NGrams:
         """The table of all sentences; n-grams are numbered in the order of their hashes, as in one table."""
         hashes = distinct(np.concatenate([table.hashes for table in tables]))
         order = np.zeros(len(hashes), np.int64)
-        entries, counts = [], []
+        entries, numbers, begin = [], [], 0
         for table in tables:
             number = np.searchsorted(hashes, table.hashes)
             order[number] = table.order
-            entries.append(Ragged(number[table.entries.values], table.entries.offsets))
-            counts.append(Ragged(table.counts, table.entries.offsets))
+            numbers.append(number[table.entries.values])
+            entries.append(Ragged(np.arange(begin, begin + len(table.counts)), table.entries.offsets))
+            begin += len(table.counts)
+        entry = Ragged.merged(entries, places)
+        counts = np.concatenate([table.counts for table in tables])[entry.values]
         lengths = np.empty(sum(map(len, places)), np.int64)
         lengths[np.concatenate(list(places))] = np.concatenate([table.lengths for table in tables])
-        return NGramTable(Ragged.merged(entries, places), Ragged.merged(counts, places).values, order, hashes, lengths)
+        whole = Ragged(np.concatenate(numbers)[entry.values], entry.offsets)
+        return NGramTable(whole, counts, order, hashes, lengths)
 
     def run(self, pool: Sentences) -> NGramTable:
         """The n-gram table of this pool."""
@@ -142,20 +139,20 @@ class NGrams:
         every = np.concatenate(hashes)
         rank = np.argsort(every)
         ranked = every[rank]
-        new = _differ(ranked)
+        new = differ(ranked)
         number = np.empty(len(every), np.int64)
         number[rank] = np.cumsum(new) - 1
-        distinct, first = ranked[new], rank[new]
-        size = max(len(distinct), 1)
-        entries = np.sort(np.concatenate(sentences) * size + number)
-        at = np.flatnonzero(_differ(entries))
+        first = rank[new]
+        bits = len(first).bit_length()
+        entries = np.sort(np.concatenate(sentences) << bits | number)
+        at = np.flatnonzero(differ(entries))
         keys, counts = entries[at], np.diff(at, append=len(entries))
-        per_sentence = np.bincount(keys // size, minlength=len(words.ids))
+        per_sentence = np.bincount(keys >> bits, minlength=len(words.ids))
         return NGramTable(
-            entries=Ragged.from_lengths(keys % size, per_sentence),
+            entries=Ragged.from_lengths(keys & ((1 << bits) - 1), per_sentence),
             counts=counts,
             order=np.concatenate(orders)[first].astype(np.int64),
-            hashes=distinct,
+            hashes=ranked[new],
             lengths=words.ids.lengths,
         )
 

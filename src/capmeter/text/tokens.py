@@ -58,6 +58,16 @@ class Vocabulary:
         return np.frombuffer(b"".join(map(_digest, self.words)), "<u8").astype(np.uint64)
 
 
+def union(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, list[npt.NDArray[np.int32]]]:
+    """The words of all of them, in order of first use, and for each the numbers that its words have there."""
+    numbers: dict[str, int] = {}
+    found = [
+        np.fromiter((numbers.setdefault(word, len(numbers)) for word in each.words), np.int32, len(each))
+        for each in vocabularies
+    ]
+    return Vocabulary(numbers), found
+
+
 @lru_cache(maxsize=1 << 17)
 def _digest(word: str) -> bytes:
     return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
@@ -143,13 +153,9 @@ class Tokens:
 
     def joined(self, tables: Sequence[TokenTable], places: Sequence[npt.NDArray[np.int64]]) -> TokenTable:
         """The table of all sentences; words are numbered in the order of the tables."""
-        numbers: dict[str, int] = {}
-        rows = []
-        for table in tables:
-            words = table.vocabulary.words
-            number = np.fromiter((numbers.setdefault(word, len(numbers)) for word in words), np.int32, len(words))
-            rows.append(Ragged(number[table.ids.values], table.ids.offsets))
-        return TokenTable(Ragged.merged(rows, places), Vocabulary(numbers))
+        vocabulary, numbers = union(table.vocabulary for table in tables)
+        rows = [Ragged(n[table.ids.values], table.ids.offsets) for n, table in zip(numbers, tables, strict=True)]
+        return TokenTable(Ragged.merged(rows, places), vocabulary)
 
     def run(self, pool: Sentences) -> TokenTable:
         """The token table of this pool."""
