@@ -4,12 +4,14 @@
     python benchmarks/classic.py scale  [--data FILE] [--sizes 10000,100000,1000000]
     python benchmarks/classic.py reward [--data FILE]
 
-`speed` needs pycocoevalcap and Java. It prints two ratios: of whole processes (start, read, tokenise, score; Java's
-start is part of the peer's), and of scoring alone, on tokenised captions in one process. Peer and capmeter run in turns
-and the fastest turn of each counts. It stops if any score of any caption differs.
+`speed` needs pycocoevalcap and Java. It prints ratios of whole processes (start, read, tokenise, score; Java's start is
+part of the peer's): of a first run, with nothing kept on disk, and of a second on the same references, after captions
+of another system were scored; and of scoring alone, on tokenised captions in one process. Peer and capmeter run in
+turns and the fastest turn of each counts. It stops if any score of any caption differs.
 
 `scale` repeats the captions, altered, up to each size, with five references each, and streams them from a file in a
-process of its own; it prints the processor time per caption and the process's peak memory.
+process of its own; it prints what the process took to start (with two captions), the processor time per caption after
+that, its peak memory, and lines through time and memory, with what they give for ten and a hundred million.
 
 `reward` scores batches of captions of different images with CIDEr-D against frozen references, as text and as ids.
 
@@ -22,6 +24,7 @@ import argparse
 import contextlib
 import gzip
 import io
+import itertools
 import json
 import os
 import random
@@ -59,8 +62,8 @@ def read(path: Path, system: str) -> Rows:
     ]
 
 
-def of_process(arguments: list[str]) -> tuple[float, dict[str, Any]]:
-    """The seconds a command took, start to end, and the JSON that it printed last.
+def of_process(arguments: list[str], kept: Path | None = None) -> tuple[float, dict[str, Any]]:
+    """The seconds a command took, start to end, and the JSON that it printed last; tables of references are `kept`.
 
     "processor" in it is the processor time of the command and all that it started, "peak" the largest process's bytes.
     """
@@ -69,6 +72,7 @@ def of_process(arguments: list[str]) -> tuple[float, dict[str, Any]]:
     # Compiled modules are kept, as they are where a package is installed; the first turn may have to compile them.
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment.setdefault("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir(), f"capmeter-benchmark-{os.getuid()}")))
+    environment["CAPMETER_REFERENCE_CACHE"] = "" if kept is None else str(kept)
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, env=environment
@@ -151,19 +155,23 @@ def timed(scores: Callable[..., dict[str, Any]], *arguments: Any) -> tuple[float
     return time.perf_counter() - start, result
 
 
-def speed(rows: Rows, repeat: int, metrics: str) -> None:
+def speed(rows: Rows, other: Rows, repeat: int, metrics: str) -> None:
     from capmeter.text.ptb import tokenize
 
     if shutil.which("java") is None:
         raise SystemExit("the peer needs Java, which is not on this machine")
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.jsonl"
+        path, before = Path(folder) / "rows.jsonl", Path(folder) / "before.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+        before.write_text("".join(json.dumps(row) + "\n" for row in other), encoding="utf-8")
         command = [sys.executable, __file__]
+        turn = itertools.count()
+        of_process([*command, "child-capmeter", str(before), metrics], Path(folder) / "kept")
         whole = in_turns(
             repeat,
-            lambda: of_process([*command, "child-capmeter", str(path), metrics]),
+            lambda: of_process([*command, "child-capmeter", str(path), metrics], Path(folder) / f"new{next(turn)}"),
             lambda: of_process([*command, "child-pycocoevalcap", str(path), metrics]),
+            lambda: of_process([*command, "child-capmeter", str(path), metrics], Path(folder) / "kept"),
         )
     gts = {k: [" ".join(tokenize(text)) for text in row["references"]] for k, row in enumerate(rows)}
     res = {k: [" ".join(tokenize(row["candidate"]))] for k, row in enumerate(rows)}
@@ -174,16 +182,19 @@ def speed(rows: Rows, repeat: int, metrics: str) -> None:
     sentences = sum(1 + len(row["references"]) for row in rows)
     print(f"{len(rows)} captions, {sentences - len(rows)} references, {metrics}; fastest of {repeat} turns\n")
     print(f"{'':<30}{'capmeter':>12}{'pycocoevalcap':>16}{'ratio':>9}{'largest difference':>21}")
-    (_, a), (_, b) = whole
-    used = [(each["processor"], each) for each in (a, b)]
+    first, peer, second = whole
+    used = [(each["processor"], each) for _, each in whole]
     for name, ((mine, a), (theirs, b)) in (
-        ("whole process", whole),
-        ("whole process, processor time", used),
+        ("first run", (first, peer)),
+        ("first run, processor time", (used[0], used[1])),
+        ("second run", (second, peer)),
+        ("second run, processor time", (used[2], used[1])),
         ("scoring alone", alone),
     ):
         worst = compared(*({name: each[name] for name in metrics.split(",")} for each in (a, b)))
         print(f"{name:<30}{mine:>10.2f} s{theirs:>14.2f} s{theirs / mine:>8.1f}×{worst:>21.1e}")
-    print(f"\npeak memory: {whole[0][1]['peak'] / 2**20:.0f} MB, {whole[1][1]['peak'] / 2**20:.0f} MB")
+    peaks = ", ".join(f"{each['peak'] / 2**20:.0f} MB" for _, each in whole)
+    print(f"\npeak memory of first run, pycocoevalcap, second run: {peaks}")
 
 
 # what `scale` does
@@ -213,13 +224,16 @@ def repeated(rows: Rows, size: int) -> Iterator[dict[str, Any]]:
 def child_scale(path: str, metrics: str) -> dict[str, Any]:
     import capmeter
 
+    said, told = ["A dog's ball (red), 3 of 4.", "two cats"], [["it's a dog"], ["a cat", "cats"]]
+    capmeter.score(candidates=said, references=told, metrics=metrics)  # what is loaded once
     start, spent = time.perf_counter(), time.process_time()
     results = capmeter.score(capmeter.stream(path), metrics)
-    seconds, spent = time.perf_counter() - start, time.process_time() - spent
+    seconds, began, spent = time.perf_counter() - start, spent, time.process_time() - spent
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     scores = {name: each.score for name, each in results.items()}
     return {
         "seconds": seconds,
+        "began": began,
         "spent": spent,
         "peak": peak * (1 if sys.platform == "darwin" else 1024),
         "scores": scores,
@@ -228,7 +242,8 @@ def child_scale(path: str, metrics: str) -> dict[str, Any]:
 
 def scale(rows: Rows, sizes: list[int], metrics: str) -> None:
     print(f"{metrics}, five references each, streamed from a file")
-    print(f"{'captions':>10}{'seconds':>10}{'processor µs/caption':>22}{'peak memory':>14}   scores")
+    print(f"{'captions':>10}{'start':>9}{'seconds':>10}{'processor µs/caption':>22}{'peak memory':>14}   scores")
+    spent, peaks = [], []
     for size in sizes:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "rows.jsonl"
@@ -236,9 +251,22 @@ def scale(rows: Rows, sizes: list[int], metrics: str) -> None:
                 for row in repeated(rows, size):
                     file.write(json.dumps(row) + "\n")
             _, found = of_process([sys.executable, __file__, "child-scale", str(path), metrics])
-        per_caption, peak = found["spent"] / size * 1e6, found["peak"] / 2**20
+        spent.append(found["spent"])
+        peaks.append(found["peak"] / 2**20)
         scores = ", ".join(f"{value:.4f}" for value in found["scores"].values())
-        print(f"{size:>10,}{found['seconds']:>10.1f}{per_caption:>22.1f}{peak:>11.0f} MB   {scores}", flush=True)
+        start, seconds, per_caption = found["began"], found["seconds"], spent[-1] / size * 1e6
+        print(
+            f"{size:>10,}{start:>7.2f} s{seconds:>10.1f}{per_caption:>22.1f}{peaks[-1]:>11.0f} MB   {scores}",
+            flush=True,
+        )
+    if len(sizes) > 1:
+        each, fixed = np.polyfit(sizes, spent, 1, w=1 / np.array(sizes))  # relative errors count alike
+        more, least = np.polyfit(sizes, peaks, 1)
+        print(f"\nprocessor: {fixed:.1f} s + {1e6 * each:.1f} µs per caption", end="")
+        print(f"; memory: {least:.0f} MB + {1e6 * more:.0f} MB per million captions")
+        for size in (10_000_000, 100_000_000):
+            hours, gigabytes = (fixed + each * size) / 3600, (least + more * size) / 1024
+            print(f"{size:>11,} captions in one process, by these lines: {hours:.1f} hours, {gigabytes:.1f} GB")
 
 
 def rewards(rows: Rows) -> None:
@@ -280,6 +308,9 @@ def main() -> None:
     parser.add_argument("what", choices=("speed", "scale", "reward"))
     parser.add_argument("--data", type=Path, default=DATA, help=f"captions (default {DATA})")
     parser.add_argument("--system", default="m2_transformer", help="whose captions, where a row has several systems'")
+    parser.add_argument(
+        "--before", default="smurf_system_3", help="whose captions were scored before the second run (speed)"
+    )
     parser.add_argument("--metrics", default="", help=f"with and without meteor (default {WHOLE}, scale: {METRICS})")
     parser.add_argument("--repeat", type=int, default=3, help="turns of peer and capmeter (speed)")
     parser.add_argument("--sizes", default="10000,30000,100000,300000,1000000", help="numbers of captions (scale)")
@@ -288,7 +319,8 @@ def main() -> None:
         parser.error(f"{chosen.data} is not there; name a file of captions with --data")
     rows = read(chosen.data, chosen.system)
     if chosen.what == "speed":
-        speed(rows, chosen.repeat, chosen.metrics or WHOLE)
+        other = read(chosen.data, chosen.before) if chosen.before else rows
+        speed(rows, other, chosen.repeat, chosen.metrics or WHOLE)
     elif chosen.what == "reward":
         rewards(rows)
     else:
