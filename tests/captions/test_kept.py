@@ -210,9 +210,10 @@ def test_a_joined_table_is_that_of_the_whole(
 ) -> None:
     folder = tmp_path_factory.mktemp("kept")
     rows = [*rows, ("a dog", more)]
+    divided(caption_set([("other words", told) for _, told in rows]), folder).pool.analyse(NGrams())
     whole = caption_set(rows)
     tokens, grams = whole.pool.analyse(Tokens()), whole.pool.analyse(NGrams())
-    for _ in range(2):  # made, then found
+    for _ in range(2):  # found in part, then found
         pool: SentencePool = divided(caption_set(rows), folder).pool
         assert pool.divided
         found = pool.analyse(Tokens())

@@ -2,8 +2,8 @@
 
 `remember` divides the sentences of a set into its references and the rest. An analysis that knows how (`KeptAnalysis`)
 finds the table of the references in a store, by what all of them say, makes the table of the rest, and joins the two;
-what it gives is the same as of all sentences at once. What is absent or damaged is made again and kept. A run never
-fails for its store.
+what it gives is the same as of all sentences at once. Where nothing is found, or it is damaged, all are analysed at
+once, and the rows of the references are kept. A run never fails for its store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.model import CaptionSet, Indices, SentencePool
+from capmeter.captions.model import CaptionSet, Indices, Life, SentencePool
 from capmeter.errors import AssetError
 from capmeter.settings import Settings
 
@@ -30,21 +30,30 @@ LEAST = 2000
 
 
 class KeptAnalysis(Protocol[Table]):
-    """An analysis of sentences whose table can be kept and joined: a hashable value, with `run` and `life`."""
+    """An analysis of sentences whose table can be kept and joined: a hashable value."""
 
     ARRAYS: ClassVar[tuple[str, ...]]
+
+    @property
+    def life(self) -> Life:
+        """As of every analysis of a pool."""
+        ...
 
     @property
     def identity(self) -> str:
         """Everything that moves the table, as text: the analysis's name, parameters and version."""
         ...
 
-    def arrays(self, table: Table) -> Arrays:
-        """The table as arrays of numbers, named as in `ARRAYS`."""
+    def run(self, pool: Any) -> Table:
+        """The table of this pool's sentences."""
+        ...
+
+    def arrays(self, table: Table, rows: Indices) -> Arrays:
+        """These rows of the table as arrays of whole numbers, named as in `ARRAYS`."""
         ...
 
     def table(self, arrays: Arrays) -> Table:
-        """The table from its arrays."""
+        """The table of these arrays."""
         ...
 
     def joined(self, tables: Sequence[Table], places: Sequence[Indices]) -> Table:
@@ -52,29 +61,32 @@ class KeptAnalysis(Protocol[Table]):
         ...
 
 
-class _KeptPool(SentencePool):
-    """Sentences whose tables are looked up in a store by all that they say, and kept there."""
+class Divided:
+    """A pool in two: its references, whose tables are kept in a store by all that they say, and the other sentences."""
 
-    def __init__(self, sentences: Sequence[str], store: Store) -> None:
-        super().__init__(sentences)
-        self._store = store
-        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
-        content = hashlib.blake2b("".join(sentences).encode("utf-8", "surrogatepass"), digest_size=32)
+    def __init__(self, pool: SentencePool, references: Indices, others: Indices, store: Store) -> None:
+        self._pool, self._store, self._places = pool, store, (references, others)
+        self._others = SentencePool([pool.sentences[k] for k in others.tolist()])
+        texts = [pool.sentences[k] for k in references.tolist()]
+        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+        content = hashlib.blake2b("".join(texts).encode("utf-8", "surrogatepass"), digest_size=32)
         content.update(lengths.tobytes())
         self._content = content.digest()
 
-    def _run(self, analysis: Any) -> Any:
-        if not hasattr(analysis, "joined"):
-            return super()._run(analysis)
+    def table(self, analysis: KeptAnalysis[Table]) -> Table:
+        """The analysis's table of the whole pool."""
         keys = {name: self._content + name.encode() for name in analysis.ARRAYS}
+        found: dict[bytes, Any] = {}
         with suppress(AssetError, OSError):  # the folder cannot be made, or read
             found = self._store.get(analysis.identity, keys.values())
-            if len(found) == len(keys):
-                return analysis.table({name: found[key] for name, key in keys.items()})
-        table = super()._run(analysis)
+        if len(found) == len(keys):
+            references = analysis.table({name: found[key] for name, key in keys.items()})
+            return analysis.joined([references, self._others.analyse(analysis)], self._places)
+        whole = analysis.run(self._pool)
+        arrays = analysis.arrays(whole, self._places[0])
         with suppress(AssetError, OSError):
-            self._store.put(analysis.identity, {keys[name]: each for name, each in analysis.arrays(table).items()})
-        return table
+            self._store.put(analysis.identity, {keys[name]: array for name, array in arrays.items()})
+        return whole
 
 
 def remember(captions: CaptionSet, settings: Settings) -> None:
@@ -87,11 +99,9 @@ def remember(captions: CaptionSet, settings: Settings) -> None:
     store = reference_store(settings)
     told = np.zeros(len(pool), bool)
     told[captions.references.values] = True
-    references, others = np.flatnonzero(told), np.flatnonzero(~told)
+    references = np.flatnonzero(told)
     if len(references) >= LEAST and store is not None:
-        texts = pool.sentences
-        kept = _KeptPool([texts[k] for k in references.tolist()], store)
-        pool.divided = (kept, references), (SentencePool([texts[k] for k in others.tolist()]), others)
+        pool.divided = Divided(pool, references, np.flatnonzero(~told), store)
 
 
 def smallest(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:

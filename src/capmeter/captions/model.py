@@ -87,10 +87,10 @@ class SetAnalysis(Protocol[TableOut]):
 class Pool(Generic[Item]):
     """Distinct items, and the results of the analyses of them.
 
-    `divided`: pools of some of the items each, and their places here, whose tables analyses may join (`kept`).
+    `divided`: what makes the tables that are kept from run to run (`kept.Divided`), if any are.
     """
 
-    divided: tuple[tuple[Pool[Item], Indices], ...] = ()
+    divided: Any = None
 
     def __init__(self, items: Sequence[Item], *, parent: tuple[Pool[Item], Indices] | None = None) -> None:
         self.items = items
@@ -114,8 +114,7 @@ class Pool(Generic[Item]):
 
     def _run(self, analysis: PoolAnalysis[Table]) -> Table:
         if self.divided and hasattr(analysis, "joined"):
-            pools, places = zip(*self.divided, strict=True)
-            joined: Table = analysis.joined([pool.analyse(analysis) for pool in pools], places)
+            joined: Table = self.divided.table(analysis)
             return joined
         if self._parent is not None and analysis.life == "run" and not self.divided:
             parent, indices = self._parent

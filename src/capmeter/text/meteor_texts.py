@@ -108,22 +108,25 @@ class Texts:
         each = Ragged(np.arange(count), np.arange(count + 1))
         return texts_of(normalised(tokens, each, self._known.normalize), self._known)
 
-    def arrays(self, table: MeteorTexts) -> Arrays:
-        """The texts' arrays, as small as they can be."""
+    def arrays(self, table: MeteorTexts, rows: npt.NDArray[np.int64]) -> Arrays:
+        """The arrays of these texts and of their words, as small as they can be."""
+        _, words = table.table.narrowed(rows)
+        synsets = table.synsets.take(words)
+        phrase = Ragged(np.arange(len(table.start)), table.phrases.offsets).take(rows)
         whole = {
-            "exact": table.exact,
-            "stem": table.stem,
-            "function": table.function.astype(np.int64),
-            "synsets": table.synsets.values,
-            "synset-counts": table.synsets.lengths,
-            "node": table.node + 1,
-            "phrases": table.phrases.values,
-            "phrase-counts": table.phrases.lengths,
-            "start": table.start,
-            "length": table.length,
+            "exact": table.exact[words],
+            "stem": table.stem[words],
+            "function": table.function[words].astype(np.int64),
+            "synsets": synsets.values,
+            "synset-counts": synsets.lengths,
+            "node": table.node[words] + 1,
+            "phrases": table.phrases.values[phrase.values],
+            "phrase-counts": phrase.lengths,
+            "start": table.start[phrase.values],
+            "length": table.length[phrase.values],
         }
         kept = {name: smallest(numbers) for name, numbers in whole.items()}
-        return {**Tokens(self.tokenizer).arrays(table.table), **kept}
+        return {**Tokens(self.tokenizer).arrays(table.table, rows), **kept}
 
     def table(self, arrays: Arrays) -> MeteorTexts:
         """The texts of these arrays."""

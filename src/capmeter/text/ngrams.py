@@ -84,16 +84,20 @@ class NGrams:
         """The name, the parameters, the tokenizer's version and the package's."""
         return f"{self}/{tokenizer_version(self.tokenizer)}/{__version__}"
 
-    def arrays(self, table: NGramTable) -> Arrays:
-        """The table's arrays, as small as they can be."""
+    def arrays(self, table: NGramTable, rows: Integers) -> Arrays:
+        """The arrays of these rows and of their n-grams, as small as they can be."""
+        entry = Ragged(np.arange(len(table.counts)), table.entries.offsets).take(rows)
+        grams = table.entries.values[entry.values]
+        used = np.zeros(table.size, bool)
+        used[grams] = True
         whole = {
-            "entries": table.entries.values,
-            "distinct": table.entries.lengths,
-            "counts": table.counts,
-            "order": table.order,
-            "lengths": table.lengths,
+            "entries": (np.cumsum(used) - 1)[grams],
+            "distinct": entry.lengths,
+            "counts": table.counts[entry.values],
+            "order": table.order[used],
+            "lengths": table.lengths[rows],
         }
-        return {name: smallest(numbers) for name, numbers in whole.items()} | {"hashes": table.hashes}
+        return {name: smallest(numbers) for name, numbers in whole.items()} | {"hashes": table.hashes[used]}
 
     def table(self, arrays: Arrays) -> NGramTable:
         """The table of these arrays."""

@@ -93,6 +93,18 @@ class TokenTable:
         """The rows at these indices, over the same vocabulary."""
         return TokenTable(self.ids.take(indices), self.vocabulary)
 
+    def narrowed(self, indices: npt.NDArray[np.int64]) -> tuple[TokenTable, npt.NDArray[np.int64]]:
+        """The rows at these indices over the words that they have, and these words' numbers here."""
+        rows = self.ids.take(indices)
+        used = np.zeros(len(self.vocabulary), bool)
+        used[rows.values] = True
+        words = np.flatnonzero(used)
+        number = (np.cumsum(used) - 1).astype(rows.values.dtype)
+        known = self.vocabulary.words
+        return TokenTable(
+            Ragged(number[rows.values], rows.offsets), Vocabulary(known[k] for k in words.tolist())
+        ), words
+
     def row(self, index: int) -> tuple[str, ...]:
         """One sentence's tokens as text."""
         return tuple(self.vocabulary.words[i] for i in self.ids[index].tolist())
@@ -133,8 +145,9 @@ class Tokens:
         """The name, the tokenizer's version and the package's."""
         return f"tokens/{tokenizer_version(self.tokenizer)}/{__version__}"
 
-    def arrays(self, table: TokenTable) -> Arrays:
+    def arrays(self, table: TokenTable, rows: npt.NDArray[np.int64]) -> Arrays:
         """The words' numbers, the sentences' lengths, the words as one text, and how many letters each has."""
+        table, _ = table.narrowed(rows)
         words = table.vocabulary.words
         text = "".join(words).encode("utf-8", "surrogatepass")
         return {
