@@ -70,6 +70,17 @@ def test_the_second_run_reads_only_its_candidates(tmp_path: Path, tokenised: lis
     assert_same(found, scored(SECOND, None))
 
 
+def test_references_are_found_whatever_the_order_of_the_captions(tmp_path: Path, tokenised: list[str]) -> None:
+    settings = Settings(references=tmp_path)
+    scored(FIRST, tmp_path)
+    tokenised.clear()
+    said = [REFERENCES[0][1], *(f"three dogs, {k}" for k in range(19))]  # what is said of another image too
+    found = score(candidates=said, references=REFERENCES[::-1], metrics=METRICS, settings=settings)
+    assert set(tokenised) == set(said[1:])
+    plain = score(candidates=said, references=REFERENCES[::-1], metrics=METRICS, settings=Settings(references=None))
+    assert_same(found, plain)
+
+
 def test_other_references_are_not_mistaken_for_those_kept(tmp_path: Path) -> None:
     scored(FIRST, tmp_path)
     moved = [[text[:-1], text[-1:] + other] for text, other, _ in REFERENCES]  # the same letters, divided elsewhere

@@ -99,8 +99,9 @@ def remember(captions: CaptionSet, settings: Settings) -> None:
     store = reference_store(settings)
     told = np.zeros(len(pool), bool)
     told[captions.references.values] = True
-    references = np.flatnonzero(told)
-    if len(references) >= LEAST and store is not None:
+    if told.sum() >= LEAST and store is not None:
+        # in the order of their texts: a system may give the captions in any, and say what is a reference elsewhere
+        references = np.array(sorted(np.flatnonzero(told).tolist(), key=pool.sentences.__getitem__), np.int64)
         pool.divided = Divided(pool, references, np.flatnonzero(~told), store)
 
 
