@@ -6,6 +6,8 @@ from math import asin, pi
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from capmeter.errors import InputError
 from capmeter.stats.bootstrap import (
@@ -32,6 +34,14 @@ def test_seed_and_number_of_draws() -> None:
     assert (resample_counts(30, 20, seed=4) != resample_counts(30, 20, seed=5)).any()
     listed = np.stack(list(cluster_resamples(["a", "b", "a"], 20, seed=2)))
     assert (listed == resample_counts(2, 20, seed=2)[:, [0, 1, 0]]).all()
+
+
+# Python gives -1 and -2 the same hash
+@given(labels=st.lists(st.sampled_from([-1, -2, 0, 2**61 - 1, "a", "b", "", ("a", 1), 1.0, 1]), min_size=1))
+def test_clusters_are_numbered_in_the_order_of_their_first_point(labels: list[object]) -> None:
+    order = list(dict.fromkeys(labels))
+    clusters = Clusters(labels)
+    assert clusters.codes.tolist() == [order.index(label) for label in labels] and len(clusters) == len(order)
 
 
 def test_sums_of_clusters() -> None:
