@@ -244,6 +244,11 @@ def world(
     contexts: Annotated[
         str, typer.Option("--contexts", help="Of none, reference, image, both.")
     ] = "none,reference,image,both",
+    captions: Annotated[int, typer.Option("--captions", help="True captions of each scene to learn from.", min=2)] = 12,
+    critic: Annotated[
+        list[str],
+        typer.Option("--critic", help="Judge this critic (a name or folder) and train none. Repeatable."),
+    ] = [],
     reader: Annotated[
         str, typer.Option("--reader", help="What makes the pictures' features: a world reader.")
     ] = "world-reader",
@@ -255,16 +260,25 @@ def world(
     """Does a critic use its context? On made scenes, where it is known what of a caption holds.
 
     `capmeter study leic world --contexts none,both -o world-critics/`
+
+    `capmeter study leic world --critic world-critics/both -o world-critics/`
     """
-    from capmeter.learning.leic.made_world import contexts_on_world, write_features
+    from capmeter.learning.leic.made_world import contexts_on_world, critic_on_world, write_features
     from capmeter.learning.world import parse_world
+    from capmeter.metrics.leic.critic import load_critic
 
     learned, judged, chosen = parse_world(train), parse_world(test), _names(contexts)
+    sees = [load_critic(each).shape.sees_image for each in critic] or [each in ("image", "both") for each in chosen]
     with shown():
         features = None
-        if {"image", "both"} & set(chosen):
-            features = write_features((learned, judged), reader, encoder, output)
-        found = contexts_on_world(learned, judged, recipe, chosen, output, features=features, device=device)
+        if any(sees):
+            features = write_features((judged,) if critic else (learned, judged), reader, encoder, output)
+        if critic:
+            found = [critic_on_world(each, judged, features) for each in critic]
+        else:
+            found = contexts_on_world(
+                learned, judged, recipe, chosen, output, features=features, captions=captions, device=device
+            )
     if plot:
         save_figures(figures.world_figure(found), plot)
     show(report.world_table(found, len(judged)), report.world_to_dict(found), format)

@@ -10,7 +10,7 @@ import pytest
 
 from capmeter.errors import InputError
 from capmeter.metrics.leic.forward import CriticNetwork, human_probability, weight_shapes
-from capmeter.metrics.leic.pooling import CountSketch, convolved, spectrum
+from capmeter.metrics.leic.pooling import CountSketch, bilinear_form, convolved, spectrum
 from capmeter.metrics.leic.shape import CriticShape
 from capmeter.metrics.leic.vocabulary import END
 from capmeter.ragged import Ragged
@@ -101,6 +101,10 @@ def test_count_sketch_by_hand() -> None:
     pooled = convolved(spectrum(first(np.array([[a, b]]))), spectrum(second(np.array([[c, d]]))), 3)
     # circular convolution: [x0 y0 + x1 y2 + x2 y1, x0 y1 + x1 y0 + x2 y2, x0 y2 + x1 y1 + x2 y0]
     np.testing.assert_allclose(pooled, [[-b * c, a * d, a * c - b * d]], atol=1e-12)
+    weight = np.array([[10.0, 1.0], [20.0, 2.0], [30.0, 3.0]])  # two outputs
+    form = bilinear_form(weight, first, second)
+    np.testing.assert_allclose(form[:, 0], [[30, 20], [-10, -30]])
+    np.testing.assert_allclose(np.einsum("c,ckd,d->k", [a, b], form, [c, d]), (pooled @ weight)[0], atol=1e-12)
 
 
 def drawn(shape: CriticShape, words: int, random: np.random.Generator) -> dict[str, np.ndarray]:

@@ -27,18 +27,21 @@ from capmeter.learning.world.scenes import Scene
 from capmeter.learning.world.world import REFERENCES
 from capmeter.metrics.base import Metric
 from capmeter.metrics.evaluation import evaluate
+from capmeter.metrics.leic.critic import load_critic
 from capmeter.metrics.leic.leic import Leic
 from capmeter.progress import task
 from capmeter.stats.kendall import tau_b
 
 TRUE = "true"
-PARTS = 4
+CAPTIONS = 12
+"""True captions of each scene to learn from: with five, a critic soon knows them by heart."""
+PARTS = 6
 _AT_ONCE = 64
 _PARTED = 6  # captions of which parts are made
-_TIMES = (2, 3)  # a scene comes with captions of one thing, and of two
+_TIMES = (3, 2, 3)  # a scene comes with whole captions, with captions of one thing, and of two
+_OF_ALL = (*CONTENT_ERRORS, "colour", "relation", "relation", "hallucinated", "disfluency")  # the hardest more often
 _OF_ONE = ("colour", "count", "object", "texture", "size")
 _OF_TWO = ("relation",) * 4 + ("count", "object")
-_EASY = ("hallucinated", "disfluency")
 _ALONE: dict[str, Any] = {"fusion": "concatenation", "hidden": (512, 128)}  # a product needs two
 
 
@@ -60,7 +63,7 @@ class WorldShares:
 def world_images(world: World, captions: int = REFERENCES, parts: int = 0) -> list[CaptionedImage]:
     """The scenes: true captions as human ones, and of each caption, as machine captions, every error it can have.
 
-    With `parts` each scene comes several times more, with so many captions that name one thing alone, and with so many
+    With `parts` each scene comes several times, also with so many captions that name one thing alone, and with so many
     that name one relation of two plain things: from such short captions it is learned soon which words are about what.
     Left out is `missing`: such a caption is true, and says as much as many human ones.
     """
@@ -68,9 +71,10 @@ def world_images(world: World, captions: int = REFERENCES, parts: int = 0) -> li
     for scene in world:
         drawn = true_captions(scene, world.seed, captions + (_PARTED if parts else 0))
         rng = np.random.default_rng([world.seed, zlib.crc32(f"errors {scene.id}".encode())])
-        found.append(_with_errors(scene, drawn[:captions], rng, CONTENT_ERRORS + _EASY))
+        whole, *shorter = _TIMES if parts else (1,)
+        found += [_with_errors(scene, drawn[:captions], rng, _OF_ALL)] * whole
         if parts:
-            for brief, kinds, times in zip(_brief(drawn[captions:]), (_OF_ONE, _OF_TWO), _TIMES, strict=True):
+            for brief, kinds, times in zip(_brief(drawn[captions:]), (_OF_ONE, _OF_TWO), shorter, strict=True):
                 chosen = [brief[k] for k in rng.permutation(len(brief))[:parts].tolist()]
                 if len({each.text for each in chosen}) > 1:  # a reference and a candidate
                     found += [_with_errors(scene, chosen, rng, kinds)] * times
@@ -139,9 +143,10 @@ def contexts_on_world(
     folder: Path,
     *,
     features: VectorFile | None = None,
+    captions: int = CAPTIONS,
     device: str = "cpu",
 ) -> list[WorldShares]:
-    """Trains a critic with each context on one world and judges it on another split.
+    """Trains a critic with each context on so many captions of one world's scenes, judges it on another split.
 
     Raises:
         InputError: the worlds share a split, or a context needs features.
@@ -150,7 +155,7 @@ def contexts_on_world(
 
     if learned.split == judged.split:
         raise InputError(f"{learned} and {judged} may share scenes; train and judge on different splits")
-    images = world_images(learned, parts=PARTS)
+    images = world_images(learned, captions, PARTS)
     found = []
     for context in contexts:
         own = replace(recipe, context=context, **(_ALONE if context == "none" and recipe.fusion == "bilinear" else {}))
@@ -158,9 +163,21 @@ def contexts_on_world(
             raise InputError(f"context={context} needs the features of both worlds' pictures")
         place = folder / context
         train_critic(images, (), own, place, features=features, device=device)
-        metric = Leic(checkpoint=str(place), features=features.path if features and own.sees_image else None)
-        found.append(world_shares(metric, judged, name=context, picture=own.sees_image))
+        found.append(critic_on_world(str(place), judged, features, name=context))
     return found
+
+
+def critic_on_world(critic: str, judged: World, features: VectorFile | None, *, name: str = "") -> WorldShares:
+    """How a trained critic (a name or folder) does on these scenes; if it sees pictures, it is given their features.
+
+    Raises:
+        InputError: it sees the picture, and there are no features.
+    """
+    sees = load_critic(critic).shape.sees_image
+    if sees and features is None:
+        raise InputError(f"critic {critic}: it sees the picture; features of the judged pictures are needed")
+    metric = Leic(checkpoint=critic, features=features.path if features and sees else None)
+    return world_shares(metric, judged, name=name or critic, picture=sees)
 
 
 def write_features(worlds: Sequence[World], reader: str, encoder: str, folder: Path) -> VectorFile:

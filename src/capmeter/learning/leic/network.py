@@ -58,32 +58,78 @@ class CriticModule(nn.Module):
         """The state after each caption's last word: word numbers [n, steps] and lengths [n] (CPU) → [n, width]."""
         vectors = self.dropout(self.embedding(windows))
         packed = rnn.pack_padded_sequence(vectors, lengths, batch_first=True, enforce_sorted=False)
-        read: Tensor = self.dropout(self.lstm(packed)[1][0][-1])
-        return read
+        states, sizes = packed.data, packed.batch_sizes.tolist()
+        for layer in range(self.shape.layers):
+            states, last = self._steps(layer, states, sizes)
+        return torch.as_tensor(self.dropout(last[packed.unsorted_indices]))
 
-    def forward(self, image: Tensor | None, reference: Tensor | None, candidate: Tensor) -> Tensor:
-        """The two logits of each pair, from image features and read sentences (None where the context lacks them)."""
+    def _steps(self, layer: int, entered: Tensor, sizes: list[int]) -> tuple[Tensor, Tensor]:
+        """A layer of the LSTM: the states after all steps, in the order of what entered, and each sentence's last.
+
+        Step by step, since torch's own LSTM takes twice as long to train on a processor: there the backward pass of
+        each step fills the gradients of all steps with zeros.
+        """
+        enter, recur = (getattr(self.lstm, f"weight_{each}_l{layer}") for each in ("ih", "hh"))
+        bias = getattr(self.lstm, f"bias_ih_l{layer}") + getattr(self.lstm, f"bias_hh_l{layer}")
+        state = memory = entered.new_zeros(sizes[0], self.shape.width)
+        states, ended = [], []
+        for given in torch.split(functional.linear(entered, enter, bias), sizes):
+            going = len(given)  # the longest sentences come first
+            ended.append(state[going:])
+            into, keep, new, out = (given + functional.linear(state[:going], recur)).chunk(4, dim=1)
+            memory = keep.sigmoid() * memory[:going] + into.sigmoid() * new.tanh()
+            state = out.sigmoid() * memory.tanh()
+            states.append(state)
+        return torch.cat(states), torch.cat([state, *reversed(ended)])
+
+    def forward(
+        self, image: Tensor | None, reference: Tensor | None, candidate: Tensor, row: Tensor | None = None
+    ) -> Tensor:
+        """The two logits of each pair, from image features and read sentences (None where the context lacks them).
+
+        `row` is the context of each candidate; without it there are as many contexts as candidates.
+        """
         known = [] if image is None or self.image is None else [self.image(image)]
         known += [] if reference is None else [reference]
+        *hidden, last = self.dense
+        if self.shape.fusion == "bilinear" and not hidden:
+            return self._form(torch.cat(known, 1), candidate, row)
+        if row is not None:
+            known = [each[row] for each in known]
         if self.shape.fusion == "bilinear":
             fused = self._pooled(torch.cat(known, 1), candidate)
         else:
             fused = torch.cat([*known, candidate], 1)
-        *hidden, last = self.dense
         for layer in hidden:
             fused = self.dropout(functional.relu(layer(fused)))
         logits: Tensor = last(fused)
         return logits
 
+    def _form(self, context: Tensor, candidate: Tensor, row: Tensor | None) -> Tensor:
+        """The bilinear form that a linear map of the pooled outer product is (`metrics.leic.pooling`)."""
+        weight, bias = self.get_parameter("dense.0.weight"), self.get_parameter("dense.0.bias")
+        (rows, row_signs), (columns, column_signs) = self._sketch("context"), self._sketch("candidate")
+        places = (rows[:, None] + columns) % self.shape.pooled
+        signs = (row_signs[:, None] * column_signs).to(weight.dtype)
+        form = weight.index_select(1, places.flatten()).view(-1, *places.shape) * signs  # [2, context, candidate]
+        shares = torch.einsum("nc,kcd->nkd", context, form)
+        if row is not None:
+            shares = shares[row]
+        logits: Tensor = torch.einsum("nkd,nd->nk", shares, candidate) + bias
+        return logits
+
     def _pooled(self, context: Tensor, candidate: Tensor) -> Tensor:
         spectra = []
         for part, vectors in (("context", context), ("candidate", candidate)):
-            places, signs = getattr(self, f"{part}_places"), getattr(self, f"{part}_signs")
+            places, signs = self._sketch(part)
             signed = vectors * signs.to(vectors.dtype)
             sketched = signed.new_zeros(len(signed), self.shape.pooled).index_add(1, places, signed)
             spectra.append(torch.fft.rfft(sketched))
         pooled: Tensor = torch.fft.irfft(spectra[0] * spectra[1], n=self.shape.pooled)
         return pooled
+
+    def _sketch(self, part: str) -> tuple[Tensor, Tensor]:
+        return self.get_buffer(f"{part}_places"), self.get_buffer(f"{part}_signs")
 
 
 def forget_by_default(module: CriticModule) -> None:

@@ -90,7 +90,7 @@ class CriticLearner(Learner[Integers]):
         positive = states[count - unread : 2 * count - unread]
         return (
             self.module(image, reference, positive),
-            self.module(_rows(image, row), _rows(reference, row), states[negative]),
+            self.module(image, reference, states[negative], row),
         )
 
     def measured(self) -> Mapping[str, float]:
@@ -107,10 +107,6 @@ class CriticLearner(Learner[Integers]):
         human_score = float(torch.cat(people).mean())
         mean = (human_score + sum(scores.values()) / len(scores)) / 2
         return {name: round(value, 5) for name, value in {"s": mean, "human": human_score, **scores}.items()}
-
-
-def _rows(values: Tensor | None, row: Tensor) -> Tensor | None:
-    return None if values is None else values[row]
 
 
 def _each_source(held_out: Examples, vocabulary: CriticVocabulary, recipe: CriticRecipe) -> list[tuple[str, Sample]]:

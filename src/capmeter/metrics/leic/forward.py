@@ -10,7 +10,8 @@ output, and 1 added to the forget gate. Names: `embedding`, `lstm.K.kernel` (row
 `image.kernel`, `image.bias`, `hidden.K.kernel`, `hidden.K.bias`, `output.kernel`, `output.bias`.
 
 The first dense layer is linear in image, reference and candidate, so each part's share of it is computed once per
-sentence and picture, and pairs only add these shares. Arithmetic is in the precision of the weights.
+sentence and picture, and pairs only add these shares. Pooling is linear in each of them too; where the classifier comes
+right after it, both together are a bilinear form of context and candidate. Arithmetic is in the weights' precision.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.errors import InputError
-from capmeter.metrics.leic.pooling import CountSketch, Reals, convolved, spectrum
+from capmeter.metrics.leic.pooling import CountSketch, Reals, bilinear_form, convolved, spectrum
 from capmeter.metrics.leic.shape import CriticShape, Part
 from capmeter.progress import task
 from capmeter.ragged import Ragged
@@ -91,12 +92,16 @@ class CriticNetwork:
         self._dense = [(weights[f"{name}.kernel"], weights[f"{name}.bias"]) for name, _, _ in shape.dense]
         self._image = (weights["image.kernel"], weights["image.bias"]) if shape.sees_image else None
         self._sketch: dict[Part, CountSketch] = {}
+        self._form: dict[Part, Reals] = {}
         if shape.fusion == "bilinear":
             seeds, context = shape.sketches, shape.parts[:-1]
             whole = CountSketch.seeded(shape.width * len(context), shape.pooled, *seeds[:2])
             for k, part in enumerate(context):
                 self._sketch[part] = whole.take(k * shape.width, (k + 1) * shape.width)
             self._sketch["candidate"] = CountSketch.seeded(shape.width, shape.pooled, *seeds[2:])
+            if not shape.hidden:
+                kernel, candidate = self._dense[0][0], self._sketch["candidate"]
+                self._form = {part: bilinear_form(kernel, self._sketch[part], candidate) for part in context}
 
     def read(self, sentences: Ragged) -> Reals:
         """The LSTM's state at the end of each sentence of word numbers: [n, width]; 0 for one without words."""
@@ -129,7 +134,11 @@ class CriticNetwork:
         return projected
 
     def shares(self, part: Part, vectors: Reals) -> Reals:
-        """What each vector adds to the fusion: its share of the first dense layer, or the spectrum of its sketch."""
+        """What each vector adds to the fusion: its share of the first dense layer or of the bilinear form, or the
+        spectrum of its sketch.
+        """
+        if self._form:
+            return vectors if part == "candidate" else np.tensordot(vectors, self._form[part], 1)
         if self.shape.fusion == "bilinear":
             return spectrum(self._sketch[part](vectors))
         width, place = self.shape.width, self.shape.parts.index(part)
@@ -155,6 +164,9 @@ class CriticNetwork:
     def _classified(self, *fused: Reals) -> Reals:
         (kernel, bias), *others = self._dense
         *context, candidate = fused
+        if self._form:
+            both: Reals = np.einsum("nkd,nd->nk", sum(context[1:], context[0]), candidate) + bias
+            return both
         if self.shape.fusion == "bilinear":
             pooled = convolved(sum(context[1:], context[0]), candidate, self.shape.pooled)
             values = pooled.astype(kernel.dtype) @ kernel + bias

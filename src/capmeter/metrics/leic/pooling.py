@@ -5,6 +5,10 @@ of the outer product of two vectors is the circular convolution of their sketche
 
     v = Φ(context) ⊗ Φ(candidate) = FFT⁻¹(FFT(Φ(context)) · FFT(Φ(candidate)))
 
+A linear map w of v alone is a bilinear form, and needs no transform (`bilinear_form`):
+
+    w · v = contextᵀ W candidate,    W_ij = s(i) t(j) w[(h(i) + g(j)) mod d]
+
 Places and signs follow the released code: numpy's legacy generator with the seeds 1 and 3 (context), 5 and 7
 (candidate). There is no signed square root and no normalisation.
 
@@ -64,3 +68,19 @@ def spectrum(sketched: Reals) -> Reals:
 def convolved(first: Reals, second: Reals, width: int) -> Reals:
     """The circular convolution of rows, from their spectra: float[n, width]."""
     return np.fft.irfft(first * second, n=width)
+
+
+def bilinear_form(weight: Reals, first: CountSketch, second: CountSketch) -> Reals:
+    """The bilinear forms that this linear map of the pooled outer product is: W above.
+
+    Args:
+        weight: [width, outputs].
+        first, second: the sketches of the two vectors.
+
+    Returns:
+        [elements of the first, outputs, elements of the second].
+    """
+    places = (first.places[:, None] + second.places) % first.width
+    signs = (first.signs[:, None] * second.signs).astype(weight.dtype)
+    form: Reals = (weight[places] * signs[..., None]).transpose(0, 2, 1)
+    return form
