@@ -149,6 +149,20 @@ def test_a_loss_that_is_no_number_ends_with_a_sentence(tmp_path: Path) -> None:
     assert not (tmp_path / STATE).exists()
 
 
+def test_a_finished_run_goes_on_with_more_epochs(tmp_path: Path) -> None:
+    steady = replace(RECIPE, decay="constant", gamma=0.9, warmup=0.0)  # whose rates do not depend on the epochs
+    longer = replace(steady, epochs=8)
+    at_once = trained(tmp_path / "a", 8, recipe=longer)
+    trained(tmp_path / "b", 5, recipe=steady)
+    assert same(at_once, trained(tmp_path / "b", 8, recipe=longer))
+    assert len(at_once.history) == 8
+    for folder, done, wanted in (("b", 8, 6), ("c", 2, 8)):  # fewer, and more before it has ended
+        if done < 5:
+            trained(tmp_path / folder, done, recipe=steady)
+        with pytest.raises(InputError, match="other settings"):
+            trained(tmp_path / folder, 1, recipe=replace(steady, epochs=wanted))
+
+
 def test_what_does_not_belong_to_the_run_is_refused(tmp_path: Path) -> None:
     trained(tmp_path, 1)
     with pytest.raises(InputError, match="other settings"):

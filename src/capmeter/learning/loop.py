@@ -104,7 +104,8 @@ class Run(Generic[Batch]):
     Args:
         learner: what is trained.
         recipe: settings.
-        folder: of the state and the log; a state found there is resumed.
+        folder: of the state and the log; a state found there is resumed. A finished run goes on where nothing but the
+            number of epochs has grown, at the learning rates of a run of so many.
         description: for the progress bar.
         device: a torch device.
 
@@ -304,7 +305,9 @@ class Run(Generic[Batch]):
             kept = torch.load(path, weights_only=True, map_location=self.learner.device)
         except Exception as error:
             raise InputError(f"{path}: not the state of a run ({error}); remove it to start anew") from error
-        if kept["recipe"] != asdict(self.recipe):
+        given, wanted = kept["recipe"], asdict(self.recipe)
+        longer = kept["place"][1] == given["epochs"] < wanted["epochs"]
+        if given != wanted and not (longer and given | {"epochs": wanted["epochs"]} == wanted):
             raise InputError(
                 f"{path} belongs to a run with other settings ({kept['recipe']}); give the same, or another folder"
             )
