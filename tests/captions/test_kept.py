@@ -11,8 +11,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from captionsets import ROWS, SENTENCES, caption_set
 from hypothesis import given
 from hypothesis import strategies as st
+from plainmeteor import small_release
 
 from capmeter.captions import kept
 from capmeter.captions.model import CaptionSet, SentencePool
@@ -23,8 +25,6 @@ from capmeter.store import Store
 from capmeter.text import meteor_texts, ptb
 from capmeter.text.ngrams import NGrams
 from capmeter.text.tokens import Tokens
-from tests.captionsets import ROWS, SENTENCES, caption_set
-from tests.plainmeteor import small_release
 
 METRICS = "bleu-4,rouge-l,cider-d,cider-r"
 REFERENCES = [["A dog runs.", f"the dog is running on street {k}", "é dog — a t-shirt"] for k in range(20)]
