@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -120,7 +120,7 @@ def test_a_file_is_read_and_tokenised_once(tmp_path: Path, monkeypatch: pytest.M
 def test_nothing_is_kept_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written(tmp_path)
     evaluation, scorer = Evaluation(tuple(parse_list(METRICS))), shards.Scorer()
-    full = namedtuple("full", "total used free")(1000, 950, 50)
+    full = SimpleNamespace(total=1000, used=950, free=50)
     monkeypatch.setattr("shutil.disk_usage", lambda path: full)
     read = reading(monkeypatch)
     (shard,) = shards.shards_of(str(tmp_path / "part-1.jsonl"), tmp_path / "scores")
