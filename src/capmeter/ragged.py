@@ -66,7 +66,8 @@ class Ragged:
         lengths = self.lengths[indices]
         taken = Ragged.from_lengths(self.values[:0], lengths)
         shift = np.repeat(self.offsets[:-1][indices] - taken.offsets[:-1], lengths)
-        return Ragged(self.values[np.arange(len(shift)) + shift], taken.offsets)
+        shift += np.arange(len(shift))
+        return Ragged(np.take(self.values, shift, axis=0), taken.offsets)
 
 
 def distinct(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -232,7 +232,7 @@ class _Paths:
 
     def take(self, rows: Ints) -> _Paths:
         names = self.__dataclass_fields__
-        return _Paths(*(getattr(self, name)[..., rows] for name in names))
+        return _Paths(*(np.take(getattr(self, name), rows, axis=-1) for name in names))
 
     def best(self, key: Ints, bits: int, beam: int | None = None) -> Ints:
         """The rows in order of this key, or those of the best paths of each pair."""
