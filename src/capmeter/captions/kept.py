@@ -66,8 +66,9 @@ class Divided:
 
     def __init__(self, pool: SentencePool, references: Indices, others: Indices, store: Store) -> None:
         self._pool, self._store, self._places = pool, store, (references, others)
-        self._others = SentencePool([pool.sentences[k] for k in others.tolist()])
-        texts = [pool.sentences[k] for k in references.tolist()]
+        sentences = pool.sentences
+        self._others = SentencePool([sentences[k] for k in others.tolist()])
+        texts = [sentences[k] for k in references.tolist()]
         lengths = np.fromiter(map(len, texts), np.int64, len(texts))
         content = hashlib.blake2b("".join(texts).encode("utf-8", "surrogatepass"), digest_size=32)
         content.update(lengths.tobytes())

@@ -198,9 +198,6 @@ class CaptionSet:
         """The set of these captions, in their order. Two captions with one id are an `InputError`."""
         seen: dict[str, int] = {}
 
-        def index(sentence: str) -> int:
-            return seen.setdefault(sentence, len(seen))
-
         same: dict[tuple[str, ...], int] = {}
         lists: list[list[int]] = []
         ids: dict[str, None] = {}
@@ -218,11 +215,11 @@ class CaptionSet:
                 )
             ids[caption.id] = None
             image_ids.append(caption.image_id)
-            candidates.append(index(caption.candidate))
+            candidates.append(seen.setdefault(caption.candidate, len(seen)))
             known = same.get(caption.references)
             if known is None:
                 known = same[caption.references] = len(lists)
-                lists.append([index(reference) for reference in caption.references])
+                lists.append([seen.setdefault(reference, len(seen)) for reference in caption.references])
             reference_set.append(known)
             images.append(caption.image)
             systems.append(caption.system)
