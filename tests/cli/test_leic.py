@@ -204,3 +204,13 @@ def test_the_made_world_with_pictures(folder: Path) -> None:
     found = json.loads(done.stdout)
     assert list(found) == ["none", "both"] and found["none"]["falls"] is None and 0 <= found["both"]["falls"] <= 1
     assert len(list((folder / "critics").glob("features-world-reader-*.npz"))) == 1 and (folder / "world.png").exists()
+    judged = capmeter(
+        *("study", "leic", "world", "-o", "elsewhere", worlds[2], worlds[3], "--format", "json"),
+        *("--critic", "critics/none", "--critic", "critics/both"),
+        folder=folder,
+    )
+    assert judged.returncode == 0, judged.stderr
+    assert list(json.loads(judged.stdout).values()) == list(found.values())  # the features are drawn again
+    assert not (folder / "elsewhere" / "both").exists()
+    (data,) = json.loads((folder / "critics" / "both" / "checkpoint.json").read_text("utf-8"))["data"]
+    assert data["name"] == "world(size=60)" and data["examples"] == 60

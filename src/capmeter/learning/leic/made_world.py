@@ -7,6 +7,7 @@ every critic should find sentences that are no sentences.
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from capmeter.captions.model import CaptionSet
+from capmeter.checkpoints import TrainingData
 from capmeter.errors import InputError
 from capmeter.images.picture_vectors import VectorFile, write_vectors
 from capmeter.learning.leic.examples import CaptionedImage, Given
@@ -156,13 +158,15 @@ def contexts_on_world(
     if learned.split == judged.split:
         raise InputError(f"{learned} and {judged} may share scenes; train and judge on different splits")
     images = world_images(learned, captions, PARTS)
+    said = hashlib.sha256("\n".join(text for image in images for text in image.human).encode()).hexdigest()
     found = []
     for context in contexts:
         own = replace(recipe, context=context, **(_ALONE if context == "none" and recipe.fusion == "bilinear" else {}))
         if own.sees_image and features is None:
             raise InputError(f"context={context} needs the features of both worlds' pictures")
         place = folder / context
-        train_critic(images, (), own, place, features=features, device=device)
+        data = (TrainingData(str(learned), said, len(learned)),)
+        train_critic(images, (), own, place, data=data, features=features, device=device)
         found.append(critic_on_world(str(place), judged, features, name=context))
     return found
 
