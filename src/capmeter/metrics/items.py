@@ -140,7 +140,7 @@ class _Finished:
 
     def __init__(self, metric: Metric, rows: Rows) -> None:
         self._metric, self._rows = metric, rows
-        self._all: dict[str, Floats] = {}
+        self._all: Mapping[str, Floats] = {}
 
     def of(self, block: Floats) -> Mapping[str, Floats]:
         """Those of some rows."""
@@ -148,6 +148,5 @@ class _Finished:
 
     def __call__(self, name: str) -> Floats:
         if not self._all:
-            parts = [self.of(block) for block in self._rows.blocks]
-            self._all = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            self._all = self.of(self._rows.array)  # at once: a caption without a score may get the mean of all others
         return self._all[name]
