@@ -16,7 +16,7 @@ from capmeter.cli.train.critic import Images, critic_options
 from capmeter.cli.train.options import Runs
 from capmeter.errors import InputError
 from capmeter.images.picture_vectors import VectorFile
-from capmeter.learning.leic.recipe import VARIED, CriticRecipe
+from capmeter.learning.leic.recipe import VARIED, WORLD_CAPTIONS, CriticRecipe
 from capmeter.metrics.registry import parse_list
 from capmeter.progress import shown
 from capmeter.report import leic as report
@@ -244,7 +244,9 @@ def world(
     contexts: Annotated[
         str, typer.Option("--contexts", help="Of none, reference, image, both.")
     ] = "none,reference,image,both",
-    captions: Annotated[int, typer.Option("--captions", help="True captions of each scene to learn from.", min=2)] = 12,
+    captions: Annotated[
+        int, typer.Option("--captions", help="True captions of each scene to learn from.", min=2)
+    ] = WORLD_CAPTIONS,
     critic: Annotated[
         list[str],
         typer.Option("--critic", help="Judge this critic (a name or folder) and train none. Repeatable."),
@@ -252,7 +254,6 @@ def world(
     reader: Annotated[
         str, typer.Option("--reader", help="What makes the pictures' features: a world reader.")
     ] = "world-reader",
-    encoder: Annotated[str, typer.Option("--encoder", help="The world encoder that it reads.")] = "world-encoder",
     plot: Plots = [],
     format: Format = "table",
     device: str = "",
@@ -272,7 +273,7 @@ def world(
     with shown():
         features = None
         if any(sees):
-            features = write_features((judged,) if critic else (learned, judged), reader, encoder, output)
+            features = write_features((judged,) if critic else (learned, judged), reader, output)
         if critic:
             found = [critic_on_world(each, judged, features) for each in critic]
         else:

@@ -119,19 +119,18 @@ class WorldTables(VectorNetwork):
     SUMMARY: ClassVar[str] = "a table of what the encoder of the made world sees"
 
     checkpoint: Annotated[str, "a shipped or installed checkpoint, or its folder"] = "world-reader"
-    encoder: Annotated[str, "the encoder that it reads: a checkpoint's name or folder"] = "world-encoder"
 
     def label(self, settings: Settings) -> str:
-        """The checkpoint's label; it holds that of the encoder."""
+        """The checkpoint's label."""
         from capmeter.encoders.world_reader.reader import load_world_reader
 
-        return load_world_reader(self.checkpoint, self.encoder).label
+        return load_world_reader(self.checkpoint).label
 
     def vector(self, picture: Picture, settings: Settings) -> Vectors:
         """What there is, how many, what it is like, and how it stands to the rest."""
         from capmeter.encoders.world_reader.reader import load_world_reader
 
-        made: Vectors = load_world_reader(self.checkpoint, self.encoder).pictures([picture.pixels])[0]
+        made: Vectors = load_world_reader(self.checkpoint).pictures([picture.pixels])[0]
         return made
 
 

@@ -16,20 +16,20 @@ from capmeter.report.tables import Table
 
 def world_reader(
     output: Path = typer.Option(..., "--output", "-o", help="The folder of the checkpoint and the log."),
-    encoder: str = typer.Option("world-encoder", "--encoder", help="The encoder that is read: a name or folder."),
-    pictures: int = typer.Option(12_000, help="The number of pictures to train on.", min=1),
-    epochs: int = typer.Option(20, help="The number of epochs.", min=1),
+    encoder: str = typer.Option("world-encoder", "--encoder", help="The encoder to begin with: a name or folder."),
+    pictures: int = typer.Option(24_000, help="The number of pictures to train on.", min=1),
+    epochs: int = typer.Option(6, help="The number of epochs.", min=1),
     workers: int = typer.Option(1, help="Number of processes that draw pictures.", min=1),
     threads: Threads = 1,
     device: Device = None,
     seed: Seed = 0,
     format: Format = "table",
 ) -> None:
-    """Train the reader that turns what the world encoder saw into a table of what is there; everything is drawn.
+    """Train the reader that turns a made picture into a table of what is there; everything is drawn.
 
-    Its table is the picture's feature for critics of made scenes: `leic(checkpoint=FOLDER,features=world-reader)`. The
-    encoder is left as it is. An interrupted run is resumed. The defaults need about two minutes of one core, and make
-    the reader that ships.
+    Its table is the picture's feature for critics of made scenes: `leic(checkpoint=FOLDER,features=world-reader)`. It
+    begins with the world encoder, which learns along. An interrupted run is resumed. The defaults need about half an
+    hour of one core, and make the reader that ships.
 
     **Examples**
 

@@ -1,8 +1,8 @@
 """What the world encoder saw, as a table: what is there, how many, what it is like, how it stands to the rest.
 
-The encoder's slots hold all of this, but each kind's slot is a place of its own, and a linear map of the whole feature
-would have to learn every attribute once for every kind. The reader is one small network, the same for all slots; it
-reads each slot z_k together with the peaks of its heat map:
+The reader begins with a world encoder, and has it trained along. The encoder's slots hold all of this, but each kind's
+slot is a place of its own, and a linear map of the whole feature would have to learn every attribute once for every
+kind. The reader is one small network, the same for all slots; it reads each slot z_k with the peaks of its heat map:
 
     h_k   = ReLU(W [z_k, peaks_k] + b)
     p_k   = σ(w h_k)                                 is this kind there?
@@ -22,6 +22,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from capmeter.encoders.world.network import WorldNetwork, WorldShape
 
 PEAKS = 5
 """How many peaks of a heat map are read: the highest ones, each with its height and its place."""
@@ -118,6 +120,25 @@ class ReaderNetwork(nn.Module):
         stands = stands.scatter(1, index, torch.cat([roles, places], dim=-1))
         rows = torch.cat([there[..., None], told[..., None] * torch.cat([*said, stands], dim=-1)], dim=-1)
         return torch.cat([rows.flatten(1), rows.amax(1), read.background.softmax(-1)], dim=1)
+
+
+class SeeingReader(nn.Module):
+    """A world encoder's network and the reader of what it sees: pictures to readings, and to tables."""
+
+    def __init__(self, sees: WorldShape, shape: ReaderShape) -> None:
+        super().__init__()
+        self.encoder = WorldNetwork(sees)
+        self.reader = ReaderNetwork(shape)
+
+    def forward(self, pixels: Tensor) -> tuple[Reading, Tensor]:
+        """What is read of pictures, uint8 [n, 96, 96, 3], and the heat, float [n, kinds, 24, 24]."""
+        slots, heat = self.encoder.slots(self.encoder.maps(pixels))
+        return self.reader(slots, heat_peaks(heat)), heat
+
+    def tables(self, pixels: Tensor) -> Tensor:
+        """The features of pictures: `ReaderNetwork.table`."""
+        slots, heat = self.encoder.slots(self.encoder.maps(pixels))
+        return self.reader.table(slots, heat_peaks(heat))
 
 
 def heat_peaks(heat: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The reader of the made world, ready for use: pictures to tables of what the world encoder sees in them."""
+"""The reader of the made world, ready for use: pictures to tables of what is seen in them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from capmeter.checkpoints import Checkpoint, load_checkpoint
-from capmeter.encoders.world.encoder import Floats, Pixels, WorldEncoder, load_world_encoder, resized
+from capmeter.encoders.models import require_neural
+from capmeter.encoders.world.encoder import Floats, Pixels, resized
 from capmeter.errors import AssetError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from torch import Tensor
 
     from capmeter.encoders.world_reader.network import ReaderShape
 
@@ -24,79 +22,63 @@ KIND = "world-reader"
 _AT_ONCE = 64
 
 
-def seen(encoder: WorldEncoder, pixels: npt.NDArray[np.uint8]) -> tuple[Tensor, Tensor]:
-    """The slots and the peaks of pictures, uint8 [n, 96, 96, 3]."""
-    import torch
-
-    from capmeter.encoders.world_reader.network import heat_peaks
-
-    parts = []
-    with torch.inference_mode():
-        for start in range(0, len(pixels), _AT_ONCE):
-            given = torch.from_numpy(pixels[start : start + _AT_ONCE]).to(encoder.device)
-            slots, heat = encoder.network.slots(encoder.network.maps(given))
-            parts.append((slots.float(), heat_peaks(heat)))
-    slots, peaks = (torch.cat(each) for each in zip(*parts, strict=True))
-    return slots, peaks
-
-
 class WorldReader:
     """Pictures to tables of what is seen.
 
     Args:
-        checkpoint: of the kind `world-reader`.
-        encoder: whose slots it was trained to read.
+        checkpoint: of the kind `world-reader`; it holds the encoder that sees, and the reader.
+        device: a torch device.
 
     Raises:
-        AssetError: the checkpoint's weights are not those of the network, or it reads another encoder.
+        AssetError: the checkpoint's weights are not those of the network.
+        MissingBackend: torch is not installed.
     """
 
-    def __init__(self, checkpoint: Checkpoint, encoder: WorldEncoder) -> None:
+    def __init__(self, checkpoint: Checkpoint, device: str = "cpu") -> None:
+        require_neural()
         import torch
 
-        from capmeter.encoders.world_reader.network import ReaderNetwork
+        from capmeter.encoders.world.network import WorldShape
+        from capmeter.encoders.world_reader.network import SeeingReader
 
-        self.label, self.encoder = checkpoint.label, encoder
+        self.label, self.device = checkpoint.label, device
         try:
-            shape, read = shape_of(checkpoint.parameters["shape"]), checkpoint.parameters["encoder"]
-            self.network = ReaderNetwork(shape)
+            sees, shape = WorldShape(**checkpoint.parameters["encoder"]), shape_of(checkpoint.parameters["shape"])
+            self.network = SeeingReader(sees, shape)
             self.network.load_state_dict(
                 {name: torch.from_numpy(np.asarray(each, np.float32)) for name, each in checkpoint.weights.items()}
             )
         except (KeyError, TypeError, RuntimeError) as error:
             raise AssetError(f"checkpoint {checkpoint.label}: not a world reader ({error}); train it again") from error
-        if read != encoder.label:
-            raise AssetError(
-                f"checkpoint {checkpoint.label} reads what {read} sees, but the encoder is {encoder.label}; name the "
-                "encoder that it was trained with, or train a reader for this one: capmeter train world-reader"
-            )
-        self.network.eval().to(encoder.device)
+        self.network.eval().to(device)
 
     @property
     def width(self) -> int:
         """The width of a picture's feature."""
-        shape = self.network.shape
-        return (self.encoder.shape.kinds + 1) * shape.row + shape.backgrounds
+        shape = self.network.reader.shape
+        return (self.network.encoder.shape.kinds + 1) * shape.row + shape.backgrounds
 
     def pictures(self, pixels: Sequence[Pixels]) -> Floats:
         """The tables of pictures, uint8 [height, width, 3] each: float32 [n, width]."""
+        made = [self._tables(pixels[start : start + _AT_ONCE]) for start in range(0, len(pixels), _AT_ONCE)]
+        return np.concatenate(made) if made else np.zeros((0, self.width), np.float32)
+
+    def _tables(self, pixels: Sequence[Pixels]) -> Floats:
         import torch
 
-        if not len(pixels):
-            return np.zeros((0, self.width), np.float32)
         with torch.inference_mode():
-            made = self.network.table(*seen(self.encoder, np.stack([resized(each) for each in pixels])))
-        return np.asarray(made.cpu().numpy(), np.float32)
+            given = torch.from_numpy(np.stack([resized(each) for each in pixels])).to(self.device)
+            return np.asarray(self.network.tables(given).cpu().numpy(), np.float32)
 
 
 @functools.lru_cache(maxsize=2)
-def load_world_reader(name: str = KIND, encoder: str = "world-encoder", device: str = "cpu") -> WorldReader:
-    """The reader of a checkpoint, a shipped one or a folder, with its encoder.
+def load_world_reader(name: str = KIND, device: str = "cpu") -> WorldReader:
+    """The reader of a checkpoint, a shipped one or a folder.
 
     Raises:
-        AssetError: there is none of this name, it is damaged or of another kind, or it reads another encoder.
+        AssetError: there is none of this name, or it is damaged or of another kind.
     """
-    return WorldReader(load_checkpoint(name, KIND), load_world_encoder(encoder, device))
+    return WorldReader(load_checkpoint(name, KIND), device)
 
 
 def shape_of(said: Mapping[str, Any]) -> ReaderShape:

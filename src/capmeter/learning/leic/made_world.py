@@ -21,7 +21,7 @@ from capmeter.checkpoints import TrainingData
 from capmeter.errors import InputError
 from capmeter.images.picture_vectors import VectorFile, write_vectors
 from capmeter.learning.leic.examples import CaptionedImage, Given
-from capmeter.learning.leic.recipe import CriticRecipe
+from capmeter.learning.leic.recipe import WORLD_CAPTIONS, CriticRecipe
 from capmeter.learning.world import Content, World, WorldCaption, errors_of, true_captions
 from capmeter.learning.world.errors import CONTENT_ERRORS, ERRORS
 from capmeter.learning.world.grammar import realise
@@ -35,8 +35,6 @@ from capmeter.progress import task
 from capmeter.stats.kendall import tau_b
 
 TRUE = "true"
-CAPTIONS = 12
-"""True captions of each scene to learn from: with five, a critic soon knows them by heart."""
 PARTS = 6
 _AT_ONCE = 64
 _PARTED = 6  # captions of which parts are made
@@ -145,7 +143,7 @@ def contexts_on_world(
     folder: Path,
     *,
     features: VectorFile | None = None,
-    captions: int = CAPTIONS,
+    captions: int = WORLD_CAPTIONS,
     device: str = "cpu",
 ) -> list[WorldShares]:
     """Trains a critic with each context on so many captions of one world's scenes, judges it on another split.
@@ -184,14 +182,14 @@ def critic_on_world(critic: str, judged: World, features: VectorFile | None, *, 
     return world_shares(metric, judged, name=name or critic, picture=sees)
 
 
-def write_features(worlds: Sequence[World], reader: str, encoder: str, folder: Path) -> VectorFile:
+def write_features(worlds: Sequence[World], reader: str, folder: Path) -> VectorFile:
     """Draws the pictures of these worlds and writes what this reader reads of them to an .npz file.
 
     A file that has all of them is kept: its name ends with the reader's label.
     """
     from capmeter.encoders.world_reader.reader import load_world_reader
 
-    loaded = load_world_reader(reader, encoder)
+    loaded = load_world_reader(reader)
     file = folder / f"features-{loaded.label.replace('@', '-')}.npz"
     if file.exists():
         known = VectorFile(str(file))

@@ -19,6 +19,8 @@ MACHINE, SAMPLES, OTHER, PERMUTED, REPLACED = SOURCES = (
 PATHOLOGICAL = (OTHER, PERMUTED, REPLACED)
 VARIED = ("augmentation", "strategy", "context", "fusion", "layers", "width")
 """What critics of a study of capability can differ in."""
+WORLD_CAPTIONS = 12
+"""True captions of each made scene to learn from: with five, a critic soon knows them by heart."""
 Shares = tuple[tuple[str, float], ...]
 AUGMENTED: Shares = ((MACHINE, 3.0), (SAMPLES, 3.0), (OTHER, 1.0), (PERMUTED, 1.0), (REPLACED, 1.0))
 """A.3: captioner, Monte-Carlo sampling and transformations alike, each transformation a third of these."""

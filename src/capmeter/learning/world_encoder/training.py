@@ -53,7 +53,7 @@ class WorldEncoderRecipe(Recipe):
 
 
 @dataclass(frozen=True, eq=False)
-class _Known:
+class Known:
     """Tensors of the examples, on the device."""
 
     pixels: Tensor
@@ -64,13 +64,15 @@ class _Known:
     centres: Tensor
     relations: Tensor
 
-    def rows(self, rows: Tensor) -> _Known:
-        return _Known(**{name: each[rows] for name, each in self.__dict__.items()})
+    @classmethod
+    def of(cls, examples: Examples, device: str) -> Known:
+        """Of these examples."""
+        names = ("pixels", "background", "regions", "what", "groups", "centres", "relations")
+        return cls(**{name: torch.from_numpy(getattr(examples, name)).to(device) for name in names})
 
-
-def _known(examples: Examples, device: str) -> _Known:
-    names = ("pixels", "background", "regions", "what", "groups", "centres", "relations")
-    return _Known(**{name: torch.from_numpy(getattr(examples, name)).to(device) for name in names})
+    def rows(self, rows: Tensor) -> Known:
+        """Of some pictures."""
+        return Known(**{name: each[rows] for name, each in self.__dict__.items()})
 
 
 class WorldModel(nn.Module):
@@ -98,7 +100,7 @@ class WorldLearner(Learner[Tensor]):
         seeded(recipe.seed)
         self.shape, self.recipe = WorldShape(len(KINDS)), recipe
         self.module = self.model = WorldModel(self.shape)
-        self._train, self._held_out = _known(train, device), _known(held_out, device)
+        self._train, self._held_out = Known.of(train, device), Known.of(held_out, device)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Tensor]:
         """Rows of pictures in random order."""
@@ -109,7 +111,7 @@ class WorldLearner(Learner[Tensor]):
         """See the module."""
         known = self._train.rows(batch)
         read = self._read(known)
-        losses = {"heat": _heat_loss(read.heat, read.wanted)}
+        losses = {"heat": heat_loss(read.heat, read.wanted)}
         for name, (logits, targets) in read.classes.items():
             losses[name] = functional.cross_entropy(logits.float(), targets)
         losses["centre"] = (read.centres.float() - read.true_centres).abs().mean() * 4
@@ -154,11 +156,11 @@ class WorldLearner(Learner[Tensor]):
                 layer.weight.copy_(change @ layer.weight)
                 layer.bias.copy_(change @ layer.bias)
 
-    def _read(self, known: _Known) -> _Read:
+    def _read(self, known: Known) -> _Read:
         model, network = self.model, self.model.network
         maps = network.maps(known.pixels)
         slots, heat = network.slots(maps)
-        read = _Read(heat, _wanted(known))
+        read = _Read(heat, wanted_heat(known))
         picture, region = (known.what[..., 0] >= 0).nonzero(as_tuple=True)
         what, boxes = known.what[picture, region], known.regions[picture, region]
         features = network.regions(maps, boxes, picture)
@@ -206,7 +208,7 @@ def _whitening(values: Tensor) -> Tensor:
     return change
 
 
-def _wanted(known: _Known) -> Tensor:
+def wanted_heat(known: Known) -> Tensor:
     """float [b, kinds, 24, 24]: 1 in the cell of the centre of every thing."""
     wanted = torch.zeros(len(known.pixels), len(KINDS), _CELLS, _CELLS, device=known.pixels.device)
     picture, region = (known.what[..., 1] >= 0).nonzero(as_tuple=True)
@@ -216,7 +218,7 @@ def _wanted(known: _Known) -> Tensor:
     return wanted
 
 
-def _heat_loss(heat: Tensor, wanted: Tensor) -> Tensor:
+def heat_loss(heat: Tensor, wanted: Tensor) -> Tensor:
     """Focal loss, per thing; the cells around a centre count less, since a centre is not found to the cell."""
     near = functional.max_pool2d(wanted, 3, 1, 1)
     log_yes, log_no = functional.logsigmoid(heat.float()), functional.logsigmoid(-heat.float())
