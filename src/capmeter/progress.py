@@ -8,17 +8,19 @@ Long-running code opens a task and advances it; a caller that wants to see progr
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from capmeter.printable import printable
+from capmeter.printable import is_terminal, printable
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
 _bars: ContextVar[Progress | None] = ContextVar("capmeter_progress", default=None)
+_told: ContextVar[bool] = ContextVar("capmeter_told", default=False)
 
 
 @contextmanager
@@ -37,22 +39,31 @@ def task(description: str, total: int | None = None) -> Iterator[Callable[[int],
 
 def tell(text: str) -> None:
     """A line on standard error, if progress is shown; nothing in a library call."""
-    bars = _bars.get()
+    bars, line = _bars.get(), f"capmeter: {printable(text)}"
     if bars is not None:
-        bars.console.print(f"capmeter: {printable(text)}", markup=False, highlight=False, soft_wrap=True)
+        bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
+    elif _told.get():
+        print(line, file=sys.stderr)
 
 
 @contextmanager
 def shown() -> Iterator[None]:
     """Shows every task opened inside as a progress bar on standard error, if that is a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
-        token = _bars.set(bars)
-        try:
+    told = _told.set(True)
+    try:
+        if not is_terminal(sys.stderr):
             yield
-        finally:
-            _bars.reset(token)
+            return
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bars:
+            token = _bars.set(bars)
+            try:
+                yield
+            finally:
+                _bars.reset(token)
+    finally:
+        _told.reset(told)

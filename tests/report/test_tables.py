@@ -9,7 +9,7 @@ from rich.console import Console
 
 from capmeter.errors import InputError
 from capmeter.meta.standing import standings, untested
-from capmeter.report.tables import Table, print_table, rendered, score_table, scores_to_dict
+from capmeter.report.tables import Table, as_text, print_table, rendered, score_table, scores_to_dict
 
 TABLE = Table(
     "two & two",
@@ -140,3 +140,18 @@ def test_latex_takes_any_name() -> None:
     lines = rendered(table, {}, "latex").splitlines()
     assert lines[2] == "name & a\\textasciicircum{}b \\\\"
     assert lines[4:6] == ["{}[ours] & 1 \\\\", "{}* & 2 \\\\"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        TABLE,
+        Table("", ["n 二つ", "b"], [["二つの猫", "é"], ["a\tb\n\x1b[31m", "  x "]], [False, False]),
+        Table("no rows", ["metric", "score"], [], [False, True], "bold: [red]none[/red]"),
+        Table("t  ", ["", "b"], [["", ""]], [True, False]),
+    ],
+)
+def test_a_pipe_gets_the_table_that_a_wide_console_shows_without_colours(table: Table) -> None:
+    text = io.StringIO()
+    print_table(table, Console(file=text, width=10_000, highlight=False))
+    assert as_text(table) == text.getvalue()

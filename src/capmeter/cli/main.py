@@ -18,6 +18,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from capmeter._version import __version__
 from capmeter.cli.standard_output import OutputError, guarded
+from capmeter.cli.values import taken_as_they_are
 from capmeter.errors import AssetError, CapmeterError, MissingBackend
 from capmeter.printable import printable
 
@@ -55,6 +56,10 @@ class _Commands(TyperGroup):
 
     _only_names = False
 
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        taken_as_they_are(self)
+
     def list_commands(self, ctx: Any) -> list[str]:
         return list(COMMANDS)
 
@@ -66,6 +71,7 @@ class _Commands(TyperGroup):
         module = importlib.import_module(COMMANDS[cmd_name])
         command = typer.main.get_command(module.app)
         command.name = cmd_name
+        taken_as_they_are(command)
         return command
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:

@@ -16,8 +16,8 @@ from capmeter.meta.standing import Standing, untested
 from capmeter.metrics.base import Metric
 from capmeter.metrics.registry import parse_list
 from capmeter.metrics.scores import Results
-from capmeter.printable import printable
-from capmeter.report.tables import Table, print_table, rendered, score_table, scores_to_dict
+from capmeter.printable import is_terminal, printable
+from capmeter.report.tables import Table, as_text, print_table, rendered, score_table, scores_to_dict
 
 _FIRST = 5
 
@@ -32,13 +32,14 @@ def chosen_metrics(names: str, option: str) -> list[Metric]:
 
 def show(table: Table, data: dict[str, Any], format: str) -> None:
     """The table on standard output in this format."""
-    if format == "table":
+    if format != "table":
+        write(rendered(table, data, format))
+    elif is_terminal(sys.stdout):
         from rich.console import Console
 
-        # pipes and files get the table at full width, not at that of a terminal
         print_table(table, Console(soft_wrap=False, width=None if sys.stdout.isatty() else 10_000, highlight=False))
     else:
-        write(rendered(table, data, format))
+        write(as_text(table))  # pipes and files get the table at full width, not at that of a terminal
 
 
 def write(text: str) -> None:

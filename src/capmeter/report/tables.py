@@ -28,8 +28,8 @@ _LATEX = str.maketrans(
 )
 _WORDS = 24
 """A column of words gets at least this width before the numbers beside it go into another part of the table."""
-_WORD, _PIECE = re.compile(r"\S+"), re.compile(r"[^\s=+,/]+[=+,/]*|[=+,/]+")
-_MARKDOWN = re.compile(r"[\\`*_|~#]|(?<=\])\(")
+_WORD, _PIECE = r"\S+", r"[^\s=+,/]+[=+,/]*|[=+,/]+"
+_MARKDOWN = r"[\\`*_|~#]|(?<=\])\("
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,11 @@ def print_table(table: Table, console: Any) -> None:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    plain = not console.is_terminal  # no bold there: a star instead
-    starred = {column for _, column in table.bold} if plain else set()
+    plain = not console.is_terminal
 
     def cell(r: int, c: int) -> Text:
-        word, space, rest = printable(str(table.rows[r][c])).partition(" ")
-        star = "" if c not in starred else "*" if (r, c) in table.bold else " "
-        return Text(word + star, "bold" if (r, c) in table.bold else "").append(space + rest, "not bold")
+        word, rest = _first_word(table, r, c, plain)
+        return Text(word, "bold" if (r, c) in table.bold else "").append(rest, "not bold")
 
     cells = [[cell(r, c) for c in range(len(row))] for r, row in enumerate(table.rows)]
     heads = [Text(printable(name)) for name in table.columns]
@@ -147,10 +145,41 @@ def print_table(table: Table, console: Any) -> None:
         for row in cells:
             shown.add_row(*(_folded(row[c], widths[wide.index(c)]) if c in wide else row[c] for c in columns))
         parts.append(shown)
-    parts.append(table.note.replace("bold:", "*:") if plain else table.note)
+    parts.append(_plain_note(table) if plain else table.note)
     for text in parts:
         if text:
             console.print(text if isinstance(text, RichTable) else printable(text), markup=False)
+
+
+def as_text(table: Table) -> str:
+    """What `print_table` shows where there is no terminal, of any width: for pipes and files, and without Rich."""
+    from rich.cells import cell_len
+
+    cells = [["".join(_first_word(table, r, c, True)) for c in range(len(row))] for r, row in enumerate(table.rows)]
+    lines = [list(map(printable, table.columns)), *cells]
+    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+
+    def line(row: list[str]) -> str:
+        blanks = [" " * (width - cell_len(cell)) for width, cell in zip(widths, map(str.rstrip, row), strict=True)]
+        padded = zip(blanks, map(str.rstrip, row), table.numeric, strict=True)
+        return f"  {'   '.join(blank + cell if right else cell + blank for blank, cell, right in padded)}  "
+
+    across = _width(widths)
+    head, *rows = map(line, lines)
+    shown = [" " * across, head, f" {'─' * (across - 2)} ", *rows, " " * across]
+    around = [printable(text) for text in (table.title, _plain_note(table))]
+    return "".join(f"{each}\n" for each in (*around[:1], *shown, *around[1:]) if each)
+
+
+def _first_word(table: Table, r: int, c: int, plain: bool) -> tuple[str, str]:
+    """A cell's first word, and the rest; in plain text a star is behind the word where it would be bold."""
+    word, space, rest = printable(str(table.rows[r][c])).partition(" ")
+    starred = plain and any(column == c for _, column in table.bold)
+    return word + ("" if not starred else "*" if (r, c) in table.bold else " "), space + rest
+
+
+def _plain_note(table: Table) -> str:
+    return table.note.replace("bold:", "*:")
 
 
 def _wrapped(columns: Sequence[Sequence[Any]], wanted: Sequence[int], spare: int) -> list[int | None]:
@@ -161,7 +190,8 @@ def _wrapped(columns: Sequence[Sequence[Any]], wanted: Sequence[int], spare: int
     room = sum(wanted) + spare
     for piece in (_WORD, _PIECE):
         least = [
-            max((len(each) for cell in column for each in piece.findall(cell.plain)), default=1) for column in columns
+            max((len(each) for cell in column for each in re.findall(piece, cell.plain)), default=1)
+            for column in columns
         ]
         if spare < 0 and sum(least) <= room:
             loose = [most - few for few, most in zip(least, wanted, strict=True)]  # what each column could use
@@ -180,7 +210,7 @@ def _folded(cell: Any, width: int | None) -> Any:
     lines = [""]
     for word in cell.plain.split():
         blank = " " if lines[-1] else ""
-        for piece in [word] if len(word) <= width else _PIECE.findall(word):
+        for piece in [word] if len(word) <= width else re.findall(_PIECE, word):
             if len(lines[-1]) + len(blank) + len(piece) > width:
                 lines.append(piece)
             else:
@@ -246,7 +276,7 @@ def as_markdown(table: Table) -> str:
 
     def plain(cell: Any) -> str:
         text = printable(" ".join(str(cell).split())).replace("&", "&amp;").replace("<", "&lt;")
-        return _MARKDOWN.sub(r"\\\g<0>", text)
+        return re.sub(_MARKDOWN, r"\\\g<0>", text)
 
     rows = _cells(table, plain, lambda word: f"**{word}**")
     rules = ["---:" if numeric else "---" for numeric in table.numeric]
