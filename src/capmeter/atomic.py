@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import stat
 import sys
 from collections.abc import Iterator
@@ -58,6 +57,8 @@ def atomic_file(target: Path) -> Iterator[BinaryIO]:
 
 def _begin(target: Path) -> tuple[Path, BinaryIO]:
     """A new, locked temporary file for the target."""
+    import secrets  # which only writing needs
+
     for _ in range(_TRIES):
         temporary = target.with_name(f"{_prefix(target)}{secrets.token_hex(6)}.part")
         file = temporary.open("xb")

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from capmeter.text.ptb import PUNCTUATION, split, token_numbers, tokenize, tokenize_all
-from capmeter.text.ptb_rules import ABBREVIATIONS
+from capmeter.text.ptb_rules import abbreviations
 
 
 def official(shared: Path, name: str) -> dict[str, Any]:
@@ -247,7 +247,7 @@ def test_many_captions_at_once_have_the_tokens_of_each(captions: list[str]) -> N
 
 
 def test_a_word_that_no_rule_takes_for_an_abbreviation_loses_its_full_stop() -> None:
-    listed = re.findall(r"[A-Za-z]+", re.sub(r"[\[\]?]", "", ABBREVIATIONS))
+    listed = re.findall(r"[A-Za-z]+", re.sub(r"[\[\]?]", "", abbreviations()))
     ordinary = "dog cat table frisbee dept. station mass miss sequin monday marching coat estate a i".split()  # noqa: SIM905
     words = [word.lower().rstrip(".") + "." for word in {*listed, *(word[:-1] for word in listed), *ordinary} if word]
     assert len(words) > 200

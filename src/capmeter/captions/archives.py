@@ -10,14 +10,16 @@ An archive for the COCO leaderboard holds `captions_val2014_NAME_results.json` a
 from __future__ import annotations
 
 import re
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from capmeter.captions.rows import named
 from capmeter.errors import InputError
+
+if TYPE_CHECKING:
+    import zipfile
 
 ZIP = b"PK\x03\x04"
 _CAPTIONS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
@@ -36,6 +38,8 @@ def split(path: Path) -> tuple[Path, str]:
 @contextmanager
 def member(file: BinaryIO, shown: str, inside: str, most: int) -> Iterator[BinaryIO]:
     """The bytes of one file in this archive: the one named `inside`, or the only one that holds captions."""
+    import zipfile  # which only archives need
+
     try:
         with zipfile.ZipFile(file) as archive:
             found = _chosen([each for each in archive.infolist() if not each.is_dir()], shown, inside)

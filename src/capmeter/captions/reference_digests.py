@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.model import CaptionSet
+from capmeter.ragged import differ
 
 Digests = npt.NDArray[np.uint64]
 NONE: Digests = np.zeros(0, np.uint64)
@@ -35,9 +36,11 @@ def of_images(digests: Digests, images: Sequence[str]) -> Digests:
     """uint64[images]: from the digest and the image of each caption, that of each image in the order of first use."""
     place: dict[str, int] = {}
     rows = np.fromiter((place.setdefault(image, len(place)) for image in images), np.int64, len(images))
-    distinct = np.unique(np.stack([rows.astype(np.uint64), digests], axis=1), axis=0)
+    order = np.lexsort((digests, rows))
+    rows, digests = rows[order], digests[order]
+    distinct = differ(rows) | differ(digests)
     total: Digests = np.zeros(len(place), np.uint64)
-    np.add.at(total, distinct[:, 0].astype(np.int64), distinct[:, 1])  # which wraps at 2⁶⁴
+    np.add.at(total, rows[distinct], digests[distinct])  # which wraps at 2⁶⁴
     return total
 
 

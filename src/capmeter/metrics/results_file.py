@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +31,8 @@ EXPECTED = "expected what `capmeter score --output` writes"
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema (2020-12) of the layout."""
+    from importlib.resources import files
+
     found: dict[str, Any] = json.loads(files("capmeter.metrics").joinpath("results.schema.json").read_text("utf-8"))
     return found
 

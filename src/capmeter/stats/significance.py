@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,7 +31,9 @@ from capmeter.errors import InputError
 from capmeter.stats.bootstrap import Interval, difference
 from capmeter.stats.kendall import Array
 from capmeter.stats.multiple import holm
-from capmeter.stats.permutation import Finish, PairedSums, permutation_tests
+
+if TYPE_CHECKING:
+    from capmeter.stats.permutation import Finish
 
 Pair = tuple[str, str]
 Table = tuple[Array, Array]
@@ -126,6 +129,8 @@ def permutation_p(
     `measures` have a table for each system, with the same images in the same order; `finishes` turn summed tables into
     corpus scores. All pairs and metrics see the same permutations.
     """
+    from capmeter.stats.permutation import PairedSums, permutation_tests  # which one system does not need
+
     scores = []
     for tables, finish in zip(measures, finishes, strict=True):
         sums, counts = zip(*tables.values(), strict=True)

@@ -128,8 +128,9 @@ class _Parser:
 
     ESCAPES = {"n": "\n", "r": "\r", "t": "\t", "f": "\f", "v": "\v", "0": "\0"}  # noqa: RUF012
 
-    def __init__(self, pattern: str, names: Mapping[str, str | Ranges]) -> None:
+    def __init__(self, pattern: str, names: Mapping[str, str | Ranges], known: dict[str, Node]) -> None:
         self.pattern, self.names, self.at = pattern, names, 0
+        self.known = known  # the nodes of names that were parsed before
 
     def parse(self) -> Node:
         node = self._alternatives()
@@ -181,9 +182,12 @@ class _Parser:
             return ("set", self._bracket())
         if sign == "{":
             close = self.pattern.index("}", self.at)
-            value = self.names[self.pattern[self.at : close]]
-            self.at = close + 1
-            return _Parser(value, self.names).parse() if isinstance(value, str) else ("set", value)
+            name, self.at = self.pattern[self.at : close], close + 1
+            if name not in self.known:
+                value = self.names[name]
+                parsed = _Parser(value, self.names, self.known).parse() if isinstance(value, str) else ("set", value)
+                self.known[name] = parsed
+            return self.known[name]
         if sign == "\\":
             sign = self._escape()
         cases = {sign, sign.lower(), sign.upper(), *OTHER_CASES.get(sign.lower(), "")}
@@ -312,12 +316,12 @@ class Lexer:
     def __init__(self, rules: Sequence[Rule], names: Mapping[str, str | Ranges]) -> None:
         self.rules = tuple(rules)
         self._alphabet = Alphabet()
-        pairs = [(_Parser(rule.pattern, names).parse(), _Parser(rule.before, names).parse()) for rule in rules]
-        self._all = _Automaton([("cat", pair) for pair in pairs], self._alphabet)
-        self._split = [
-            (_Automaton([head], self._alphabet), _Automaton([tail], self._alphabet)) if rule.before else None
-            for rule, (head, tail) in zip(rules, pairs, strict=True)
+        known: dict[str, Node] = {}
+        self._pairs = [
+            (_Parser(rule.pattern, names, known).parse(), _Parser(rule.before, names, known).parse()) for rule in rules
         ]
+        self._all = _Automaton([("cat", pair) for pair in self._pairs], self._alphabet)
+        self._split: dict[int, tuple[_Automaton, _Automaton]] = {}
 
     def kinds(self, text: str) -> str:
         """The text with every character replaced by the name of its class, as :meth:`match` expects."""
@@ -340,8 +344,11 @@ class Lexer:
                 end, rule = at, state.rule
         if state is not None and at < len(kinds):
             end, rule = self._patient(kinds, at, state, end, rule, marks)
-        if rule >= 0 and (split := self._split[rule]) is not None:
-            head, tail = split
+        if rule >= 0 and self.rules[rule].before:
+            if rule not in self._split:
+                head, tail = (_Automaton([node], self._alphabet) for node in self._pairs[rule])
+                self._split[rule] = head, tail
+            head, tail = self._split[rule]
             end = next(cut for cut in reversed(head.ends(kinds, start, end)) if end in tail.ends(kinds, cut, end))
         return Match(end, rule)
 

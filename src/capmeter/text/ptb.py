@@ -238,9 +238,9 @@ _MEANINGS: dict[str, _Meaning] = {
 @cache
 def _abbreviation() -> re.Pattern[str]:
     """Matches every word of letters that may keep its full stop, in any case."""
-    from capmeter.text.ptb_rules import ABBREVIATIONS
+    from capmeter.text.ptb_rules import abbreviations
 
-    return re.compile(ABBREVIATIONS, re.IGNORECASE)
+    return re.compile(abbreviations(), re.IGNORECASE)
 
 
 @cache

@@ -64,6 +64,7 @@ UPPERCASE = merged(
         *(
             (unit, unit)
             for low, high in LETTERS
+            if high - low < 1000  # ideographs and syllables have no case
             for unit in range(low, high + 1)
             if unit not in _NO_CASE_THEN and unicodedata.category(chr(unit)) == "Lu"
         ),

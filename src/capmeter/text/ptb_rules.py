@@ -204,5 +204,6 @@ def _spelled_out(pattern: str) -> str:
     return pattern
 
 
-ABBREVIATIONS = _spelled_out(r"{closing abbreviation}|({opening abbreviation}|{before limited}|{before a number})\.")
-"""What the rules read with a full stop at its end, in the syntax of Python's `re`."""
+def abbreviations() -> str:
+    """What the rules read with a full stop at its end, in the syntax of Python's `re`."""
+    return _spelled_out(r"{closing abbreviation}|({opening abbreviation}|{before limited}|{before a number})\.")

@@ -5,10 +5,9 @@ VLMEvalKit writes its predictions so. Needs openpyxl (`capmeter[excel]`).
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from capmeter.captions.archives import ZIP
 from capmeter.captions.columns import Columns
@@ -25,16 +24,25 @@ def is_workbook(path: Path) -> bool:
         if not path.is_file():  # opening a pipe would wait for whoever writes into it
             return False
         with path.open("rb") as file:
-            if file.read(len(ZIP)) != ZIP:
-                return False
-            with zipfile.ZipFile(file) as archive:
-                return "xl/workbook.xml" in archive.namelist()
-    except (OSError, ValueError, zipfile.BadZipFile):
+            return file.read(len(ZIP)) == ZIP and _holds_workbook(file)
+    except (OSError, ValueError):
         return False  # whoever opens the file says why
+
+
+def _holds_workbook(archive: BinaryIO) -> bool:
+    import zipfile  # which only archives need
+
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            return "xl/workbook.xml" in opened.namelist()
+    except zipfile.BadZipFile:
+        return False
 
 
 def read(path: Path, name: str, side: Side, columns: Columns) -> Iterator[Row]:
     """The rows of the first sheet; empty cells are left out."""
+    import zipfile
+
     try:
         from openpyxl import load_workbook
     except ImportError:

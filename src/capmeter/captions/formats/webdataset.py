@@ -8,10 +8,9 @@ where the object has none (read as references: the reference). Other files of a 
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from capmeter.captions.columns import Columns
 from capmeter.captions.files import LONGEST_LINE, decode, open_bytes
@@ -19,6 +18,9 @@ from capmeter.captions.formats.native import native_rows
 from capmeter.captions.jsontext import decode_json
 from capmeter.captions.rows import Row, Side, described
 from capmeter.errors import InputError
+
+if TYPE_CHECKING:
+    import tarfile
 
 _PLACE, _MAGIC = 257, b"ustar"
 
@@ -30,6 +32,8 @@ def is_tar(head: bytes) -> bool:
 
 def read(path: Path, name: str, side: Side, columns: Columns) -> Iterator[Row]:
     """The rows, one sample in memory at a time."""
+    import tarfile  # which only archives need
+
     try:
         with open_bytes(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
             for key, sample in _samples(archive, name):
