@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from captionsets import ROWS, caption_set
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from official import SETS, official, tokenised
 from plainmeteor import small_release
 
@@ -382,3 +383,16 @@ def test_captions_that_no_search_could_align_do_not_end_the_run(meteor_index) ->
     assert 0 < results.items["3"] < 0.01  # by the reference of one word, which is one of 3,000
     long = " ".join(f"word{k}" for k in range(5_000))
     assert score(candidates=[long], references=[["word7 word8"]], metrics="meteor")["meteor"].score > 0
+
+
+WORDS = ("a", "the", "on", "top", "of", "dog", "dogs", "beast", "animal", "car", "automobile", "geese", "bird", "many")
+SAID = st.lists(st.sampled_from(WORDS), max_size=9)
+
+
+@settings(max_examples=40)
+@given(st.lists(st.tuples(SAID, st.lists(SAID, min_size=1, max_size=5)), min_size=1, max_size=6))
+def test_a_caption_scores_as_with_its_best_reference_alone(small: Meteor, rows) -> None:
+    texts = [(" ".join(said), [" ".join(each) for each in told]) for said, told in rows]
+    together = list(measure(small, texts).items.values())
+    alone = iter(measure(small, [(said, [each]) for said, told in texts for each in told]).items.values())
+    assert together == [max(next(alone) for _ in told) for _, told in texts]

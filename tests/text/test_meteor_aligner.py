@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plainmeteor import PARAPHRASES, Found, align_plainly, small_release
 
-from capmeter.text.meteor_aligner import align
+from capmeter.text.meteor_aligner import MatchedPairs
 from capmeter.text.meteor_resources import MeteorLanguage, meteor_language
 from capmeter.text.meteor_search import spans
 from capmeter.text.meteor_texts import java_hash, texts_of
@@ -57,7 +57,8 @@ def language(tmp_path_factory: pytest.TempPathFactory) -> MeteorLanguage:
 def aligned(pairs: list[tuple[list[str], list[str]]], language: MeteorLanguage, beam: int = 40) -> list[list[Found]]:
     texts = texts_of(TokenTable.from_lists([side for pair in pairs for side in pair]), language)
     said = np.arange(0, 2 * len(pairs), 2)
-    matches, _ = align(meteor_sentences(texts, language, said), said, said + 1, beam=beam)
+    pairs_ = MatchedPairs.of(meteor_sentences(texts, language, said), said, said + 1, beam=beam)
+    matches = pairs_.aligned(np.arange(len(pairs)))
     found: list[list[Found]] = [[] for _ in pairs]
     columns = (matches.kind, matches.start, matches.length, matches.hypothesis_start, matches.hypothesis_length)
     for pair, *values in zip(matches.pair.tolist(), *(column.tolist() for column in columns), strict=True):
@@ -123,7 +124,7 @@ def test_a_pair_is_aligned_the_same_alone_and_among_others(language, pairs) -> N
     texts = texts_of(TokenTable.from_lists(sentences), language)
     table = meteor_sentences(texts, language, np.arange(0, len(sentences), 2))
     for k in range(len(pairs)):
-        alone, _ = align(table, np.array([2 * k]), np.array([2 * k + 1]))
+        alone = MatchedPairs.of(table, np.array([2 * k]), np.array([2 * k + 1])).aligned(np.array([0]))
         assert [
             Found(*row)
             for row in zip(

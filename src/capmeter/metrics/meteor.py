@@ -26,7 +26,7 @@ Denkowski and Lavie (2014): Meteor Universal: Language Specific Translation Eval
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -37,15 +37,16 @@ from capmeter.errors import InputError
 from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, wordless
 from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.ragged import Ragged, distinct
-from capmeter.text.meteor_aligner import KINDS, WordMatches, align
+from capmeter.text.meteor_aligner import KINDS, MatchedPairs, WordMatches
 from capmeter.text.meteor_normaliser import normalised
 from capmeter.text.meteor_resources import LANGUAGES, MeteorLanguage, meteor_directory, meteor_language
-from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, perfect, scores, statistics
+from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, most, perfect, scores, statistics
 from capmeter.text.meteor_texts import Texts, texts_of
 from capmeter.text.meteor_words import MeteorSentences, meteor_sentences
 from capmeter.text.tokens import Tokenizer, Tokens, TokenTable, tokenizer_version
 
 Ints = npt.NDArray[np.integer[Any]]
+_ROUNDING = 1e-9  # more than the error of a score by rounding
 _SKIPPED = "too long or repetitive to be aligned with a reference, which counts as unmatched"
 
 
@@ -182,24 +183,46 @@ class _Alignments:
         keys = np.repeat(mine, lengths) << 32 | theirs
         pairs, pair = np.unique(keys, return_inverse=True)
         hypotheses, others = pairs >> 32, pairs & 0xFFFFFFFF
-        matches, unaligned = align(words, hypotheses, others)
-        counts = statistics(words, hypotheses, others, matches, known.modules)
-        score = scores(counts, known.settings.parameters, known.weights).score[pair]
+        matched = MatchedPairs.of(words, hypotheses, others)
+        # Only the best reference of a caption counts. The pair that may score most is aligned, and then the others that
+        # may score as much as it does.
+        limit = np.zeros(len(pairs))
+        limit[matched.order] = scores(
+            most(words, hypotheses[matched.order], others[matched.order], matched.matches, known),
+            known.settings.parameters,
+            known.weights,
+        ).score
         first = np.cumsum(lengths) - lengths
-        largest = np.flatnonzero(score == np.repeat(np.maximum.reduceat(score, first), lengths))
-        best = largest[np.searchsorted(largest, first)]
+        score, counts, found = np.full(len(pairs), -1.0), np.zeros((len(pairs), len(COLUMNS))), []
+        asked = distinct(pair[_first_largest(limit[pair], first, lengths)])
+        for _ in range(2):
+            matches = matched.aligned(asked)
+            counts[asked] = statistics(words, hypotheses[asked], others[asked], matches, known.modules)
+            score[asked] = scores(counts[asked], known.settings.parameters, known.weights).score
+            found.append(replace(matches, pair=asked[matches.pair]))
+            largest = np.repeat(np.maximum.reduceat(score[pair], first), lengths)
+            asked = distinct(pair[(limit[pair] >= largest - _ROUNDING) & (score[pair] < 0)])
+        best = _first_largest(score[pair], first, lengths)
         whole = np.ones(len(pairs), bool)
-        whole[unaligned] = False
+        whole[matched.unaligned] = False
         skipped = ~np.logical_and.reduceat(whole[pair], first)
-        return _Aligned(words, mine, theirs, first, best, pair, matches, counts, skipped)
+        return _Aligned(words, mine, theirs, first, best, pair, WordMatches.joined(found), counts, skipped)
+
+
+def _first_largest(values: Floats, first: Ints, lengths: Ints) -> Ints:
+    """Where each row, `lengths` values from `first` on, has its largest value first."""
+    largest = np.flatnonzero(values == np.repeat(np.maximum.reduceat(values, first), lengths))
+    places: Ints = largest[np.searchsorted(largest, first)]
+    return places
 
 
 @dataclass(frozen=True, eq=False)
 class _Aligned:
     """Alignments: caption k has the references `theirs[first[k]:]`, the best of which is `theirs[best[k]]`.
 
-    `pair` maps each candidate with each reference to one of the distinct pairs of `matches` and `counts`; `skipped`
-    says which captions could not be aligned with one of their references.
+    `pair` maps each candidate with each reference to one of the distinct pairs of `matches` and `counts`, which are
+    those of the pairs that were aligned, the best among them; `skipped` says which captions could not be aligned with
+    one of their references.
     """
 
     words: MeteorSentences
@@ -246,7 +269,7 @@ class _Aligned:
     def _links(self, pair: int, index: int, known: MeteorLanguage) -> list[Link]:
         weights = dict(zip(known.modules, known.weights, strict=True))
         links = []
-        for k in range(*np.searchsorted(self.matches.pair, [pair, pair + 1]).tolist()):
+        for k in np.flatnonzero(self.matches.pair == pair).tolist():
             start, other = int(self.matches.hypothesis_start[k]), int(self.matches.start[k])
             kind = KINDS[self.matches.kind[k]]
             mine = (start, start + int(self.matches.hypothesis_length[k]))

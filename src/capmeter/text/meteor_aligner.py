@@ -8,15 +8,14 @@ table. WordMatches of all modules are kept together, in the program's order, whi
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.ragged import distinct
 from capmeter.text.meteor_search import search, spans
-from capmeter.text.meteor_words import MeteorSentences
+from capmeter.text.meteor_words import BACK, RANK, SYNONYM, MeteorSentences
 
 Ints = npt.NDArray[np.integer[Any]]
 KINDS = ("exact", "stem", "synonym", "paraphrase")
@@ -51,48 +50,95 @@ class WordMatches:
         )
 
 
-def align(
-    sentences: MeteorSentences, hypotheses: Ints, references: Ints, *, beam: int = 40
-) -> tuple[WordMatches, Ints]:
-    """The alignment of each pair (indices of sentences), by pair and then by place in the reference.
+@dataclass(frozen=True, eq=False)
+class MatchedPairs:
+    """All matches of pairs of sentences, of which `aligned` chooses the best alignment for as many pairs as are asked.
 
-    With it the pairs that were not aligned, because they are too long or repeat too many words; they have no match.
+    Inside, pairs are numbered in the order of their lengths, so that pairs of like length are neighbours: pair
+    `order[k]` is number k, with `lengths` (hypotheses, references). `settled` are the matches that compete with no
+    other. `unaligned` are the pairs that cannot be aligned, because they are too long or repeat too many words; they
+    have no match.
     """
-    chosen: list[WordMatches] = []
-    lengths = sentences.lengths
-    endless = lengths[hypotheses] * lengths[references] > _MOST_CELLS
-    refused: list[Ints] = [np.flatnonzero(endless)]
-    for rows in _batches(lengths[hypotheses], lengths[references], np.flatnonzero(~endless)):
-        best, hopeless = _align_batch(sentences, hypotheses[rows], references[rows], beam)
-        chosen.append(
-            WordMatches(rows[best.pair], *(getattr(best, name) for name in list(best.__dataclass_fields__)[1:]))
+
+    order: Ints
+    lengths: tuple[Ints, Ints]
+    matches: WordMatches
+    settled: npt.NDArray[np.bool_]
+    unaligned: Ints
+    beam: int
+
+    @classmethod
+    def of(cls, sentences: MeteorSentences, hypotheses: Ints, references: Ints, *, beam: int = 40) -> MatchedPairs:
+        """The matches of these pairs (indices of sentences)."""
+        here, there = sentences.lengths[hypotheses], sentences.lengths[references]
+        endless = here * there > _MOST_CELLS
+        pairs = np.flatnonzero(~endless)
+        order = pairs[np.lexsort((here[pairs], there[pairs]))]
+        here, there = here[order], there[order]
+        parts, settled, refused = [], [np.zeros(0, bool)], [np.flatnonzero(endless)]
+        for first, last in _batches(here, there):
+            batch = order[first:last]
+            matches, alone, hopeless = _matched(sentences, hypotheses[batch], references[batch], beam)
+            parts.append(replace(matches, pair=matches.pair + first))
+            settled.append(alone)
+            refused.append(batch[hopeless])
+        unaligned = np.sort(np.concatenate(refused))
+        return cls(order, (here, there), WordMatches.joined(parts), np.concatenate(settled), unaligned, beam)
+
+    def aligned(self, pairs: Ints) -> WordMatches:
+        """The alignments of these pairs, by pair (numbered from 0, as they are given) and place in the reference."""
+        number = np.full(int(max(self.order.max(initial=-1), pairs.max(initial=-1))) + 1, -1)
+        number[pairs] = np.arange(len(pairs))
+        wanted = np.flatnonzero(number[self.order] >= 0)
+        begin = np.searchsorted(self.matches.pair, np.arange(len(self.order) + 1))
+        chosen = []
+        for first in range(0, len(wanted), _PAIRS):
+            asked = wanted[first : first + _PAIRS]
+            inside = spans(begin[asked], begin[asked + 1] - begin[asked])
+            chosen.append(inside[self._best(asked, inside)])
+        found = self.matches.take(np.concatenate([np.zeros(0, np.int64), *chosen]))
+        found = replace(found, pair=number[self.order[found.pair]])
+        return found.take(np.argsort(found.pair << 32 | found.start))
+
+    def _best(self, asked: Ints, inside: Ints) -> Ints:
+        """Which of the matches `inside`, those of these neighbouring pairs, form the best alignment of each."""
+        settled = self.settled[inside]
+        # If every match is settled there is nothing to search.
+        searched = np.zeros(len(self.order), bool)
+        searched[self.matches.pair[inside[~settled]]] = True
+        number = np.cumsum(searched) - 1
+        among = np.flatnonzero(searched[self.matches.pair[inside]])
+        open_pairs = asked[searched[asked]]
+        found = self.matches.take(inside[among])
+        best = search(
+            number[found.pair],
+            found.kind == 0,
+            (found.start, found.length, found.hypothesis_start, found.hypothesis_length),
+            settled[among],
+            (self.lengths[0][open_pairs], self.lengths[1][open_pairs]),
+            self.beam,
         )
-        refused.append(rows[hopeless])
-    matches = WordMatches.joined(chosen)
-    unaligned = np.sort(np.concatenate([np.zeros(0, np.int64), *refused]))
-    place = matches.pair << 32 | matches.start
-    return matches.take(np.argsort(place)), unaligned
+        settled[among] = False
+        return np.concatenate([np.flatnonzero(settled), among[best]])
 
 
-def _batches(here: Ints, there: Ints, pairs: Ints) -> Iterator[Ints]:
-    """These pairs, of so many words on both sides, in groups of like length, none with too many words."""
-    order = pairs[np.lexsort((here[pairs], there[pairs]))]
+def _batches(here: Ints, there: Ints) -> Iterator[tuple[int, int]]:
+    """Neighbouring pairs, of so many words on both sides, in groups none of which has too many words."""
     first = 0
-    while first < len(order):
-        group = order[first : first + _PAIRS]
+    while first < len(here):
+        group = slice(first, first + _PAIRS)
         depth, width = np.maximum.accumulate(there[group]), np.maximum.accumulate(here[group])
-        cells = np.arange(1, len(group) + 1) * depth * width  # of a table with a place for every pair of words
+        cells = np.arange(1, len(depth) + 1) * depth * width  # of a table with a place for every pair of words
         size = max(1, int(np.searchsorted(cells, _CELLS, side="right")))
-        yield group[:size]
+        yield first, min(first + size, len(here))
         first += size
 
 
-def _align_batch(
+def _matched(
     sentences: MeteorSentences, hypotheses: Ints, references: Ints, beam: int
-) -> tuple[WordMatches, npt.NDArray[np.bool_]]:
-    """The batch's alignments, and which of its pairs were not aligned."""
-    lengths = sentences.lengths
-    here, there = lengths[hypotheses], lengths[references]
+) -> tuple[WordMatches, npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """The batch's matches, which of them are settled, and which of its pairs are not to be aligned."""
+    here, there = sentences.lengths[hypotheses], sentences.lengths[references]
     matches = _all_matches(sentences, hypotheses, references)
     settled = _settled(matches, here, there)
     place = matches.pair[~settled] * (int(there.max(initial=0)) + 1) + matches.start[~settled]
@@ -102,66 +148,57 @@ def _align_batch(
     if hopeless.any():
         kept = ~hopeless[matches.pair]
         matches, settled = matches.take(kept), settled[kept]
-    # If every match is settled there is nothing to search.
-    open_pairs = distinct(matches.pair[~settled])
-    searched = np.zeros(len(hypotheses), bool)
-    searched[open_pairs] = True
-    inside = np.flatnonzero(searched[matches.pair])
-    number = np.cumsum(searched) - 1
-    found = matches.take(inside)
-    chosen = search(
-        number[found.pair],
-        found.kind == 0,
-        (found.start, found.length, found.hypothesis_start, found.hypothesis_length),
-        settled[inside],
-        (here[open_pairs], there[open_pairs]),
-        beam,
-    )
-    settled[inside] = False
-    return matches.take(np.concatenate([np.flatnonzero(settled), inside[chosen]])), hopeless
+    return matches, settled, hopeless
 
 
 def _all_matches(sentences: MeteorSentences, hypotheses: Ints, references: Ints) -> WordMatches:
     """Every match of each pair, ordered by pair, position in the reference, and then as in the program."""
     here, there = sentences.lengths[hypotheses], sentences.lengths[references]
-    depth, width = int(there.max(initial=0)), int(here.max(initial=0))
-    words = sentences.padded[sentences.offsets[references][:, None] + np.arange(depth)]
-    others = sentences.padded[sentences.offsets[hypotheses][:, None] + np.arange(width)]
-    inside = np.arange(depth) < there[:, None], np.arange(width) < here[:, None]
+    depth, width, pairs = int(there.max(initial=0)), int(here.max(initial=0)), len(here)
+    rows, columns = np.arange(depth)[:, None], np.arange(width)[:, None]
+    words = sentences.padded[sentences.offsets[references] + rows]
+    heard = sentences.padded[sentences.offsets[hypotheses] + columns]
 
-    def equal_cells(numbers: Ints) -> npt.NDArray[np.bool_]:
-        one, other = np.where(inside[0], numbers[words], -1), np.where(inside[1], numbers[others], -2)
-        cells: npt.NDArray[np.bool_] = one[:, :, None] == other[:, None, :]
+    def equal_cells(numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
+        """A table [words of the reference, words of the hypothesis, pairs]."""
+        one, other = np.where(rows < there, numbers[words], -1), np.where(columns < here, numbers[heard], -2)
+        cells: npt.NDArray[np.bool_] = one[:, None] == other
         return cells
 
     same = equal_cells(sentences.exact)
-    pair, start, far = _places(np.flatnonzero(same), depth, width)
+    pair, start, far = _places(np.flatnonzero(same), width, pairs)
     # Two identical lists of words are matched by the exact module alone.
-    differ = (here != there) | (np.bincount(pair[start == far], minlength=len(there)) != there)
+    differ = (here != there) | (np.bincount(pair[start == far], minlength=pairs) != there)
     found = [(0, pair, start, far)]
     if sentences.stem is not None:
-        alike = equal_cells(sentences.stem) & ~same & differ[:, None, None]
-        found.append((1, *_places(np.flatnonzero(alike), depth, width)))
+        alike = equal_cells(sentences.stem)
+        alike &= ~same
+        alike &= differ
+        found.append((1, *_places(np.flatnonzero(alike), width, pairs)))
     pair, one, other = _related(sentences, hypotheses, references, differ)
-    mine, theirs = sentences.phrase[one], sentences.phrase[other]
-    start, far = sentences.phrase_start[one], sentences.phrase_start[other]
-    cells, _ = sentences.synonyms.find(mine, theirs)
-    cells = cells[sentences.exact[mine[cells]] != sentences.exact[theirs[cells]]]
-    found.append((2, pair[cells], start[cells], far[cells]))
+    cells, relation = sentences.relations.find(sentences.phrase[one], sentences.phrase[other])
+    pair, one, other = pair[cells], one[cells], other[cells]
+    is_synonym = relation >> RANK == SYNONYM
+    synonyms = np.flatnonzero(is_synonym)
+    mine, theirs = (sentences.exact[sentences.phrase[side[synonyms]]] for side in (one, other))
+    synonyms = synonyms[mine != theirs]
+    found.append((2, pair[synonyms], sentences.phrase_start[one[synonyms]], sentences.phrase_start[other[synonyms]]))
     parts = [
         WordMatches(pair, np.full(len(pair), kind), start, np.ones_like(start), far, np.ones_like(far))
         for kind, pair, start, far in found
     ]
-    matches = WordMatches.joined([*parts, _paraphrased(sentences, pair, one, other)])
+    others = ~is_synonym
+    matches = WordMatches.joined(
+        [*parts, _paraphrased(sentences, pair[others], one[others], other[others], relation[others])]
+    )
     place = (matches.pair * max(depth, 1) + matches.start) * len(KINDS) + matches.kind
     return matches.take(np.argsort(place, kind="stable"))
 
 
-def _places(cells: Ints, depth: int, width: int) -> tuple[Ints, Ints, Ints]:
-    """The (pair, row, column) of these cells of a table [pairs, depth, width]."""
-    row, column = np.divmod(cells, max(width, 1))
-    pair, row = np.divmod(row, max(depth, 1))
-    return pair, row, column
+def _places(cells: Ints, width: int, pairs: int) -> tuple[Ints, Ints, Ints]:
+    """The (pair, row, column) of these cells of a table [depth, width, pairs]."""
+    cell, pair = np.divmod(cells, max(pairs, 1))
+    return pair, *np.divmod(cell, max(width, 1))
 
 
 def _related(
@@ -169,39 +206,38 @@ def _related(
 ) -> tuple[Ints, Ints, Ints]:
     """Pairs of phrases that may be synonyms or paraphrases: (pair, the reference's phrase, the hypothesis's)."""
     offsets = sentences.phrase_offsets
-    first, other_first = offsets[references], offsets[hypotheses]
-    count, other_count = np.where(differ, offsets[references + 1] - first, 0), offsets[hypotheses + 1] - other_first
-    depth, width = int(count.max(initial=0)), int(other_count.max(initial=0))
-    # What is read beyond a sentence's last phrase is dropped below.
-    one = sentences.codes[first[:, None] + np.arange(depth)]
-    other = sentences.codes[other_first[:, None] + np.arange(width)]
-    cells = np.flatnonzero(sentences.related[one[:, :, None] ^ other[:, None, :]])
-    pair, row, column = _places(cells, depth, width)
-    inside = np.flatnonzero((row < count[pair]) & (column < other_count[pair]))
-    pair = pair[inside]
-    return pair, first[pair] + row[inside], other_first[pair] + column[inside]
+    count = np.where(differ, offsets[references + 1] - offsets[references], 0)
+    order = np.argsort(-count, kind="stable")  # so that the pairs with a k-th phrase of the reference are the first
+    count, first, other_first = count[order], offsets[references[order]], offsets[hypotheses[order]]
+    other_count = offsets[hypotheses[order] + 1] - other_first
+    column = np.arange(int(other_count.max(initial=0)))[:, None]
+    # What is read beyond a sentence's last phrase is related to nothing.
+    sign = np.where(column < other_count, sentences.sign[other_first + column], 0)
+    found = []
+    for row in range(int(count.max(initial=0))):  # a table of all would not fit the processor's memory
+        having = int(np.searchsorted(-count, -row))
+        cells = np.flatnonzero((sentences.kin[first[:having] + row] & sign[:, :having]) != 0)
+        place, pair = np.divmod(cells, having)
+        found.append((order[pair], first[pair] + row, other_first[pair] + place))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    pairs, one, other = (np.concatenate(columns) for columns in zip(*found, strict=True))
+    return pairs, one, other
 
 
-def _paraphrased(sentences: MeteorSentences, pair: Ints, mine: Ints, other: Ints) -> WordMatches:
-    """The paraphrase module's matches among these pairs of phrases, in the program's order.
+def _paraphrased(sentences: MeteorSentences, pair: Ints, mine: Ints, other: Ints, relation: Ints) -> WordMatches:
+    """The paraphrase module's matches, these pairs of phrases with their relation, in the program's order.
 
     A table's left side is looked up in the reference, then in the hypothesis. The first direction orders a word's
     matches by (length, rank in the table, position in the hypothesis), the second by (position and length in the
     hypothesis, rank).
     """
-    number, other_number = sentences.phrase[mine], sentences.phrase[other]
-    parts, orders = [], []
-    for back in (0, 1):
-        table = sentences.paraphrases
-        cells, rank = table.find(other_number, number) if back else table.find(number, other_number)
-        start, length = sentences.phrase_start[mine[cells]], sentences.phrase_length[mine[cells]]
-        far, far_length = sentences.phrase_start[other[cells]], sentences.phrase_length[other[cells]]
-        place = (far << 32 | far_length << 28 | rank) if back else (length << 60 | rank << 28 | far)
-        parts.append(WordMatches(pair[cells], np.full(len(cells), 3), start, length, far, far_length))
-        orders.append((np.full(len(cells), back), place))
-    matches = WordMatches.joined(parts)
-    direction, order = (np.concatenate(columns) for columns in zip(*orders, strict=True))
-    return matches.take(np.lexsort((order, direction, matches.start, matches.pair)))
+    start, length = sentences.phrase_start[mine], sentences.phrase_length[mine]
+    far, far_length = sentences.phrase_start[other], sentences.phrase_length[other]
+    back, rank = relation >> RANK == BACK, relation & ((1 << RANK) - 1)
+    order = np.where(back, far << 32 | far_length << 28 | rank, length << 60 | rank << 28 | far)
+    matches = WordMatches(pair, np.full(len(pair), 3), start, length, far, far_length)
+    return matches.take(np.lexsort((order, back, start, pair)))
 
 
 def _settled(matches: WordMatches, here: Ints, there: Ints) -> npt.NDArray[np.bool_]:

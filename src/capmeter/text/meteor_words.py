@@ -6,7 +6,6 @@ same hash ("variants" and "gelato") count as the same word.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +20,8 @@ from capmeter.text.meteor_texts import MeteorTexts
 from capmeter.text.tokens import TokenTable
 
 Ints = npt.NDArray[np.integer[Any]]
+RANK = 40  # bits of the rank in a relation's value, below its kind
+SYNONYM, FORWARD, BACK = 0, 1, 2
 
 
 class PairTable:
@@ -62,22 +63,24 @@ class MeteorSentences:
     `exact` and `stem` (None: the language has no stemmer) number the words so that equal numbers match; `function_sum`
     counts the function words before each position. The phrases of sentence i that a synonym or a paraphrase may match
     begin at `phrase_offsets[i]`: their first word within the sentence, their length and their number, which for a
-    single word is the word. Phrases k and l can match only if `related[codes[k] ^ codes[l]]`; there are some codes more
-    than phrases, so that one may read beyond the end.
+    single word is the word. Phrases k and l can match only if `kin[k] & sign[l]`: `sign` has one of 64 bits, `kin`
+    those of all that the phrase may match. Of both there are some more than phrases, so that one may read beyond the
+    end.
+    `relations` has those pairs, a reference's phrase before a hypothesis's, with a value of `SYNONYM`, or `FORWARD` or
+    `BACK` and the rank in the paraphrase table, where the left phrase is the reference's or the hypothesis's.
     """
 
     table: TokenTable
-    exact: Ints
-    stem: Ints | None
+    exact: npt.NDArray[np.int32]
+    stem: npt.NDArray[np.int32] | None
     function_sum: Ints
-    synonyms: PairTable
-    paraphrases: PairTable
+    relations: PairTable
     phrase_start: Ints
     phrase_length: Ints
     phrase: Ints
     phrase_offsets: Ints
-    codes: npt.NDArray[np.int32]
-    related: npt.NDArray[np.bool_]
+    kin: npt.NDArray[np.uint64]
+    sign: npt.NDArray[np.uint64]
 
     @property
     def words(self) -> Ints:
@@ -113,9 +116,8 @@ def meteor_sentences(texts: MeteorTexts, language: MeteorLanguage, said: Ints) -
     kept, paraphrases, number = _phrases(texts, language, said, heard)
     # A word is a phrase if a synonym or a paraphrase of it occurs; longer phrases have been chosen already.
     kin = np.zeros(count, bool)
-    for pairs in (synonyms, paraphrases):
-        for side in pairs.sides():
-            kin[side[side < count]] = True
+    for side in (*synonyms, *paraphrases[:2]):
+        kin[side[side < count]] = True
     single = np.flatnonzero(kin[words])
     alone = table.ids.rows[single]
     sentence = np.concatenate([alone, texts.phrases.rows[kept]])
@@ -123,20 +125,21 @@ def meteor_sentences(texts: MeteorTexts, language: MeteorLanguage, said: Ints) -
     start = np.concatenate([single - offsets[alone], texts.start[kept]])
     length = np.concatenate([np.ones(len(single), np.int64), texts.length[kept]])
     number = np.concatenate([words[single], number])[order]
-    code, related = _related(int(number.max(initial=0)) + 1, (synonyms, paraphrases))
+    beyond = np.zeros(_longest(sentence) + 1, np.uint64)
+    relations = _relations(synonyms, paraphrases)
+    kin_of, sign_of = _signs(int(number.max(initial=0)) + 1, relations)
     return MeteorSentences(
         table=table,
         exact=_numbered(texts.exact),
         stem=_numbered(texts.stem) if language.stem else None,
         function_sum=_offsets(texts.function[words].astype(np.int64)),
-        synonyms=synonyms,
-        paraphrases=paraphrases,
+        relations=relations,
         phrase_start=start[order],
         phrase_length=length[order],
         phrase=number,
         phrase_offsets=_offsets(np.bincount(sentence, minlength=len(table.ids))),
-        codes=np.concatenate([code[number], np.zeros(_longest(sentence) + 1, np.int32)]),
-        related=related,
+        kin=np.concatenate([kin_of[number], beyond]),
+        sign=np.concatenate([sign_of[number], beyond]),
     )
 
 
@@ -145,8 +148,8 @@ def _longest(rows: Ints) -> int:
     return int(np.bincount(rows).max(initial=0))
 
 
-def _numbered(codes: Ints) -> Ints:
-    numbers: Ints = np.unique(codes, return_inverse=True)[1]
+def _numbered(codes: Ints) -> npt.NDArray[np.int32]:
+    numbers: npt.NDArray[np.int32] = np.unique(codes, return_inverse=True)[1].astype(np.int32)
     return numbers
 
 
@@ -154,21 +157,25 @@ def _offsets(lengths: Ints) -> Ints:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
-def _related(phrases: int, tables: Iterable[PairTable]) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.bool_]]:
-    """A code of each phrase, and for each `code ^ code` whether it may be that of a pair in one of the tables."""
-    tables = list(tables)
-    bits = min(20, max(12, (8 * sum(map(len, tables))).bit_length()))
-    spread = np.arange(phrases, dtype=np.uint64) * np.uint64(0x9E3779B1) & np.uint64(0xFFFFFFFF)
-    code = (spread >> np.uint64(32 - bits)).astype(np.int32)
-    related = np.zeros(1 << bits, bool)
-    for table in tables:
-        left, right = table.sides()
-        related[code[left] ^ code[right]] = True
-    return code, related
+def _relations(synonyms: tuple[Ints, Ints], paraphrases: tuple[Ints, Ints, Ints]) -> PairTable:
+    """The pairs of words that share a synset, and those of phrases in the paraphrase table, as they are and turned."""
+    (one, other), (left, right, rank) = synonyms, paraphrases
+    values = np.zeros(len(one), np.int64), FORWARD << RANK | rank, BACK << RANK | rank
+    return PairTable(np.concatenate([one, left, right]), np.concatenate([other, right, left]), np.concatenate(values))
 
 
-def _synonyms(synsets: Ragged, heard: npt.NDArray[np.bool_]) -> PairTable:
-    """All pairs of words that share a synset, one of which is heard."""
+def _signs(phrases: int, relations: PairTable) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """For each phrase the signs of all that it is related to, and its own sign."""
+    spread = np.arange(phrases, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    sign = np.uint64(1) << (spread >> np.uint64(58))
+    kin = np.zeros(phrases, np.uint64)
+    one, other = relations.sides()
+    np.bitwise_or.at(kin, one, sign[other])
+    return kin, sign
+
+
+def _synonyms(synsets: Ragged, heard: npt.NDArray[np.bool_]) -> tuple[Ints, Ints]:
+    """All pairs of words that share a synset, one of which is heard, in both orders."""
     synset, word = synsets.values.astype(np.int64), synsets.rows
     order = np.argsort(synset, kind="stable")
     _, first, count = np.unique(synset[order], return_index=True, return_counts=True)
@@ -177,18 +184,18 @@ def _synonyms(synsets: Ragged, heard: npt.NDArray[np.bool_]) -> PairTable:
     right = members[spans(np.repeat(first, count), np.repeat(count, count))]
     pairs = (left != right) & (heard[left] | heard[right])
     keys = distinct(left[pairs] << 32 | right[pairs])
-    return PairTable(keys >> 32, keys & 0xFFFFFFFF, np.zeros(len(keys), np.int8))
+    return keys >> 32, keys & 0xFFFFFFFF
 
 
 def _phrases(
     texts: MeteorTexts, language: MeteorLanguage, said: Ints, heard: npt.NDArray[np.bool_]
-) -> tuple[Ints, PairTable, Ints]:
-    """Which longer phrases of the texts may be paraphrases, all pairs of phrases one of which is said, and the numbers
-    of these longer phrases there.
+) -> tuple[Ints, tuple[Ints, Ints, Ints], Ints]:
+    """Which longer phrases of the texts may be paraphrases, all pairs of phrases one of which is said with their ranks,
+    and the numbers of these longer phrases there.
     """
     nothing = np.zeros(0, np.int64)
     if language.paraphrases is None:
-        return nothing, PairTable(nothing, nothing, nothing), nothing
+        return nothing, (nothing, nothing, nothing), nothing
     index, count = language.paraphrases, len(heard)
     word = np.flatnonzero(texts.node >= 0)
     here = distinct(np.concatenate([texts.node[word], texts.phrases.values]))
@@ -207,4 +214,4 @@ def _phrases(
     related = np.zeros(count + len(here), bool)
     related[left] = related[right] = True
     kept = np.flatnonzero(related[number_of])
-    return kept, PairTable(left, right, rank), number_of[kept]
+    return kept, (left, right, rank), number_of[kept]
