@@ -68,11 +68,10 @@ def search(
         breaks = passed & (paths.end != _NONE) & (paths.end != steps.far[at])
         paths.key += breaks * options.chunk
         paths.end = np.where(passed, steps.end[at], paths.end)
-        paths = paths.take(paths.best(paths.key << 1 | passed & ~breaks, options.bits + 1))
-        last = steps.last[at]
-        ended = np.flatnonzero(last & differ(paths.pair))
-        trail.append((paths.parent, paths.option, ended))
-        paths = paths.extended(np.flatnonzero(~last), at, steps.start, options)
+        order = paths.best(paths.key << 1 | passed & ~breaks, options.bits + 1)
+        last = steps.last[at][order]
+        trail.append((paths.parent, paths.option, order[last & differ(paths.pair)]))
+        paths = paths.extended(order[~last], at, steps.start, options)
         step += 1
     chosen: list[Ints] = []
     row: Ints = np.zeros(0, np.int64)
@@ -254,7 +253,7 @@ class _Paths:
         return kept
 
     def extended(self, rows: Ints, at: Ints, start: Ints, options: _Options) -> _Paths:
-        """These paths, at the steps `at`, with every option whose words are free."""
+        """The paths in these rows, in this order, at the steps `at`, with every option whose words are free."""
         held = self.next > start[at]  # in the middle of a match
         first = np.where(held, options.skip[at], options.first[at])[rows]
         count = options.skip[at][rows] - first + 1

@@ -16,7 +16,6 @@ import numpy.typing as npt
 
 from capmeter.text.meteor_aligner import KINDS, WordMatches
 from capmeter.text.meteor_resources import MeteorLanguage
-from capmeter.text.meteor_search import spans
 from capmeter.text.meteor_words import MeteorSentences
 
 Ints = npt.NDArray[np.integer[Any]]
@@ -84,16 +83,18 @@ def most(
     for side, (chosen, start, length) in enumerate(sides):
         lengths = sentences.lengths[chosen]
         begin = np.cumsum(lengths) - lengths
-        module = np.full(int(lengths.sum()), -1)
+        first = begin[matches.pair] + start
+        module = np.full(int(lengths.sum()), -1, np.int8)
         for kind in lightest_first:
             which = np.flatnonzero(matches.kind == kind)
-            cells = spans(begin[matches.pair[which]] + start[which], length[which])
-            module[cells] = place[kind]
-        word = spans(sentences.offsets[chosen], lengths)
-        functional = sentences.function_sum[word + 1] - sentences.function_sum[word]
+            for step in range(int(length[which].max(initial=0))):
+                longer = which if step == 0 else which[length[which] > step]
+                module[first[longer] + step] = place[kind]
         matched = np.flatnonzero(module >= 0)
         pair = np.repeat(np.arange(len(chosen)), lengths)[matched]
-        cell = pair * len(COLUMNS) + 4 + 4 * module[matched] + 2 * functional[matched] + side
+        word = matched + (sentences.offsets[chosen] - begin)[pair]
+        functional = sentences.function_sum[word + 1] - sentences.function_sum[word]
+        cell = pair * len(COLUMNS) + (4 + side) + 4 * module[matched].astype(np.int64) + 2 * functional
         counts += np.bincount(cell, minlength=counts.size).reshape(counts.shape)
         counts[:, CHUNKS + 1 + side] = np.bincount(pair, minlength=len(chosen))
     counts[:, CHUNKS] = counts[:, CHUNKS + 1] > 0

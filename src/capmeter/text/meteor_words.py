@@ -199,18 +199,20 @@ def _phrases(
     index, count = language.paraphrases, len(heard)
     word = np.flatnonzero(texts.node >= 0)
     here = distinct(np.concatenate([texts.node[word], texts.phrases.values]))
-    # A single word is numbered as in the vocabulary, a longer phrase after them.
-    number = count + np.arange(len(here))
-    number[np.searchsorted(here, texts.node[word])] = word
+    # A single word is numbered as in the vocabulary, a longer phrase after them, other nodes of the table -1.
+    number = np.full(index.nodes, -1, np.int32)
+    number[here] = count + np.arange(len(here))
+    number[texts.node[word]] = word
     is_said = np.zeros(count + len(here), bool)
     is_said[:count] = heard
-    is_said[number[np.searchsorted(here, texts.phrases.take(said).values)]] = True
+    is_said[number[texts.phrases.take(said).values]] = True
     left, right, rank = index.rights(here)
-    both = np.flatnonzero(index.among(right, here))
-    left, right, rank = number[left[both]], number[np.searchsorted(here, right[both])], rank[both]
+    left, right = number[here[left]], number[right]
+    both = np.flatnonzero(right >= 0)
+    left, right, rank = left[both], right[both], rank[both]
     pairs = is_said[left] | is_said[right]
     left, right, rank = left[pairs], right[pairs], rank[pairs]
-    number_of = number[np.searchsorted(here, texts.phrases.values)]
+    number_of = number[texts.phrases.values]
     related = np.zeros(count + len(here), bool)
     related[left] = related[right] = True
     kept = np.flatnonzero(related[number_of])

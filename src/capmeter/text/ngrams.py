@@ -213,11 +213,14 @@ def matched(captions: CaptionIndices, grams: NGramTable) -> MatchTable:
     """The entries of `grams`, a table of the captions' pool, that candidates share with their references."""
     positions = Ragged(np.arange(len(grams.entries.values)), grams.entries.offsets)
     slots = positions.take(captions.candidates)
+    said = grams.entries.values[slots.values]
+    is_said = np.zeros(grams.size, bool)
+    is_said[said] = True
     theirs = positions.take(captions.references.values)
-    row = np.repeat(captions.references.rows, theirs.lengths)
-    pair = theirs.rows
-    mine = slots.rows * grams.size + grams.entries.values[slots.values]
-    sought = row * grams.size + grams.entries.values[theirs.values]
+    kept = np.flatnonzero(is_said[grams.entries.values[theirs.values]])  # by any candidate, if not by theirs
+    pair, entry = theirs.rows[kept], theirs.values[kept]
+    mine = slots.rows * grams.size + said
+    sought = captions.references.rows[pair] * grams.size + grams.entries.values[entry]
     found = np.searchsorted(mine, sought)
     hit = np.flatnonzero(mine[np.minimum(found, len(mine) - 1)] == sought) if len(mine) else found[:0]
-    return MatchTable(grams, slots, found[hit], pair[hit], theirs.values[hit])
+    return MatchTable(grams, slots, found[hit], pair[hit], entry[hit])

@@ -90,12 +90,10 @@ class Paraphrases:
         rank = np.arange(int(count.sum())) + np.repeat(begin - (np.cumsum(count) - count), count)
         return np.repeat(left, count), self.right[rank], rank
 
-    def among(self, nodes: Ints, here: Ints) -> npt.NDArray[np.bool_]:
-        """Which of these nodes are `here`."""
-        present = np.zeros(self._first(len(self.levels) + 2), bool)
-        present[here] = True
-        found: npt.NDArray[np.bool_] = present[nodes]
-        return found
+    @property
+    def nodes(self) -> int:
+        """The number of nodes."""
+        return self._first(len(self.levels) + 2)
 
     def _first(self, length: int) -> int:
         """The number of the first node of so many words."""
