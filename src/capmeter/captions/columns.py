@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from capmeter.captions.layouts import Layout, layout_of
@@ -95,7 +96,12 @@ def chosen_columns(given: Sequence[str]) -> dict[str, str]:
 
 def number_of(name: Any) -> int | None:
     """The number in `reference_1`, `ref0` and similar names."""
-    match = _NUMBERED.fullmatch(name) if isinstance(name, str) else None
+    return _number(name) if isinstance(name, str) else None
+
+
+@lru_cache(maxsize=1024)  # asked of every row
+def _number(name: str) -> int | None:
+    match = _NUMBERED.fullmatch(name)
     return int(match[1]) if match else None
 
 

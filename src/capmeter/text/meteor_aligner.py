@@ -19,8 +19,8 @@ from capmeter.text.meteor_words import BACK, RANK, SYNONYM, MeteorSentences
 
 Ints = npt.NDArray[np.integer[Any]]
 KINDS = ("exact", "stem", "synonym", "paraphrase")
-# Maximum numbers of pairs, and of pairs of words, in a batch.
-_PAIRS, _CELLS = 2048, 1_000_000
+# Maximum numbers of pairs, and of pairs of words, in a batch; of pairs that are searched at once.
+_PAIRS, _CELLS, _SEARCHED = 2048, 1_000_000, 4096
 # A pair of texts with more pairs of words is no caption and its reference. The search is slow before that, where both
 # repeat themselves, and needs much memory where one repeats a word; the Java program takes minutes, or fails.
 _MOST_CELLS, _MOST_WORK, _MOST_TRIED = 4_000_000, 1_000_000_000, 10_000_000
@@ -38,8 +38,9 @@ class WordMatches:
     hypothesis_length: Ints
 
     def take(self, which: npt.NDArray[Any]) -> WordMatches:
-        """Some of the matches."""
-        return WordMatches(*(getattr(self, name)[which] for name in self.__dataclass_fields__))
+        """Some of the matches: those at these places, or those for which it is true."""
+        rows = np.flatnonzero(which) if which.dtype == bool else which
+        return WordMatches(*(getattr(self, name).take(rows) for name in self.__dataclass_fields__))
 
     @classmethod
     def joined(cls, parts: list[WordMatches]) -> WordMatches:
@@ -92,8 +93,8 @@ class MatchedPairs:
         wanted = np.flatnonzero(number[self.order] >= 0)
         begin = np.searchsorted(self.matches.pair, np.arange(len(self.order) + 1))
         chosen = []
-        for first in range(0, len(wanted), _PAIRS):
-            asked = wanted[first : first + _PAIRS]
+        for first in range(0, len(wanted), _SEARCHED):
+            asked = wanted[first : first + _SEARCHED]
             inside = spans(begin[asked], begin[asked + 1] - begin[asked])
             chosen.append(inside[self._best(asked, inside)])
         found = self.matches.take(np.concatenate([np.zeros(0, np.int64), *chosen]))
@@ -102,16 +103,16 @@ class MatchedPairs:
 
     def _best(self, asked: Ints, inside: Ints) -> Ints:
         """Which of the matches `inside`, those of these neighbouring pairs, form the best alignment of each."""
-        settled = self.settled[inside]
+        settled, pair = self.settled.take(inside), self.matches.pair.take(inside)
         # If every match is settled there is nothing to search.
         searched = np.zeros(len(self.order), bool)
-        searched[self.matches.pair[inside[~settled]]] = True
+        searched[pair.take(np.flatnonzero(~settled))] = True
         number = np.cumsum(searched) - 1
-        among = np.flatnonzero(searched[self.matches.pair[inside]])
+        among = np.flatnonzero(searched.take(pair))
         open_pairs = asked[searched[asked]]
         found = self.matches.take(inside[among])
         best = search(
-            number[found.pair],
+            number.take(found.pair),
             found.kind == 0,
             (found.start, found.length, found.hypothesis_start, found.hypothesis_length),
             settled[among],
@@ -156,12 +157,12 @@ def _all_matches(sentences: MeteorSentences, hypotheses: Ints, references: Ints)
     here, there = sentences.lengths[hypotheses], sentences.lengths[references]
     depth, width, pairs = int(there.max(initial=0)), int(here.max(initial=0)), len(here)
     rows, columns = np.arange(depth)[:, None], np.arange(width)[:, None]
-    words = sentences.padded[sentences.offsets[references] + rows]
-    heard = sentences.padded[sentences.offsets[hypotheses] + columns]
+    words = sentences.padded.take(sentences.offsets[references] + rows)
+    heard = sentences.padded.take(sentences.offsets[hypotheses] + columns)
 
     def equal_cells(numbers: npt.NDArray[np.int32]) -> npt.NDArray[np.bool_]:
         """A table [words of the reference, words of the hypothesis, pairs]."""
-        one, other = np.where(rows < there, numbers[words], -1), np.where(columns < here, numbers[heard], -2)
+        one, other = np.where(rows < there, numbers.take(words), -1), np.where(columns < here, numbers.take(heard), -2)
         cells: npt.NDArray[np.bool_] = one[:, None] == other
         return cells
 
@@ -171,12 +172,12 @@ def _all_matches(sentences: MeteorSentences, hypotheses: Ints, references: Ints)
     differ = (here != there) | (np.bincount(pair[start == far], minlength=pairs) != there)
     found = [(0, pair, start, far)]
     if sentences.stem is not None:
-        alike = equal_cells(sentences.stem)
-        alike &= ~same
-        alike &= differ
+        alike = equal_cells(sentences.stem) > same
+        if not differ.all():
+            alike &= differ
         found.append((1, *_places(np.flatnonzero(alike), width, pairs)))
     pair, one, other = _related(sentences, hypotheses, references, differ)
-    cells, relation = sentences.relations.find(sentences.phrase[one], sentences.phrase[other])
+    cells, relation = sentences.relations.find(sentences.phrase.take(one), sentences.phrase.take(other))
     pair, one, other = pair[cells], one[cells], other[cells]
     is_synonym = relation >> RANK == SYNONYM
     synonyms = np.flatnonzero(is_synonym)
@@ -192,7 +193,7 @@ def _all_matches(sentences: MeteorSentences, hypotheses: Ints, references: Ints)
         [*parts, _paraphrased(sentences, pair[others], one[others], other[others], relation[others])]
     )
     place = (matches.pair * max(depth, 1) + matches.start) * len(KINDS) + matches.kind
-    return matches.take(np.argsort(place, kind="stable"))
+    return matches.take(np.sort(place << 32 | np.arange(len(place))) & 0xFFFFFFFF)  # faster than a stable argsort
 
 
 def _places(cells: Ints, width: int, pairs: int) -> tuple[Ints, Ints, Ints]:
@@ -212,13 +213,13 @@ def _related(
     other_count = offsets[hypotheses[order] + 1] - other_first
     column = np.arange(int(other_count.max(initial=0)))[:, None]
     # What is read beyond a sentence's last phrase is related to nothing.
-    sign = np.where(column < other_count, sentences.sign[other_first + column], 0)
+    sign = np.where(column < other_count, sentences.sign.take(other_first + column), 0)
     found = []
     for row in range(int(count.max(initial=0))):  # a table of all would not fit the processor's memory
         having = int(np.searchsorted(-count, -row))
-        cells = np.flatnonzero((sentences.kin[first[:having] + row] & sign[:, :having]) != 0)
+        cells = np.flatnonzero((sentences.kin.take(first[:having] + row) & sign[:, :having]) != 0)
         place, pair = np.divmod(cells, having)
-        found.append((order[pair], first[pair] + row, other_first[pair] + place))
+        found.append((order.take(pair), first.take(pair) + row, other_first.take(pair) + place))
     if not found:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
     pairs, one, other = (np.concatenate(columns) for columns in zip(*found, strict=True))
@@ -237,7 +238,7 @@ def _paraphrased(sentences: MeteorSentences, pair: Ints, mine: Ints, other: Ints
     back, rank = relation >> RANK == BACK, relation & ((1 << RANK) - 1)
     order = np.where(back, far << 32 | far_length << 28 | rank, length << 60 | rank << 28 | far)
     matches = WordMatches(pair, np.full(len(pair), 3), start, length, far, far_length)
-    return matches.take(np.lexsort((order, back, start, pair)))
+    return matches.take(np.lexsort((order, pair << 32 | start << 1 | back)))
 
 
 def _settled(matches: WordMatches, here: Ints, there: Ints) -> npt.NDArray[np.bool_]:

@@ -62,16 +62,16 @@ def search(
     while len(paths.pair):
         if int(np.bincount(paths.pair).max()) > beam:
             paths = paths.take(paths.best(paths.key, options.bits, beam))
-        at = step[paths.pair]
+        at = step.take(paths.pair)
         # What lies between the last step and this one may break a chunk, and ends with the same match for all paths.
-        passed = steps.passes[at]
-        breaks = passed & (paths.end != _NONE) & (paths.end != steps.far[at])
+        passed = steps.passes.take(at)
+        breaks = passed & (paths.end != _NONE) & (paths.end != steps.far.take(at))
         paths.key += breaks * options.chunk
-        paths.end = np.where(passed, steps.end[at], paths.end)
+        paths.end = np.where(passed, steps.end.take(at), paths.end)
         order = paths.best(paths.key << 1 | passed & ~breaks, options.bits + 1)
-        last = steps.last[at][order]
-        trail.append((paths.parent, paths.option, order[last & differ(paths.pair)]))
-        paths = paths.extended(order[~last], at, steps.start, options)
+        last = steps.last.take(at).take(order)
+        trail.append((paths.parent, paths.option, order[np.flatnonzero(last & differ(paths.pair))]))
+        paths = paths.extended(order[np.flatnonzero(~last)], at, steps.start, options)
         step += 1
     chosen: list[Ints] = []
     row: Ints = np.zeros(0, np.int64)
@@ -254,27 +254,29 @@ class _Paths:
 
     def extended(self, rows: Ints, at: Ints, start: Ints, options: _Options) -> _Paths:
         """The paths in these rows, in this order, at the steps `at`, with every option whose words are free."""
-        held = self.next > start[at]  # in the middle of a match
-        first = np.where(held, options.skip[at], options.first[at])[rows]
-        count = options.skip[at][rows] - first + 1
+        here, skip = start.take(at), options.skip.take(at)
+        held = self.next > here  # in the middle of a match
+        first = np.where(held, skip, options.first.take(at)).take(rows)
+        count = skip.take(rows) - first + 1
         parent, option = np.repeat(rows, count), spans(first, count)
         if len(self.used) == 1:
-            fits = self.used[0, parent] & options.words[0, option] == 0
+            fits = self.used[0].take(parent) & options.words[0].take(option) == 0
         else:
             fits = ~(self.used[:, parent] & options.words[:, option]).any(axis=0)
-        parent, option = parent[fits], option[fits]
+        free = np.flatnonzero(fits)  # with which one selects four times as fast as with `fits`
+        parent, option = parent.take(free), option.take(free)
         # The distances of the options tried before this one: those before it less those before its path's first.
-        apart = options.apart[option]
+        apart = options.apart.take(option)
         tried = np.cumsum(apart) - apart
         new = np.flatnonzero(differ(parent))
         tried -= np.repeat(tried[new], np.diff(np.append(new, len(parent))))
-        end = self.end[parent]
-        breaks = (end != _NONE) & (end != options.far[option])
-        passed, after = start[at][parent] + options.length[option], options.end[option]
+        end = self.end.take(parent)
+        breaks = (end != _NONE) & (end != options.far.take(option))
+        passed, after = here.take(parent) + options.length.take(option), options.end.take(option)
         if held.any():
             goes_on = held[parent]
             breaks &= ~goes_on
             passed, after = np.where(goes_on, self.next[parent], passed), np.where(goes_on, end, after)
-        key = self.key[parent] + tried - options.gain[option] + breaks * options.chunk
-        used = self.used[:, parent] | options.words[:, option]
-        return _Paths(self.pair[parent], key, passed, after, used, parent, option)
+        key = self.key.take(parent) + tried - options.gain.take(option) + breaks * options.chunk
+        used = self.used.take(parent, axis=1) | options.words.take(option, axis=1)
+        return _Paths(self.pair.take(parent), key, passed, after, used, parent, option)

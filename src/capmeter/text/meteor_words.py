@@ -40,7 +40,7 @@ class PairTable:
         return len(self._keys)
 
     def _hash(self, keys: Ints) -> npt.NDArray[np.uint64]:
-        hashes: npt.NDArray[np.uint64] = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> self._shift
+        hashes: npt.NDArray[np.uint64] = keys.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> self._shift
         return hashes
 
     def sides(self) -> tuple[Ints, Ints]:
@@ -49,8 +49,8 @@ class PairTable:
 
     def find(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
         """Which of these pairs are in the table (one index per occurrence), and their values."""
-        keys = left.astype(np.int64) << 32 | right.astype(np.int64)
-        asked = np.flatnonzero(self._seen[self._hash(keys)])
+        keys = left.astype(np.int64, copy=False) << 32 | right
+        asked = np.flatnonzero(self._seen.take(self._hash(keys).view(np.int64)))
         first = np.searchsorted(self._keys, keys[asked])
         count = np.searchsorted(self._keys, keys[asked], side="right") - first
         return np.repeat(asked, count), self._values[spans(first, count)]
