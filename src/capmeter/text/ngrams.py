@@ -62,7 +62,10 @@ class NGramTable:
         spread = self.entries.take(groups.values)
         group = np.repeat(groups.rows, spread.lengths)
         bits = self.size.bit_length()
-        keys = distinct(group << bits | spread.values)
+        keys = group << bits | spread.values
+        if len(groups) << bits < 1 << 32:
+            keys = keys.astype(np.uint32)  # which are sorted in half the time
+        keys = distinct(keys)
         gram = keys & ((1 << bits) - 1)
         frequency = np.bincount(gram, times[keys >> bits], self.size).astype(np.int64)
         seen = np.flatnonzero(frequency)
@@ -107,21 +110,18 @@ class NGrams:
 
     def joined(self, tables: Sequence[NGramTable], places: Sequence[Integers]) -> NGramTable:
         """The table of all sentences; n-grams are numbered in the order of their hashes, as in one table."""
-        hashes = distinct(np.concatenate([table.hashes for table in tables]))
-        order = np.zeros(len(hashes), np.int64)
-        entries, numbers, begin = [], [], 0
-        for table in tables:
-            number = np.searchsorted(hashes, table.hashes)
-            order[number] = table.order
-            numbers.append(number[table.entries.values])
-            entries.append(Ragged(np.arange(begin, begin + len(table.counts)), table.entries.offsets))
-            begin += len(table.counts)
-        entry = Ragged.merged(entries, places)
-        counts = np.concatenate([table.counts for table in tables])[entry.values]
+        number, first, hashes = _numbered(np.concatenate([table.hashes for table in tables]))
+        order = np.concatenate([table.order for table in tables])[first]
+        rows, known = [], 0
+        for table in tables:  # number and count in one number, so that both are moved at once
+            entry = number[known : known + table.size].take(table.entries.values) << 32 | table.counts
+            rows.append(Ragged(entry, table.entries.offsets))
+            known += table.size
+        entries = Ragged.merged(rows, places)
         lengths = np.empty(sum(map(len, places)), np.int64)
         lengths[np.concatenate(list(places))] = np.concatenate([table.lengths for table in tables])
-        whole = Ragged(np.concatenate(numbers)[entry.values], entry.offsets)
-        return NGramTable(whole, counts, order, hashes, lengths)
+        whole = Ragged(entries.values >> 32, entries.offsets)
+        return NGramTable(whole, entries.values & 0xFFFFFFFF, order, hashes, lengths)
 
     def run(self, pool: Sentences) -> NGramTable:
         """The n-gram table of this pool."""
@@ -140,13 +140,7 @@ class NGrams:
             hashes.append(gram[starts])
             sentences.append(sentence[starts])
             orders.append(np.full(len(starts), order, np.int8))
-        every = np.concatenate(hashes)
-        rank = np.argsort(every)
-        ranked = every[rank]
-        new = differ(ranked)
-        number = np.empty(len(every), np.int64)
-        number[rank] = np.cumsum(new) - 1
-        first = rank[new]
+        number, first, different = _numbered(np.concatenate(hashes))
         bits = len(first).bit_length()
         entries = np.sort(np.concatenate(sentences) << bits | number)
         at = np.flatnonzero(differ(entries))
@@ -156,9 +150,20 @@ class NGrams:
             entries=Ragged.from_lengths(keys & ((1 << bits) - 1), per_sentence),
             counts=counts,
             order=np.concatenate(orders)[first].astype(np.int64),
-            hashes=ranked[new],
+            hashes=different,
             lengths=words.ids.lengths,
         )
+
+
+def _numbered(hashes: npt.NDArray[np.uint64]) -> tuple[Integers, Integers, npt.NDArray[np.uint64]]:
+    """The number of each hash among the different ones in order, where one of each is, and these."""
+    rank = np.argsort(hashes)
+    ranked = hashes.take(rank)
+    new = differ(ranked)
+    number = np.empty(len(hashes), np.int64)
+    number[rank] = np.cumsum(new) - 1
+    some = np.flatnonzero(new)
+    return number, rank[some], ranked[some]
 
 
 class CaptionIndices(Protocol):
@@ -217,10 +222,10 @@ def matched(captions: CaptionIndices, grams: NGramTable) -> MatchTable:
     is_said = np.zeros(grams.size, bool)
     is_said[said] = True
     theirs = positions.take(captions.references.values)
-    kept = np.flatnonzero(is_said[grams.entries.values[theirs.values]])  # by any candidate, if not by theirs
-    pair, entry = theirs.rows[kept], theirs.values[kept]
+    kept = np.flatnonzero(is_said.take(grams.entries.values.take(theirs.values)))  # by any candidate, if not by theirs
+    pair, entry = theirs.rows.take(kept), theirs.values.take(kept)
     mine = slots.rows * grams.size + said
-    sought = captions.references.rows[pair] * grams.size + grams.entries.values[entry]
+    sought = captions.references.rows.take(pair) * grams.size + grams.entries.values.take(entry)
     found = np.searchsorted(mine, sought)
-    hit = np.flatnonzero(mine[np.minimum(found, len(mine) - 1)] == sought) if len(mine) else found[:0]
+    hit = np.flatnonzero(mine.take(found, mode="clip") == sought) if len(mine) else found[:0]
     return MatchTable(grams, slots, found[hit], pair[hit], entry[hit])
