@@ -18,16 +18,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
-from capmeter.metrics.evidence import Evidence
 from capmeter.named import Named
 from capmeter.settings import Settings
+
+if TYPE_CHECKING:
+    from capmeter.metrics.evidence import Evidence
 
 Floats = npt.NDArray[np.float64]
 

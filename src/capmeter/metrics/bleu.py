@@ -16,7 +16,7 @@ Because of the constants, a caption without a matching 4-gram scores slightly ab
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
@@ -24,10 +24,11 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, wordless
 from capmeter.metrics.concatenation import References, as_compared
-from capmeter.metrics.evidence import Evidence
-from capmeter.metrics.ngram_evidence import ngram_evidence
 from capmeter.text.ngrams import Matches, MatchTable
 from capmeter.text.tokens import Tokenizer, TokenTable, Words, tokenizer_version
+
+if TYPE_CHECKING:
+    from capmeter.metrics.evidence import Evidence
 
 TINY, SMALL = 1e-15, 1e-9
 
@@ -94,6 +95,8 @@ class Bleu(AdditiveMetric):
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The longest n-grams found in any reference."""
+        from capmeter.metrics.ngram_evidence import ngram_evidence  # which scores do not need
+
         part, tokenizer = as_compared(part, self.references, self.tokenizer)
         return ngram_evidence(part, self.n, tokenizer)
 

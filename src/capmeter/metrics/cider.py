@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 
@@ -33,10 +33,11 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import CapmeterWarning, Context, Corpus, Floats, MeanMetric, Measurement, wordless
 from capmeter.metrics.document_frequencies import DocumentFrequencies, References, from_file
-from capmeter.metrics.evidence import Evidence
-from capmeter.metrics.ngram_evidence import ngram_evidence
 from capmeter.text.ngrams import Matches, MatchTable
 from capmeter.text.tokens import Tokenizer, tokenizer_version
+
+if TYPE_CHECKING:
+    from capmeter.metrics.evidence import Evidence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +116,8 @@ class Cider(MeanMetric):
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The longest n-grams found in references, each with its idf as weight."""
+        from capmeter.metrics.ngram_evidence import ngram_evidence  # which scores do not need
+
         return ngram_evidence(part, self.n, self.tokenizer, self.frequencies(context.state))
 
 

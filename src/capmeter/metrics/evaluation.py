@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -38,7 +38,6 @@ from capmeter.captions.streaming import CaptionStream
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, Corpus, Measurement, Metric, merged_notes
 from capmeter.metrics.checks import checked
-from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.held import Rows, Texts
 from capmeter.metrics.needs import check_needs, needed, with_required
 from capmeter.metrics.registry import METRICS, parse_list
@@ -47,6 +46,9 @@ from capmeter.metrics.workers import Executor, executor
 from capmeter.progress import task
 from capmeter.ragged import distinct
 from capmeter.settings import Settings
+
+if TYPE_CHECKING:
+    from capmeter.metrics.evidence import Evidence
 
 Source = CaptionSet | Iterable[CaptionSet]
 Systems = Mapping[str, CaptionSet] | Mapping[str, CaptionStream] | Mapping[str, os.PathLike[str]]

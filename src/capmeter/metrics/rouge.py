@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from rapidfuzz.distance import LCSseq
@@ -23,8 +23,10 @@ from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import Context, MeanMetric, Measurement, wordless
 from capmeter.metrics.concatenation import References, as_compared
-from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.text.tokens import Tokenizer, Tokens, TokenTable, tokenizer_version
+
+if TYPE_CHECKING:
+    from capmeter.metrics.evidence import Evidence
 
 _CHARACTERS = 0x10F000  # available Unicode code points
 
@@ -80,6 +82,8 @@ class RougeL(MeanMetric):
 
     def explain(self, part: CaptionSet, context: Context) -> list[Evidence]:
         """The tokens of a longest common subsequence with the reference that shares most."""
+        from capmeter.metrics.evidence import Evidence, Link, Mark  # which scores do not need
+
         part, tokenizer = as_compared(part, self.references, self.tokenizer)
         tokens: TokenTable = part.pool.analyse(Tokens(tokenizer))
         texts = _as_characters(tokens)
