@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from capmeter.text import ptb
 from capmeter.text.ptb import PUNCTUATION, split, token_numbers, tokenize, tokenize_all
-from capmeter.text.ptb_rules import abbreviations
+from capmeter.text.ptb_rules import SHAPES, abbreviations
 
 
 def official(shared: Path, name: str) -> dict[str, Any]:
@@ -255,3 +256,14 @@ def test_a_word_that_no_rule_takes_for_an_abbreviation_loses_its_full_stop() -> 
     for k, word in enumerate(words):
         read = [token for token in split(f"see the {word}") if token not in PUNCTUATION]
         assert [spelled[at] for at in rows[k].tolist()] == read, word
+
+
+def test_a_word_of_letters_before_another_is_one_token_but_for_those_taken_apart() -> None:
+    listed = {
+        word for shape in SHAPES.values() if isinstance(shape, str) for word in re.findall("[A-Za-z]{1,40}", shape)
+    }
+    listed |= {one + other for one in "abcdefghijklmnopqrstuvwxyz" for other in "abcdefghijklmnopqrstuvwxyz"}
+    words = {case(word) for word in listed for case in (str.lower, str.upper, str.capitalize)}
+    taken = {word for word in words if ptb._chunk(word) != (word,)}  # as the rules read it
+    assert {word.lower() for word in taken} <= ptb._TAKEN_APART and len(words) > 1500
+    assert ptb.split("Mr Smith's No cannot pty a") == ["mr", "smith", "'s", "no", "can", "not", "pty", "a"]

@@ -150,7 +150,9 @@ def _read(text: str, following: str = "\nz") -> Iterator[str]:
     while at < len(text):
         chunk = _CHUNK.match(text, at)
         if chunk is not None:
-            yield from _chunk(chunk[1])
+            word = chunk[1]
+            # A word of letters is one token, as in _SIMPLE.
+            yield from (word,) if word.isalpha() and word.lower() not in _TAKEN_APART else _chunk(word)
             at = chunk.end()
             continue
         end, rule = lexer.match(kinds, at, marks)
