@@ -32,7 +32,7 @@ def limits_and_found(pairs: list[tuple[list[str], list[str]]], language: MeteorL
     words = meteor_sentences(texts, language, said)
     matched = MatchedPairs.of(words, said, said + 1)
     limit = np.zeros((len(pairs), len(COLUMNS)))
-    limit[matched.order] = most(words, said[matched.order], said[matched.order] + 1, matched.matches, language)
+    limit[matched.order] = most(words, said, said + 1, matched, language)
     aligned = matched.aligned(np.arange(len(pairs)))
     return limit, statistics(words, said, said + 1, aligned, language.modules)
 

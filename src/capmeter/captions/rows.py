@@ -89,6 +89,8 @@ def _whole(value: int, place: str, field: str) -> str:
 
 def reference_list(value: Any, place: str, field: str) -> tuple[str, ...]:
     """The references of one image: a list of captions, each text or COCO's `{"caption": text}`."""
+    if type(value) is list and set(map(type, value)) == {str} and "".join(value).isascii():
+        return tuple(value)  # nearly all lists; what follows takes six times as long
     if isinstance(value, str):
         raise InputError(
             f"{place}: {field} is one text ({shortened(value)}) where a list of captions was expected; write "
@@ -99,8 +101,6 @@ def reference_list(value: Any, place: str, field: str) -> tuple[str, ...]:
         if not isinstance(listed, list):
             raise InputError(f"{place}: {field} is {described(value)}, expected a list of captions")
         value = listed
-    if type(value) is list and set(map(type, value)) == {str} and "".join(value).isascii():
-        return tuple(value)  # nearly all lists; what follows takes six times as long
     return tuple(
         item
         if type(item) is str and item.isascii()

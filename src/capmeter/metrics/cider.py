@@ -75,14 +75,14 @@ class Cider(MeanMetric):
         frequencies = self.frequencies(context.state)
         matches: MatchTable = part.analyse(Matches(self.n, self.tokenizer))
         grams, kinds = matches.grams, self.n + 1
-        order = grams.order[grams.entries.values]
-        weight = grams.counts * frequencies.idf(grams.hashes)[grams.entries.values]
+        order = grams.order.take(grams.entries.values)
+        weight = grams.counts * frequencies.idf(grams.hashes).take(grams.entries.values)
         norm = np.sqrt(
             np.bincount(grams.entries.rows * kinds + order, weight**2, minlength=len(grams.entries) * kinds)
         ).reshape(-1, kinds)
 
         mine = matches.slots.values[matches.slot]
-        product = self.product(weight[mine], weight[matches.reference_entry])
+        product = self.product(weight.take(mine), weight.take(matches.reference_entry))
         pairs = len(part.references.values)
         shared = np.bincount(matches.pair * kinds + order[mine], product, minlength=pairs * kinds).astype(np.float64)
         shared = shared.reshape(-1, kinds)

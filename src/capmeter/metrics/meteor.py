@@ -188,7 +188,7 @@ class _Alignments:
         # may score as much as it does.
         limit = np.zeros(len(pairs))
         limit[matched.order] = scores(
-            most(words, hypotheses[matched.order], others[matched.order], matched.matches, known),
+            most(words, hypotheses, others, matched, known),
             known.settings.parameters,
             known.weights,
         ).score

@@ -57,14 +57,16 @@ class MatchedPairs:
 
     Inside, pairs are numbered in the order of their lengths, so that pairs of like length are neighbours: pair
     `order[k]` is number k, with `lengths` (hypotheses, references). `settled` are the matches that compete with no
-    other. `unaligned` are the pairs that cannot be aligned, because they are too long or repeat too many words; they
-    have no match.
+    other; `chunks` says how many of a pair's begin a chunk in any alignment, since no match ends where they begin.
+    `unaligned` are the pairs that cannot be aligned, because they are too long or repeat too many words; they have no
+    match.
     """
 
     order: Ints
     lengths: tuple[Ints, Ints]
     matches: WordMatches
     settled: npt.NDArray[np.bool_]
+    chunks: Ints
     unaligned: Ints
     beam: int
 
@@ -77,14 +79,17 @@ class MatchedPairs:
         order = pairs[np.lexsort((here[pairs], there[pairs]))]
         here, there = here[order], there[order]
         parts, settled, refused = [], [np.zeros(0, bool)], [np.flatnonzero(endless)]
+        chunks: list[Ints] = [np.zeros(0, np.int64)]
         for first, last in _batches(here, there):
             batch = order[first:last]
             matches, alone, hopeless = _matched(sentences, hypotheses[batch], references[batch], beam)
             parts.append(replace(matches, pair=matches.pair + first))
             settled.append(alone)
+            chunks.append(_least_chunks(matches, alone, len(batch)))
             refused.append(batch[hopeless])
         unaligned = np.sort(np.concatenate(refused))
-        return cls(order, (here, there), WordMatches.joined(parts), np.concatenate(settled), unaligned, beam)
+        found, alone = WordMatches.joined(parts), np.concatenate(settled)
+        return cls(order, (here, there), found, alone, np.concatenate(chunks), unaligned, beam)
 
     def aligned(self, pairs: Ints) -> WordMatches:
         """The alignments of these pairs, by pair (numbered from 0, as they are given) and place in the reference."""
@@ -239,6 +244,16 @@ def _paraphrased(sentences: MeteorSentences, pair: Ints, mine: Ints, other: Ints
     order = np.where(back, far << 32 | far_length << 28 | rank, length << 60 | rank << 28 | far)
     matches = WordMatches(pair, np.full(len(pair), 3), start, length, far, far_length)
     return matches.take(np.lexsort((order, pair << 32 | start << 1 | back)))
+
+
+def _least_chunks(matches: WordMatches, settled: npt.NDArray[np.bool_], pairs: int) -> Ints:
+    """How many settled matches of each pair begin where no match ends, and so begin a chunk in any alignment."""
+    after, far_after = matches.start + matches.length, matches.hypothesis_start + matches.hypothesis_length
+    depth, width = int(after.max(initial=0)) + 1, int(far_after.max(initial=0)) + 1
+    ends = np.zeros(pairs * depth * width, bool)
+    ends[(matches.pair * depth + after) * width + far_after] = True
+    begins = settled & ~ends.take((matches.pair * depth + matches.start) * width + matches.hypothesis_start)
+    return np.bincount(matches.pair[begins], minlength=pairs)
 
 
 def _settled(matches: WordMatches, here: Ints, there: Ints) -> npt.NDArray[np.bool_]:

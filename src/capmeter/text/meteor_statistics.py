@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.text.meteor_aligner import KINDS, WordMatches
+from capmeter.text.meteor_aligner import KINDS, MatchedPairs, WordMatches
 from capmeter.text.meteor_resources import MeteorLanguage
 from capmeter.text.meteor_words import MeteorSentences
 
@@ -66,13 +66,14 @@ def statistics(
 
 
 def most(
-    sentences: MeteorSentences, hypotheses: Ints, references: Ints, matches: WordMatches, known: MeteorLanguage
+    sentences: MeteorSentences, hypotheses: Ints, references: Ints, pairs: MatchedPairs, known: MeteorLanguage
 ) -> Floats:
-    """Statistics that no alignment of a pair scores higher than, given all matches of the pair.
+    """Statistics that no alignment of a pair scores higher than, of all pairs in their order here.
 
-    Every word that has a match is matched, by the module that weighs most, and all in one chunk. Precision and recall
-    are not below those of any alignment, and fragmentation is not above.
+    Every word that has a match is matched, by the module that weighs most, in as few chunks as there can be. Precision
+    and recall are not below those of any alignment, and fragmentation is not above.
     """
+    matches, hypotheses, references = pairs.matches, hypotheses[pairs.order], references[pairs.order]
     place = _places(known.modules)
     lightest_first = sorted(range(len(KINDS)), key=lambda kind: known.weights[place[kind]])
     counts = _lengths(sentences, hypotheses, references)
@@ -97,7 +98,7 @@ def most(
         cell = pair * len(COLUMNS) + (4 + side) + 4 * module[matched].astype(np.int64) + 2 * functional
         counts += np.bincount(cell, minlength=counts.size).reshape(counts.shape)
         counts[:, CHUNKS + 1 + side] = np.bincount(pair, minlength=len(chosen))
-    counts[:, CHUNKS] = counts[:, CHUNKS + 1] > 0
+    counts[:, CHUNKS] = np.maximum(pairs.chunks, counts[:, CHUNKS + 1] > 0)
     return counts
 
 
