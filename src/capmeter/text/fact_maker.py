@@ -25,11 +25,12 @@ from capmeter.errors import AssetError
 from capmeter.progress import task
 from capmeter.text.caption_parser import shipped_parser
 from capmeter.text.fact_network import FactNetwork, WriterShape
+from capmeter.text.fact_pieces import WordPieces
+from capmeter.text.fact_reader import ReaderShape
+from capmeter.text.fact_spelling import Spelling
 from capmeter.text.fact_vocabulary import FactVocabulary
 from capmeter.text.facts import Fact, read_facts, without_mentions
 from capmeter.text.lemmas import LemmaRules
-from capmeter.text.parser_network import NetworkShape
-from capmeter.text.parser_vocabulary import FIRST_FEATURE, ParserVocabulary
 from capmeter.text.ptb import split_as_written
 from capmeter.text.sentence_splitting import split_sentences
 
@@ -66,11 +67,11 @@ class FactMaker:
     def __init__(self, checkpoint: str | Path = SHIPPED) -> None:
         found = load_checkpoint(str(checkpoint), KIND)
         try:
-            features = {name: number for number, name in enumerate(found.vocabulary, start=FIRST_FEATURE)}
-            self.features = ParserVocabulary(features, (), ())
+            self.pieces = WordPieces(found.vocabulary)
+            self.spelling = Spelling(found.parameters["frequent"], found.parameters["known"])
             self.vocabulary = FactVocabulary(found.parameters["tokens"])
             self.lemmas = LemmaRules(**found.parameters["lemmas"])
-            reader, writer = NetworkShape(**found.parameters["reader"]), WriterShape(**found.parameters["writer"])
+            reader, writer = ReaderShape(**found.parameters["reader"]), WriterShape(**found.parameters["writer"])
             self.network = FactNetwork(found.weights, reader, writer)
         except (KeyError, TypeError, ValueError) as error:
             raise AssetError(
@@ -83,7 +84,8 @@ class FactMaker:
         parts: list[list[str]] = []
         counts = []
         for caption in captions:
-            made = [part for sentence in split_sentences(caption_words(caption)) for part in _parts(sentence)]
+            words = self.spelling.corrected(caption_words(caption))
+            made = [part for sentence in split_sentences(words) for part in _parts(sentence)]
             parts += made
             counts.append(len(made))
         found = self._facts_of(parts)
@@ -99,7 +101,7 @@ class FactMaker:
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__
         words = [[numbers[word] for word in part] for part in parts]
-        vectors = self.network.reader.vectors(self.features.rows(list(numbers)))
+        vectors = self.network.reader.vectors(self.pieces.rows(list(numbers)))
         by_length: defaultdict[int, list[int]] = defaultdict(list)
         for place, part in enumerate(parts):
             by_length[len(part)].append(place)

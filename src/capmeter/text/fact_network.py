@@ -1,6 +1,6 @@
 """The graph maker's network, its forward pass in numpy: reads a sentence and writes its facts.
 
-The reader is the caption parser's network, trained further. The writer is a decoder of the Transformer (Vaswani et al.
+The reader is `FactReader`. The writer is a decoder of the Transformer (Vaswani et al.
 2017), normalised before each part. What comes next is a token of the vocabulary or a word of the sentence: both are
 scored by one softmax, and a word that can be written or copied has the sum of both probabilities (Gu et al. 2016).
 
@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.text.fact_reader import FactReader, ReaderShape
 from capmeter.text.fact_vocabulary import NOTHING_NUMBER, OTHER_NUMBER, STOP_NUMBER
-from capmeter.text.parser_network import Floats, Integers, Linear, NetworkShape, ParserNetwork
+from capmeter.text.parser_network import Floats, Integers, Linear
 
 READER = "reader."
 _EPSILON = np.float32(1e-5)  # of the layer normalisation, as in torch
@@ -47,22 +48,21 @@ class FactNetwork:
 
     Args:
         weights: the tensors of `capmeter.learning.factual.network.FactModule` by name.
-        reader: what the reader's weights do not tell.
+        reader: the reader's sizes.
         shape: the writer's sizes.
     """
 
-    def __init__(self, weights: Mapping[str, npt.NDArray[Any]], reader: NetworkShape, shape: WriterShape) -> None:
+    def __init__(self, weights: Mapping[str, npt.NDArray[Any]], reader: ReaderShape, shape: WriterShape) -> None:
         self.shape = shape
         inside = {name.removeprefix(READER): values for name, values in weights.items() if name.startswith(READER)}
-        self.reader = ParserNetwork(inside, reader)
+        self.reader = FactReader(inside, reader)
         self._weights = {
             name: np.ascontiguousarray(values, np.float32)
             for name, values in weights.items()
             if not name.startswith(READER)
         }
-        self._read_scale, self._read_shift = (inside[f"norm.{part}"].astype(np.float32) for part in ("weight", "bias"))
-        self.width = self.reader.width
         self._tokens, self._steps = self._weights["tokens.weight"], self._weights["steps.weight"]
+        self.width = self._tokens.shape[1]
         self._joined = self.linear("joined")
         self._writer = [_WriterLayer(self, f"writer.{k}") for k in range(shape.layers)]
         self._choice = self.normalised_linear("written", "choice")
@@ -82,15 +82,12 @@ class FactNetwork:
         scale, shift = self._weights[f"{norm}.weight"], self._weights[f"{norm}.bias"]
         return Linear(scale[:, None] * linear.weight, linear.bias + shift @ linear.weight)
 
-    def read(self, words: Integers, vectors: tuple[Floats, Floats]) -> Floats:
-        """States [B, n, width] of words [B, n], positions in `vectors` (`ParserNetwork.vectors`)."""
-        count, length = words.shape
-        states, tags = self.reader.read_words(words, vectors)
-        states = self.reader.read_tagged(states, tags.argmax(axis=2)) * self._read_scale + self._read_shift
-        both = np.concatenate([vectors[0][words], states], axis=2).reshape(count * length, -1)
-        joined = _normalised(self._joined(both)) * self._weights["joined_norm.weight"]
+    def read(self, words: Integers, vectors: Floats) -> Floats:
+        """States [B, n, width] of words [B, n], positions in `vectors` (`FactReader.vectors`)."""
+        both = self.reader.read(words, vectors)
+        joined = _normalised(self._joined(both.reshape(-1, both.shape[2]))) * self._weights["joined_norm.weight"]
         joined += self._weights["joined_norm.bias"]
-        return joined.reshape(count, length, self.width)
+        return joined.reshape(*words.shape, self.width)
 
     def write(self, states: Floats, copied: Integers, most: int) -> list[list[int]]:
         """The tokens that are likeliest one after the other, for each sentence, without the last (`STOP_NUMBER`).

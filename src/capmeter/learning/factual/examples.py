@@ -21,10 +21,11 @@ import numpy.typing as npt
 
 from capmeter.errors import InputError
 from capmeter.text.fact_maker import LONGEST, caption_words, verb_lemmas
+from capmeter.text.fact_pieces import INSIDE, SPECIAL, WordPieces
+from capmeter.text.fact_spelling import Spelling
 from capmeter.text.fact_vocabulary import MARKS, NOTHING_NUMBER, STOP_NUMBER, FactVocabulary
 from capmeter.text.facts import PREDICATE, Fact, is_fact, written
 from capmeter.text.lemmas import LemmaRules
-from capmeter.text.parser_vocabulary import ParserVocabulary
 
 HELD_OUT = 40
 # predicates of their own, though they stand in captions
@@ -34,6 +35,8 @@ NO_VERBS = frozenset(
     "be have next top front side edge middle corner part bottom end".split()
 )
 _FEW = 2  # occurrences of a token of the vocabulary
+_SEEN, _OFTEN = 3, 10  # more occurrences than of most misspelt words; occurrences of a word that others become
+_SHORT = 2  # letters
 
 
 @dataclass(frozen=True)
@@ -80,13 +83,55 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise InputError(f"{path}: expected gzipped JSON lines of captions with graphs: {error}") from error
 
 
-def learn_vocabulary(examples: Sequence[FactExample], lemmas: LemmaRules) -> FactVocabulary:
+def words_of(examples: Iterable[FactExample]) -> Counter[str]:
+    """How often each word is in the captions."""
+    return Counter(word for example in examples for word in caption_words(example.caption))
+
+
+def learn_spelling(examples: Iterable[FactExample], known: Iterable[str]) -> Spelling:
+    """A spelling that corrects to frequent words of the captions.
+
+    Args:
+        examples: captions.
+        known: words that are right, though rare.
+    """
+    counts = words_of(examples)
+    frequent = [word for word, count in counts.most_common() if count >= _OFTEN and len(word) > _SHORT]
+    return Spelling(frequent, {*known, *(word for word, count in counts.items() if count > _SEEN)})
+
+
+def kept_pieces(vocabulary: Sequence[str], words: Iterable[str], more: Iterable[str], most: int) -> list[int]:
+    """Which pieces of an encoder a graph maker keeps: `SPECIAL`, letters, those of words, then the most frequent.
+
+    Args:
+        vocabulary: the encoder's pieces, frequent ones first.
+        words: whose pieces are all kept.
+        more: whose pieces are kept up to `most`, frequent ones first.
+        most: number of pieces.
+
+    Returns:
+        Their numbers in the encoder's vocabulary, those of `SPECIAL` first.
+    """
+    number = {piece: place for place, piece in enumerate(vocabulary)}
+    whole = WordPieces([*SPECIAL, *(piece for piece in vocabulary if piece not in SPECIAL)])
+    letters = {place for piece, place in number.items() if piece.isascii() and len(piece.removeprefix(INSIDE)) == 1}
+    kept = letters | _numbers(whole, words, number)
+    more_kept = sorted(_numbers(whole, more, number) - kept)
+    first = [number[piece] for piece in SPECIAL]
+    return [*first, *sorted((kept | set(more_kept[: max(0, most - len(kept) - len(first))])) - set(first))]
+
+
+def _numbers(pieces: WordPieces, words: Iterable[str], number: dict[str, int]) -> set[int]:
+    return {number[pieces.pieces[each]] for word in words for each in pieces.numbers(word)}
+
+
+def learn_vocabulary(examples: Sequence[FactExample], lemmas: LemmaRules, spelling: Spelling) -> FactVocabulary:
     """The tokens that occur twice: predicates, what follows verbs, and words that are not in their caption."""
     known = Counter(fact[1] for example in examples for fact in example.facts if len(fact) == 3)
     predicates: Counter[str] = Counter()
     missing: Counter[str] = Counter()
     for example in examples:
-        words = caption_words(example.caption)
+        words = spelling.corrected(caption_words(example.caption))
         given, verbs = set(words), verbs_of(words, lemmas)
         for fact in example.facts:
             parts = [fact[0], fact[-1]]
@@ -109,7 +154,7 @@ class Packed:
     """Captions of one length as numbers.
 
     Args:
-        rows: feature numbers of their words [N, n, features].
+        rows: numbers of their words' pieces [N, n, pieces].
         copied: numbers of their words and of the base forms as tokens [N, 2n].
         tokens: what is to be written, `STOP_NUMBER` last, then `NOTHING_NUMBER` [N, S].
     """
@@ -125,19 +170,20 @@ class Packed:
 def pack(
     examples: Iterable[FactExample],
     vocabulary: FactVocabulary,
-    features: ParserVocabulary,
+    pieces: WordPieces,
+    spelling: Spelling,
     lemmas: LemmaRules,
     steps: int,
 ) -> dict[int, Packed]:
     """The captions by length, without the very long ones; facts beyond `steps` tokens are left out."""
     by_length: dict[int, list[tuple[list[list[int]], list[int], list[int]]]] = {}
     for example in examples:
-        words = caption_words(example.caption)[:LONGEST]
+        words = spelling.corrected(caption_words(example.caption)[:LONGEST])
         if words:
             sentence = vocabulary.sentence(words, verb_lemmas(words, lemmas))
             tokens = written(example.facts, words, vocabulary.predicates, verbs_of(words, lemmas))
             numbers = [*vocabulary.numbers(tokens, sentence), STOP_NUMBER][:steps]
-            rows = [features.row(word) for word in words]
+            rows = [pieces.row(word) for word in words]
             by_length.setdefault(len(rows), []).append((rows, sentence.numbers, numbers))
     return {
         length: Packed(

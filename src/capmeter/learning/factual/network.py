@@ -12,19 +12,82 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from capmeter.learning.parser.network import ParserModule
+from capmeter.encoders.layers import Layer, through
+from capmeter.text import fact_pieces
 from capmeter.text.fact_network import WriterShape
+from capmeter.text.fact_reader import EPSILON, ReaderShape
 from capmeter.text.fact_vocabulary import NOTHING_NUMBER, OTHER_NUMBER, STOP_NUMBER
 
 _IMPOSSIBLE = -1e9
+
+
+class ReaderModule(nn.Module):
+    """Reads a sentence: the lower layers of a BERT; `capmeter.text.fact_reader` is its forward pass in numpy.
+
+    Args:
+        pieces: number of word pieces.
+        shape: layers, heads and places.
+        width: of the states.
+        hidden: width of the perceptrons.
+        dropout: of attention and sums.
+        word_dropout: of the words, each replaced by the unknown piece.
+    """
+
+    def __init__(
+        self,
+        pieces: int,
+        shape: ReaderShape,
+        width: int,
+        hidden: int,
+        *,
+        dropout: float = 0.0,
+        word_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.shape, self.width, self.dropout, self.word_dropout = shape, width, dropout, word_dropout
+        self.pieces = nn.Parameter(torch.randn(pieces, width) * 0.3)
+        self.places = nn.Parameter(torch.randn(shape.places, width) * 0.1)
+        self.norm = nn.LayerNorm(width, EPSILON)
+        self.layers = nn.ModuleList(_ReaderLayer(width, hidden) for _ in range(shape.layers))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """The words' vectors and states [B, n, 2 width] from the numbers of their pieces [B, n, pieces]."""
+        count, length, _ = rows.shape
+        if self.training and self.word_dropout:
+            hidden = torch.rand(count, length, 1, device=rows.device) < self.word_dropout
+            first = torch.arange(rows.shape[2], device=rows.device) == 0
+            rows = torch.where(hidden, (first * fact_pieces.UNKNOWN_NUMBER).to(rows.dtype), rows)
+        nothing = fact_pieces.NOTHING_NUMBER
+        words = functional.embedding_bag(rows.flatten(0, 1), self.pieces, mode="mean", padding_idx=nothing)
+        words = words.view(count, length, self.width)
+        begin, end = (self.pieces[k].expand(count, 1, -1) for k in (fact_pieces.BEGIN_NUMBER, fact_pieces.END_NUMBER))
+        x = self.norm(torch.cat([begin, words, end], dim=1) + self.places[: length + 2]).flatten(0, 1)
+        dropout = self.dropout if self.training else 0.0
+        for layer in self.layers:
+            x, _ = through(layer.weights(), x, None, (count, self.shape.heads), EPSILON, dropout)
+        return torch.cat([words, x.view(count, length + 2, -1)[:, 1:-1]], dim=2)
+
+
+class _ReaderLayer(nn.Module):
+    """The weights of a layer, in order of use."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.heads, self.join, self.joined = nn.Linear(width, 3 * width), nn.Linear(width, width), nn.LayerNorm(width)
+        self.widen, self.narrow, self.narrowed = nn.Linear(width, hidden), nn.Linear(hidden, width), nn.LayerNorm(width)
+
+    def weights(self) -> Layer:
+        """As the encoders use them."""
+        parts = self.heads, self.join, self.joined, self.widen, self.narrow, self.narrowed
+        return Layer(*((part.weight, part.bias) for part in parts))
 
 
 class FactModule(nn.Module):
     """Writes the facts of a sentence token by token.
 
     Args:
-        reader: the caption parser's network, whose word vectors and states are read.
-        width: of both.
+        reader: whose word vectors and states are read.
+        width: of the writer.
         tokens: number of tokens that can be written.
         shape: the writer's sizes.
         dropout: share of the writer's activations that are dropped in training, the same for all steps of a sentence.
@@ -33,7 +96,7 @@ class FactModule(nn.Module):
 
     def __init__(
         self,
-        reader: ParserModule,
+        reader: ReaderModule,
         width: int,
         tokens: int,
         shape: WriterShape,
@@ -44,7 +107,7 @@ class FactModule(nn.Module):
         super().__init__()
         self.reader, self.width, self.shape = reader, width, shape
         self.known, self.dropout, self.token_dropout = tokens, dropout, token_dropout
-        self.joined, self.joined_norm = nn.Linear(2 * width, width), nn.LayerNorm(width)
+        self.joined, self.joined_norm = nn.Linear(2 * reader.width, width), nn.LayerNorm(width)
         self.tokens = nn.Embedding(tokens, width)
         self.steps = nn.Embedding(shape.steps, width)
         self.copied = nn.Linear(width, 2 * width)
@@ -57,10 +120,9 @@ class FactModule(nn.Module):
         nn.init.normal_(self.steps.weight, std=0.1)
 
     def read(self, rows: Tensor) -> Tensor:
-        """The words' vectors and states [B, n, 2 width] from their feature numbers [B, n, features]."""
-        count, length, width = rows.shape
-        vectors = self.reader.features(rows.reshape(count * length, width)).view(count, length, -1)
-        return torch.cat([vectors, self.reader.read(rows)[1]], dim=2)
+        """What the reader says of the words: [B, n, 2 · its width], from the numbers of their pieces."""
+        read: Tensor = self.reader(rows)
+        return read
 
     def forward(self, read: Tensor, copied: Tensor, before: Tensor) -> Tensor:
         """Scores [B, S, tokens + 2n] of what follows each of the tokens `before` [B, S]: tokens, then what is copied.

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from safetensors.torch import load_file
+from torch import Tensor
 
 from capmeter.checkpoints import Checkpoint, TrainingData, load_checkpoint
-from capmeter.errors import InputError
-from capmeter.learning.factual.examples import FactExample, learn_vocabulary, pack
-from capmeter.learning.factual.network import FactModule
+from capmeter.encoders.bert import CONFIG, WEIGHTS
+from capmeter.encoders.layers import Layer
+from capmeter.encoders.models import find_encoder
+from capmeter.errors import AssetError, InputError
+from capmeter.learning.factual.examples import (
+    FactExample,
+    kept_pieces,
+    learn_spelling,
+    learn_vocabulary,
+    pack,
+    words_of,
+)
+from capmeter.learning.factual.network import FactModule, ReaderModule
 from capmeter.learning.factual.training import FactLearner, FactRecipe
 from capmeter.learning.loop import Outcome, Run, seeded
-from capmeter.learning.parser.network import ParserModule
 from capmeter.text.caption_parser import KIND as PARSER
 from capmeter.text.fact_maker import KIND
-from capmeter.text.fact_vocabulary import FactVocabulary
+from capmeter.text.fact_pieces import WordPieces
+from capmeter.text.fact_reader import ReaderShape
 from capmeter.text.lemmas import LemmaRules
-from capmeter.text.parser_network import NetworkShape
-from capmeter.text.parser_vocabulary import FIRST_FEATURE, ParserVocabulary
 
 TOGETHER = "together"  # folder of the second stage
+ENCODER = "minilm"
+_WORDS = "embeddings.word_embeddings.weight"
+_WORD = "w:"  # the parser's feature of a word as a whole
 
 
 def train_factual(
@@ -33,6 +47,7 @@ def train_factual(
     *,
     data: Sequence[TrainingData],
     parser: str = PARSER,
+    encoder: str = ENCODER,
     threads: int = 1,
     device: str = "cpu",
 ) -> Outcome:
@@ -43,7 +58,8 @@ def train_factual(
         recipe: settings.
         folder: the output folder; an interrupted run there is resumed.
         data: the files of the examples.
-        parser: the checkpoint of the caption parser whose network the reader begins as.
+        parser: the checkpoint of the caption parser whose lemmas are used.
+        encoder: the BERT whose lower layers the reader begins as.
         threads: number of threads. Another number sums in another order and gives slightly different weights.
         device: a torch device. Weights made on a GPU are repeated nearly, not bit for bit.
 
@@ -58,14 +74,26 @@ def train_factual(
             f"{len(examples)} captions give {len(learned)} training captions and {len(held_out)} held out; "
             "expected some of each: give more captions"
         )
-    start = load_checkpoint(parser, PARSER)
-    features = ParserVocabulary({each: number for number, each in enumerate(start.vocabulary, FIRST_FEATURE)}, (), ())
+    start, begun = load_checkpoint(parser, PARSER), Encoder.of(encoder)
     lemmas = LemmaRules(**start.parameters["lemmas"])
-    vocabulary = learn_vocabulary(learned, lemmas)
-    module = new_module(start, vocabulary, recipe)
+    seen = [each.removeprefix(_WORD) for each in start.vocabulary if each.startswith(_WORD)]
+    spelling = learn_spelling(learned, [*begun.words, *seen])
+    vocabulary = learn_vocabulary(learned, lemmas, spelling)
+    numbers = kept_pieces(begun.vocabulary, spelling.corrected(list(words_of(learned))), seen, recipe.pieces)
+    pieces = WordPieces([begun.vocabulary[number] for number in numbers])
+    seeded(recipe.seed)
+    shape = ReaderShape(recipe.reader_layers, begun.heads)
+    module = FactModule(
+        begun.reader(numbers, shape, recipe),
+        recipe.width,
+        len(vocabulary),
+        recipe.shape,
+        dropout=recipe.dropout,
+        token_dropout=recipe.token_dropout,
+    )
     steps = recipe.shape.steps
-    packed, kept = (pack(each, vocabulary, features, lemmas, steps) for each in (learned, held_out))
-    alone = replace(recipe, reader_rate=0.0)
+    packed, kept = (pack(each, vocabulary, pieces, spelling, lemmas, steps) for each in (learned, held_out))
+    alone = replace(recipe, reader_rate=0.0, together=0)
     learner = FactLearner(module, packed, kept, alone)
     outcome = Run(learner, alone, folder, description="training the writer", device=device).train()
     if recipe.together:
@@ -77,17 +105,20 @@ def train_factual(
     Checkpoint(
         kind=KIND,
         parameters={
-            "reader": dict(start.parameters["shape"]),
+            "reader": asdict(shape),
             "writer": asdict(recipe.shape),
             "tokens": list(vocabulary.tokens),
+            "frequent": spelling.frequent,
+            "known": sorted(spelling.known),
             "lemmas": dict(start.parameters["lemmas"]),
         },
         weights=weights,
-        vocabulary=start.vocabulary,
+        vocabulary=pieces.pieces,
         data=tuple(data),
         training={
             **asdict(recipe),
-            "reader": start.label,
+            "reader": begun.label,
+            "lemmas": start.label,
             "captions": len(learned),
             "threads": threads,
             "device": torch.device(device).type,
@@ -98,21 +129,56 @@ def train_factual(
     return outcome
 
 
-def new_module(start: Checkpoint, vocabulary: FactVocabulary, recipe: FactRecipe) -> FactModule:
-    """The network before training: its reader is the caption parser of a checkpoint."""
-    seeded(recipe.seed)
-    count, width = start.weights["features.weight"].shape
-    reader = ParserModule(
-        features=count,
-        tags=len(start.parameters["tags"]),
-        labels=len(start.parameters["labels"]),
-        shape=NetworkShape(**start.parameters["shape"]),
-        width=width,
-        hidden=len(start.weights["layers.0.widen.bias"]),
-        dropout=0.0,
-        word_dropout=recipe.word_dropout,
-    )
-    reader.load_state_dict({name: torch.from_numpy(each.astype(np.float32)) for name, each in start.weights.items()})
-    return FactModule(
-        reader, width, len(vocabulary), recipe.shape, dropout=recipe.dropout, token_dropout=recipe.token_dropout
-    )
+@dataclass(frozen=True, eq=False)
+class Encoder:
+    """A BERT whose lower layers the reader begins as.
+
+    Args:
+        label: its name and the hash of its weights.
+        vocabulary: its word pieces, frequent ones first.
+        weights: by BERT's names.
+        heads: attention heads.
+    """
+
+    label: str
+    vocabulary: list[str]
+    weights: dict[str, Tensor]
+    heads: int
+
+    @classmethod
+    def of(cls, name: str) -> Encoder:
+        """An installed encoder.
+
+        Raises:
+            AssetError: it is not installed, or is no BERT.
+        """
+        found = find_encoder(name)
+        try:
+            pieces = json.loads((found.folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
+            heads = json.loads((found.folder / CONFIG).read_text(encoding="utf-8"))["num_attention_heads"]
+            weights = load_file(str(found.folder / WEIGHTS))
+            weights = {name.removeprefix("bert."): values.float() for name, values in weights.items()}
+            vocabulary = sorted(pieces, key=pieces.__getitem__)
+            return cls(found.label, vocabulary, weights, int(heads))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise AssetError(f"encoder {name!r}: not a BERT with word pieces ({error!r}); name another one") from error
+
+    @property
+    def words(self) -> list[str]:
+        """Its pieces that are whole words."""
+        return [piece for piece in self.vocabulary if piece.isalpha() and piece.isascii()]
+
+    def reader(self, kept: Sequence[int], shape: ReaderShape, recipe: FactRecipe) -> ReaderModule:
+        """The reader that begins as its lower layers, with some of its pieces."""
+        weights = self.weights
+        width, hidden = weights[_WORDS].shape[1], len(weights["encoder.layer.0.intermediate.dense.bias"])
+        reader = ReaderModule(len(kept), shape, width, hidden, dropout=recipe.dropout, word_dropout=recipe.word_dropout)
+        places, kinds = (weights[f"embeddings.{part}_embeddings.weight"] for part in ("position", "token_type"))
+        start = {"pieces": weights[_WORDS][list(kept)], "places": places[: shape.places] + kinds[0]}
+        start |= {f"norm.{part}": weights[f"embeddings.LayerNorm.{part}"] for part in ("weight", "bias")}
+        for number in range(shape.layers):
+            layer = Layer.of(weights, f"encoder.layer.{number}.", shape.heads)
+            for part, (weight, bias) in vars(layer).items():
+                start |= {f"layers.{number}.{part}.weight": weight, f"layers.{number}.{part}.bias": bias}
+        reader.load_state_dict(start)
+        return reader

@@ -22,7 +22,7 @@ from capmeter.text.fact_network import READER, WriterShape
 from capmeter.text.fact_vocabulary import NOTHING_NUMBER, STOP_NUMBER
 
 Batch = tuple[int, npt.NDArray[np.int64]]  # the captions' length, and which of them
-_VECTORS = READER + "features"  # which keep their values: rare words stay beside frequent ones
+_VECTORS = (READER + "pieces", READER + "places")  # which keep their values: rare words stay beside frequent ones
 _MOST_WRITTEN = 40  # tokens, while a run is selected
 
 
@@ -35,25 +35,31 @@ class FactRecipe(Recipe):
         words: words per batch.
         reader_rate: learning rate of the reader, as a share of the writer's; 0: it stays as it was.
         dropout: inside the network.
-        word_dropout: of the words' vectors.
+        word_dropout: share of the words that are hidden while the reader learns.
         token_dropout: share of the tokens written so far that are hidden.
         layers, hidden: the writer's sizes, as in `WriterShape`.
+        width: of the writer.
+        reader_layers: of the encoder, that the reader begins as.
+        pieces: number of the encoder's word pieces that are kept.
     """
 
-    epochs: int = 6
+    epochs: int = 12
     rate: float = 2e-3
     warmup: float = 0.04
     decay: str = "linear"
     clip: float = 2.0
     average: float = 0.99
-    together: int = 4
+    together: int = 8
     words: int = 640
-    reader_rate: float = 0.4
-    dropout: float = 0.1
-    word_dropout: float = 0.1
+    reader_rate: float = 0.1
+    dropout: float = 0.15
+    word_dropout: float = 0.05
     token_dropout: float = 0.05
     layers: int = 2
     hidden: int = 384
+    width: int = 128
+    reader_layers: int = 2
+    pieces: int = 7000
 
     @property
     def shape(self) -> WriterShape:
