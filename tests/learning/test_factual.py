@@ -163,13 +163,57 @@ def test_both_networks_write_the_same() -> None:
     with torch.no_grad():
         read = module.read(torch.from_numpy(rows)).numpy()
     assert network.reader.read(words, vectors) == pytest.approx(read, abs=2e-5)
-    assert network.write(network.read(words, vectors), copied, 20) == expected
-    alone = [network.write(network.read(words[k : k + 1], vectors), copied[k : k + 1], 20)[0] for k in range(6)]
-    assert alone == expected
+    assert network.write(network.read(words, vectors), copied, 20, beams=1) == expected
+    alone = [network.write(network.read(words[k : k + 1], vectors), copied[k : k + 1], 20, beams=1) for k in range(6)]
+    assert [tokens for (tokens,) in alone] == expected
     with pytest.raises(ValueError, match="steps"):
         FactNetwork(weights, reader_shape, replace(shape, steps=9))
     with pytest.raises(ValueError, match="places"):
         FactNetwork(weights, replace(reader_shape, places=8), shape)
+
+
+@pytest.mark.neural
+def test_two_writers_and_beams() -> None:
+    torch = pytest.importorskip("torch")
+    from capmeter.learning.factual.network import FactModule, ReaderModule, sum_of, write
+    from capmeter.text.fact_network import ANOTHER, FactNetwork, WriterShape
+    from capmeter.text.fact_reader import ReaderShape
+
+    torch.manual_seed(1)
+    shape, reader_shape = WriterShape(layers=1, heads=2, hidden=12, steps=12), ReaderShape(layers=1, heads=2, places=9)
+    reader = ReaderModule(20, reader_shape, width=8, hidden=12)
+    modules = [FactModule(reader, 8, 10, shape).eval() for _ in range(2)]
+    for module in modules:
+        for values in module.parameters():
+            torch.nn.init.normal_(values, std=0.5)
+    rng = np.random.default_rng(1)
+    rows = rng.integers(1, 20, (40, 4, 2))
+    copied = 10 + np.tile(np.arange(8), (40, 1))
+    weights = {name: each.numpy() for name, each in modules[0].state_dict().items()}
+    second = modules[1].state_dict().items()
+    weights |= {ANOTHER.format(1) + name: each.numpy() for name, each in second if not name.startswith("reader")}
+    network = FactNetwork(weights, reader_shape, shape, writers=2)
+    read = network.read(np.arange(160).reshape(40, 4), network.reader.vectors(rows.reshape(160, 2)))
+    expected = write(modules, torch.from_numpy(rows), torch.from_numpy(copied), 12)
+    assert network.write(read, copied, 12, beams=1) == expected
+
+    def mean_log(k: int, tokens: list[int]) -> float:
+        """Of the probabilities of the tokens and of the stop."""
+        states = [module.read(torch.from_numpy(rows[k : k + 1])) for module in modules]
+        so_far, total = [0], 0.0
+        for token in [*tokens, 1][:12]:
+            chances = sum_of(modules, states, torch.from_numpy(copied[k : k + 1]), torch.tensor([so_far]))[0] / 2
+            total += float(np.log(chances[token].item()))
+            so_far.append(token)
+        return total / (len(so_far) - 1)
+
+    searched = network.write(read, copied, 12, beams=4)
+    assert searched == [network.write(read[k : k + 1], copied[k : k + 1], 12, beams=4)[0] for k in range(40)]
+    differ = [k for k in range(40) if searched[k] != expected[k]]
+    assert differ
+    with torch.no_grad():
+        gains = [mean_log(k, searched[k]) - mean_log(k, expected[k]) for k in differ]
+    assert np.mean(gains) > 0
 
 
 @pytest.mark.neural

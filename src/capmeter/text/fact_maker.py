@@ -72,7 +72,7 @@ class FactMaker:
             self.vocabulary = FactVocabulary(found.parameters["tokens"])
             self.lemmas = LemmaRules(**found.parameters["lemmas"])
             reader, writer = ReaderShape(**found.parameters["reader"]), WriterShape(**found.parameters["writer"])
-            self.network = FactNetwork(found.weights, reader, writer)
+            self.network = FactNetwork(found.weights, reader, writer, found.parameters["writers"])
         except (KeyError, TypeError, ValueError) as error:
             raise AssetError(
                 f"graph maker {checkpoint}: its parameters are not those of a graph maker ({error!r}); train it again"

@@ -1,8 +1,11 @@
 """The graph maker's network, its forward pass in numpy: reads a sentence and writes its facts.
 
-The reader is `FactReader`. The writer is a decoder of the Transformer (Vaswani et al.
-2017), normalised before each part. What comes next is a token of the vocabulary or a word of the sentence: both are
-scored by one softmax, and a word that can be written or copied has the sum of both probabilities (Gu et al. 2016).
+The reader is `FactReader`. A writer is a decoder of the Transformer (Vaswani et al. 2017), normalised before each part.
+What comes next is a token of the vocabulary or a word of the sentence: both are scored by one softmax, and a word that
+can be written or copied has the sum of both probabilities (Gu et al. 2016). Of several writers the mean is taken.
+
+What is written is searched for with a beam: the likeliest beginnings are kept, and of what has ended the one with
+the highest mean log probability of a token wins.
 
 The sentences of one call have the same number of words, so nothing is padded.
 
@@ -23,7 +26,11 @@ from capmeter.text.fact_vocabulary import NOTHING_NUMBER, OTHER_NUMBER, STOP_NUM
 from capmeter.text.parser_network import Floats, Integers, Linear
 
 READER = "reader."
+ANOTHER = "another.{}."  # before the names of the second writer and those after it
+BEAMS = 4
+_FURTHER = 4  # tokens within which a beginning must be able to win
 _EPSILON = np.float32(1e-5)  # of the layer normalisation, as in torch
+_LEAST = 1e-12  # of a probability
 
 
 @dataclass(frozen=True)
@@ -47,28 +54,101 @@ class FactNetwork:
     """The trained network.
 
     Args:
-        weights: the tensors of `capmeter.learning.factual.network.FactModule` by name.
+        weights: the tensors of `capmeter.learning.factual.network.FactModule` by name; those of further writers after
+            `ANOTHER` with their number.
         reader: the reader's sizes.
-        shape: the writer's sizes.
+        shape: the writers' sizes.
+        writers: their number.
     """
 
-    def __init__(self, weights: Mapping[str, npt.NDArray[Any]], reader: ReaderShape, shape: WriterShape) -> None:
+    def __init__(
+        self, weights: Mapping[str, npt.NDArray[Any]], reader: ReaderShape, shape: WriterShape, writers: int = 1
+    ) -> None:
         self.shape = shape
-        inside = {name.removeprefix(READER): values for name, values in weights.items() if name.startswith(READER)}
-        self.reader = FactReader(inside, reader)
+        self.reader = FactReader(_under(weights, READER), reader)
+        self._writers = [_Writer(weights, shape)]
+        self._writers += [_Writer(_under(weights, ANOTHER.format(number)), shape) for number in range(1, writers)]
+
+    def read(self, words: Integers, vectors: Floats) -> Floats:
+        """What is read of words [B, n], positions in `vectors` (`FactReader.vectors`)."""
+        return self.reader.read(words, vectors)
+
+    def write(self, read: Floats, copied: Integers, most: int, beams: int = BEAMS) -> list[list[int]]:
+        """The tokens of each sentence, without the last (`STOP_NUMBER`).
+
+        Args:
+            read: from `read`.
+            copied: the numbers of the words and of their base forms as tokens [B, 2n].
+            most: tokens written at most.
+            beams: beginnings that are kept of a sentence; 1: the likeliest token is taken each time.
+        """
+        count = len(read)
+        best, found = np.full(count, -np.inf), [list[int]() for _ in range(count)]
+        begun = [writer.begin(read, copied) for writer in self._writers]
+        sentences, values, last = np.arange(count), np.zeros(count), np.full(count, NOTHING_NUMBER)
+        written = np.zeros((count, 0), np.int64)
+        for step in range(min(most, self.shape.steps)):
+            chances = sum(writer.chances(last, step, of) for writer, of in zip(self._writers, begun, strict=True))
+            logs = np.log(chances / len(begun) + _LEAST) + values[:, None]
+            rows, last, values = _likeliest(logs, sentences, beams)
+            sentences, written = sentences[rows], np.column_stack([written[rows], last])
+            ended = (last == STOP_NUMBER) | (step + 1 == min(most, self.shape.steps))
+            for row in np.flatnonzero(ended).tolist():
+                sentence, value = sentences[row], values[row] / (step + 1)
+                if value > best[sentence]:
+                    best[sentence], found[sentence] = value, written[row].tolist()
+            going = np.flatnonzero(~ended & (values / (step + 1 + _FURTHER) > best[sentences]))
+            if not len(going):
+                break
+            if len(going) < len(rows) or beams > 1:
+                begun = [each.take(rows[going]) for each in begun]
+                sentences, values, last, written = sentences[going], values[going], last[going], written[going]
+        return [tokens[:-1] if tokens[-1:] == [STOP_NUMBER] else tokens for tokens in found]
+
+
+def _under(weights: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
+    return {name.removeprefix(prefix): values for name, values in weights.items() if name.startswith(prefix)}
+
+
+def _likeliest(logs: Floats, sentences: Integers, beams: int) -> tuple[Integers, Integers, Floats]:
+    """The rows, tokens and values of the likeliest beginnings of each sentence, the rows in the sentences' order.
+
+    Args:
+        logs: values of each beginning with each next token [R, tokens].
+        sentences: of the R beginnings, ascending.
+        beams: how many are kept of a sentence.
+    """
+    if beams == 1:
+        tokens = logs.argmax(axis=1)
+        return np.arange(len(logs)), tokens, logs[np.arange(len(logs)), tokens]
+    few = min(beams, logs.shape[1])
+    tokens = np.argpartition(-logs, few - 1, axis=1)[:, :few]
+    values = np.take_along_axis(logs, tokens, axis=1).ravel()
+    rows, tokens = np.repeat(np.arange(len(logs)), few), tokens.ravel()
+    order = np.lexsort((tokens, -values, sentences[rows]))
+    of = sentences[rows[order]]
+    begins = np.searchsorted(of, of)  # where a sentence's first is
+    order = order[np.arange(len(order)) - begins < beams]
+    return rows[order], tokens[order], values[order]
+
+
+class _Writer:
+    """A decoder."""
+
+    def __init__(self, weights: Mapping[str, npt.NDArray[Any]], shape: WriterShape) -> None:
+        self.shape = shape
         self._weights = {
             name: np.ascontiguousarray(values, np.float32)
             for name, values in weights.items()
-            if not name.startswith(READER)
+            if not name.startswith((READER, ANOTHER.split("{}")[0]))
         }
         self._tokens, self._steps = self._weights["tokens.weight"], self._weights["steps.weight"]
-        self.width = self._tokens.shape[1]
+        self.known, self.width = self._tokens.shape
         self._joined = self.linear("joined")
-        self._writer = [_WriterLayer(self, f"writer.{k}") for k in range(shape.layers)]
+        self._layers = [_WriterLayer(self, f"writer.{k}") for k in range(shape.layers)]
         self._choice = self.normalised_linear("written", "choice")
         self._copy_query = self.normalised_linear("written", "copy_query")
         self._copy_key, self._copied = self.linear("copy_key"), self.linear("copied")
-        self.known = len(self._tokens)
         if len(self._steps) != shape.steps:
             raise ValueError(f"weights for {len(self._steps)} steps, expected {shape.steps}")
 
@@ -82,60 +162,57 @@ class FactNetwork:
         scale, shift = self._weights[f"{norm}.weight"], self._weights[f"{norm}.bias"]
         return Linear(scale[:, None] * linear.weight, linear.bias + shift @ linear.weight)
 
-    def read(self, words: Integers, vectors: Floats) -> Floats:
-        """States [B, n, width] of words [B, n], positions in `vectors` (`FactReader.vectors`)."""
-        both = self.reader.read(words, vectors)
-        joined = _normalised(self._joined(both.reshape(-1, both.shape[2]))) * self._weights["joined_norm.weight"]
+    def begin(self, read: Floats, copied: Integers) -> _Begun:
+        """What is kept of sentences, before anything is written."""
+        joined = _normalised(self._joined(read.reshape(-1, read.shape[2]))) * self._weights["joined_norm.weight"]
         joined += self._weights["joined_norm.bias"]
-        return joined.reshape(*words.shape, self.width)
-
-    def write(self, states: Floats, copied: Integers, most: int) -> list[list[int]]:
-        """The tokens that are likeliest one after the other, for each sentence, without the last (`STOP_NUMBER`).
-
-        Args:
-            states: from `read`, [B, n, width].
-            copied: the numbers of the words and of their base forms as tokens [B, 2n].
-            most: tokens written at most.
-        """
-        count = len(states)
-        found: list[list[int]] = [[] for _ in range(count)]
-        rows, last = np.arange(count), np.full(count, NOTHING_NUMBER)
-        memories = [layer.memory(states) for layer in self._writer]
+        states = joined.reshape(*read.shape[:2], self.width)
         keys = _twice(self._copy_key(states)).transpose(0, 2, 1) / np.sqrt(np.float32(self.width))
-        words = _twice(self._copied(states))
-        for step in range(min(most, self.shape.steps)):
-            last = self._likelihoods(last, step, memories, keys, words, copied).argmax(axis=1)
-            going = last != STOP_NUMBER
-            for row, token in zip(rows[going].tolist(), last[going].tolist(), strict=True):
-                found[row].append(token)
-            if not going.any():
-                break
-            if not going.all():
-                rows, last, copied, keys, words = rows[going], last[going], copied[going], keys[going], words[going]
-                memories = [memory.take(going) for memory in memories]
-        return found
+        memories = [layer.memory(states) for layer in self._layers]
+        return _Begun(memories, keys, _twice(self._copied(states)), copied)
 
-    def _likelihoods(
-        self, last: Integers, step: int, memories: list[_Memory], keys: Floats, words: Floats, copied: Integers
-    ) -> Floats:
-        """The probability, times a constant of each row, of each token and each own word as the next one."""
-        rows, length = np.arange(len(last)), copied.shape[1]
+    def chances(self, last: Integers, step: int, begun: _Begun) -> Floats:
+        """The probability of each token and each own word as the next one [R, tokens + 2n]."""
+        rows, length = np.arange(len(last)), begun.copied.shape[1]
         x = self._tokens[np.where(last < self.known, last, OTHER_NUMBER)]
         own = np.flatnonzero(last >= self.known)
-        x[own] = words[own, last[own] - self.known]
+        x[own] = begun.words[own, last[own] - self.known]
         x += self._steps[step]
-        for layer, memory in zip(self._writer, memories, strict=True):
+        for layer, memory in zip(self._layers, begun.memories, strict=True):
             layer.add_to(x, memory)
         x = _normalised(x)
-        chosen, copies = self._choice(x), (self._copy_query(x)[:, None, :] @ keys)[:, 0, :]
+        chosen, copies = self._choice(x), (self._copy_query(x)[:, None, :] @ begun.keys)[:, 0, :]
         largest = np.maximum(chosen.max(axis=1), copies.max(axis=1))[:, None]
         found = np.zeros((len(last), self.known + length), np.float32)
         np.exp(chosen - largest, out=found[:, : self.known])
         np.exp(copies - largest, out=copies)
         for place in range(length):
-            found[rows, copied[:, place]] += copies[:, place]
+            found[rows, begun.copied[:, place]] += copies[:, place]
+        found /= found.sum(axis=1, keepdims=True)
         found[:, [NOTHING_NUMBER, OTHER_NUMBER]] = 0
         return found
+
+
+@dataclass(eq=False)
+class _Begun:
+    """What a writer keeps of R beginnings.
+
+    Args:
+        memories: of each layer.
+        keys: of the sentence's words and base forms, by which one is chosen.
+        words: the same, as what was written last.
+        copied: their numbers.
+    """
+
+    memories: list[_Memory]
+    keys: Floats
+    words: Floats
+    copied: Integers
+
+    def take(self, rows: Integers) -> _Begun:
+        """That of some beginnings."""
+        memories = [memory.take(rows) for memory in self.memories]
+        return _Begun(memories, self.keys[rows], self.words[rows], self.copied[rows])
 
 
 @dataclass(eq=False)
@@ -146,18 +223,18 @@ class _Memory:
     keys: list[Floats]  # of each step [B, heads, width / heads]
     values: list[Floats]
 
-    def take(self, going: npt.NDArray[np.bool_]) -> _Memory:
-        """That of some of the sentences."""
+    def take(self, rows: Integers) -> _Memory:
+        """That of some beginnings."""
         keys, values = self.read
         return _Memory(
-            (keys[going], values[going]), [each[going] for each in self.keys], [each[going] for each in self.values]
+            (keys[rows], values[rows]), [each[rows] for each in self.keys], [each[rows] for each in self.values]
         )
 
 
 class _WriterLayer:
     """A layer of the writer, one step at a time."""
 
-    def __init__(self, network: FactNetwork, name: str) -> None:
+    def __init__(self, network: _Writer, name: str) -> None:
         self.heads = network.shape.heads
         self.width = network.width // self.heads
         self.split = network.normalised_linear(f"{name}.itself_norm", f"{name}.itself")

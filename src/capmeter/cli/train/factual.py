@@ -28,7 +28,7 @@ def factual(
         help="Do not train: evaluate the maker in `--output`, or the one that capmeter ships.",
     ),
     epochs: int = typer.Option(12, help="The number of epochs in which the writer learns alone.", min=1),
-    together: int = typer.Option(8, help="The number of further epochs in which the reader learns too.", min=0),
+    together: int = typer.Option(10, help="The number of further epochs in which the reader learns too.", min=0),
     threads: Threads = 1,
     device: Device = None,
     seed: Seed = 0,

@@ -49,7 +49,7 @@ class FactRecipe(Recipe):
     decay: str = "linear"
     clip: float = 2.0
     average: float = 0.99
-    together: int = 8
+    together: int = 10
     words: int = 640
     reader_rate: float = 0.1
     dropout: float = 0.15
