@@ -91,7 +91,8 @@ class FactNetwork:
             chances = sum(writer.chances(last, step, of) for writer, of in zip(self._writers, begun, strict=True))
             logs = np.log(chances / len(begun) + _LEAST) + values[:, None]
             rows, last, values = _likeliest(logs, sentences, beams)
-            sentences, written = sentences[rows], np.column_stack([written[rows], last])
+            before, sentences = sentences, sentences[rows]
+            written = np.column_stack([written[rows], last])
             ended = (last == STOP_NUMBER) | (step + 1 == min(most, self.shape.steps))
             for row in np.flatnonzero(ended).tolist():
                 sentence, value = sentences[row], values[row] / (step + 1)
@@ -100,9 +101,9 @@ class FactNetwork:
             going = np.flatnonzero(~ended & (values / (step + 1 + _FURTHER) > best[sentences]))
             if not len(going):
                 break
-            if len(going) < len(rows) or beams > 1:
-                begun = [each.take(rows[going]) for each in begun]
-                sentences, values, last, written = sentences[going], values[going], last[going], written[going]
+            rows, sentences = rows[going], sentences[going]
+            values, last, written = values[going], last[going], written[going]
+            begun = [each.take(rows, same=np.array_equal(sentences, before)) for each in begun]
         return [tokens[:-1] if tokens[-1:] == [STOP_NUMBER] else tokens for tokens in found]
 
 
@@ -209,9 +210,11 @@ class _Begun:
     words: Floats
     copied: Integers
 
-    def take(self, rows: Integers) -> _Begun:
-        """That of some beginnings."""
-        memories = [memory.take(rows) for memory in self.memories]
+    def take(self, rows: Integers, *, same: bool) -> _Begun:
+        """That of some beginnings. same: they are of the same sentences, in the same order."""
+        memories = [memory.take(rows, same=same) for memory in self.memories]
+        if same:
+            return _Begun(memories, self.keys, self.words, self.copied)
         return _Begun(memories, self.keys[rows], self.words[rows], self.copied[rows])
 
 
@@ -223,12 +226,13 @@ class _Memory:
     keys: list[Floats]  # of each step [B, heads, width / heads]
     values: list[Floats]
 
-    def take(self, rows: Integers) -> _Memory:
-        """That of some beginnings."""
+    def take(self, rows: Integers, *, same: bool) -> _Memory:
+        """That of some beginnings. same: they are of the same sentences, in the same order."""
         keys, values = self.read
-        return _Memory(
-            (keys[rows], values[rows]), [each[rows] for each in self.keys], [each[rows] for each in self.values]
-        )
+        read = self.read if same else (keys[rows], values[rows])
+        if same and np.array_equal(rows, np.arange(len(keys))):
+            return self
+        return _Memory(read, [each[rows] for each in self.keys], [each[rows] for each in self.values])
 
 
 class _WriterLayer:
