@@ -85,7 +85,7 @@ class FactNetwork:
         count = len(read)
         best, found = np.full(count, -np.inf), [list[int]() for _ in range(count)]
         begun = [writer.begin(read, copied) for writer in self._writers]
-        sentences, values, last = np.arange(count), np.zeros(count), np.full(count, NOTHING_NUMBER)
+        sentences, values, last = np.arange(count), np.zeros(count, np.float32), np.full(count, NOTHING_NUMBER)
         written = np.zeros((count, 0), np.int64)
         for step in range(min(most, self.shape.steps)):
             chances = sum(writer.chances(last, step, of) for writer, of in zip(self._writers, begun, strict=True))

@@ -49,7 +49,7 @@ class WordPieces:
 
     def numbers(self, word: str) -> list[int]:
         """The numbers of a word's pieces, at least one."""
-        found = []
+        found: list[int] = []
         for part in _PARTS.findall(_plain(word[:_LONGEST])):
             start = 0
             while start < len(part) and len(found) < MOST_PIECES:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 
 import torch
 from torch import Tensor, nn
@@ -64,7 +65,7 @@ class ReaderModule(nn.Module):
         x = self.norm(torch.cat([begin, words, end], dim=1) + self.places[: length + 2]).flatten(0, 1)
         dropout = self.dropout if self.training else 0.0
         for layer in self.layers:
-            x, _ = through(layer.weights(), x, None, (count, self.shape.heads), EPSILON, dropout)
+            x, _ = through(weights_of(layer), x, None, (count, self.shape.heads), EPSILON, dropout)
         return torch.cat([words, x.view(count, length + 2, -1)[:, 1:-1]], dim=2)
 
 
@@ -76,10 +77,11 @@ class _ReaderLayer(nn.Module):
         self.heads, self.join, self.joined = nn.Linear(width, 3 * width), nn.Linear(width, width), nn.LayerNorm(width)
         self.widen, self.narrow, self.narrowed = nn.Linear(width, hidden), nn.Linear(hidden, width), nn.LayerNorm(width)
 
-    def weights(self) -> Layer:
-        """As the encoders use them."""
-        parts = self.heads, self.join, self.joined, self.widen, self.narrow, self.narrowed
-        return Layer(*((part.weight, part.bias) for part in parts))
+
+def weights_of(layer: nn.Module) -> Layer:
+    """A reader's layer as the encoders use it."""
+    parts = (layer.get_submodule(each.name) for each in fields(Layer))
+    return Layer(*((part.get_parameter("weight"), part.get_parameter("bias")) for part in parts))
 
 
 class FactModule(nn.Module):
