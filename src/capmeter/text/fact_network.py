@@ -30,7 +30,7 @@ ANOTHER = "another.{}."  # before the names of the second writer and those after
 BEAMS = 4
 _FURTHER = 4  # tokens within which a beginning must be able to win
 _EPSILON = np.float32(1e-5)  # of the layer normalisation, as in torch
-_LEAST = 1e-12  # of a probability
+_LEAST = np.float32(1e-12)  # of a probability
 
 
 @dataclass(frozen=True)
@@ -88,9 +88,11 @@ class FactNetwork:
         sentences, values, last = np.arange(count), np.zeros(count, np.float32), np.full(count, NOTHING_NUMBER)
         written = np.zeros((count, 0), np.int64)
         for step in range(min(most, self.shape.steps)):
-            chances = sum(writer.chances(last, step, of) for writer, of in zip(self._writers, begun, strict=True))
-            logs = np.log(chances / len(begun) + _LEAST) + values[:, None]
-            rows, last, values = _likeliest(logs, sentences, beams)
+            chances = self._writers[0].chances(last, step, begun[0])
+            for writer, of in zip(self._writers[1:], begun[1:], strict=True):
+                chances += writer.chances(last, step, of)
+            chances /= len(begun)
+            rows, last, values = _likeliest(chances, values, sentences, beams)
             before, sentences = sentences, sentences[rows]
             written = np.column_stack([written[rows], last])
             ended = (last == STOP_NUMBER) | (step + 1 == min(most, self.shape.steps))
@@ -111,25 +113,23 @@ def _under(weights: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, np
     return {name.removeprefix(prefix): values for name, values in weights.items() if name.startswith(prefix)}
 
 
-def _likeliest(logs: Floats, sentences: Integers, beams: int) -> tuple[Integers, Integers, Floats]:
+def _likeliest(chances: Floats, values: Floats, sentences: Integers, beams: int) -> tuple[Integers, Integers, Floats]:
     """The rows, tokens and values of the likeliest beginnings of each sentence, the rows in the sentences' order.
 
     Args:
-        logs: values of each beginning with each next token [R, tokens].
-        sentences: of the R beginnings, ascending.
+        chances: probabilities of each next token after R beginnings [R, tokens].
+        values: log probabilities of the beginnings.
+        sentences: of the beginnings, ascending.
         beams: how many are kept of a sentence.
     """
-    if beams == 1:
-        tokens = logs.argmax(axis=1)
-        return np.arange(len(logs)), tokens, logs[np.arange(len(logs)), tokens]
-    few = min(beams, logs.shape[1])
-    tokens = np.argpartition(-logs, few - 1, axis=1)[:, :few]
-    values = np.take_along_axis(logs, tokens, axis=1).ravel()
-    rows, tokens = np.repeat(np.arange(len(logs)), few), tokens.ravel()
+    few = min(beams, chances.shape[1])
+    tokens = np.argpartition(chances, -few, axis=1)[:, -few:] if few > 1 else chances.argmax(axis=1)[:, None]
+    logs = np.log(np.take_along_axis(chances, tokens, axis=1) + _LEAST)
+    values, tokens = (logs + values[:, None]).ravel(), tokens.ravel()
+    rows = np.repeat(np.arange(len(chances)), few)
     order = np.lexsort((tokens, -values, sentences[rows]))
     of = sentences[rows[order]]
-    begins = np.searchsorted(of, of)  # where a sentence's first is
-    order = order[np.arange(len(order)) - begins < beams]
+    order = order[np.arange(len(order)) - np.searchsorted(of, of) < beams]
     return rows[order], tokens[order], values[order]
 
 

@@ -36,8 +36,8 @@ def factual(
 ) -> None:
     """Train the maker of faithful scene graphs on graphs that people wrote, or evaluate it on the split `dev`.
 
-    The reader begins as the caption parser that ships. One of forty training captions is held out for selection. An
-    interrupted run is resumed.
+    The reader begins as the lower layers of the encoder `minilm` (`capmeter[neural]`). A second writer learns when the
+    reader has learned. One of forty training captions is held out for selection. An interrupted run is resumed.
 
     **Examples**
 
