@@ -126,5 +126,5 @@ def test_agreement_with_people(maker: FactMaker, shared: Path) -> None:
     made = maker.facts([example.caption for example in dev])
     scores = FactJudge(english_synonyms()).scores(made, [example.facts for example in dev])
     assert scores.captions == 977
-    assert scores.exact > 74
-    assert scores.spice > 89
+    assert scores.exact > 76
+    assert scores.spice > 90
