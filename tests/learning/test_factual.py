@@ -235,6 +235,7 @@ def test_the_reader_begins_as_an_encoder() -> None:
     number = {piece: place for place, piece in enumerate(begun.vocabulary)}
     ids = torch.tensor([[number[piece] for piece in ("[CLS]", "two", "dogs", "running", "[SEP]")]])
     states, _ = bert.run(ids, None, 2, False)
+    assert states is not None
     with torch.no_grad():
         assert torch.allclose(reader(rows)[0, :, reader.width :], states[0, 1:-1], atol=1e-5)
 
