@@ -164,3 +164,12 @@ def test_equals_the_programs_alignments(shared: Path, meteor_index: Path) -> Non
         theirs = [line.split()[:3] for line in block[4:]]
         rows = [[f"{m.start}:{m.length}", f"{m.far}:{m.far_length}", str(m.kind)] for m in ours]
         assert rows == theirs, block[1:3]
+
+
+def test_captions_with_many_matches_are_aligned_at_once_and_alike(language: MeteorLanguage, monkeypatch) -> None:
+    draw = np.random.default_rng(0)
+    words = ["a", "the", "on", "of", "top", "dog", "animal", "car", "automobile", "geese", "bird", "many", "lots"]
+    pairs = [([*draw.choice(words, 12)], [*draw.choice(words, 10)]) for _ in range(50)]
+    later = aligned(pairs, language)
+    monkeypatch.setattr("capmeter.text.meteor_aligner._KEPT", 0)
+    assert aligned(pairs, language) == later and sum(map(len, later)) > 200

@@ -21,6 +21,8 @@ Ints = npt.NDArray[np.integer[Any]]
 KINDS = ("exact", "stem", "synonym", "paraphrase")
 # Maximum numbers of pairs, and of pairs of words, in a batch; of pairs that are searched at once.
 _PAIRS, _CELLS, _SEARCHED = 2048, 1_000_000, 4096
+# Of captions with more matches, which repeat themselves, those of the best alignment are kept and not all.
+_KEPT = 64
 # A pair of texts with more pairs of words is no caption and its reference. The search is slow before that, where both
 # repeat themselves, and needs much memory where one repeats a word; the Java program takes minutes, or fails.
 _MOST_CELLS, _MOST_WORK, _MOST_TRIED = 4_000_000, 1_000_000_000, 10_000_000
@@ -80,9 +82,12 @@ class MatchedPairs:
         here, there = here[order], there[order]
         parts, settled, refused = [], [np.zeros(0, bool)], [np.flatnonzero(endless)]
         chunks: list[Ints] = [np.zeros(0, np.int64)]
-        for first, last in _batches(here, there):
+        for first, last in _batches(here, there, _PAIRS):
             batch = order[first:last]
             matches, alone, hopeless = _matched(sentences, hypotheses[batch], references[batch], beam)
+            if len(matches.pair) > _KEPT * len(batch):
+                matches = matches.take(np.sort(_best(matches, alone, here[first:last], there[first:last], beam)))
+                alone = np.ones(len(matches.pair), bool)
             parts.append(replace(matches, pair=matches.pair + first))
             settled.append(alone)
             chunks.append(_least_chunks(matches, alone, len(batch)))
@@ -96,43 +101,46 @@ class MatchedPairs:
         number = np.full(int(max(self.order.max(initial=-1), pairs.max(initial=-1))) + 1, -1)
         number[pairs] = np.arange(len(pairs))
         wanted = np.flatnonzero(number[self.order] >= 0)
+        lengths = self.lengths[0][wanted], self.lengths[1][wanted]
         begin = np.searchsorted(self.matches.pair, np.arange(len(self.order) + 1))
         chosen = []
-        for first in range(0, len(wanted), _SEARCHED):
-            asked = wanted[first : first + _SEARCHED]
-            inside = spans(begin[asked], begin[asked + 1] - begin[asked])
-            chosen.append(inside[self._best(asked, inside)])
-        found = self.matches.take(np.concatenate([np.zeros(0, np.int64), *chosen]))
-        found = replace(found, pair=number[self.order[found.pair]])
-        return found.take(np.argsort(found.pair << 32 | found.start))
-
-    def _best(self, asked: Ints, inside: Ints) -> Ints:
-        """Which of the matches `inside`, those of these neighbouring pairs, form the best alignment of each."""
-        settled, pair = self.settled.take(inside), self.matches.pair.take(inside)
-        # If every match is settled there is nothing to search.
-        searched = np.zeros(len(self.order), bool)
-        searched[pair.take(np.flatnonzero(~settled))] = True
-        number = np.cumsum(searched) - 1
-        among = np.flatnonzero(searched.take(pair))
-        open_pairs = asked[searched[asked]]
-        found = self.matches.take(inside[among])
-        best = search(
-            number.take(found.pair),
-            found.kind == 0,
-            (found.start, found.length, found.hypothesis_start, found.hypothesis_length),
-            settled[among],
-            (self.lengths[0][open_pairs], self.lengths[1][open_pairs]),
-            self.beam,
-        )
-        settled[among] = False
-        return np.concatenate([np.flatnonzero(settled), among[best]])
+        for first, last in _batches(*lengths, _SEARCHED):
+            asked = wanted[first:last]
+            count = begin[asked + 1] - begin[asked]
+            inside = spans(begin[asked], count)
+            found = replace(self.matches.take(inside), pair=np.repeat(np.arange(len(asked)), count))
+            here, there = (each[first:last] for each in lengths)
+            chosen.append(inside[_best(found, self.settled.take(inside), here, there, self.beam)])
+        best = self.matches.take(np.concatenate([np.zeros(0, np.int64), *chosen]))
+        best = replace(best, pair=number[self.order[best.pair]])
+        return best.take(np.argsort(best.pair << 32 | best.start))
 
 
-def _batches(here: Ints, there: Ints) -> Iterator[tuple[int, int]]:
-    """Neighbouring pairs, of so many words on both sides, in groups none of which has too many words."""
+def _best(found: WordMatches, settled: npt.NDArray[np.bool_], here: Ints, there: Ints, beam: int) -> Ints:
+    """Which of the matches of these pairs, of so many words on both sides, form the best alignment of each."""
+    # If every match is settled there is nothing to search.
+    searched = np.zeros(len(here), bool)
+    searched[found.pair.take(np.flatnonzero(~settled))] = True
+    among = np.flatnonzero(searched.take(found.pair))
+    number, inside = np.cumsum(searched) - 1, found.take(among)
+    best = search(
+        number.take(inside.pair),
+        inside.kind == 0,
+        (inside.start, inside.length, inside.hypothesis_start, inside.hypothesis_length),
+        settled[among],
+        (here[searched], there[searched]),
+        beam,
+    )
+    alone = settled.copy()
+    alone[among] = False
+    return np.concatenate([np.flatnonzero(alone), among[best]])
+
+
+def _batches(here: Ints, there: Ints, most: int) -> Iterator[tuple[int, int]]:
+    """Neighbouring pairs, of so many words on both sides, in groups none of which has too many pairs or words."""
     first = 0
     while first < len(here):
-        group = slice(first, first + _PAIRS)
+        group = slice(first, first + most)
         depth, width = np.maximum.accumulate(there[group]), np.maximum.accumulate(here[group])
         cells = np.arange(1, len(depth) + 1) * depth * width  # of a table with a place for every pair of words
         size = max(1, int(np.searchsorted(cells, _CELLS, side="right")))
