@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -35,7 +35,6 @@ import numpy.typing as npt
 from capmeter.captions.model import CaptionSet
 from capmeter.errors import InputError
 from capmeter.metrics.base import AdditiveMetric, Context, Floats, Measurement, wordless
-from capmeter.metrics.evidence import Evidence, Link, Mark
 from capmeter.ragged import Ragged, distinct
 from capmeter.text.meteor_aligner import KINDS, MatchedPairs, WordMatches
 from capmeter.text.meteor_normaliser import normalised
@@ -44,6 +43,9 @@ from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, most, perfect, scor
 from capmeter.text.meteor_texts import Texts, texts_of
 from capmeter.text.meteor_words import MeteorSentences, meteor_sentences
 from capmeter.text.tokens import Tokenizer, Tokens, TokenTable, tokenizer_version
+
+if TYPE_CHECKING:
+    from capmeter.metrics.evidence import Evidence, Link, Mark
 
 Ints = npt.NDArray[np.integer[Any]]
 _ROUNDING = 1e-9  # more than the error of a score by rounding
@@ -243,6 +245,8 @@ class _Aligned:
 
     def evidence(self, part: CaptionSet, known: MeteorLanguage) -> list[Evidence]:
         """The matches of each caption's best alignment."""
+        from capmeter.metrics.evidence import Evidence  # which scores do not need
+
         found = scores(self.best_counts, known.settings.parameters, known.weights)
         last = np.append(self.first[1:], len(self.theirs))
         evidence = []
@@ -267,6 +271,8 @@ class _Aligned:
         return evidence
 
     def _links(self, pair: int, index: int, known: MeteorLanguage) -> list[Link]:
+        from capmeter.metrics.evidence import Link
+
         weights = dict(zip(known.modules, known.weights, strict=True))
         links = []
         for k in np.flatnonzero(self.matches.pair == pair).tolist():
@@ -278,5 +284,7 @@ class _Aligned:
 
 
 def _unmatched(side: str, index: int | None, length: int, spans: Sequence[tuple[int, int]]) -> list[Mark]:
+    from capmeter.metrics.evidence import Mark
+
     covered = {position for start, end in spans for position in range(start, end)}
     return [Mark(side, index, at, at + 1, "unmatched") for at in range(length) if at not in covered]
