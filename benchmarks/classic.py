@@ -7,7 +7,8 @@
 `speed` needs pycocoevalcap and Java. It prints ratios of whole processes (start, read, tokenise, score; Java's start is
 part of the peer's): of a first run, with nothing kept on disk, and of a second on the same references, after captions
 of another system were scored; and of scoring alone, on tokenised captions in one process. Peer and capmeter run in
-turns and the fastest turn of each counts. It stops if any score of any caption differs.
+turns and the fastest turn of each counts. It stops if any score of any caption differs. What runs is
+`classic_capmeter.py` and `classic_pycocoevalcap.py`.
 
 `scale` repeats the captions, altered, up to each size, with five references each, and streams them from a file in a
 process of its own; it prints what the process took to start (with two captions), the processor time per caption after
@@ -21,9 +22,7 @@ FILE has one JSON row per image: {"references": [...], "captions": {system: capt
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gzip
-import io
 import itertools
 import json
 import os
@@ -40,7 +39,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from classic_pycocoevalcap import peer_scores
 
+HERE = Path(__file__).parent
 DATA = Path(os.environ.get("CAPMETER_SHARED", "../shared")) / "data" / "coco_karpathy_test_captions.jsonl.gz"
 METRICS = "bleu-4,rouge-l,cider-d"
 WHOLE = METRICS + ",meteor"
@@ -86,44 +87,6 @@ def of_process(arguments: list[str], kept: Path | None = None) -> tuple[float, d
     )
 
 
-# what the child processes of `speed` run
-
-
-def child_capmeter(path: str, metrics: str) -> dict[str, Any]:
-    import capmeter
-
-    results = capmeter.score(capmeter.load(path), metrics)
-    return {name: results[name].items.array.tolist() for name in metrics.split(",")}
-
-
-def child_pycocoevalcap(path: str, metrics: str) -> dict[str, Any]:
-    from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
-
-    with Path(path).open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
-    tokenizer = PTBTokenizer()
-    gts = tokenizer.tokenize({k: [{"caption": text} for text in row["references"]] for k, row in enumerate(rows)})
-    res = tokenizer.tokenize({k: [{"caption": row["candidate"]}] for k, row in enumerate(rows)})
-    return {name: list(map(float, scores)) for name, scores in peer_scores(gts, res, metrics).items()}
-
-
-def peer_scores(gts: dict[int, list[str]], res: dict[int, list[str]], metrics: str) -> dict[str, Any]:
-    from pycocoevalcap.bleu.bleu import Bleu
-    from pycocoevalcap.cider.cider import Cider
-    from pycocoevalcap.rouge.rouge import Rouge
-
-    scores: dict[str, Any] = {}
-    with contextlib.redirect_stdout(io.StringIO()):
-        scores["bleu-4"] = Bleu(4).compute_score(gts, res)[1][3]
-    scores["rouge-l"] = Rouge().compute_score(gts, res)[1]
-    scores["cider-d"] = Cider().compute_score(gts, res)[1]
-    if "meteor" in metrics.split(","):
-        from pycocoevalcap.meteor.meteor import Meteor
-
-        scores["meteor"] = Meteor().compute_score(gts, res)[1]
-    return {name: scores[name] for name in metrics.split(",")}
-
-
 def our_scores(gts: dict[int, list[str]], res: dict[int, list[str]], metrics: str) -> dict[str, Any]:
     import capmeter
 
@@ -165,14 +128,14 @@ def speed(rows: Rows, other: Rows, repeat: int, metrics: str) -> None:
         path, before = Path(folder) / "rows.jsonl", Path(folder) / "before.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
         before.write_text("".join(json.dumps(row) + "\n" for row in other), encoding="utf-8")
-        command = [sys.executable, __file__]
+        ours, theirs = ([sys.executable, str(HERE / f"classic_{name}.py")] for name in ("capmeter", "pycocoevalcap"))
         turn = itertools.count()
-        of_process([*command, "child-capmeter", str(before), metrics], Path(folder) / "kept")
+        of_process([*ours, str(before), metrics], Path(folder) / "kept")
         whole = in_turns(
             repeat,
-            lambda: of_process([*command, "child-capmeter", str(path), metrics], Path(folder) / f"new{next(turn)}"),
-            lambda: of_process([*command, "child-pycocoevalcap", str(path), metrics]),
-            lambda: of_process([*command, "child-capmeter", str(path), metrics], Path(folder) / "kept"),
+            lambda: of_process([*ours, str(path), metrics], Path(folder) / f"new{next(turn)}"),
+            lambda: of_process([*theirs, str(path), metrics]),
+            lambda: of_process([*ours, str(path), metrics], Path(folder) / "kept"),
         )
     gts = {k: [" ".join(tokenize(text)) for text in row["references"]] for k, row in enumerate(rows)}
     res = {k: [" ".join(tokenize(row["candidate"]))] for k, row in enumerate(rows)}
@@ -294,16 +257,9 @@ def rewards(rows: Rows) -> None:
             print(f"{kind:<20}{size:>8}{scored / spent:>40,.0f}")
 
 
-CHILDREN: dict[str, Callable[[str, str], dict[str, Any]]] = {
-    "child-capmeter": child_capmeter,
-    "child-pycocoevalcap": child_pycocoevalcap,
-    "child-scale": child_scale,
-}
-
-
 def main() -> None:
-    if len(sys.argv) == 4 and sys.argv[1] in CHILDREN:
-        print("\n" + json.dumps(CHILDREN[sys.argv[1]](sys.argv[2], sys.argv[3])))
+    if len(sys.argv) == 4 and sys.argv[1] == "child-scale":
+        print("\n" + json.dumps(child_scale(sys.argv[2], sys.argv[3])))
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("speed", "scale", "reward"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -20,6 +21,14 @@ def test_import_loads_nothing_heavy() -> None:
     code = f"import sys, capmeter; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_numpy_s_threads_wait_as_long_as_the_user_says() -> None:
+    code = "import os, capmeter; print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
+    others = {key: value for key, value in os.environ.items() if key != "OPENBLAS_THREAD_TIMEOUT"}
+    for given, expected in ({}, "20"), ({"OPENBLAS_THREAD_TIMEOUT": "26"}, "26"):
+        found = subprocess.run([sys.executable, "-c", code], env=others | given, capture_output=True, check=True)
+        assert found.stdout.split() == [expected.encode()]
 
 
 @pytest.mark.parametrize("name", [each for each in capmeter.__all__ if each != "__version__"])
