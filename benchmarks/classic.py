@@ -74,7 +74,6 @@ def of_process(arguments: list[str], kept: Path | None = None) -> tuple[float, d
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     environment.setdefault("PYTHONPYCACHEPREFIX", str(Path(tempfile.gettempdir(), f"capmeter-benchmark-{os.getuid()}")))
     environment["CAPMETER_REFERENCE_CACHE"] = "" if kept is None else str(kept)
-    environment.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")  # as the command line sets it; for capmeter and its peer
     start = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=True, env=environment

@@ -7,7 +7,6 @@ optional is missing, 4 a requested check failed (`score --minimum`, `compare --f
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -126,9 +125,6 @@ def capmeter_command(
 
 def main() -> None:
     """Runs the command line and exits with its exit code."""
-    # Idle threads of numpy's BLAS sleep instead of spinning for a tenth of a second on every other core. To be said
-    # before numpy is loaded, and said here alone: a program that imports capmeter decides for itself.
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
     warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
     with guarded() as output:
         code = _run()
