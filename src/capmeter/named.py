@@ -13,7 +13,6 @@ else; an empty tuple is `none`. `Annotated[int, "longest n-gram"]` gives a param
 
 from __future__ import annotations
 
-import difflib
 import math
 import re
 import types
@@ -187,6 +186,8 @@ def read_parameters(
             raise InputError(f"cannot read {part.strip()!r} in the brackets of {label}; expected parameter=value")
         key, value = match.group(1), match.group(2).strip()
         if key not in known:
+            import difflib  # which only mistakes need
+
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"its parameters are: {', '.join(known) or 'none'}"
             raise InputError(f"{label} has no parameter {key!r}; {hint}")

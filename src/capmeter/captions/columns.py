@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -107,6 +106,8 @@ def _number(name: str) -> int | None:
 
 def nearest(names: Iterable[Any], most: int = 8) -> str:
     """The first names, each unknown one followed by the known name that was probably meant."""
+    from difflib import get_close_matches  # which only mistakes need
+
     shown = []
     for name in names:
         text = name if isinstance(name, str) else f"({type(name).__name__})"

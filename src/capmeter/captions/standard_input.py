@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import stat
 import sys
-import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -34,6 +32,9 @@ def regular(path: str | os.PathLike[str]) -> Path:
 
 @cache
 def _copy(path: str) -> Path:
+    import shutil  # which only pipes need
+    import tempfile
+
     try:
         number = sys.stdin.fileno() if path in ("-", "/dev/stdin") else int(path[8:])
         mode = os.fstat(number).st_mode
