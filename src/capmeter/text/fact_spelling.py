@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+from rapidfuzz import process
+from rapidfuzz.distance import OSA
+
 _SHORTEST = 4  # letters of a word that is corrected
 _LONGEST = 24
 _ENDINGS = tuple("s es ed d ing er ers or est y ly en ness ful less ish ion ions like".split())  # noqa: SIM905
@@ -28,7 +30,7 @@ class Spelling:
 
     def __init__(self, frequent: Sequence[str], known: Iterable[str]) -> None:
         self.frequent, self.known = tuple(frequent), frozenset(known)
-        self._ranks = {word: rank for rank, word in enumerate(self.frequent)}
+        self._right = self.known.union(self.frequent)
         self._found: dict[str, str] = {}
 
     def corrected(self, words: Sequence[str]) -> list[str]:
@@ -38,31 +40,20 @@ class Spelling:
     def _corrected(self, word: str) -> str:
         found = self._found.get(word)
         if found is None:
-            found = word if self._right(word) else min(_near(word), key=self._rank, default=word)
-            found = found if found in self._ranks else word
+            found = word if self._is_right(word) else self._nearest(word)
             if len(self._found) < 1 << 16:
                 self._found[word] = found
         return found
 
-    def _rank(self, word: str) -> int:
-        return self._ranks.get(word, len(self._ranks))
-
-    def _right(self, word: str) -> bool:
+    def _is_right(self, word: str) -> bool:
         if not _SHORTEST <= len(word) <= _LONGEST or not (word.isascii() and word.isalpha()):
             return True
-        return any(form in self._ranks or form in self.known for form in _bases(word))
+        return any(form in self._right for form in _bases(word))
 
-
-def _near(word: str) -> Iterator[str]:
-    """What is one change away."""
-    for place in range(len(word) + 1):
-        before, after = word[:place], word[place:]
-        if after:
-            yield before + after[1:]
-            yield from (before + letter + after[1:] for letter in _LETTERS)
-        if len(after) > 1:
-            yield before + after[1] + after[0] + after[2:]
-        yield from (before + letter + after for letter in _LETTERS)
+    def _nearest(self, word: str) -> str:
+        """The first word that is one change away, or the word as it is."""
+        found = process.extractOne(word, self.frequent, scorer=OSA.distance, score_cutoff=1)
+        return found[0] if found else word
 
 
 def _bases(word: str) -> Iterator[str]:
