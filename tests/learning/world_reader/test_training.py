@@ -56,7 +56,7 @@ def test_the_table_by_hand() -> None:
         network.related.bias.fill_(_logit(0.3))
         network.background.bias[:] = torch.tensor([np.log(3.0), 0.0])
         slots = torch.tensor([[[0.6, 0.2, 0, 0], [0.5, 0.2, 0, 0], [0, 0, 0, 0]]])
-        table = network.table(slots, torch.zeros(1, 2, 5, 3))[0]
+        table = network.table(network(slots, torch.zeros(1, 2, 5, 3)))[0]
     right = 0.1 / 0.14
     rows = [[1, 0.25, 0.5, 0.3, right, 0], [1, 0.25, 0.5, 0.3, -right, 0]]
     highest = [1, 0.25, 0.5, 0.3, right, 0]
@@ -68,7 +68,7 @@ def test_kinds_that_are_not_there_have_empty_rows() -> None:
     with torch.no_grad():
         network.presence.weight.zero_()
         network.presence.bias.fill_(-40.0)
-        table = network.table(torch.randn(1, 9, 4), torch.rand(1, 8, 5, 3))[0]
+        table = network.table(network(torch.randn(1, 9, 4), torch.rand(1, 8, 5, 3)))[0]
     assert table[:-2].abs().max() < 1e-9 and table[-2:].sum() == pytest.approx(1)
 
 

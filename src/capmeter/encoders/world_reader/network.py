@@ -1,4 +1,4 @@
-"""What the world encoder saw, as a table: what is there, how many, what it is like, how it stands to the rest.
+"""What a world encoder saw, as a table: what is there, how many, what it is like, how it stands to the rest.
 
 The reader begins with a world encoder, and has it trained along. The encoder's slots hold all of this, but each kind's
 slot is a place of its own, and a linear map of the whole feature would have to learn every attribute once for every
@@ -97,9 +97,8 @@ class ReaderNetwork(nn.Module):
         logits: Tensor = self.related(functional.relu(self.first(first) + self.second(second)))
         return logits
 
-    def table(self, slots: Tensor, peaks: Tensor) -> Tensor:
-        """The features of pictures: float [n, kinds · row + row + backgrounds]."""
-        read = self(slots, peaks)
+    def table(self, read: Reading) -> Tensor:
+        """The features of pictures, from what is read of them: float [n, kinds · row + row + backgrounds]."""
         there = read.presence.sigmoid()
         said = [
             logits.softmax(-1)[..., unsaid:] for logits, unsaid in zip(read.attributes, self.shape.unsaid, strict=True)
@@ -137,8 +136,7 @@ class SeeingReader(nn.Module):
 
     def tables(self, pixels: Tensor) -> Tensor:
         """The features of pictures: `ReaderNetwork.table`."""
-        slots, heat = self.encoder.slots(self.encoder.maps(pixels))
-        return self.reader.table(slots, heat_peaks(heat))
+        return self.reader.table(self(pixels)[0])
 
 
 def heat_peaks(heat: Tensor) -> Tensor:
