@@ -7,7 +7,9 @@ import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from capmeter.text.meteor_resources import MeteorLanguage
+import pytest
+
+from capmeter.text.meteor_resources import MeteorLanguage, meteor_language
 from capmeter.text.meteor_texts import java_hash
 
 FUNCTION_WORDS = "a\nthe\non\nin\nof\nis\n"
@@ -45,6 +47,13 @@ def small_release(folder: Path) -> Path:
         jar.writestr("synonym/english.exceptions", pairs_text(EXCEPTIONS))
     (folder / "data" / "paraphrase-en.gz").write_bytes(paraphrase_bytes(PARAPHRASES))
     return folder
+
+
+def small_language(folder: Path) -> MeteorLanguage:
+    """English as this release has it; what is made of it stays in the folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAPMETER_CACHE", str(folder / "cache"))
+        return meteor_language("en", str(small_release(folder / "release")))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plainmeteor import PARAPHRASES, Found, align_plainly, small_release
+from plainmeteor import PARAPHRASES, Found, align_plainly, small_language
 
 from capmeter.text.meteor_aligner import MatchedPairs
 from capmeter.text.meteor_resources import MeteorLanguage, meteor_language
@@ -48,10 +48,7 @@ SENTENCES = st.lists(WORDS, max_size=14)
 
 @pytest.fixture(scope="module")
 def language(tmp_path_factory: pytest.TempPathFactory) -> MeteorLanguage:
-    folder = tmp_path_factory.mktemp("meteor")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CAPMETER_CACHE", str(folder / "cache"))
-        return meteor_language("en", str(small_release(folder / "release")))
+    return small_language(tmp_path_factory.mktemp("meteor"))
 
 
 def aligned(pairs: list[tuple[list[str], list[str]]], language: MeteorLanguage, beam: int = 40) -> list[list[Found]]:

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plainmeteor import small_release
+from plainmeteor import small_language
 
 from capmeter.text.meteor_aligner import MatchedPairs
-from capmeter.text.meteor_resources import MeteorLanguage, meteor_language
+from capmeter.text.meteor_resources import MeteorLanguage
 from capmeter.text.meteor_statistics import CHUNKS, COLUMNS, most, scores, statistics
 from capmeter.text.meteor_texts import texts_of
 from capmeter.text.meteor_words import meteor_sentences
@@ -19,10 +19,7 @@ SENTENCES = st.lists(WORDS, max_size=9)
 
 @pytest.fixture(scope="module")
 def language(tmp_path_factory: pytest.TempPathFactory) -> MeteorLanguage:
-    folder = tmp_path_factory.mktemp("meteor")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CAPMETER_CACHE", str(folder / "cache"))
-        return meteor_language("en", str(small_release(folder / "release")))
+    return small_language(tmp_path_factory.mktemp("meteor"))
 
 
 def limits_and_found(pairs: list[tuple[list[str], list[str]]], language: MeteorLanguage) -> tuple[np.ndarray, ...]:
