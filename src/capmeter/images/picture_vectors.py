@@ -7,7 +7,7 @@
 | `network(path=resnet152.pth)` | the average of a network's last map (LEIC, A.1); `pool=overlapping`: as released |
 | `network(path=vit/)` | the pooled output of another vision model |
 | `world-encoder` | the encoder of the made world |
-| `world-reader` | a table of what that encoder sees |
+| `world-reader` | a table of what such a picture shows |
 
 Pictures are read as they are, each distinct one once; what is found is kept in the store that the settings name.
 
@@ -113,10 +113,10 @@ class WorldVectors(VectorNetwork):
 
 @dataclass(frozen=True, kw_only=True)
 class WorldTables(VectorNetwork):
-    """A table of what the encoder of the made world sees."""
+    """A table of what a picture of the made world shows."""
 
     NAME: ClassVar[str] = "world-reader"
-    SUMMARY: ClassVar[str] = "a table of what the encoder of the made world sees"
+    SUMMARY: ClassVar[str] = "a table of what pictures of the made world show"
 
     checkpoint: Annotated[str, "a shipped or installed checkpoint, or its folder"] = "world-reader"
 

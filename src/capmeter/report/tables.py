@@ -152,7 +152,10 @@ def print_table(table: Table, console: Any) -> None:
 
 
 def as_text(table: Table) -> str:
-    """What `print_table` shows where there is no terminal, of any width: for pipes and files, and without Rich."""
+    """What `print_table` shows where there is no terminal, of any width: for pipes and files.
+
+    Of Rich only the widths of characters are loaded, which is quick.
+    """
     from rich.cells import cell_len
 
     cells = [["".join(_first_word(table, r, c, True)) for c in range(len(row))] for r, row in enumerate(table.rows)]
