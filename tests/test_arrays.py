@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import random
+import zlib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from capmeter import arrays
 from capmeter.arrays import read_arrays, read_npz, write_arrays
 from capmeter.errors import AssetError, InputError
 from capmeter.metrics.document_frequencies import DocumentFrequencies
@@ -45,6 +48,31 @@ def test_no_damage_is_believed(tmp_path: Path) -> None:
     assert read_arrays(path) is None
     assert read_arrays(tmp_path / "none") is None
     assert read_arrays(tmp_path) is None
+
+
+def test_a_file_is_read_through_once_for_each_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "a.index"
+    read: list[int] = []
+    monkeypatch.setattr(zlib, "crc32", lambda data, start=0, of=zlib.crc32: read.append(len(data)) or of(data, start))
+
+    def reads() -> int:
+        read.clear()
+        assert read_arrays(path) is not None
+        return len(read)
+
+    write_arrays(path, ARRAYS, FACTS)
+    assert [reads(), reads()] == [1, 1], "a file that was written just now may be written again in the same moment"
+    monkeypatch.setattr(arrays, "_SETTLED", -1)
+    assert [reads(), reads(), reads()] == [1, 0, 0]
+    good = path.read_bytes()
+    path.write_bytes(good)
+    os.utime(path, ns=(1, 1))
+    assert [reads(), reads()] == [1, 0]
+    (tmp_path / "a.index.checked").write_bytes(b"no note")
+    assert [reads(), reads()] == [1, 0]
+    path.write_bytes(good[:-1] + b"!")
+    os.utime(path, ns=(2, 2))
+    assert read_arrays(path) is None
 
 
 def test_what_is_no_number_is_not_written(tmp_path: Path) -> None:

@@ -4,6 +4,9 @@ An index file is checksummed as a whole and memory-mapped. A damaged file is tre
 rebuilds it. Nothing is unpickled.
 
     magic line | CRC-32 of the rest | length of the header | header (JSON) | arrays, each aligned to 64 bytes
+
+The checksum is computed once for each state of a file: its size and times are noted beside it (`NAME.checked`), and a
+file with these is not read through again.
 """
 
 from __future__ import annotations
@@ -11,11 +14,14 @@ from __future__ import annotations
 import json
 import lzma
 import mmap
+import os
 import struct
+import time
 import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +34,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 _MAGIC = b"capmeter arrays 1\n"
 _LENGTHS = struct.Struct("<II")  # checksum, length of the header
 _ALIGNED = 64
+_SETTLED = 2_000_000_000  # nanoseconds after which a change of a file surely changes its times
 # everything that numpy and zipfile are known to raise, or may raise, on damaged files
 ZIP_ERRORS = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, MemoryError),
@@ -64,6 +71,7 @@ def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]] | None:
     """The arrays (memory-mapped, read-only) and facts in an index file; None if it is absent or damaged."""
     try:
         with path.open("rb") as file:
+            state = os.fstat(file.fileno())
             view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except (OSError, ValueError):
         return None
@@ -71,7 +79,7 @@ def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]] | None:
     if len(view) < begin or view[: len(_MAGIC)] != _MAGIC:
         return None
     checksum, size = _LENGTHS.unpack_from(view, len(_MAGIC))
-    if zlib.crc32(view[len(_MAGIC) + 4 :]) != checksum:
+    if not _is_whole(path, view, checksum, state):
         return None
     try:
         head = json.loads(bytes(view[begin : begin + size]))
@@ -80,6 +88,21 @@ def read_arrays(path: Path) -> tuple[Arrays, dict[str, Any]] | None:
         return arrays, dict(head["facts"])
     except (ValueError, LookupError, TypeError, AttributeError):
         return None
+
+
+def _is_whole(path: Path, view: memoryview, checksum: int, state: os.stat_result) -> bool:
+    """Whether the file's content has its checksum, or had it when the file was last in this state."""
+    note = path.with_name(f"{path.name}.checked")
+    told = f"{checksum} {state.st_dev} {state.st_ino} {state.st_size} {state.st_mtime_ns} {state.st_ctime_ns}".encode()
+    with suppress(OSError):
+        if note.read_bytes() == told:
+            return True
+    if zlib.crc32(view[len(_MAGIC) + 4 :]) != checksum:
+        return False
+    if time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) > _SETTLED:
+        with suppress(OSError), atomic_file(note) as file:
+            file.write(told)
+    return True
 
 
 def _array(body: memoryview, entry: Mapping[str, Any]) -> npt.NDArray[Any]:

@@ -168,7 +168,7 @@ class Scorer:
         if states is None:
             raise InputError(f"{shard.source} has no captions; leave it out")
         disk = shutil.disk_usage(tempfile.gettempdir())
-        if shard.references is None and disk.used < .9 * (disk.used + disk.free):
+        if shard.references is None and disk.used < 0.9 * (disk.used + disk.free):
             self._read[shard] = captions
         return states
 
