@@ -43,7 +43,9 @@ class Ragged:
         """The rows of all parts in one table; `places` are the parts' rows in it, each of which occurs once."""
         lengths = np.concatenate([part.lengths for part in parts])
         values = np.concatenate([part.values for part in parts])
-        return cls.from_lengths(values, lengths).take(np.argsort(np.concatenate(places)))
+        order = np.empty(len(lengths), np.int64)
+        order[np.concatenate(places)] = np.arange(len(order))
+        return cls.from_lengths(values, lengths).take(order)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1

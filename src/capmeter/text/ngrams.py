@@ -110,7 +110,7 @@ class NGrams:
 
     def joined(self, tables: Sequence[NGramTable], places: Sequence[Integers]) -> NGramTable:
         """The table of all sentences; n-grams are numbered in the order of their hashes, as in one table."""
-        number, first, hashes = _numbered(np.concatenate([table.hashes for table in tables]))
+        number, first, hashes = _numbered(np.concatenate([table.hashes for table in tables]), sorted_runs=True)
         order = np.concatenate([table.order for table in tables])[first]
         rows, known = [], 0
         for table in tables:  # number and count in one number, so that both are moved at once
@@ -155,9 +155,14 @@ class NGrams:
         )
 
 
-def _numbered(hashes: npt.NDArray[np.uint64]) -> tuple[Integers, Integers, npt.NDArray[np.uint64]]:
-    """The number of each hash among the different ones in order, where one of each is, and these."""
-    rank = np.argsort(hashes)
+def _numbered(
+    hashes: npt.NDArray[np.uint64], sorted_runs: bool = False
+) -> tuple[Integers, Integers, npt.NDArray[np.uint64]]:
+    """The number of each hash among the different ones in order, where one of each is, and these.
+
+    `sorted_runs`: they are several sorted lists in a row, which the stable sort merges in a tenth of the time.
+    """
+    rank = np.argsort(hashes, kind="stable" if sorted_runs else None)
     ranked = hashes.take(rank)
     new = differ(ranked)
     number = np.empty(len(hashes), np.int64)
