@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.arrays import read_npz
 from capmeter.captions.files import write_atomic
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.errors import AssetError, InputError
@@ -90,6 +89,8 @@ class DocumentFrequencies:
     @classmethod
     def read(cls, path: str | Path) -> DocumentFrequencies:
         """Reads a saved table; an `AssetError` if the file is damaged or of another kind."""
+        from capmeter.arrays import read_npz  # which a run with its own frequencies does not need
+
         try:
             encoded, hashes, counts = read_npz(path, "head", "hashes", "counts")
             head = json.loads(bytes(encoded))

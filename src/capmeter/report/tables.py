@@ -154,16 +154,16 @@ def print_table(table: Table, console: Any) -> None:
 def as_text(table: Table) -> str:
     """What `print_table` shows where there is no terminal, of any width: for pipes and files.
 
-    Of Rich only the widths of characters are loaded, which is quick.
+    Of Rich only the widths of characters are loaded, where there are others than ASCII's.
     """
-    from rich.cells import cell_len
-
     cells = [["".join(_first_word(table, r, c, True)) for c in range(len(row))] for r, row in enumerate(table.rows)]
     lines = [list(map(printable, table.columns)), *cells]
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+    widths = [max(map(_terminal_width, column)) for column in zip(*lines, strict=True)]
 
     def line(row: list[str]) -> str:
-        blanks = [" " * (width - cell_len(cell)) for width, cell in zip(widths, map(str.rstrip, row), strict=True)]
+        blanks = [
+            " " * (width - _terminal_width(cell)) for width, cell in zip(widths, map(str.rstrip, row), strict=True)
+        ]
         padded = zip(blanks, map(str.rstrip, row), table.numeric, strict=True)
         return f"  {'   '.join(blank + cell if right else cell + blank for blank, cell, right in padded)}  "
 
@@ -172,6 +172,15 @@ def as_text(table: Table) -> str:
     shown = [" " * across, head, f" {'─' * (across - 2)} ", *rows, " " * across]
     around = [printable(text) for text in (table.title, _plain_note(table))]
     return "".join(f"{each}\n" for each in (*around[:1], *shown, *around[1:]) if each)
+
+
+def _terminal_width(text: str) -> int:
+    """How many columns of a terminal the text takes."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def _first_word(table: Table, r: int, c: int, plain: bool) -> tuple[str, str]:

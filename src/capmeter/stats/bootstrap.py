@@ -144,7 +144,12 @@ def percentile(resamples: Array, level: float = 0.95) -> tuple[float, float]:
     """The central interval that contains `level` of the resamples."""
     if not 0 < level < 1:
         raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {level}")
-    low, high = np.quantile(resamples, [(1 - level) / 2, (1 + level) / 2])
+    ordered = np.sort(resamples)
+    if np.isnan(ordered[-1]):
+        return float("nan"), float("nan")
+    # what np.quantile computes; that loads numpy's masked arrays, a twentieth of a short command's time
+    places = np.array([(1 - level) / 2, (1 + level) / 2]) * (len(ordered) - 1)
+    low, high = np.interp(places, np.arange(len(ordered)), ordered)
     return float(low), float(high)
 
 
