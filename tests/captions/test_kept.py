@@ -70,6 +70,19 @@ def test_the_second_run_reads_only_its_candidates(tmp_path: Path, tokenised: lis
     assert_same(found, scored(SECOND, None))
 
 
+OTHERS = ("hwcm", "spice", "sparcs", "tbr-unigram", "spider", "mean(hwcm,bleu-4)")
+
+
+@pytest.mark.parametrize("metric", OTHERS)
+def test_every_metric_of_words_can_score_where_references_are_kept(tmp_path: Path, metric: str) -> None:
+    results = []
+    for folder in (tmp_path, tmp_path, None):
+        settings = Settings(references=folder)
+        results.append(score(candidates=SECOND, references=REFERENCES, metrics=metric, settings=settings))
+    assert_same(results[0], results[2])
+    assert_same(results[1], results[2])
+
+
 def test_references_are_found_whatever_the_order_of_the_captions(tmp_path: Path, tokenised: list[str]) -> None:
     settings = Settings(references=tmp_path)
     scored(FIRST, tmp_path)

@@ -113,7 +113,7 @@ class Pool(Generic[Item]):
         return _remembered(self._memory, analysis, lambda: self._run(analysis))
 
     def _run(self, analysis: PoolAnalysis[Table]) -> Table:
-        if self.divided and hasattr(analysis, "joined"):
+        if self.divided and hasattr(analysis, "ARRAYS"):  # a `KeptAnalysis`
             joined: Table = self.divided.table(analysis)
             return joined
         if self._parent is not None and analysis.life == "run" and not self.divided:
