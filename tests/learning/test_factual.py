@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from capmeter.errors import AssetError, InputError
-from capmeter.learning.factual.evaluation import FactJudge, tuples_of
+from capmeter.learning.factual.evaluation import FactJudge
 from capmeter.learning.factual.examples import (
     FactExample,
     kept_pieces,
@@ -23,7 +23,7 @@ from capmeter.learning.factual.examples import (
 )
 from capmeter.text.fact_pieces import SPECIAL, WordPieces
 from capmeter.text.fact_spelling import Spelling
-from capmeter.text.facts import PREDICATE
+from capmeter.text.facts import PREDICATE, tuples_of
 from capmeter.text.lemmas import LemmaRules
 from capmeter.text.wordnet import Synonyms
 
@@ -140,13 +140,14 @@ def test_each_reference_tuple_confirms_one_tuple() -> None:
 @pytest.mark.neural
 def test_both_networks_write_the_same() -> None:
     torch = pytest.importorskip("torch")
-    from capmeter.learning.factual.network import FactModule, ReaderModule, write
+    from capmeter.learning.factual.network import FactModule, ReaderModule, WriterModule, write
     from capmeter.text.fact_network import FactNetwork, WriterShape
     from capmeter.text.fact_reader import ReaderShape
 
-    torch.manual_seed(0)
+    torch.manual_seed(2)
     shape, reader_shape = WriterShape(layers=2, heads=4, hidden=24, steps=20), ReaderShape(layers=2, heads=3, places=9)
-    module = FactModule(ReaderModule(30, reader_shape, width=12, hidden=20), 16, 12, shape).eval()
+    reader = ReaderModule(30, reader_shape, width=12, hidden=20)
+    module = FactModule(reader, [WriterModule(24, 16, 12, shape)]).eval()
     for values in module.parameters():
         torch.nn.init.normal_(values, std=0.4)
     rng = np.random.default_rng(0)
@@ -154,7 +155,7 @@ def test_both_networks_write_the_same() -> None:
     rows[rng.random(rows.shape) < 0.3] = 0
     rows[:, :, 0] = 7
     copied = np.where(rng.random((6, 10)) < 0.5, rng.integers(6, 12, (6, 10)), 12 + np.arange(10))
-    expected = write([module], torch.from_numpy(rows), torch.from_numpy(copied), 20)
+    expected = write(module, torch.from_numpy(rows), torch.from_numpy(copied), 20)
     assert len({tuple(each) for each in expected}) > 2
     weights = {name: each.numpy() for name, each in module.state_dict().items()}
     network = FactNetwork(weights, reader_shape, shape)
@@ -162,7 +163,7 @@ def test_both_networks_write_the_same() -> None:
     words = np.arange(30).reshape(6, 5)
     with torch.no_grad():
         read = module.read(torch.from_numpy(rows)).numpy()
-    assert network.reader.read(words, vectors) == pytest.approx(read, abs=2e-5)
+    assert network.reader.read(words, vectors) == pytest.approx(read, abs=5e-4)  # Φ by tanh
     assert network.write(network.read(words, vectors), copied, 20, beams=1) == expected
     alone = [network.write(network.read(words[k : k + 1], vectors), copied[k : k + 1], 20, beams=1) for k in range(6)]
     assert [tokens for (tokens,) in alone] == expected
@@ -175,34 +176,31 @@ def test_both_networks_write_the_same() -> None:
 @pytest.mark.neural
 def test_two_writers_and_beams() -> None:
     torch = pytest.importorskip("torch")
-    from capmeter.learning.factual.network import FactModule, ReaderModule, sum_of, write
-    from capmeter.text.fact_network import ANOTHER, FactNetwork, WriterShape
+    from capmeter.learning.factual.network import FactModule, ReaderModule, WriterModule, write
+    from capmeter.text.fact_network import FactNetwork, WriterShape
     from capmeter.text.fact_reader import ReaderShape
 
     torch.manual_seed(1)
     shape, reader_shape = WriterShape(layers=1, heads=2, hidden=12, steps=12), ReaderShape(layers=1, heads=2, places=9)
     reader = ReaderModule(20, reader_shape, width=8, hidden=12)
-    modules = [FactModule(reader, 8, 10, shape).eval() for _ in range(2)]
-    for module in modules:
-        for values in module.parameters():
-            torch.nn.init.normal_(values, std=0.5)
+    module = FactModule(reader, [WriterModule(16, 8, 10, shape) for _ in range(2)]).eval()
+    for values in module.parameters():
+        torch.nn.init.normal_(values, std=0.5)
     rng = np.random.default_rng(1)
     rows = rng.integers(1, 20, (40, 4, 2))
     copied = 10 + np.tile(np.arange(8), (40, 1))
-    weights = {name: each.numpy() for name, each in modules[0].state_dict().items()}
-    second = modules[1].state_dict().items()
-    weights |= {ANOTHER.format(1) + name: each.numpy() for name, each in second if not name.startswith("reader")}
+    weights = {name: each.numpy() for name, each in module.state_dict().items()}
     network = FactNetwork(weights, reader_shape, shape, writers=2)
     read = network.read(np.arange(160).reshape(40, 4), network.reader.vectors(rows.reshape(160, 2)))
-    expected = write(modules, torch.from_numpy(rows), torch.from_numpy(copied), 12)
+    expected = write(module, torch.from_numpy(rows), torch.from_numpy(copied), 12)
     assert network.write(read, copied, 12, beams=1) == expected
 
     def mean_log(k: int, tokens: list[int]) -> float:
         """Of the probabilities of the tokens and of the stop."""
-        states = [module.read(torch.from_numpy(rows[k : k + 1])) for module in modules]
+        states = module.read(torch.from_numpy(rows[k : k + 1]))
         so_far, total = [0], 0.0
         for token in [*tokens, 1][:12]:
-            chances = sum_of(modules, states, torch.from_numpy(copied[k : k + 1]), torch.tensor([so_far]))[0] / 2
+            chances = module.chances(states, torch.from_numpy(copied[k : k + 1]), torch.tensor([so_far]))[0]
             total += float(np.log(chances[token].item()))
             so_far.append(token)
         return total / (len(so_far) - 1)
@@ -253,6 +251,31 @@ def test_the_loss_counts_both_ways_to_a_word() -> None:
 
 
 @pytest.mark.neural
+def test_lower_layers_of_the_reader_move_more_slowly() -> None:
+    torch = pytest.importorskip("torch")
+    from capmeter.learning.factual.network import FactModule, ReaderModule
+    from capmeter.learning.factual.training import FactLearner, FactRecipe
+    from capmeter.text.fact_reader import ReaderShape
+
+    recipe = FactRecipe(reader_layers=2, reader_rate=0.1, layer_share=0.5, writers=1)
+    reader = ReaderModule(9, ReaderShape(layers=2, heads=1, places=4), width=4, hidden=4)
+    module = FactModule(reader, [recipe.writer(8, 7)])
+    optimizer = FactLearner(module, {}, {}, recipe).optimizer(1e-3)
+    for group in optimizer.param_groups:  # as the loop of training sets it
+        group["lr"] = 1e-3 * group["share"]
+    before = {name: values.clone() for name, values in module.state_dict().items()}
+    for values in module.parameters():
+        values.grad = torch.ones_like(values) if values.requires_grad else None
+    optimizer.step()
+    moved = {name: float((before[name] - values).max()) for name, values in module.state_dict().items()}
+    assert moved["writers.0.choice.weight"] == pytest.approx(1e-3, rel=0.01)
+    assert moved["reader.layers.1.widen.weight"] == pytest.approx(1e-4, rel=0.01)
+    assert moved["reader.layers.0.widen.weight"] == pytest.approx(5e-5, rel=0.01)
+    assert moved["reader.norm.weight"] == pytest.approx(5e-5, rel=0.01)
+    assert moved["reader.pieces"] == moved["reader.places"] == 0
+
+
+@pytest.mark.neural
 @pytest.mark.slow
 def test_a_run_learns_a_small_grammar(file: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
@@ -262,7 +285,7 @@ def test_a_run_learns_a_small_grammar(file: Path, tmp_path: Path) -> None:
     from capmeter.text.fact_maker import FactMaker
 
     examples = read_factual(file)
-    recipe = FactRecipe(epochs=8, together=2, words=160, hidden=64, layers=1, reader_layers=1, pieces=2100)
+    recipe = FactRecipe(epochs=8, words=160, hidden=64, layers=1, reader_layers=1, pieces=2100)
     outcome = train_factual(examples, recipe, tmp_path / "made", data=())
     assert outcome.scores["exact"] > 80
     maker = FactMaker(tmp_path / "made")

@@ -31,6 +31,7 @@ from capmeter.text.fact_spelling import Spelling
 from capmeter.text.fact_vocabulary import FactVocabulary
 from capmeter.text.facts import Fact, read_facts, without_mentions
 from capmeter.text.lemmas import LemmaRules
+from capmeter.text.parser_network import Floats
 from capmeter.text.ptb import split_as_written
 from capmeter.text.sentence_splitting import split_sentences
 
@@ -107,21 +108,24 @@ class FactMaker:
             by_length[len(part)].append(place)
         found: list[list[Fact]] = [[] for _ in parts]
         with task("scene graphs", total=len(parts)) as advance:
-            for length, places in by_length.items():
-                most = _TOKENS_PER_WORD * length + _MORE_TOKENS
+            for places in by_length.values():
                 for start in range(0, len(places), _SENTENCES_AT_ONCE):
                     chosen = places[start : start + _SENTENCES_AT_ONCE]
-                    sentences = [
-                        self.vocabulary.sentence(parts[place], verb_lemmas(parts[place], self.lemmas))
-                        for place in chosen
-                    ]
-                    copied = np.array([sentence.numbers for sentence in sentences], np.int64)
-                    states = self.network.read(np.array([words[place] for place in chosen], np.int64), vectors)
-                    written = self.network.write(states, copied, most)
-                    for place, tokens, sentence in zip(chosen, written, sentences, strict=True):
-                        found[place] = read_facts(self.vocabulary.texts(tokens, sentence))
+                    read = self.network.read(np.array([words[place] for place in chosen], np.int64), vectors)
+                    made = self._written([parts[place] for place in chosen], read)
+                    for place, facts in zip(chosen, made, strict=True):
+                        found[place] = facts
                     advance(len(chosen))
         return found
+
+    def _written(self, sentences: Sequence[Sequence[str]], read: Floats) -> list[list[Fact]]:
+        """The facts of sentences of one length, from what was read of them."""
+        known = [self.vocabulary.sentence(words, verb_lemmas(words, self.lemmas)) for words in sentences]
+        copied = np.array([sentence.numbers for sentence in known], np.int64)
+        made = self.network.write(read, copied, _TOKENS_PER_WORD * read.shape[1] + _MORE_TOKENS)
+        return [
+            read_facts(self.vocabulary.texts(tokens, sentence)) for tokens, sentence in zip(made, known, strict=True)
+        ]
 
 
 def _parts(words: list[str]) -> list[list[str]]:

@@ -4,8 +4,8 @@ The reader is `FactReader`. A writer is a decoder of the Transformer (Vaswani et
 What comes next is a token of the vocabulary or a word of the sentence: both are scored by one softmax, and a word that
 can be written or copied has the sum of both probabilities (Gu et al. 2016). Of several writers the mean is taken.
 
-What is written is searched for with a beam: the likeliest beginnings are kept, and of what has ended the one with
-the highest mean log probability of a token wins.
+What is written is searched for with beams: the likeliest beginnings are kept, if they are not far behind the best one,
+and of what has ended the one with the highest mean log probability of a token wins. No token follows itself.
 
 The sentences of one call have the same number of words, so nothing is padded.
 
@@ -14,7 +14,7 @@ J. Gu, Z. Lu, H. Li, V. Li. Incorporating Copying Mechanism in Sequence-to-Seque
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,9 +26,10 @@ from capmeter.text.fact_vocabulary import NOTHING_NUMBER, OTHER_NUMBER, STOP_NUM
 from capmeter.text.parser_network import Floats, Integers, Linear
 
 READER = "reader."
-ANOTHER = "another.{}."  # before the names of the second writer and those after it
+WRITER = "writers.{}."
 BEAMS = 4
 _FURTHER = 4  # tokens within which a beginning must be able to win
+_BEHIND = np.float32(3.0)  # how much less log probability a beginning may have than the likeliest of its sentence
 _EPSILON = np.float32(1e-5)  # of the layer normalisation, as in torch
 _LEAST = np.float32(1e-12)  # of a probability
 
@@ -54,8 +55,7 @@ class FactNetwork:
     """The trained network.
 
     Args:
-        weights: the tensors of `capmeter.learning.factual.network.FactModule` by name; those of further writers after
-            `ANOTHER` with their number.
+        weights: the tensors of `capmeter.learning.factual.network.FactModule` by name.
         reader: the reader's sizes.
         shape: the writers' sizes.
         writers: their number.
@@ -66,8 +66,7 @@ class FactNetwork:
     ) -> None:
         self.shape = shape
         self.reader = FactReader(_under(weights, READER), reader)
-        self._writers = [_Writer(weights, shape)]
-        self._writers += [_Writer(_under(weights, ANOTHER.format(number)), shape) for number in range(1, writers)]
+        self._writers = _Writers([_under(weights, WRITER.format(number)) for number in range(writers)], shape)
 
     def read(self, words: Integers, vectors: Floats) -> Floats:
         """What is read of words [B, n], positions in `vectors` (`FactReader.vectors`)."""
@@ -82,20 +81,18 @@ class FactNetwork:
             most: tokens written at most.
             beams: beginnings that are kept of a sentence; 1: the likeliest token is taken each time.
         """
-        count = len(read)
+        count, most = len(read), min(most, self.shape.steps)
         best, found = np.full(count, -np.inf), [list[int]() for _ in range(count)]
-        begun = [writer.begin(read, copied) for writer in self._writers]
+        begun = self._writers.begin(read, copied)
         sentences, values, last = np.arange(count), np.zeros(count, np.float32), np.full(count, NOTHING_NUMBER)
         written = np.zeros((count, 0), np.int64)
-        for step in range(min(most, self.shape.steps)):
-            chances = self._writers[0].chances(last, step, begun[0])
-            for writer, of in zip(self._writers[1:], begun[1:], strict=True):
-                chances += writer.chances(last, step, of)
-            chances /= len(begun)
+        for step in range(most):
+            chances = self._writers.chances(last, step, begun)
+            chances[np.arange(len(last)), last] = 0  # no token follows itself: loops would have high mean probabilities
             rows, last, values = _likeliest(chances, values, sentences, beams)
             before, sentences = sentences, sentences[rows]
             written = np.column_stack([written[rows], last])
-            ended = (last == STOP_NUMBER) | (step + 1 == min(most, self.shape.steps))
+            ended = (last == STOP_NUMBER) | (step + 1 == most)
             for row in np.flatnonzero(ended).tolist():
                 sentence, value = sentences[row], values[row] / (step + 1)
                 if value > best[sentence]:
@@ -105,7 +102,7 @@ class FactNetwork:
                 break
             rows, sentences = rows[going], sentences[going]
             values, last, written = values[going], last[going], written[going]
-            begun = [each.take(rows, same=np.array_equal(sentences, before)) for each in begun]
+            begun = begun.take(rows, same=np.array_equal(sentences, before))
         return [tokens[:-1] if tokens[-1:] == [STOP_NUMBER] else tokens for tokens in found]
 
 
@@ -129,80 +126,85 @@ def _likeliest(chances: Floats, values: Floats, sentences: Integers, beams: int)
     rows = np.repeat(np.arange(len(chances)), few)
     order = np.lexsort((tokens, -values, sentences[rows]))
     of = sentences[rows[order]]
-    order = order[np.arange(len(order)) - np.searchsorted(of, of) < beams]
+    first = np.searchsorted(of, of)
+    kept = (np.arange(len(order)) - first < beams) & (values[order] > values[order[first]] - _BEHIND)
+    order = order[kept]
     return rows[order], tokens[order], values[order]
 
 
-class _Writer:
-    """A decoder."""
+class _Writers:
+    """Decoders of one shape, which run side by side: the first axis is that of the writers, W."""
 
-    def __init__(self, weights: Mapping[str, npt.NDArray[Any]], shape: WriterShape) -> None:
+    def __init__(self, weights: Sequence[Mapping[str, npt.NDArray[Any]]], shape: WriterShape) -> None:
         self.shape = shape
         self._weights = {
-            name: np.ascontiguousarray(values, np.float32)
-            for name, values in weights.items()
-            if not name.startswith((READER, ANOTHER.split("{}")[0]))
+            name: np.stack([np.asarray(each[name], np.float32) for each in weights]) for name in weights[0]
         }
         self._tokens, self._steps = self._weights["tokens.weight"], self._weights["steps.weight"]
-        self.known, self.width = self._tokens.shape
+        _, self.known, self.width = self._tokens.shape
         self._joined = self.linear("joined")
-        self._layers = [_WriterLayer(self, f"writer.{k}") for k in range(shape.layers)]
+        self._joined_norm = self._weights["joined_norm.weight"][:, None], self._weights["joined_norm.bias"][:, None]
+        self._layers = [_WriterLayer(self, f"layers.{k}") for k in range(shape.layers)]
         self._choice = self.normalised_linear("written", "choice")
         self._copy_query = self.normalised_linear("written", "copy_query")
         self._copy_key, self._copied = self.linear("copy_key"), self.linear("copied")
-        if len(self._steps) != shape.steps:
-            raise ValueError(f"weights for {len(self._steps)} steps, expected {shape.steps}")
+        if self._steps.shape[1] != shape.steps:
+            raise ValueError(f"weights for {self._steps.shape[1]} steps, expected {shape.steps}")
 
     def linear(self, name: str) -> Linear:
-        """The linear map of this name."""
-        return Linear(np.ascontiguousarray(self._weights[f"{name}.weight"].T), self._weights[f"{name}.bias"])
+        """The linear maps of this name."""
+        weight, bias = self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
+        return Linear(np.ascontiguousarray(weight.transpose(0, 2, 1)), bias[:, None])
 
     def normalised_linear(self, norm: str, name: str) -> Linear:
-        """The linear map with the scale and shift of the normalisation before it."""
+        """The linear maps with the scale and shift of the normalisation before them."""
         linear = self.linear(name)
         scale, shift = self._weights[f"{norm}.weight"], self._weights[f"{norm}.bias"]
-        return Linear(scale[:, None] * linear.weight, linear.bias + shift @ linear.weight)
+        return Linear(scale[:, :, None] * linear.weight, linear.bias + shift[:, None] @ linear.weight)
 
     def begin(self, read: Floats, copied: Integers) -> _Begun:
         """What is kept of sentences, before anything is written."""
-        joined = _normalised(self._joined(read.reshape(-1, read.shape[2]))) * self._weights["joined_norm.weight"]
-        joined += self._weights["joined_norm.bias"]
-        states = joined.reshape(*read.shape[:2], self.width)
-        keys = _twice(self._copy_key(states)).transpose(0, 2, 1) / np.sqrt(np.float32(self.width))
-        memories = [layer.memory(states) for layer in self._layers]
-        return _Begun(memories, keys, _twice(self._copied(states)), copied)
+        count, _, width = read.shape
+        scale, shift = self._joined_norm
+        states = _normalised(self._joined(read.reshape(-1, width))) * scale + shift
+        keys, words = (_twice(each(states), count) for each in (self._copy_key, self._copied))
+        memories = [layer.memory(states, count) for layer in self._layers]
+        return _Begun(memories, keys.swapaxes(2, 3) / np.sqrt(np.float32(self.width)), words, copied)
 
     def chances(self, last: Integers, step: int, begun: _Begun) -> Floats:
-        """The probability of each token and each own word as the next one [R, tokens + 2n]."""
+        """The mean probability of each token and each own word as the next one [R, tokens + 2n]."""
         rows, length = np.arange(len(last)), begun.copied.shape[1]
-        x = self._tokens[np.where(last < self.known, last, OTHER_NUMBER)]
+        x = self._tokens[:, np.where(last < self.known, last, OTHER_NUMBER)]
         own = np.flatnonzero(last >= self.known)
-        x[own] = begun.words[own, last[own] - self.known]
-        x += self._steps[step]
+        x[:, own] = begun.words[:, own, last[own] - self.known]
+        x += self._steps[:, step : step + 1]
         for layer, memory in zip(self._layers, begun.memories, strict=True):
             layer.add_to(x, memory)
         x = _normalised(x)
-        chosen, copies = self._choice(x), (self._copy_query(x)[:, None, :] @ begun.keys)[:, 0, :]
-        largest = np.maximum(chosen.max(axis=1), copies.max(axis=1))[:, None]
+        chosen, copies = self._choice(x), (self._copy_query(x)[:, :, None, :] @ begun.keys)[:, :, 0, :]
+        largest = np.maximum(chosen.max(axis=2), copies.max(axis=2))[:, :, None]
+        np.exp(np.subtract(chosen, largest, out=chosen), out=chosen)
+        np.exp(np.subtract(copies, largest, out=copies), out=copies)
+        total = (chosen.sum(axis=2) + copies.sum(axis=2))[:, :, None] * np.float32(len(chosen))
+        chosen /= total
+        copies = (copies / total).sum(axis=0)
         found = np.zeros((len(last), self.known + length), np.float32)
-        np.exp(chosen - largest, out=found[:, : self.known])
-        np.exp(copies - largest, out=copies)
+        found[:, : self.known] = chosen.sum(axis=0)
         for place in range(length):
             found[rows, begun.copied[:, place]] += copies[:, place]
-        found /= found.sum(axis=1, keepdims=True)
         found[:, [NOTHING_NUMBER, OTHER_NUMBER]] = 0
         return found
 
 
 @dataclass(eq=False)
 class _Begun:
-    """What a writer keeps of R beginnings.
+    """What the writers keep of R beginnings.
 
     Args:
         memories: of each layer.
-        keys: of the sentence's words and base forms, by which one is chosen.
-        words: the same, as what was written last.
-        copied: their numbers.
+        keys: of the sentence's words and base forms, by which one is chosen [W, R, width, 2n].
+        words: the same, as what was written last [W, R, 2n, width].
+        copied: their numbers [R, 2n].
     """
 
     memories: list[_Memory]
@@ -215,30 +217,36 @@ class _Begun:
         memories = [memory.take(rows, same=same) for memory in self.memories]
         if same:
             return _Begun(memories, self.keys, self.words, self.copied)
-        return _Begun(memories, self.keys[rows], self.words[rows], self.copied[rows])
+        return _Begun(memories, self.keys[:, rows], self.words[:, rows], self.copied[rows])
 
 
 @dataclass(eq=False)
 class _Memory:
-    """What a layer of the writer keeps: keys and values of what was read, and of what was written so far."""
+    """What a layer of the writers keeps: keys and values of what was read, and of the S tokens written so far.
 
-    read: tuple[Floats, Floats]  # [B, heads, width / heads, n], [B, heads, n, width / heads]
-    keys: list[Floats]  # of each step [B, heads, width / heads]
-    values: list[Floats]
+    Args:
+        read: [W, R, heads, width / heads, n] and [W, R, heads, n, width / heads].
+        keys: [W, R, heads, width / heads, S].
+        values: [W, R, heads, S, width / heads].
+    """
+
+    read: tuple[Floats, Floats]
+    keys: Floats
+    values: Floats
 
     def take(self, rows: Integers, *, same: bool) -> _Memory:
         """That of some beginnings. same: they are of the same sentences, in the same order."""
-        keys, values = self.read
-        read = self.read if same else (keys[rows], values[rows])
-        if same and np.array_equal(rows, np.arange(len(keys))):
+        if same and np.array_equal(rows, np.arange(self.keys.shape[1])):
             return self
-        return _Memory(read, [each[rows] for each in self.keys], [each[rows] for each in self.values])
+        keys, values = self.read
+        read = self.read if same else (keys[:, rows], values[:, rows])
+        return _Memory(read, self.keys[:, rows], self.values[:, rows])
 
 
 class _WriterLayer:
-    """A layer of the writer, one step at a time."""
+    """A layer of the writers, one step at a time."""
 
-    def __init__(self, network: _Writer, name: str) -> None:
+    def __init__(self, network: _Writers, name: str) -> None:
         self.heads = network.shape.heads
         self.width = network.width // self.heads
         self.split = network.normalised_linear(f"{name}.itself_norm", f"{name}.itself")
@@ -249,42 +257,41 @@ class _WriterLayer:
         self.widen = network.normalised_linear(f"{name}.norm", f"{name}.widen")
         self.narrow = network.linear(f"{name}.narrow")
 
-    def memory(self, states: Floats) -> _Memory:
-        """The keys and values of what was read."""
-        count, length, _ = states.shape
-        both = self.key_value(states).reshape(count, length, 2, self.heads, self.width)
-        keys = np.ascontiguousarray(both[:, :, 0].transpose(0, 2, 3, 1))
-        return _Memory((keys, np.ascontiguousarray(both[:, :, 1].transpose(0, 2, 1, 3))), [], [])
+    def memory(self, states: Floats, count: int) -> _Memory:
+        """The keys and values of what was read: the states of the words of `count` sentences [W, words, width]."""
+        writers = len(states)
+        both = self.key_value(states).reshape(writers, count, -1, 2, self.heads, self.width)
+        keys = np.ascontiguousarray(both[:, :, :, 0].transpose(0, 1, 3, 4, 2))
+        values = np.ascontiguousarray(both[:, :, :, 1].transpose(0, 1, 3, 2, 4))
+        return _Memory((keys, values), keys[..., :0], values[..., :0, :])
 
     def add_to(self, x: Floats, memory: _Memory) -> None:
-        """Adds this layer to what is written at this step [B, width], in place; the step joins the memory."""
-        count = len(x)
-        queries, keys, values = self.split(_normalised(x)).reshape(count, 3, self.heads, self.width).swapaxes(0, 1)
-        memory.keys.append(keys)
-        memory.values.append(values)
-        gathered = self._gathered(queries, np.stack(memory.keys, axis=3), np.stack(memory.values, axis=2))
-        x += self.itself_join(gathered)
-        queries = self.query(_normalised(x)).reshape(count, self.heads, self.width)
+        """Adds this layer to what is written at this step [W, R, width], in place; the step joins the memory."""
+        parts = self.split(_normalised(x)).reshape(*x.shape[:2], 3, self.heads, self.width)
+        memory.keys = np.concatenate([memory.keys, parts[:, :, 1, :, :, None]], axis=4)
+        memory.values = np.concatenate([memory.values, parts[:, :, 2, :, None, :]], axis=3)
+        x += self.itself_join(self._gathered(parts[:, :, 0], memory.keys, memory.values))
+        queries = self.query(_normalised(x)).reshape(*x.shape[:2], self.heads, self.width)
         x += self.read_join(self._gathered(queries, *memory.read))
         wide = self.widen(_normalised(x))
         x += self.narrow(np.maximum(wide, 0, out=wide))
 
     def _gathered(self, queries: Floats, keys: Floats, values: Floats) -> Floats:
-        weights: Floats = (queries[:, :, None, :] @ keys) / np.sqrt(np.float32(self.width))
+        weights: Floats = (queries[..., None, :] @ keys) / np.sqrt(np.float32(self.width))
         weights -= weights.max(axis=-1, keepdims=True)
         np.exp(weights, out=weights)
         weights /= weights.sum(axis=-1, keepdims=True)
-        return np.ascontiguousarray((weights @ values)[:, :, 0]).reshape(len(queries), -1)
+        return np.ascontiguousarray((weights @ values)[..., 0, :]).reshape(*queries.shape[:2], -1)
 
 
-def _twice(x: Floats) -> Floats:
-    """[B, n, 2 width] as [B, 2n, width]: what stands for the words, then what stands for their base forms."""
-    return np.concatenate(np.split(x, 2, axis=2), axis=1)
+def _twice(x: Floats, count: int) -> Floats:
+    """[W, B · n, 2 width] as [W, B, 2n, width]: what stands for the words, then what stands for their base forms."""
+    return np.concatenate(np.split(x.reshape(len(x), count, -1, x.shape[2]), 2, axis=3), axis=2)
 
 
 def _normalised(x: Floats) -> Floats:
     """Every row with mean 0 and variance 1."""
-    centred: Floats = x - x.mean(axis=1, keepdims=True)
-    spread = np.einsum("td,td->t", centred, centred) / np.float32(x.shape[1])
-    centred /= np.sqrt(spread + _EPSILON)[:, None]
+    centred: Floats = x - x.mean(axis=-1, keepdims=True)
+    spread = np.einsum("...d,...d->...", centred, centred) / np.float32(x.shape[-1])
+    centred /= np.sqrt(spread + _EPSILON)[..., None]
     return centred

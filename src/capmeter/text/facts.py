@@ -113,6 +113,22 @@ def without_mentions(facts: Iterable[Fact]) -> list[Fact]:
     return [fact for fact in once if len(fact) == 3 or fact[0] not in about]
 
 
+def tuples_of(facts: Iterable[Fact]) -> set[Fact]:
+    """What FACTUAL's SPICE compares: (entity), (entity, attribute) and (subject, predicate, object).
+
+    >>> sorted(tuples_of([("bus", "is", "red"), ("man", "on", "bus")]))
+    [('bus',), ('bus', 'red'), ('man',), ('man', 'on', 'bus')]
+    """
+    tuples: set[Fact] = set()
+    for fact in facts:
+        tuples.add(fact[:1])
+        if len(fact) == 3 and fact[1] == IS:
+            tuples.add((fact[0], fact[2]))
+        elif len(fact) == 3:
+            tuples |= {fact, fact[2:]}
+    return tuples
+
+
 def _order(fact: Fact, words: Sequence[str]) -> tuple[int, int, Fact]:
     """By the later one of the two words that a fact is about, then the nearer pair first."""
     places = [_place(part, words) for part in (fact if len(fact) == 1 else (fact[0], fact[2]))]

@@ -27,8 +27,7 @@ def factual(
         "--evaluate",
         help="Do not train: evaluate the maker in `--output`, or the one that capmeter ships.",
     ),
-    epochs: int = typer.Option(12, help="The number of epochs in which the writer learns alone.", min=1),
-    together: int = typer.Option(10, help="The number of further epochs in which the reader learns too.", min=0),
+    epochs: int = typer.Option(10, help="The number of epochs.", min=1),
     threads: Threads = 1,
     device: Device = None,
     seed: Seed = 0,
@@ -36,8 +35,8 @@ def factual(
 ) -> None:
     """Train the maker of faithful scene graphs on graphs that people wrote, or evaluate it on the split `dev`.
 
-    The reader begins as the lower layers of the encoder `minilm` (`capmeter[neural]`). A second writer learns when the
-    reader has learned. One of forty training captions is held out for selection. An interrupted run is resumed.
+    The reader begins as the encoder `minilm` (`capmeter[neural]`). One of forty training captions is held out for
+    selection. An interrupted run is resumed.
 
     **Examples**
 
@@ -64,7 +63,7 @@ def factual(
             from capmeter.learning.factual.run import train_factual
             from capmeter.learning.factual.training import FactRecipe
 
-            recipe = FactRecipe(epochs=epochs, together=together, seed=seed)
+            recipe = FactRecipe(epochs=epochs, seed=seed)
             file = TrainingData(graphs.name, hashlib.sha256(graphs.read_bytes()).hexdigest(), len(examples) - len(dev))
             chosen = device_name(device or "cpu")
             train_factual(examples, recipe, output, data=[file], threads=threads, device=chosen)

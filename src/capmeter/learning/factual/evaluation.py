@@ -11,10 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from capmeter.text.facts import IS, Fact
+from capmeter.text.facts import IS, Fact, tuples_of
 from capmeter.text.wordnet import Synonyms
-
-Tuple = tuple[str, ...]
 
 _ENDINGS = (
     *(("s", ""), ("ses", "s"), ("ves", "f"), ("xes", "x"), ("zes", "z")),
@@ -82,7 +80,7 @@ class FactJudge:
         ]
         return min((form for form in (word, *forms) if self.synonyms.knows(form)), key=len, default=word)
 
-    def f(self, candidate: set[Tuple], reference: set[Tuple]) -> float:
+    def f(self, candidate: set[Fact], reference: set[Fact]) -> float:
         """F of two graphs' tuples, each of which takes part in one pair at most."""
         equal = candidate & reference
         left, free = sorted(candidate - equal), sorted(reference - equal)
@@ -94,7 +92,7 @@ class FactJudge:
                 found += 1
         return 2 * found / (len(candidate) + len(reference)) if found else 0.0
 
-    def _alike(self, one: Tuple, two: Tuple) -> bool:
+    def _alike(self, one: Fact, two: Fact) -> bool:
         return len(one) == len(two) and all(
             not self.synsets(a).isdisjoint(self.synsets(b)) for a, b in zip(one, two, strict=True)
         )
@@ -104,15 +102,3 @@ class FactJudge:
         if phrase not in self._synsets:
             self._synsets[phrase] = self.synonyms.synsets(phrase.replace(" ", "_"))
         return self._synsets[phrase]
-
-
-def tuples_of(facts: Iterable[Fact]) -> set[Tuple]:
-    """(entity), (entity, attribute) and (subject, predicate, object)."""
-    tuples: set[Tuple] = set()
-    for fact in facts:
-        tuples.add(fact[:1])
-        if len(fact) == 3 and fact[1] == IS:
-            tuples.add((fact[0], fact[2]))
-        elif len(fact) == 3:
-            tuples |= {fact, fact[2:]}
-    return tuples

@@ -6,7 +6,7 @@ The tensors' names are those of the shipped file.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import fields
 
 import torch
@@ -85,10 +85,44 @@ def weights_of(layer: nn.Module) -> Layer:
 
 
 class FactModule(nn.Module):
-    """Writes the facts of a sentence token by token.
+    """A reader, and writers that write together what it has read.
 
     Args:
         reader: whose word vectors and states are read.
+        writers: at least one; all begin differently.
+    """
+
+    def __init__(self, reader: ReaderModule, writers: Iterable[WriterModule]) -> None:
+        super().__init__()
+        self.reader, self.writers = reader, nn.ModuleList(writers)
+
+    def read(self, rows: Tensor) -> Tensor:
+        """What the reader says of the words: [B, n, 2 · its width], from the numbers of their pieces."""
+        read: Tensor = self.reader(rows)
+        return read
+
+    def forward(self, read: Tensor, copied: Tensor, before: Tensor) -> list[Tensor]:
+        """The scores of each writer, as in `WriterModule`."""
+        return [writer(read, copied, before) for writer in self.writers]
+
+    def chances(self, read: Tensor, copied: Tensor, before: Tensor) -> Tensor:
+        """The mean probability [B, tokens + 2n] of each token and each own word as the one after `before` [B, S]."""
+        total = torch.zeros(1, device=copied.device)
+        for scores in self(read, copied, before):
+            known = scores.shape[2] - copied.shape[1]
+            each = scores[:, -1].float().softmax(dim=1)
+            found = torch.zeros_like(each)
+            found[:, :known] = each[:, :known]
+            total = total + found.scatter_add(1, copied, each[:, known:])
+        total[:, [NOTHING_NUMBER, OTHER_NUMBER]] = 0
+        return total / len(self.writers)
+
+
+class WriterModule(nn.Module):
+    """Writes the facts of a sentence token by token.
+
+    Args:
+        read: width of what is read.
         width: of the writer.
         tokens: number of tokens that can be written.
         shape: the writer's sizes.
@@ -98,7 +132,7 @@ class FactModule(nn.Module):
 
     def __init__(
         self,
-        reader: ReaderModule,
+        read: int,
         width: int,
         tokens: int,
         shape: WriterShape,
@@ -107,13 +141,13 @@ class FactModule(nn.Module):
         token_dropout: float = 0.05,
     ) -> None:
         super().__init__()
-        self.reader, self.width, self.shape = reader, width, shape
+        self.width, self.shape = width, shape
         self.known, self.dropout, self.token_dropout = tokens, dropout, token_dropout
-        self.joined, self.joined_norm = nn.Linear(2 * reader.width, width), nn.LayerNorm(width)
+        self.joined, self.joined_norm = nn.Linear(read, width), nn.LayerNorm(width)
         self.tokens = nn.Embedding(tokens, width)
         self.steps = nn.Embedding(shape.steps, width)
         self.copied = nn.Linear(width, 2 * width)
-        self.writer = nn.ModuleList(_WriterLayer(width, shape, dropout) for _ in range(shape.layers))
+        self.layers = nn.ModuleList(_WriterLayer(width, shape, dropout) for _ in range(shape.layers))
         self.written = nn.LayerNorm(width)
         self.choice = nn.Linear(width, tokens)
         self.copy_query = nn.Linear(width, width)
@@ -121,16 +155,11 @@ class FactModule(nn.Module):
         nn.init.normal_(self.tokens.weight, std=0.5)
         nn.init.normal_(self.steps.weight, std=0.1)
 
-    def read(self, rows: Tensor) -> Tensor:
-        """What the reader says of the words: [B, n, 2 · its width], from the numbers of their pieces."""
-        read: Tensor = self.reader(rows)
-        return read
-
     def forward(self, read: Tensor, copied: Tensor, before: Tensor) -> Tensor:
         """Scores [B, S, tokens + 2n] of what follows each of the tokens `before` [B, S]: tokens, then what is copied.
 
         Args:
-            read: from `read`, sentences of one length.
+            read: from the reader, sentences of one length.
             copied: the numbers of the words and of their base forms as tokens [B, 2n].
             before: what was written, `NOTHING_NUMBER` first.
         """
@@ -143,7 +172,7 @@ class FactModule(nn.Module):
             hidden = (torch.rand(before.shape, device=before.device) < self.token_dropout) & (before != NOTHING_NUMBER)
             x = torch.where(hidden[:, :, None], self.tokens.weight[OTHER_NUMBER], x)
         x = x + self.steps.weight[: x.shape[1]]
-        for layer in self.writer:
+        for layer in self.layers:
             x = layer(x, states)
         x = self.written(x)
         copies = self.copy_query(x) @ _twice(self.copy_key(states)).transpose(1, 2) / math.sqrt(self.width)
@@ -215,37 +244,25 @@ def _joined(x: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def write(modules: Sequence[FactModule], rows: Tensor, copied: Tensor, most: int) -> list[list[int]]:
-    """The tokens that are likeliest one after the other, by the mean probability of some networks.
+def write(module: FactModule, rows: Tensor, copied: Tensor, most: int) -> list[list[int]]:
+    """The tokens that are likeliest one after the other.
 
     Args:
-        modules: networks in evaluation mode.
+        module: the network in evaluation mode.
         rows, copied: as in `FactModule`.
         most: tokens written at most.
 
     Returns:
         For each sentence the tokens without the last (`STOP_NUMBER`).
     """
-    count = len(rows)
-    read = [module.read(rows) for module in modules]
-    tokens = torch.full((count, 1), NOTHING_NUMBER, device=rows.device)
-    ended = torch.zeros(count, dtype=torch.bool, device=rows.device)
-    for _ in range(min(modules[0].shape.steps, most)):
-        last = sum_of(modules, read, copied, tokens).argmax(dim=1).masked_fill(ended, NOTHING_NUMBER)
+    read = module.read(rows)
+    tokens = torch.full((len(rows), 1), NOTHING_NUMBER, device=rows.device)
+    ended = torch.zeros(len(rows), dtype=torch.bool, device=rows.device)
+    for _ in range(most):
+        chances = module.chances(read, copied, tokens).scatter(1, tokens[:, -1:], 0.0)  # no token follows itself
+        last = chances.argmax(dim=1).masked_fill(ended, NOTHING_NUMBER)
         tokens = torch.cat([tokens, last[:, None]], dim=1)
         ended |= last == STOP_NUMBER
         if bool(ended.all()):
             break
     return [[token for token in row[1:] if token not in (STOP_NUMBER, NOTHING_NUMBER)] for row in tokens.tolist()]
-
-
-def sum_of(modules: Sequence[FactModule], read: Sequence[Tensor], copied: Tensor, tokens: Tensor) -> Tensor:
-    """Summed probabilities [B, tokens + 2n] of each token and each own word as the next one."""
-    total = torch.zeros(1, device=copied.device)
-    for module, states in zip(modules, read, strict=True):
-        scores = module(states, copied, tokens)[:, -1].float().softmax(dim=1)
-        found = torch.zeros_like(scores)
-        found[:, : module.known] = scores[:, : module.known]
-        total = total + found.scatter_add(1, copied, scores[:, module.known :])
-    total[:, [NOTHING_NUMBER, OTHER_NUMBER]] = 0
-    return total

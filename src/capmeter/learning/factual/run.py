@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
@@ -32,13 +30,12 @@ from capmeter.learning.factual.training import FactLearner, FactRecipe
 from capmeter.learning.loop import Outcome, Run, seeded
 from capmeter.text.caption_parser import KIND as PARSER
 from capmeter.text.fact_maker import KIND
-from capmeter.text.fact_network import ANOTHER, READER
+from capmeter.text.fact_network import READER
 from capmeter.text.fact_pieces import WordPieces
 from capmeter.text.fact_reader import ReaderShape
 from capmeter.text.lemmas import LemmaRules
 
-TOGETHER, FURTHER = "together", "writer-{}"  # folders of the second stage, and of further writers
-ENCODER, WRITERS = "minilm", 2
+ENCODER = "minilm"
 SHIPPED = 6100  # pieces in the checkpoint: those that no training caption has keep their values, and can be left out
 _WORDS = "embeddings.word_embeddings.weight"
 _WORD = "w:"  # the parser's feature of a word as a whole
@@ -52,7 +49,6 @@ def train_factual(
     data: Sequence[TrainingData],
     parser: str = PARSER,
     encoder: str = ENCODER,
-    writers: int = WRITERS,
     threads: int = 1,
     device: str = "cpu",
 ) -> Outcome:
@@ -65,7 +61,6 @@ def train_factual(
         data: the files of the examples.
         parser: the checkpoint of the caption parser whose lemmas are used.
         encoder: the BERT whose lower layers the reader begins as.
-        writers: how many write together; the further ones learn when the reader has learned.
         threads: number of threads. Another number sums in another order and gives slightly different weights.
         device: a torch device. Weights made on a GPU are repeated nearly, not bit for bit.
 
@@ -90,32 +85,14 @@ def train_factual(
     pieces = WordPieces([begun.vocabulary[number] for number in numbers])
     shape = ReaderShape(recipe.reader_layers, begun.heads)
 
-    def new_module(seed: int) -> FactModule:
-        seeded(seed)
-        reader = begun.reader(numbers, shape, recipe)
-        dropout, hidden = recipe.dropout, recipe.token_dropout
-        return FactModule(reader, recipe.width, len(vocabulary), recipe.shape, dropout=dropout, token_dropout=hidden)
-
+    seeded(recipe.seed)
+    reader = begun.reader(numbers, shape, recipe)
+    module = FactModule(reader, [recipe.writer(2 * reader.width, len(vocabulary)) for _ in range(recipe.writers)])
     steps = recipe.shape.steps
     packed, kept = (pack(each, vocabulary, pieces, spelling, lemmas, steps) for each in (learned, held_out))
-    module, alone = new_module(recipe.seed), replace(recipe, reader_rate=0.0, together=0)
-    learner = FactLearner(module, packed, kept, alone)
-    outcome = Run(learner, alone, folder, description="training the writer", device=device).train()
-    if recipe.together:
-        module.load_state_dict(_tensors(outcome.weights))
-        both = replace(recipe, epochs=recipe.together)
-        learner = FactLearner(module, packed, kept, both)
-        outcome = Run(learner, both, folder / TOGETHER, description="training reader and writer", device=device).train()
+    learner = FactLearner(module, packed, kept, recipe)
+    outcome = Run(learner, recipe, folder, description="training the graph maker", device=device).train()
     trained = dict(outcome.weights)
-    for number in range(1, writers):
-        other, again = new_module(recipe.seed + number), replace(alone, seed=recipe.seed + number)
-        read = {name: values for name, values in outcome.weights.items() if name.startswith(READER)}
-        other.load_state_dict(other.state_dict() | _tensors(read))
-        learner = FactLearner(other, packed, kept, again)
-        place = folder / FURTHER.format(number + 1)
-        made = Run(learner, again, place, description=f"training writer {number + 1}", device=device).train()
-        new = {name: values for name, values in made.weights.items() if not name.startswith(READER)}
-        trained |= {ANOTHER.format(number) + name: values for name, values in new.items()}
     shipped = kept_pieces(begun.vocabulary, words, seen, min(recipe.pieces, SHIPPED))
     places = {number: place for place, number in enumerate(numbers)}
     trained[READER + "pieces"] = trained[READER + "pieces"][[places[number] for number in shipped]]
@@ -124,7 +101,7 @@ def train_factual(
         parameters={
             "reader": asdict(shape),
             "writer": asdict(recipe.shape),
-            "writers": writers,
+            "writers": recipe.writers,
             "tokens": list(vocabulary.tokens),
             "frequent": spelling.frequent,
             "known": sorted(spelling.known),
@@ -145,10 +122,6 @@ def train_factual(
         scores=outcome.scores,
     ).save(folder)
     return outcome
-
-
-def _tensors(weights: Mapping[str, npt.NDArray[Any]]) -> dict[str, Tensor]:
-    return {name: torch.from_numpy(values) for name, values in weights.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from capmeter.learning.factual.examples import Packed
-from capmeter.learning.factual.network import FactModule, loss_of, write
+from capmeter.learning.factual.network import FactModule, WriterModule, loss_of, write
 from capmeter.learning.loop import Learner
 from capmeter.learning.recipe import Recipe
 from capmeter.text.fact_network import READER, WriterShape
@@ -23,6 +23,7 @@ from capmeter.text.fact_vocabulary import NOTHING_NUMBER, STOP_NUMBER
 
 Batch = tuple[int, npt.NDArray[np.int64]]  # the captions' length, and which of them
 _VECTORS = (READER + "pieces", READER + "places")  # which keep their values: rare words stay beside frequent ones
+_LAYERS = READER + "layers."
 _MOST_WRITTEN = 40  # tokens, while a run is selected
 
 
@@ -31,40 +32,47 @@ class FactRecipe(Recipe):
     """The settings of a run.
 
     Args:
-        together: passes in which the reader learns too, after the `epochs` in which the writer learns alone.
+        writers: how many write together.
         words: words per batch.
-        reader_rate: learning rate of the reader, as a share of the writer's; 0: it stays as it was.
+        reader_rate: learning rate of the reader's upper layer, as a share of the writers'.
+        layer_share: each of the reader's layers moves by this share of the rate of the one above it.
         dropout: inside the network.
         word_dropout: share of the words that are hidden while the reader learns.
         token_dropout: share of the tokens written so far that are hidden.
-        layers, hidden: the writer's sizes, as in `WriterShape`.
-        width: of the writer.
+        layers, hidden: a writer's sizes, as in `WriterShape`.
+        width: of a writer.
         reader_layers: of the encoder, that the reader begins as.
         pieces: number of the encoder's word pieces that are kept.
     """
 
-    epochs: int = 12
+    epochs: int = 10
     rate: float = 2e-3
     warmup: float = 0.04
     decay: str = "linear"
     clip: float = 2.0
     average: float = 0.99
-    together: int = 10
-    words: int = 640
+    writers: int = 3
+    words: int = 320
     reader_rate: float = 0.1
+    layer_share: float = 0.9
     dropout: float = 0.15
     word_dropout: float = 0.05
     token_dropout: float = 0.05
     layers: int = 2
     hidden: int = 384
     width: int = 128
-    reader_layers: int = 2
+    reader_layers: int = 6
     pieces: int = 7000
 
     @property
     def shape(self) -> WriterShape:
         """The writer's sizes."""
         return WriterShape(layers=self.layers, hidden=self.hidden)
+
+    def writer(self, read: int, tokens: int) -> WriterModule:
+        """A new writer, of what is `read` wide, with so many tokens."""
+        hidden = self.token_dropout
+        return WriterModule(read, self.width, tokens, self.shape, dropout=self.dropout, token_dropout=hidden)
 
 
 class FactLearner(Learner[Batch]):
@@ -85,18 +93,27 @@ class FactLearner(Learner[Batch]):
         self.module: FactModule = module
         self.recipe = recipe
         self.examples = {length: _Tensors(packed) for length, packed in examples.items()}
-        self.known: dict[int, Tensor] = {}
         self.held_out = {length: _Tensors(packed) for length, packed in held_out.items()}
 
     def optimizer(self, rate: float) -> torch.optim.Optimizer:
         """Adam; the reader, which has learned before, moves more slowly."""
-        groups: dict[bool, list[Tensor]] = {True: [], False: []}
+        groups: dict[float, list[Tensor]] = {}
         for name, values in self.module.named_parameters():
-            read = name.startswith(READER)
-            values.requires_grad_(not read or (bool(self.recipe.reader_rate) and not name.startswith(_VECTORS)))
-            groups[read].append(values)
-        shares = [{"params": groups[read], "share": self.recipe.reader_rate if read else 1.0} for read in groups]
-        return _Shared(shares, lr=rate, betas=(0.9, 0.98), fused=True)
+            share = self._share(name)
+            values.requires_grad_(bool(share))
+            groups.setdefault(share, []).append(values)
+        shares = [{"params": values, "share": share} for share, values in groups.items()]
+        return torch.optim.Adam(shares, lr=rate, betas=(0.9, 0.98), fused=True)
+
+    def _share(self, name: str) -> float:
+        """Of the learning rate, by which a tensor moves."""
+        recipe = self.recipe
+        if not name.startswith(READER):
+            return 1.0
+        if name.startswith(_VECTORS):
+            return 0.0
+        layer = int(name.split(".")[2]) if name.startswith(_LAYERS) else 0
+        return recipe.reader_rate * recipe.layer_share ** (recipe.reader_layers - 1 - layer)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
         """Captions of one length whose facts are about as long, in a new order each epoch."""
@@ -111,49 +128,23 @@ class FactLearner(Learner[Batch]):
         return [batches[number] for number in rng.permutation(len(batches))]
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
-        """The cross-entropy of the tokens."""
+        """The cross-entropy of the tokens, the mean of the writers."""
         length, chosen = batch
         rows, copied, tokens = self.examples[length].at(chosen, self.device)
-        read = self.module.read(rows) if self.recipe.reader_rate else self._read(length, chosen)
         before = torch.nn.functional.pad(tokens[:, :-1], (1, 0), value=NOTHING_NUMBER)
-        return {"tokens": loss_of(self.module(read, copied, before), copied, tokens)}
-
-    def _read(self, length: int, chosen: npt.NDArray[np.int64]) -> Tensor:
-        """What a reader that does not learn has read, once."""
-        if length not in self.known:
-            training = self.module.training
-            self.module.eval()
-            rows = self.examples[length].all(self.device)
-            with torch.no_grad():
-                self.known[length] = torch.cat(
-                    [self.module.read(rows[start : start + 1024]) for start in range(0, len(rows), 1024)]
-                )
-            self.module.train(training)
-        return self.known[length][torch.from_numpy(chosen).to(self.device)]
+        made = self.module(self.module.read(rows), copied, before)
+        return {"tokens": torch.stack([loss_of(scores, copied, tokens) for scores in made]).mean()}
 
     def measured(self) -> Mapping[str, float]:
         """Of the held-out captions, those whose tokens are all written right, in per cent."""
         right = count = 0
         for packed in self.held_out.values():
             rows, copied, tokens = packed.at(np.arange(len(packed.sizes)), self.device)
-            made_rows = write([self.module], rows, copied, _MOST_WRITTEN)
+            made_rows = write(self.module, rows, copied, _MOST_WRITTEN)
             for made, true in zip(made_rows, tokens.tolist(), strict=True):
                 right += [*made, STOP_NUMBER] == [token for token in true if token != NOTHING_NUMBER]
                 count += 1
         return {"exact": round(100 * right / max(1, count), 3)}
-
-
-class _Shared(torch.optim.Adam):
-    """Adam whose groups move by a share of the rate that is set."""
-
-    def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One step."""
-        rates = [group["lr"] for group in self.param_groups]
-        for group in self.param_groups:
-            group["lr"] *= group["share"]
-        super().step(closure)
-        for group, rate in zip(self.param_groups, rates, strict=True):
-            group["lr"] = rate
 
 
 class _Tensors:
@@ -162,10 +153,6 @@ class _Tensors:
     def __init__(self, packed: Packed) -> None:
         self._values: tuple[Tensor, ...] = tuple(map(torch.from_numpy, (packed.rows, packed.copied, packed.tokens)))
         self.sizes: npt.NDArray[np.int64] = (packed.tokens != NOTHING_NUMBER).sum(axis=1)
-
-    def all(self, device: torch.device) -> Tensor:
-        """The rows of all."""
-        return self._values[0].to(device)
 
     def at(self, rows: npt.NDArray[np.int64], device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
         """Rows, copied and tokens of some captions, without steps that are empty for all."""
