@@ -25,7 +25,7 @@ def parser(
     evaluate: bool = typer.Option(
         False, "--evaluate", help="Do not train: evaluate the parser in `--output`, or the one that capmeter ships."
     ),
-    epochs: int = typer.Option(22, help="The number of epochs.", min=1),
+    epochs: int = typer.Option(11, help="The number of epochs.", min=1),
     share: float = typer.Option(
         1.0, help="Train on this share of the photos, for a learning curve.", min=0.001, max=1.0
     ),

@@ -41,7 +41,7 @@ class ParserRecipe(Recipe):
         word_dropout: of the words' vectors.
     """
 
-    epochs: int = 22
+    epochs: int = 11
     rate: float = 2.5e-3
     warmup: float = 0.02
     decay: str = "linear"
