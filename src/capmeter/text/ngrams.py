@@ -67,7 +67,8 @@ class NGramTable:
             keys = keys.astype(np.uint32)  # which are sorted in half the time
         keys = distinct(keys)
         gram = keys & ((1 << bits) - 1)
-        frequency = np.bincount(gram, times[keys >> bits], self.size).astype(np.int64)
+        weights = None if np.all(times == 1) else times[keys >> bits]
+        frequency = np.bincount(gram, weights, self.size).astype(np.int64)
         seen = np.flatnonzero(frequency)
         return self.hashes[seen], frequency[seen]
 
