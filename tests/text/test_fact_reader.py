@@ -49,7 +49,6 @@ def test_pieces_begin_with_the_special_ones() -> None:
 def test_gelu_and_normalisation() -> None:
     x = np.linspace(-6, 6, 97, dtype=np.float32)
     expected = [value * (1 + math.erf(value / math.sqrt(2))) / 2 for value in x.tolist()]
-    assert _gelu(x) == pytest.approx(expected, abs=5e-4)
-    assert _gelu(np.array([-100, 0, 100], np.float32)).tolist() == pytest.approx([0, 0, 100], abs=1e-6)
+    assert _gelu(x) == pytest.approx(expected, abs=1e-6)
     made = _norm(np.array([[1, 3]], np.float32), np.array([2, 2], np.float32), np.array([1, 0], np.float32))
     assert made.tolist() == [[-1, 2]]
