@@ -46,12 +46,18 @@ def linear_of(weights: Mapping[str, Tensor], name: str) -> Linear:
 
 
 def through(
-    layer: Layer, x: Tensor, mask: Tensor | None, shape: tuple[int, int], epsilon: float, dropout: float = 0.0
+    layer: Layer,
+    x: Tensor,
+    mask: Tensor | None,
+    shape: tuple[int, int],
+    epsilon: float,
+    dropout: float = 0.0,
+    approximate: str = "none",
 ) -> tuple[Tensor, Tensor]:
     """The states [b · t, width] after a layer, and the layer's attention maps [b, heads, t, t].
 
     mask: bool[b, t], true where positions may be attended to; None means everywhere. shape: b and the number of heads.
-    dropout: of attention and of both sums, in training.
+    dropout: of attention and of both sums, in training. approximate: gelu's form, as torch names it (`tanh` or `none`).
     """
     import torch
     from torch.nn.functional import dropout as drop
@@ -67,6 +73,6 @@ def through(
     seen = (drop(attention, dropout) if dropout else attention) @ values
     joined = linear(seen.transpose(1, 2).reshape(x.shape), *layer.join)
     y = layer_norm((drop(joined, dropout) if dropout else joined).add_(x), (width,), *layer.joined, epsilon)
-    narrow = linear(gelu(linear(y, *layer.widen)), *layer.narrow)
+    narrow = linear(gelu(linear(y, *layer.widen), approximate=approximate), *layer.narrow)
     narrow = (drop(narrow, dropout) if dropout else narrow).add_(y)
     return layer_norm(narrow, (width,), *layer.narrowed, epsilon), attention

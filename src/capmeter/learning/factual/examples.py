@@ -3,6 +3,8 @@
 A row of `factual_scene_graphs.jsonl.gz` is `{"caption", "graph": [[subject, predicate, object] | [entity]], "split"}`,
 `split` train or dev. One of `HELD_OUT` training captions, chosen by the hash of its text, is never trained on: a run
 is selected by them, so that dev is looked at once.
+
+Facts that SPICE's rules read from a parse are no such graphs, but they teach what belongs to what in a sentence.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,14 +23,21 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.errors import InputError
+from capmeter.learning.parser.examples import Example
 from capmeter.text.fact_maker import LONGEST, caption_words, verb_lemmas
 from capmeter.text.fact_pieces import INSIDE, SPECIAL, WordPieces
 from capmeter.text.fact_spelling import Spelling
 from capmeter.text.fact_vocabulary import MARKS, NOTHING_NUMBER, STOP_NUMBER, FactVocabulary
-from capmeter.text.facts import PREDICATE, Fact, is_fact, written
+from capmeter.text.facts import IS, PREDICATE, Fact, is_fact, without_mentions, written
 from capmeter.text.lemmas import LemmaRules
+from capmeter.text.parses import CaptionParse
+from capmeter.text.scene_tuples import scene_tuples
 
 HELD_OUT = 40
+PARSED = 40_000  # captions whose facts are read from parses
+_FORMS = ("as written", "lower")  # of captions that are whole
+_LONGEST_PARSED = 30  # words
+_NOUN = "N"  # tags that begin with it
 # predicates of their own, though they stand in captions
 NO_VERBS = frozenset(
     "a above across against along among around as at away back before behind below beneath beside between beyond by "  # noqa: SIM905
@@ -81,6 +91,42 @@ def _rows(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
                 yield number, json.loads(line)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: expected gzipped JSON lines of captions with graphs: {error}") from error
+
+
+def parsed_examples(parses: Iterable[Example], number: int = PARSED) -> list[FactExample]:
+    """So many captions with the facts of their parses, the same ones each time, without long and factless ones."""
+    whole = [example for example in parses if example.form in _FORMS]
+    random.Random(0).shuffle(whole)
+    chosen = [each for each in whole[:number] if sum(map(len, each.parse.sentences)) <= _LONGEST_PARSED]
+    found = [FactExample(each.caption, parsed_facts(each.parse), "parsed") for each in chosen]
+    return [example for example in found if example.facts]
+
+
+def parsed_facts(parse: CaptionParse) -> tuple[Fact, ...]:
+    """What SPICE's rules read from a parse, as facts; nouns are as in the caption.
+
+    >>> from capmeter.text.parses import Parse
+    >>> words, tags, lemmas = ("Two", "red", "birds"), ("CD", "JJ", "NNS"), ("two", "red", "bird")
+    >>> parsed_facts(CaptionParse((Parse(words, tags, lemmas, (3, 3, 0), ("nummod", "amod", "root")),)))
+    (('birds', 'is', 'red'), ('birds', 'is', 'two'))
+    """
+    nouns: dict[str, str] = {}
+    for sentence in parse.sentences:
+        for word, tag, lemma in zip(sentence.words, sentence.tags, sentence.lemmas, strict=True):
+            if tag.startswith(_NOUN):
+                nouns.setdefault(lemma, word.lower())
+
+    def written_out(lemmas: str) -> str:
+        return " ".join(nouns.get(lemma, lemma) for lemma in lemmas.split())
+
+    facts: list[Fact] = []
+    for thing, *others in scene_tuples(parse):
+        if len(others) == 2:
+            facts.append((written_out(thing), others[1], written_out(others[0])))
+        else:
+            facts.append((written_out(thing), IS, others[0]) if others else (written_out(thing),))
+    spaced = [tuple(part.replace("_", " ") for part in fact) for fact in facts if all(fact)]
+    return tuple(without_mentions(spaced))
 
 
 def words_of(examples: Iterable[FactExample]) -> Counter[str]:

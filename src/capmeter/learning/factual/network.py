@@ -65,7 +65,8 @@ class ReaderModule(nn.Module):
         x = self.norm(torch.cat([begin, words, end], dim=1) + self.places[: length + 2]).flatten(0, 1)
         dropout = self.dropout if self.training else 0.0
         for layer in self.layers:
-            x, _ = through(weights_of(layer), x, None, (count, self.shape.heads), EPSILON, dropout)
+            shape = (count, self.shape.heads)
+            x, _ = through(weights_of(layer), x, None, shape, EPSILON, dropout, approximate="tanh")
         return torch.cat([words, x.view(count, length + 2, -1)[:, 1:-1]], dim=2)
 
 

@@ -47,6 +47,7 @@ def train_factual(
     folder: Path,
     *,
     data: Sequence[TrainingData],
+    parsed: Sequence[FactExample] = (),
     parser: str = PARSER,
     encoder: str = ENCODER,
     threads: int = 1,
@@ -59,6 +60,7 @@ def train_factual(
         recipe: settings.
         folder: the output folder; an interrupted run there is resumed.
         data: the files of the examples.
+        parsed: captions with facts read from parses (`parsed_examples`), which the first epochs learn from.
         parser: the checkpoint of the caption parser whose lemmas are used.
         encoder: the BERT whose lower layers the reader begins as.
         threads: number of threads. Another number sums in another order and gives slightly different weights.
@@ -90,7 +92,8 @@ def train_factual(
     module = FactModule(reader, [recipe.writer(2 * reader.width, len(vocabulary)) for _ in range(recipe.writers)])
     steps = recipe.shape.steps
     packed, kept = (pack(each, vocabulary, pieces, spelling, lemmas, steps) for each in (learned, held_out))
-    learner = FactLearner(module, packed, kept, recipe)
+    more = pack(parsed, vocabulary, pieces, spelling, lemmas, steps)
+    learner = FactLearner(module, packed, kept, recipe, more)
     outcome = Run(learner, recipe, folder, description="training the graph maker", device=device).train()
     trained = dict(outcome.weights)
     shipped = kept_pieces(begun.vocabulary, words, seen, min(recipe.pieces, SHIPPED))
@@ -115,6 +118,7 @@ def train_factual(
             "reader": begun.label,
             "lemmas": start.label,
             "captions": len(learned),
+            "parsed_captions": len(parsed),
             "threads": threads,
             "device": torch.device(device).type,
         },

@@ -21,7 +21,7 @@ from capmeter.learning.recipe import Recipe
 from capmeter.text.fact_network import READER, WriterShape
 from capmeter.text.fact_vocabulary import NOTHING_NUMBER, STOP_NUMBER
 
-Batch = tuple[int, npt.NDArray[np.int64]]  # the captions' length, and which of them
+Batch = tuple[int, npt.NDArray[np.int64], bool]  # the captions' length, which of them, whether people wrote the facts
 _VECTORS = (READER + "pieces", READER + "places")  # which keep their values: rare words stay beside frequent ones
 _LAYERS = READER + "layers."
 _MOST_WRITTEN = 40  # tokens, while a run is selected
@@ -42,10 +42,12 @@ class FactRecipe(Recipe):
         layers, hidden: a writer's sizes, as in `WriterShape`.
         width: of a writer.
         reader_layers: of the encoder, that the reader begins as.
+        parsed: of the epochs, the first ones that learn from facts read from parses, where there are such.
         pieces: number of the encoder's word pieces that are kept.
     """
 
-    epochs: int = 10
+    epochs: int = 9
+    parsed: int = 1
     rate: float = 2e-3
     warmup: float = 0.04
     decay: str = "linear"
@@ -83,16 +85,23 @@ class FactLearner(Learner[Batch]):
         examples: training captions, packed by length.
         held_out: captions for selection.
         recipe: settings.
+        parsed: captions with facts that were read from parses; none: people's facts alone are learned from.
     """
 
     select = "exact"
 
     def __init__(
-        self, module: FactModule, examples: Mapping[int, Packed], held_out: Mapping[int, Packed], recipe: FactRecipe
+        self,
+        module: FactModule,
+        examples: Mapping[int, Packed],
+        held_out: Mapping[int, Packed],
+        recipe: FactRecipe,
+        parsed: Mapping[int, Packed] | None = None,
     ) -> None:
         self.module: FactModule = module
         self.recipe = recipe
         self.examples = {length: _Tensors(packed) for length, packed in examples.items()}
+        self.parsed = {length: _Tensors(packed) for length, packed in (parsed or {}).items()}
         self.held_out = {length: _Tensors(packed) for length, packed in held_out.items()}
 
     def optimizer(self, rate: float) -> torch.optim.Optimizer:
@@ -117,20 +126,27 @@ class FactLearner(Learner[Batch]):
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
         """Captions of one length whose facts are about as long, in a new order each epoch."""
+        batches = self._batches(self.examples, rng, people=True)
+        if not self.parsed or epoch >= self.recipe.parsed:
+            return batches
+        more = self._batches(self.parsed, rng, people=False)[: len(batches)]
+        return [more[number] for number in rng.permutation(len(more))]
+
+    def _batches(self, examples: Mapping[int, _Tensors], rng: np.random.Generator, *, people: bool) -> list[Batch]:
         batches: list[Batch] = []
-        for length, packed in self.examples.items():
+        for length, packed in examples.items():
             size = max(8, self.recipe.words // length)
             order = rng.permutation(len(packed.sizes))
             for start in range(0, len(order), 16 * size):
                 part = order[start : start + 16 * size]
                 part = part[np.argsort(packed.sizes[part], kind="stable")]
-                batches += [(length, part[begin : begin + size]) for begin in range(0, len(part), size)]
+                batches += [(length, part[begin : begin + size], people) for begin in range(0, len(part), size)]
         return [batches[number] for number in rng.permutation(len(batches))]
 
     def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The cross-entropy of the tokens, the mean of the writers."""
-        length, chosen = batch
-        rows, copied, tokens = self.examples[length].at(chosen, self.device)
+        length, chosen, people = batch
+        rows, copied, tokens = (self.examples if people else self.parsed)[length].at(chosen, self.device)
         before = torch.nn.functional.pad(tokens[:, :-1], (1, 0), value=NOTHING_NUMBER)
         made = self.module(self.module.read(rows), copied, before)
         return {"tokens": torch.stack([loss_of(scores, copied, tokens) for scores in made]).mean()}

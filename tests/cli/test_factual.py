@@ -1,0 +1,20 @@
+"""`capmeter train factual`: options that need each other."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from commandline import capmeter
+
+
+@pytest.mark.parametrize("given", ["--parses", "--exclusions"])
+def test_parses_are_learned_from_only_with_the_photos_of_benchmarks(tmp_path: Path, given: str) -> None:
+    graphs = tmp_path / "graphs.jsonl.gz"
+    graphs.write_bytes(gzip.compress(json.dumps({"caption": "a dog", "graph": [["dog"]], "split": "train"}).encode()))
+    ran = capmeter("train", "factual", graphs, "--output", "made", given, "x.gz", folder=tmp_path)
+    assert ran.returncode == 2
+    assert "expected both, or none of the two" in " ".join(ran.stderr.split())
+    assert not (tmp_path / "made").exists()
