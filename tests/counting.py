@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -13,19 +15,21 @@ def steps(call: Callable[[], object]) -> int:
 
     Every turn of a loop is a line, so what is quadratic in its input counts four times as much for twice the input.
     What C does inside one call (a search in a list, a product of matrices) counts as one step: count that apart.
+    Threads that are started meanwhile count too.
     """
-    taken = 0
+    taken = itertools.count()  # whose steps are never lost between threads
 
     def line(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal taken
-        taken += 1
+        next(taken)
         return line
 
     def called(frame: FrameType, event: str, argument: Any) -> None:
-        nonlocal taken
-        taken += event == "c_call"
+        if event == "c_call":
+            next(taken)
 
     tracer, profiler = sys.gettrace(), sys.getprofile()
+    threading.setprofile(called)
+    threading.settrace(line)
     sys.setprofile(called)
     sys.settrace(line)
     try:
@@ -33,4 +37,6 @@ def steps(call: Callable[[], object]) -> int:
     finally:
         sys.settrace(tracer)
         sys.setprofile(profiler)
-    return taken
+        threading.settrace(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
+    return next(taken)

@@ -18,6 +18,7 @@ from capmeter.learning.factual.examples import (
     kept_pieces,
     learn_spelling,
     learn_vocabulary,
+    named_as_said,
     pack,
     parsed_examples,
     parsed_facts,
@@ -172,6 +173,26 @@ def test_misspelt_captions_are_corrected_before_they_are_learned() -> None:
     assert vocabulary.tokens[6:] == ()  # the right word can be copied
     packed = pack(examples[-1:], vocabulary, WordPieces(SPECIAL), spelling, LEMMAS, 20)[2]
     assert packed.tokens.tolist() == [[7, 1]]
+
+
+def test_words_of_a_dictionary_are_right() -> None:
+    examples = [FactExample("a group of tiles", (("tiles",),))] * 10
+    assert learn_spelling(examples, []).corrected(["grout", "grup"]) == ["group", "group"]
+    spelling = learn_spelling(examples, [], ["grout", "well", "in_group"])
+    assert spelling.corrected(["grout", "grup"]) == ["grout", "group"]
+    assert "well" not in spelling.known  # nothing would correct it
+
+
+def test_things_are_named_as_the_caption_names_them() -> None:
+    lemmas = LemmaRules({"NNS": {"s": "", "xes": "x"}}, {})
+
+    def named(caption: str, *facts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+        return named_as_said(FactExample(caption, facts), AS_WRITTEN, lemmas).facts
+
+    pair = named("two boats and a box", ("boat", "tie to", "boat"), ("boats", "is", "2"), ("boxes",), ("oar",))
+    assert pair == (("boats", "tie to", "boats"), ("boats", "is", "2"), ("box",), ("oar",))
+    # another word for the measures, which know "men" as a noun of its own; a predicate is no thing
+    assert named("two men", ("man", "talks", "man")) == (("man", "talks", "man"),)
 
 
 def test_the_most_frequent_pieces_are_kept() -> None:

@@ -32,6 +32,7 @@ from capmeter.text.parser_vocabulary import FIRST_FEATURE, ParserVocabulary
 from capmeter.text.parses import CaptionParse, Parse
 from capmeter.text.ptb import split_as_written
 from capmeter.text.sentence_splitting import split_sentences
+from capmeter.text.threads import side_by_side
 from capmeter.text.tree_decoding import best_trees
 
 KIND = SHIPPED = "parser"
@@ -92,23 +93,27 @@ class CaptionParser:
         numbers: defaultdict[str, int] = defaultdict()
         numbers.default_factory = numbers.__len__
         by_length: defaultdict[int, list[int]] = defaultdict(list)
-        for place, sentence in enumerate(sentences):
-            by_length[len(sentence)].append(place)
-        words = [
-            np.array([[numbers[word] for word in sentences[k]] for k in by_length[n]], np.int64) for n in by_length
-        ]
+        rows = [[numbers[word] for word in sentence] for sentence in sentences]
+        for place, row in enumerate(rows):
+            by_length[len(row)].append(place)
         vectors = self.network.vectors(self.vocabulary.rows(list(numbers)))
+
+        def parsed(places: Sequence[int]) -> list[Parse]:
+            words = np.array([rows[place] for place in places], np.int64)
+            found = zip(places, *(table.tolist() for table in self._analyse(words, vectors)), strict=True)
+            return [self._parse(sentences[place], tags, heads, labels) for place, tags, heads, labels in found]
+
+        groups = [
+            places[start : start + max(1, _WORDS_AT_ONCE // length)]
+            for length, places in sorted(by_length.items(), reverse=True)  # the longest work first
+            for start in range(0, len(places), max(1, _WORDS_AT_ONCE // length))
+        ]
         parses: list[Parse | None] = [None] * len(sentences)
         with task("caption parser", total=len(sentences)) as advance:
-            for places, table in zip(by_length.values(), words, strict=True):
-                batch = max(1, _WORDS_AT_ONCE // table.shape[1])
-                for start in range(0, len(places), batch):
-                    chosen = places[start : start + batch]
-                    tags, heads, labels = self._analyse(table[start : start + batch], vectors)
-                    rows = zip(tags.tolist(), heads.tolist(), labels.tolist(), strict=True)
-                    for place, (tag_row, head_row, label_row) in zip(chosen, rows, strict=True):
-                        parses[place] = self._parse(sentences[place], tag_row, head_row, label_row)
-                    advance(len(chosen))
+            for places, made in zip(groups, side_by_side(parsed, groups), strict=True):
+                for place, parse in zip(places, made, strict=True):
+                    parses[place] = parse
+                advance(len(places))
         return [parse for parse in parses if parse is not None]
 
     def tags(self, sentences: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:

@@ -34,6 +34,7 @@ from capmeter.text.lemmas import LemmaRules
 from capmeter.text.parser_network import Floats
 from capmeter.text.ptb import split_as_written
 from capmeter.text.sentence_splitting import split_sentences
+from capmeter.text.threads import side_by_side
 
 KIND = SHIPPED = "factual"
 LONGEST = 40
@@ -106,16 +107,22 @@ class FactMaker:
         by_length: defaultdict[int, list[int]] = defaultdict(list)
         for place, part in enumerate(parts):
             by_length[len(part)].append(place)
+
+        def facts_of(places: list[int]) -> list[list[Fact]]:
+            read = self.network.read(np.array([words[place] for place in places], np.int64), vectors)
+            return self._written([parts[place] for place in places], read)
+
+        groups = [
+            places[start : start + _SENTENCES_AT_ONCE]
+            for _, places in sorted(by_length.items(), reverse=True)  # the longest work first
+            for start in range(0, len(places), _SENTENCES_AT_ONCE)
+        ]
         found: list[list[Fact]] = [[] for _ in parts]
         with task("scene graphs", total=len(parts)) as advance:
-            for places in by_length.values():
-                for start in range(0, len(places), _SENTENCES_AT_ONCE):
-                    chosen = places[start : start + _SENTENCES_AT_ONCE]
-                    read = self.network.read(np.array([words[place] for place in chosen], np.int64), vectors)
-                    made = self._written([parts[place] for place in chosen], read)
-                    for place, facts in zip(chosen, made, strict=True):
-                        found[place] = facts
-                    advance(len(chosen))
+            for places, made in zip(groups, side_by_side(facts_of, groups), strict=True):
+                for place, facts in zip(places, made, strict=True):
+                    found[place] = facts
+                advance(len(places))
         return found
 
     def _written(self, sentences: Sequence[Sequence[str]], read: Floats) -> list[list[Fact]]:

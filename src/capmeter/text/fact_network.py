@@ -27,9 +27,9 @@ from capmeter.text.parser_network import Floats, Integers, Linear
 
 READER = "reader."
 WRITER = "writers.{}."
-BEAMS = 4
+BEAMS = 2
 _FURTHER = 4  # tokens within which a beginning must be able to win
-_BEHIND = np.float32(3.0)  # how much less log probability a beginning may have than the likeliest of its sentence
+_BEHIND = np.float32(2.0)  # how much less log probability a beginning may have than the likeliest of its sentence
 _EPSILON = np.float32(1e-5)  # of the layer normalisation, as in torch
 _LEAST = np.float32(1e-12)  # of a probability
 

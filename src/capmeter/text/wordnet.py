@@ -10,6 +10,8 @@ of speech. The list of exceptions has pairs of lines: a base form, then its irre
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 _SUFFIXES = (
     *(
         ("s", ""),
@@ -66,6 +68,11 @@ class Synonyms:
             if base != word and base in self._synsets:
                 known = f"{known} {self._synsets[base]}"
         return [*map(int, known.split())]
+
+    @property
+    def words(self) -> Iterable[str]:
+        """All words of the list, with `_` for a space."""
+        return self._synsets.keys()
 
     def knows(self, word: str) -> bool:
         """Whether the word is in the list of synsets."""

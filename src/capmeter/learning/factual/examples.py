@@ -15,7 +15,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ HELD_OUT = 40
 PARSED = 40_000  # captions whose facts are read from parses
 _FORMS = ("as written", "lower")  # of captions that are whole
 _LONGEST_PARSED = 30  # words
-_NOUN = "N"  # tags that begin with it
+_NOUN, _PLURAL = "N", "NNS"  # tags that begin with it; the tag of plurals
 # predicates of their own, though they stand in captions
 NO_VERBS = frozenset(
     "a above across against along among around as at away back before behind below beneath beside between beyond by "  # noqa: SIM905
@@ -134,16 +134,37 @@ def words_of(examples: Iterable[FactExample]) -> Counter[str]:
     return Counter(word for example in examples for word in caption_words(example.caption))
 
 
-def learn_spelling(examples: Iterable[FactExample], known: Iterable[str]) -> Spelling:
+def learn_spelling(examples: Iterable[FactExample], known: Iterable[str], dictionary: Iterable[str] = ()) -> Spelling:
     """A spelling that corrects to frequent words of the captions.
 
     Args:
         examples: captions.
         known: words that are right, though rare.
+        dictionary: more such words, of which those are kept that would be corrected ("grout" to "group").
     """
     counts = words_of(examples)
     frequent = [word for word, count in counts.most_common() if count >= _OFTEN and len(word) > _SHORT]
-    return Spelling(frequent, {*known, *(word for word, count in counts.items() if count > _SEEN)})
+    spelling = Spelling(frequent, {*known, *(word for word, count in counts.items() if count > _SEEN)})
+    return Spelling(frequent, spelling.known.union(word for word in dictionary if spelling.corrected([word]) != [word]))
+
+
+def named_as_said(example: FactExample, spelling: Spelling, lemmas: LemmaRules) -> FactExample:
+    """The example with things named as in its caption where only a plural's s differs, so that they can be copied.
+
+    People wrote "boat" of "two boats next to each other" and "boats" of others; the measures take both for the same.
+    """
+
+    def singular(word: str) -> str:
+        return lemmas.lemma(word, _PLURAL) if word.endswith("s") else word
+
+    words = spelling.corrected(caption_words(example.caption))
+    said = {singular(word): word for word in reversed(words)}
+
+    def as_said(thing: str) -> str:
+        return " ".join(word if word in words else said.get(singular(word), word) for word in thing.split())
+
+    facts = tuple((as_said(fact[0]), *fact[1:2], *map(as_said, fact[2:])) for fact in example.facts)
+    return replace(example, facts=facts)
 
 
 def kept_pieces(vocabulary: Sequence[str], words: Iterable[str], more: Iterable[str], most: int) -> list[int]:

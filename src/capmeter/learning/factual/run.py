@@ -22,6 +22,7 @@ from capmeter.learning.factual.examples import (
     kept_pieces,
     learn_spelling,
     learn_vocabulary,
+    named_as_said,
     pack,
     words_of,
 )
@@ -34,6 +35,7 @@ from capmeter.text.fact_network import READER
 from capmeter.text.fact_pieces import WordPieces
 from capmeter.text.fact_reader import ReaderShape
 from capmeter.text.lemmas import LemmaRules
+from capmeter.text.meteor_resources import english_synonyms
 
 ENCODER = "minilm"
 SHIPPED = 6100  # pieces in the checkpoint: those that no training caption has keep their values, and can be left out
@@ -80,7 +82,8 @@ def train_factual(
     start, begun = load_checkpoint(parser, PARSER), Encoder.of(encoder)
     lemmas = LemmaRules(**start.parameters["lemmas"])
     seen = [each.removeprefix(_WORD) for each in start.vocabulary if each.startswith(_WORD)]
-    spelling = learn_spelling(learned, [*begun.words, *seen])
+    spelling = learn_spelling(learned, [*begun.words, *seen], english_synonyms().words)
+    learned, held_out = ([named_as_said(each, spelling, lemmas) for each in part] for part in (learned, held_out))
     vocabulary = learn_vocabulary(learned, lemmas, spelling)
     words = spelling.corrected(list(words_of(learned)))
     numbers = kept_pieces(begun.vocabulary, words, seen, recipe.pieces)

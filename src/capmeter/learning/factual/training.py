@@ -53,7 +53,7 @@ class FactRecipe(Recipe):
     decay: str = "linear"
     clip: float = 2.0
     average: float = 0.99
-    writers: int = 3
+    writers: int = 2
     words: int = 320
     reader_rate: float = 0.1
     layer_share: float = 0.9
