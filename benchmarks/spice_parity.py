@@ -66,7 +66,7 @@ def main() -> None:
     with shown():
         for name in chosen.sets:
             table.add_row(*compared(chosen.shared, name, chosen.parser))
-    Console().print(table)
+    Console(width=110).print(table)
 
 
 if __name__ == "__main__":
