@@ -37,7 +37,7 @@ from capmeter.text.tree_decoding import best_trees
 
 KIND = SHIPPED = "parser"
 LONGEST = 80
-_WORDS_AT_ONCE = 4096
+_WORDS_AT_ONCE = 2048  # which stay in the processor's cache
 _TOO_FEW = 4  # words, too few to tell the language
 _ENGLISH = 0.6  # of an English caption's words nearly all are known, of a German or French one's less than this
 _DOUBT = 1.0  # a tag with smaller log odds to the next is in doubt

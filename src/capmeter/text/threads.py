@@ -22,12 +22,12 @@ _one_at_a_time = Lock()  # the number of BLAS's threads is one for the whole pro
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """`work(item)` for each item, in order."""
-    if len(items) < 2:
-        yield from map(work, items)
-        return
     with _one_at_a_time:
         blas = _blas()
-        threads = max((each["num_threads"] for each in blas.info()), default=1)
+        threads = min(len(items), max((each["num_threads"] for each in blas.info()), default=1))
+        if threads < 2:
+            yield from map(work, items)
+            return
         with blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
             yield from pool.map(work, items)
 
