@@ -18,7 +18,6 @@ from capmeter.learning.factual.examples import (
     kept_pieces,
     learn_spelling,
     learn_vocabulary,
-    named_as_said,
     pack,
     parsed_examples,
     parsed_facts,
@@ -181,18 +180,6 @@ def test_words_of_a_dictionary_are_right() -> None:
     spelling = learn_spelling(examples, [], ["grout", "well", "in_group"])
     assert spelling.corrected(["grout", "grup"]) == ["grout", "group"]
     assert "well" not in spelling.known  # nothing would correct it
-
-
-def test_things_are_named_as_the_caption_names_them() -> None:
-    lemmas = LemmaRules({"NNS": {"s": "", "xes": "x"}}, {})
-
-    def named(caption: str, *facts: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-        return named_as_said(FactExample(caption, facts), AS_WRITTEN, lemmas).facts
-
-    pair = named("two boats and a box", ("boat", "tie to", "boat"), ("boats", "is", "2"), ("boxes",), ("oar",))
-    assert pair == (("boats", "tie to", "boats"), ("boats", "is", "2"), ("box",), ("oar",))
-    # another word for the measures, which know "men" as a noun of its own; a predicate is no thing
-    assert named("two men", ("man", "talks", "man")) == (("man", "talks", "man"),)
 
 
 def test_the_most_frequent_pieces_are_kept() -> None:

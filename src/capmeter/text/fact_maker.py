@@ -39,7 +39,7 @@ from capmeter.text.threads import side_by_side
 KIND = SHIPPED = "factual"
 LONGEST = 40
 _TOKENS_PER_WORD, _MORE_TOKENS = 4, 12  # what is written at most
-_SENTENCES_AT_ONCE = 128
+_SENTENCES_AT_ONCE = 192
 _VERB_TAG = "VBG"
 
 

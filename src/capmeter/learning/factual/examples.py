@@ -15,7 +15,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +37,7 @@ HELD_OUT = 40
 PARSED = 40_000  # captions whose facts are read from parses
 _FORMS = ("as written", "lower")  # of captions that are whole
 _LONGEST_PARSED = 30  # words
-_NOUN, _PLURAL = "N", "NNS"  # tags that begin with it; the tag of plurals
+_NOUN = "N"  # tags that begin with it
 # predicates of their own, though they stand in captions
 NO_VERBS = frozenset(
     "a above across against along among around as at away back before behind below beneath beside between beyond by "  # noqa: SIM905
@@ -146,25 +146,6 @@ def learn_spelling(examples: Iterable[FactExample], known: Iterable[str], dictio
     frequent = [word for word, count in counts.most_common() if count >= _OFTEN and len(word) > _SHORT]
     spelling = Spelling(frequent, {*known, *(word for word, count in counts.items() if count > _SEEN)})
     return Spelling(frequent, spelling.known.union(word for word in dictionary if spelling.corrected([word]) != [word]))
-
-
-def named_as_said(example: FactExample, spelling: Spelling, lemmas: LemmaRules) -> FactExample:
-    """The example with things named as in its caption where only a plural's s differs, so that they can be copied.
-
-    People wrote "boat" of "two boats next to each other" and "boats" of others; the measures take both for the same.
-    """
-
-    def singular(word: str) -> str:
-        return lemmas.lemma(word, _PLURAL) if word.endswith("s") else word
-
-    words = spelling.corrected(caption_words(example.caption))
-    said = {singular(word): word for word in reversed(words)}
-
-    def as_said(thing: str) -> str:
-        return " ".join(word if word in words else said.get(singular(word), word) for word in thing.split())
-
-    facts = tuple((as_said(fact[0]), *fact[1:2], *map(as_said, fact[2:])) for fact in example.facts)
-    return replace(example, facts=facts)
 
 
 def kept_pieces(vocabulary: Sequence[str], words: Iterable[str], more: Iterable[str], most: int) -> list[int]:

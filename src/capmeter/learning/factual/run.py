@@ -22,7 +22,6 @@ from capmeter.learning.factual.examples import (
     kept_pieces,
     learn_spelling,
     learn_vocabulary,
-    named_as_said,
     pack,
     words_of,
 )
@@ -31,7 +30,7 @@ from capmeter.learning.factual.training import FactLearner, FactRecipe
 from capmeter.learning.loop import Outcome, Run, seeded
 from capmeter.text.caption_parser import KIND as PARSER
 from capmeter.text.fact_maker import KIND
-from capmeter.text.fact_network import READER
+from capmeter.text.fact_network import READER, WRITER
 from capmeter.text.fact_pieces import WordPieces
 from capmeter.text.fact_reader import ReaderShape
 from capmeter.text.lemmas import LemmaRules
@@ -83,7 +82,6 @@ def train_factual(
     lemmas = LemmaRules(**start.parameters["lemmas"])
     seen = [each.removeprefix(_WORD) for each in start.vocabulary if each.startswith(_WORD)]
     spelling = learn_spelling(learned, [*begun.words, *seen], english_synonyms().words)
-    learned, held_out = ([named_as_said(each, spelling, lemmas) for each in part] for part in (learned, held_out))
     vocabulary = learn_vocabulary(learned, lemmas, spelling)
     words = spelling.corrected(list(words_of(learned)))
     numbers = kept_pieces(begun.vocabulary, words, seen, recipe.pieces)
@@ -98,7 +96,8 @@ def train_factual(
     more = pack(parsed, vocabulary, pieces, spelling, lemmas, steps)
     learner = FactLearner(module, packed, kept, recipe, more)
     outcome = Run(learner, recipe, folder, description="training the graph maker", device=device).train()
-    trained = dict(outcome.weights)
+    dropped = tuple(WRITER.format(number) for number in range(recipe.kept, recipe.writers))
+    trained = {name: values for name, values in outcome.weights.items() if not name.startswith(dropped)}
     shipped = kept_pieces(begun.vocabulary, words, seen, min(recipe.pieces, SHIPPED))
     places = {number: place for place, number in enumerate(numbers)}
     trained[READER + "pieces"] = trained[READER + "pieces"][[places[number] for number in shipped]]
@@ -107,7 +106,7 @@ def train_factual(
         parameters={
             "reader": asdict(shape),
             "writer": asdict(recipe.shape),
-            "writers": recipe.writers,
+            "writers": min(recipe.kept, recipe.writers),
             "tokens": list(vocabulary.tokens),
             "frequent": spelling.frequent,
             "known": sorted(spelling.known),

@@ -32,7 +32,8 @@ class FactRecipe(Recipe):
     """The settings of a run.
 
     Args:
-        writers: how many write together.
+        writers: how many learn together, so that the reader serves all of them.
+        kept: how many of them write in the end, at most.
         words: words per batch.
         reader_rate: learning rate of the reader's upper layer, as a share of the writers'.
         layer_share: each of the reader's layers moves by this share of the rate of the one above it.
@@ -53,7 +54,8 @@ class FactRecipe(Recipe):
     decay: str = "linear"
     clip: float = 2.0
     average: float = 0.99
-    writers: int = 2
+    writers: int = 3
+    kept: int = 2
     words: int = 320
     reader_rate: float = 0.1
     layer_share: float = 0.9
