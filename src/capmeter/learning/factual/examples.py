@@ -2,7 +2,7 @@
 
 A row of `factual_scene_graphs.jsonl.gz` is `{"caption", "graph": [[subject, predicate, object] | [entity]], "split"}`,
 `split` train or dev. One of `HELD_OUT` training captions, chosen by the hash of its text, is never trained on: a run
-is selected by them, so that dev is looked at once.
+is selected by them, and not by dev.
 
 Facts that SPICE's rules read from a parse are no such graphs, but they teach what belongs to what in a sentence.
 """

@@ -124,7 +124,7 @@ def train_factual(
             "threads": threads,
             "device": torch.device(device).type,
         },
-        selection="the epoch with the most graphs written exactly on held-out training captions; dev was not looked at",
+        selection="the epoch with the most graphs written exactly on held-out training captions, not on dev",
         scores=outcome.scores,
     ).save(folder)
     return outcome
