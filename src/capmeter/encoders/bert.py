@@ -86,6 +86,12 @@ class Bert:
             and (folder / "tokenizer.json").is_file()
         )
 
+    @property
+    def embeddings(self) -> Tensor:
+        """The vector of each word piece before the first layer: [vocabulary, width]."""
+        words: Tensor = self._words
+        return words
+
     def run(
         self, ids: Tensor, mask: Tensor | None, hidden: int | None, attentions: bool
     ) -> tuple[Tensor | None, Tensor | None]:

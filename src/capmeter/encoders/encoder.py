@@ -116,6 +116,10 @@ class Encoder:
         """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
         return self.tokenizer.word_of(piece)
 
+    def embeddings(self) -> NDArray[np.float32]:
+        """The vector of each word piece before the first layer, without its place: float32[vocabulary, width]."""
+        return _numpy(self._model.embeddings)
+
     def batches(
         self, sentences: Sequence[str], *, hidden: int | None = None, attentions: bool = False
     ) -> Iterator[Batch]:

@@ -61,6 +61,12 @@ class HubModel:
         if config.model_type in _FROM_PADDING:
             self.positions -= int(config.pad_token_id) + 1
 
+    @property
+    def embeddings(self) -> Tensor:
+        """The vector of each word piece before the first layer: [vocabulary, its width]."""
+        words: Tensor = self._model.get_input_embeddings().weight.detach()
+        return words
+
     def run(
         self, ids: Tensor, mask: Tensor | None, hidden: int | None, attentions: bool
     ) -> tuple[Tensor | None, Tensor | None]:

@@ -29,9 +29,9 @@ def capmeter(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the checkpoint.")],
     encoder: Annotated[str, typer.Option("--encoder", help="Alias, hub id or folder of the encoder.")] = "minilm",
     layer: Annotated[int | None, typer.Option("--layer", help="Its layer that is read; none: the last.")] = None,
-    photos: Annotated[int, typer.Option("--photos", help="Train on so many photos.", min=2)] = 3000,
-    held_out: Annotated[int, typer.Option("--held-out", help="Calibrate on so many others.", min=2)] = 120,
-    wrong: Annotated[int, typer.Option("--wrong", help="Wrong forms of each photo's first caption.", min=1)] = 5,
+    photos: Annotated[int, typer.Option("--photos", help="Train on so many photos.", min=2)] = 6000,
+    held_out: Annotated[int, typer.Option("--held-out", help="Calibrate on so many others.", min=2)] = 200,
+    wrong: Annotated[int, typer.Option("--wrong", help="Wrong forms of each photo's first caption.", min=1)] = 6,
     epochs: Annotated[int | None, typer.Option("--epochs", help="The number of epochs.", min=1)] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Steps per epoch.", min=1)] = None,
     threads: Threads = 1,
@@ -51,7 +51,7 @@ def capmeter(
 
     from capmeter.encoders import load_encoder
     from capmeter.encoders.encoder import device_name
-    from capmeter.learning.capmeter.examples import drawn, language_model, read_examples
+    from capmeter.learning.capmeter.examples import drawn, language_model, learned_lexicon, read_examples
     from capmeter.learning.capmeter.recipe import CapmeterRecipe
     from capmeter.learning.capmeter.run import train_capmeter
     from capmeter.learning.corpus import named_file, read_corpus
@@ -66,10 +66,12 @@ def capmeter(
         corpora = [read_corpus(*named_file(each), listed) for each in captions]
         chosen, kept = drawn(corpora, photos, held_out, seed)
         depth = load_encoder(encoder, settings).layer(layer)
+        language = language_model(corpora, encoder, settings, without=chosen)
         examples = read_examples(
             chosen,
             kept,
-            bigrams=language_model(corpora, encoder, settings),
+            language=language,
+            lexicon=learned_lexicon(chosen, language, encoder, settings),
             encoder=encoder,
             layer=depth,
             wrong=wrong,

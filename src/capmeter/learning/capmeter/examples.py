@@ -5,8 +5,10 @@ Every sentence is encoded once; the encoder is frozen.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +18,17 @@ from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
 from capmeter.learning.capmeter.wrong import KINDS, caption_set, wrong_captions
 from capmeter.learning.corpus import Corpus, Photo, drawn_photos
-from capmeter.metrics.capmeter.bigrams import Bigrams
-from capmeter.metrics.capmeter.inputs import Encoded, plain
+from capmeter.metrics.capmeter.inputs import Encoded, Words, plain
+from capmeter.metrics.capmeter.language_model import LanguageModel
+from capmeter.metrics.capmeter.lexicon import Lexicon
 from capmeter.metrics.capmeter.words import words_of_pieces
 from capmeter.settings import Settings
+from capmeter.transforms.perturbations import SentenceWords, bare
+from capmeter.transforms.tagged_words import tagged_words
 
 CAPTIONS = 5
 LEAST = 3
-"""How often a pair of word pieces occurs in captions that the language model keeps."""
+"""How often a pair or triple of word pieces occurs in captions that the language model keeps."""
 _AT_ONCE = 8192
 Rows = NDArray[np.int64]
 
@@ -43,7 +48,7 @@ class WrongForm:
 @dataclass(frozen=True, eq=False)
 class Examples:
     """Photos as numbers of sentences, int64[photos, 5], of which the first `trained` are trained on and the others held
-    out; the wrong forms of each photo's first caption; the sentences and their states; a language model.
+    out; the wrong forms of each photo's first caption; the sentences and their states; a language model and a lexicon.
     """
 
     sentences: tuple[str, ...]
@@ -51,10 +56,16 @@ class Examples:
     captions: Rows
     wrong: tuple[tuple[WrongForm, ...], ...]
     trained: int
-    bigrams: Bigrams
+    language: LanguageModel
+    lexicon: Lexicon
     encoder: str
     settings: Settings
     _places: dict[int, Rows | None] = field(default_factory=dict)
+
+    @cached_property
+    def alone(self) -> Words:
+        """What word pieces mean alone."""
+        return Words.of(self.lexicon, load_encoder(self.encoder, self.settings))
 
     def words(self, sentence: int) -> Rows | None:
         """The word of each word piece of a sentence, or None where that is not known."""
@@ -99,7 +110,8 @@ def read_examples(
     trained: Sequence[Photo],
     held_out: Sequence[Photo],
     *,
-    bigrams: Bigrams,
+    language: LanguageModel,
+    lexicon: Lexicon,
     encoder: str,
     layer: int,
     wrong: int,
@@ -121,20 +133,56 @@ def read_examples(
             forms[each[0]].append(WrongForm(each[1], number(each[2]), each[3], each[4]))
     encoded = Encoded.of(tuple(numbers), encoder, layer, settings)
     found = tuple(map(tuple, forms))
-    return Examples(tuple(numbers), encoded, own, found, len(trained), bigrams, encoder, settings)
+    return Examples(tuple(numbers), encoded, own, found, len(trained), language, lexicon, encoder, settings)
 
 
-def language_model(corpora: Sequence[Corpus], encoder: str, settings: Settings, *, least: int = LEAST) -> Bigrams:
-    """The language model of all captions of photos that are not held out."""
+def language_model(
+    corpora: Sequence[Corpus],
+    encoder: str,
+    settings: Settings,
+    *,
+    without: Sequence[Photo] = (),
+    least: int = LEAST,
+) -> LanguageModel:
+    """The language model of all captions of photos that are not held out.
+
+    without: photos whose captions are not counted. Captions that are trained on should be as new to the language model
+    as those that the metric will read.
+    """
     found = load_encoder(encoder, settings)
+    left_out = {(photo.source, photo.number) for photo in without}
     photos = (photo for corpus in corpora for photo in corpus.photos if not photo.held_out)
-    sentences = [plain(caption) for photo in photos for caption in photo.captions]
+    sentences = [
+        plain(text) for photo in photos if (photo.source, photo.number) not in left_out for text in photo.captions
+    ]
     rows = (
         np.array(ids, np.int32)
         for start in range(0, len(sentences), _AT_ONCE)
         for ids in found.tokenizer.ids(sentences[start : start + _AT_ONCE])
     )
-    return Bigrams.counted(rows, len(found.tokenizer), least)
+    return LanguageModel.counted(rows, len(found.tokenizer), least)
+
+
+def learned_lexicon(photos: Sequence[Photo], language: LanguageModel, encoder: str, settings: Settings) -> Lexicon:
+    """What word pieces mean alone; whether they name things is learned from the tags of these photos' captions."""
+    found = load_encoder(encoder, settings)
+    sentences = [plain(text) for photo in photos for text in photo.captions[:CAPTIONS]]
+    nouns: Counter[str] = Counter()
+    said: Counter[str] = Counter()
+    for sentence, tags in zip(sentences, tagged_words(sentences), strict=True):
+        for word, tag in zip(map(bare, SentenceWords.of(sentence).core), tags, strict=True):
+            said[word] += 1
+            nouns[word] += tag.startswith("NN")
+    shares = np.zeros((2, len(found.tokenizer)))
+    words = [word for word in said if word]
+    for word, ids in zip(words, found.tokenizer.ids(words), strict=True):
+        for piece in ids[1:-1]:
+            shares[:, piece] += nouns[word], said[word]
+    things = np.where(shares[1] >= LEAST, shares[0] / np.maximum(shares[1], 1), 0.0)
+    special = np.array([found.begin_id, found.end_id])
+    counts = language.pieces.copy()
+    counts[special] = 0
+    return Lexicon.learned(found.embeddings(), counts, things)
 
 
 def _made(

@@ -21,12 +21,12 @@ class CapmeterRecipe(Recipe):
         alone: so many first epochs learn the similarity alone.
         parts, words: weights of the losses beside that of the pairs, see `training.py`.
         width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.Shape`.
-        counted: λ, the weights of correctness, coverage and fluency in the score.
+        counted: λ, the weights of things, correctness, coverage and fluency in the score.
         dropout: in training.
         decayed: decay of the weights.
     """
 
-    epochs: int = 10
+    epochs: int = 12
     rate: float = 1e-3
     warmup: float = 0.05
     decay: str = "linear"
@@ -40,9 +40,9 @@ class CapmeterRecipe(Recipe):
     alone: int = 4
     parts: float = 0.3
     words: float = 0.5
-    width: int = 64
+    width: int = 96
     heads: int = 4
-    narrow: int = 48
-    counted: tuple[float, float, float] = (4.0, 1.0, 2.0)
+    narrow: int = 64
+    counted: tuple[float, float, float, float] = (7.0, 2.0, 2.0, 3.0)
     dropout: float = 0.1
     decayed: float = 0.01

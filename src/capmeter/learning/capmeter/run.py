@@ -20,8 +20,8 @@ from capmeter.learning.loop import Run
 from capmeter.metrics.capmeter.capmeter import KIND, PARTS, RIGHT
 
 Floats = NDArray[np.float64]
-DOUBTED = 0.04
-"""The share of right words on held-out captions that may be doubted."""
+DOUBTED = 0.06
+"""The share of word pieces of held-out captions that may be doubted: fewer than five of a hundred words."""
 _TURNS = 50
 
 
@@ -51,7 +51,7 @@ def train_capmeter(
             "layer": layer,
             "calibration": {name: list(pair) for name, pair in calibration(learner).items()},
         },
-        weights={**outcome.weights, **examples.bigrams.to_weights()},
+        weights={**outcome.weights, **examples.language.to_weights(), **examples.lexicon.to_weights()},
         data=tuple(data),
         training=asdict(recipe),
         selection=f"the last of {len(outcome.history)} epochs",
@@ -65,7 +65,7 @@ def calibration(learner: CapmeterLearner) -> dict[str, tuple[float, float]]:
     """Slope and offset of each logit, from captions of held-out photos and their wrong forms.
 
     σ(slope · logit + offset) is the probability that a caption is right where as many are right as wrong; of a part,
-    among errors that concern it. Words have it at .5 where `DOUBTED` of the right words fall below.
+    among errors that concern it. Words have it at .5 where `DOUBTED` of the right pieces fall below.
     """
     rows = held_out_rows(learner.examples)
     logits = learner.logits(rows)

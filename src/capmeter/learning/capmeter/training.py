@@ -34,7 +34,7 @@ LESS = ("removal", "cut")
 BADLY_SAID = (*STILL_TRUE, "swap", "replacement")
 _UNSURE = ("substitution", "pos-substitution")  # well said or not, as it happens
 _NEAREST = 200
-_OWN, _NEAR = 0.15, 0.75  # of the pairs, those with an own caption, and those with it or a near photo's
+_OWN, _NEAR = 0.3, 0.75  # of the pairs, those with an own caption, and those with it or a near photo's
 _WRONG_WEIGHS = 3.0
 
 
@@ -71,7 +71,15 @@ class CapmeterLearner(Learner[bool]):
         self.examples, self.recipe, self.on = examples, recipe, device
         width = examples.encoded.vectors.shape[1]
         self.network = self.module = Matcher(
-            Shape(width, recipe.width, recipe.heads, recipe.narrow, parts=recipe.counted), recipe.dropout
+            Shape(
+                width,
+                examples.alone.vectors.shape[1],
+                recipe.width,
+                recipe.heads,
+                recipe.narrow,
+                parts=recipe.counted,
+            ),
+            recipe.dropout,
         )
         likeness = examples.likeness()
         np.fill_diagonal(likeness, -1)
@@ -101,8 +109,8 @@ class CapmeterLearner(Learner[bool]):
             losses[part] = self.recipe.parts * self._part(part, getattr(told, part), drawn)
         alone = self.alone(rng)
         pieces = self._pieces(alone.candidates)
-        flow = torch.from_numpy(self.examples.bigrams.flow(pieces)).to(self.on)
-        losses["fluency"] = self._part("fluency", self.network.said(side(pieces, self.on), flow), alone)
+        flow = torch.from_numpy(self.examples.language.flow(pieces)).to(self.on)
+        losses["fluency"] = self._part("fluency", self.network.said(self._side(pieces), flow), alone)
         right = self._right(drawn, mine, theirs)
         known = right.isfinite()
         weight = torch.where(right[known] == 0, _WRONG_WEIGHS, 1.0)
@@ -164,15 +172,18 @@ class CapmeterLearner(Learner[bool]):
         rows, own = Ragged.from_rows([each.tolist() for each in references], np.int64), np.array(candidates, np.int64)
         table = self.examples.encoded.table
         pieces = self._pieces(candidates)
-        mine = side(pieces, self.on)
-        theirs = side(Pieces.lay_out(table, rows), self.on)
+        mine = self._side(pieces)
+        theirs = self._side(Pieces.lay_out(table, rows))
         similar = torch.from_numpy(self.examples.encoded.similar(own, rows)).to(self.on)
-        flow = torch.from_numpy(self.examples.bigrams.flow(pieces)).to(self.on)
+        flow = torch.from_numpy(self.examples.language.flow(pieces)).to(self.on)
         return self.module(mine, theirs, similar, flow), mine, theirs
 
     def _pieces(self, candidates: Sequence[int]) -> Pieces:
         own = np.array(candidates, np.int64)
         return Pieces.lay_out(self.examples.encoded.table, Ragged(own, np.arange(len(own) + 1, dtype=np.int64)))
+
+    def _side(self, pieces: Pieces) -> Side:
+        return side(pieces, self.examples.alone, self.on)
 
     def _right(self, batch: Batch, mine: Side, theirs: Side) -> Tensor:
         """Of each piece whether it is right; nan where that is not known, such as a wrong word that references say."""

@@ -1,10 +1,11 @@
 """`capmeter`: how far one can trust a caption, in one number and the three that explain it.
 
-    score = σ(similarity + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency)))
+    score = σ(similarity + λ_0 things + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency)))
 
 **Correctness**: what the caption says that the references support. **Coverage**: what the references agree on that the
 caption says. **Fluency**: whether it is well said; of the caption alone. **Similarity**: how like the caption's photo
-is to that of the references; among captions that are wrong it alone decides. Each is the logit of a head of one small
+is to that of the references. **Things**: how near the words that name something come to words of the references; among
+captions that are wrong these two decide. Each but things is the logit of a head of one small
 network (`network.py`) in which the word pieces of the candidate and of all references, as a frozen encoder reads them,
 look at each other. Range 0 to 1: .5 means that a caption is as likely right as wrong in something, as measured on
 captions made wrong that training did not see; parts are calibrated in the same way, on the errors that concern them.
@@ -43,8 +44,9 @@ from capmeter.checkpoints import load_checkpoint
 from capmeter.encoders import Encoder, find_encoder, load_encoder, software
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement
-from capmeter.metrics.capmeter.bigrams import Bigrams, is_bigram
-from capmeter.metrics.capmeter.inputs import Encoded, plain, side
+from capmeter.metrics.capmeter.inputs import Encoded, Words, plain, side
+from capmeter.metrics.capmeter.language_model import LanguageModel, is_of_language_model
+from capmeter.metrics.capmeter.lexicon import Lexicon, is_of_lexicon
 from capmeter.metrics.capmeter.words import bare, judge_words, words_of_pieces
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.image_text import blank, cut_note
@@ -64,12 +66,13 @@ _NEAR = 0.6  # a concept whose word has so high a cosine in the candidate is sai
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A network and its language model, its encoder's name and hash, the layer, and for each logit the slope and offset
-    that calibrate it.
+    """A network and its language model, what word pieces mean alone, its encoder's name and hash, the layer, and for
+    each logit the slope and offset that calibrate it.
     """
 
     network: Matcher
-    bigrams: Bigrams
+    language: LanguageModel
+    words: Words
     encoder: str
     layer: int
     sha256: str
@@ -180,8 +183,8 @@ class _Read:
         network = trained.network.to(device)
         for rows, mine, theirs, similar in self.encoded.batches(self.candidates, self.references):
             with torch.inference_mode():
-                inputs = (torch.from_numpy(each).to(device) for each in (similar, trained.bigrams.flow(mine)))
-                told: Told = network(side(mine, device), side(theirs, device), *inputs)
+                inputs = (torch.from_numpy(each).to(device) for each in (similar, trained.language.flow(mine)))
+                told: Told = network(side(mine, trained.words, device), side(theirs, trained.words, device), *inputs)
             yield rows, told
 
     def words(self, row: int) -> slice:
@@ -235,10 +238,10 @@ def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str
             {
                 key: torch.from_numpy(np.asarray(each, np.float32))
                 for key, each in found.weights.items()
-                if not is_bigram(key)
+                if not is_of_language_model(key) and not is_of_lexicon(key)
             }
         )
-        bigrams = Bigrams.from_weights(found.weights)
+        language, lexicon = LanguageModel.from_weights(found.weights), Lexicon.from_weights(found.weights)
         calibration = {key: (float(slope), float(offset)) for key, (slope, offset) in parameters["calibration"].items()}
         trained_on, layer = str(parameters["encoder"]), int(parameters["layer"])
         expected = str(parameters["encoder_sha256"])
@@ -254,4 +257,5 @@ def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str
             f"is another ({files.sha256[:12]}); name the folder of the same encoder, or train on this one: capmeter "
             "train capmeter --encoder"
         )
-    return Trained(network.eval(), bigrams, encoder or trained_on, layer, expected, calibration, found.label)
+    words = Words.of(lexicon, load_encoder(encoder or trained_on, Settings(device="cpu")))
+    return Trained(network.eval(), language, words, encoder or trained_on, layer, expected, calibration, found.label)

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.model import SentencePool
-from capmeter.encoders import HiddenStates, SentenceVectors, StateTable
+from capmeter.encoders import Encoder, HiddenStates, SentenceVectors, StateTable
+from capmeter.metrics.capmeter.lexicon import Lexicon
 from capmeter.metrics.word_pieces import Pieces, blocks
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
@@ -74,12 +75,27 @@ class Encoded:
             yield rows, mine, theirs, similar[rows]
 
 
-def side(pieces: Pieces, device: str = "cpu") -> Side:
+@dataclass(frozen=True, eq=False)
+class Words:
+    """What word pieces mean alone, and how much they name things (`lexicon.py`): float32[V, directions], float32[V]."""
+
+    vectors: NDArray[np.float32]
+    things: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, lexicon: Lexicon, encoder: Encoder) -> Words:
+        """Those of an encoder's word pieces."""
+        return cls(lexicon.vectors(encoder.embeddings()), lexicon.things)
+
+
+def side(pieces: Pieces, words: Words, device: str = "cpu") -> Side:
     """The pieces as the network reads them."""
     import torch
 
     from capmeter.metrics.capmeter.network import Side
 
     owner = np.where(pieces.word, pieces.owner, -1)
-    arrays = pieces.states, pieces.ids.astype(np.int64), owner
+    meant = words.vectors[pieces.ids] * pieces.word[:, :, None]
+    things = words.things[pieces.ids] * pieces.word
+    arrays = pieces.states, pieces.ids.astype(np.int64), owner, meant, things
     return Side(*(torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in arrays))

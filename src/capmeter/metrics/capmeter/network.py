@@ -1,26 +1,30 @@
 """The network of the metric `capmeter`, on frozen states of an encoder: candidates and references read each other.
 
-x_i, y_j: states of word pieces of the candidate and of all references, projected; each looks at the other side:
+x_i, y_j: word pieces of the candidate and of all references: their states in the sentence and what they mean alone
+(`lexicon.py`), projected; each looks at the other side:
 
     a_i = Σ_j softmax_j(q(x_i) · k(y_j) + 5 cos_ij) y_j     u_i = relu(W [x_i, a_i, x_i ⊙ a_i, |x_i - a_i|, support_i])
     b_j = Σ_i softmax_i(q(x_i) · k(y_j) + 5 cos_ij) x_i     v_j = relu(W' [y_j, b_j, y_j ⊙ b_j, |y_j - b_j|, agreed_j])
-    e_i = two convolutions over the candidate's pieces alone
-    f_i = the same over these and what `bigrams.py` tells of them: how probable they are after one another, repetitions
+    e_i, f_i = two convolutions each over the candidate's pieces alone and what `language_model.py` tells of them: how
+               probable they are after one another, repetitions
 
-support_i: the mean over the references, and the largest, of the piece's highest cosine there; the share of references
-that have the very piece, and whether any has. agreed_j: the piece's highest cosine in the candidate, whether the
-candidate has it, and its mean highest cosine in the references and the share of these that have it.
+support_i: the mean over the references, and the largest, of the piece's highest cosine there, in the sentence and
+alone; the share of references that have the very piece, and whether any has. agreed_j: the piece's highest cosine in
+the candidate, in the sentence and alone, whether the candidate has it, its mean highest cosines in the references, and
+the share of these that have it.
 
-Four logits come of it; g are cosines of sentence vectors, σ the logistic function:
+Four logits come of it; g are cosines of sentence vectors, σ the logistic function, n_i how much a piece names a thing:
 
     right_i = w · [u_i, e_i]
     similarity = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g]) + MLP([mean v, Σ β_j v_j, g]) + w · g
     correctness = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g])
     coverage = MLP([mean v, Σ β_j v_j, g])
     fluency = MLP([mean f, max f])
-    score = similarity + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency))
+    things = Σ n_i (highest cosine of x_i in the references) / max(Σ n_i, 1.5)
+    score = similarity + λ_0 things + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency))
 
-What is false gains nothing by being complete and well said: among captions of other photos similarity alone decides.
+What is false gains nothing by being complete and well said: among captions of other photos similarity and the things
+that are named decide.
 """
 
 from __future__ import annotations
@@ -32,38 +36,46 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, relu
 
+from capmeter.metrics.capmeter.language_model import FEATURES
+from capmeter.metrics.capmeter.lexicon import DIRECTIONS
+
 SIMILARITIES = 4
 """Cosines of sentence vectors that the network is given: see `capmeter.metrics.capmeter.inputs`."""
-_SUPPORT = 4
-_SCALE = 8.0  # unit vectors become numbers of the size that layers like
+_SUPPORT = 6
+_SCALE, _SCALE_ALONE = 8.0, 4.0  # unit vectors become numbers of the size that layers like
 _ALIKE = 5.0  # at first pieces look at what is like them
 _NEVER = -1e4
+_THINGS = 1.5  # that a caption names at least, or they are missed
 _COSINES, _AT_NO_COSINE = (2.0, 0.0, 4.0, 0.0), -4.0
 
 
 @dataclass(frozen=True)
 class Shape:
-    """encoder: width of the states. width: of the projections. heads: of attention. narrow: width of e and f. flow: how
-    many numbers are told of each of the candidate's pieces (`bigrams.py`). parts: λ, the
-    weights of correctness, coverage and fluency in the score.
+    """encoder: width of the states. alone: of what pieces mean alone. width: of the projections. heads: of attention.
+    narrow: width of e and f. flow: how many numbers are told of each of the candidate's pieces (`language_model.py`).
+    parts: λ, the weights of things, correctness, coverage and fluency in the score.
     """
 
     encoder: int
-    width: int = 64
+    alone: int = DIRECTIONS
+    width: int = 96
     heads: int = 4
-    narrow: int = 48
-    flow: int = 5
-    parts: tuple[float, float, float] = (4.0, 1.0, 2.0)
+    narrow: int = 64
+    flow: int = FEATURES
+    parts: tuple[float, float, float, float] = (7.0, 2.0, 2.0, 3.0)
 
 
 class Side(NamedTuple):
     """Word pieces of n captions, or of the references of n captions, padded: unit states [n, t, encoder], ids [n, t],
-    owner [n, t], the number of the sentence, -1 for what is no word piece of it (begin, end, padding).
+    owner [n, t], the number of the sentence, -1 for what is no word piece of it (begin, end, padding); alone [n, t, k],
+    unit vectors of what they mean alone; things [n, t], how much they name things.
     """
 
     states: Tensor
     ids: Tensor
     owner: Tensor
+    alone: Tensor
+    things: Tensor
 
 
 class Told(NamedTuple):
@@ -80,9 +92,10 @@ class Told(NamedTuple):
 class Matcher(nn.Module):
     """The network.
 
-    >>> one = Side(torch.ones(1, 2, 3) / 3**0.5, torch.tensor([[5, 6]]), torch.tensor([[0, 0]]))
-    >>> network = Matcher(Shape(3, width=8, heads=2, narrow=4)).eval()
-    >>> told = network(one, one, torch.ones(1, SIMILARITIES), torch.zeros(1, 2, 5))
+    >>> states, alone = torch.ones(1, 2, 3) / 3**0.5, torch.ones(1, 2, 4) / 2
+    >>> one = Side(states, torch.tensor([[5, 6]]), torch.tensor([[0, 0]]), alone, torch.ones(1, 2))
+    >>> network = Matcher(Shape(3, alone=4, width=8, heads=2, narrow=4)).eval()
+    >>> told = network(one, one, torch.ones(1, SIMILARITIES), torch.zeros(1, 2, FEATURES))
     >>> tuple(told.score.shape), tuple(told.right.shape)
     ((1,), (1, 2))
     """
@@ -91,11 +104,11 @@ class Matcher(nn.Module):
         super().__init__()
         self.shape = shape
         width, narrow = shape.width, shape.narrow
-        self.project = nn.Sequential(nn.Linear(shape.encoder, width), nn.LayerNorm(width), nn.Dropout(dropout))
+        self.project, self.project_alone = nn.Linear(shape.encoder, width), nn.Linear(shape.alone, width, bias=False)
+        self.norm = nn.Sequential(nn.LayerNorm(width), nn.Dropout(dropout))
         self.query, self.key = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.compare, self.compare_reference = (nn.Linear(4 * width + _SUPPORT, width) for _ in range(2))
-        self.context = Context(shape.encoder, narrow)
-        self.flow = Context(shape.encoder + shape.flow, narrow)
+        self.context, self.flow = (Context(shape.encoder + shape.flow, narrow) for _ in range(2))
         self.piece = nn.Linear(width + narrow, 1)
         self.weigh, self.weigh_reference = (nn.Linear(width, 1) for _ in range(2))
         self.alike, self.correctness = (_head(2 * width + 2 + SIMILARITIES, width, dropout) for _ in range(2))
@@ -112,12 +125,13 @@ class Matcher(nn.Module):
     def forward(self, candidates: Side, references: Side, similar: Tensor, flow: Tensor) -> Told:
         """Everything that is said of n captions; similar: [n, SIMILARITIES]; flow: [n, t, shape.flow]."""
         mine, theirs = candidates.owner >= 0, references.owner >= 0
-        support, agreed, cosine = evidence(candidates, references)
-        x, y = self.project(candidates.states * _SCALE), self.project(references.states * _SCALE)
+        support, agreed, cosine, things = evidence(candidates, references)
+        x, y = self._read(candidates), self._read(references)
         a, b = self._look(x, y, cosine, mine, theirs)
         u = relu(self.compare(torch.cat([x, a, x * a, (x - a).abs(), support], dim=2)))
         v = relu(self.compare_reference(torch.cat([y, b, y * b, (y - b).abs(), agreed], dim=2)))
-        right = self.piece(torch.cat([u, self.context(candidates.states * _SCALE, mine)], dim=2))[:, :, 0]
+        spoken = torch.cat([candidates.states * _SCALE, flow], dim=2)
+        right = self.piece(torch.cat([u, self.context(spoken, mine)], dim=2))[:, :, 0]
         doubt = logsigmoid(right).masked_fill(~mine, 0.0)
         lowest, mean = doubt.amin(1, keepdim=True), _mean(doubt[:, :, None], mine)
         said = torch.cat([_mean(u, mine), _weighted(u, self.weigh, mine), lowest, mean, similar], dim=1)
@@ -125,10 +139,15 @@ class Matcher(nn.Module):
         similarity = (self.alike(said) + self.alike_reference(covered) + self.similar(similar))[:, 0]
         correctness, coverage = self.correctness(said)[:, 0], self.coverage(covered)[:, 0]
         fluency = self.said(candidates, flow)
-        first, second, third = self.shape.parts
+        named, first, second, third = self.shape.parts
         bonus = first + second * coverage.sigmoid() + third * fluency.sigmoid()
-        score = similarity + correctness.sigmoid() * bonus
+        score = similarity + named * things + correctness.sigmoid() * bonus
         return Told(score, correctness, coverage, fluency, similarity, right)
+
+    def _read(self, pieces: Side) -> Tensor:
+        """The pieces' states and what they mean alone, projected."""
+        both: Tensor = self.norm(self.project(pieces.states * _SCALE) + self.project_alone(pieces.alone * _SCALE_ALONE))
+        return both
 
     def _look(self, x: Tensor, y: Tensor, cosine: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
         """What each side sees in the other."""
@@ -170,29 +189,39 @@ class Context(nn.Module):
         return f
 
 
-def evidence(candidates: Side, references: Side) -> tuple[Tensor, Tensor, Tensor]:
-    """support [n, c, 4], agreed [n, r, 4] and the cosines of pieces [n, c, r]; see the module."""
+def evidence(candidates: Side, references: Side) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """support [n, c, 6], agreed [n, r, 6], the cosines of pieces [n, c, r], and things [n]; see the module."""
     mine, theirs = candidates.owner >= 0, references.owner >= 0
     number = max(int(references.owner.max()) + 1, 1)
     owned = [references.owner == k for k in range(number)]
     there = torch.stack([each.any(1) for each in owned], dim=1).float()[:, None]  # [n, 1, references]
     count = there.sum(2).clamp(min=1)  # a reference may have no word piece
 
-    def in_references(states: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Of each piece its highest cosine in each reference, and whether it is there: [n, t, references]."""
-        cosine = states @ references.states.transpose(1, 2)
-        same = ids[:, :, None] == references.ids[:, None]
-        highest = torch.stack([cosine.masked_fill(~each[:, None], -1.0).amax(2) for each in owned], dim=2)
-        found = torch.stack([(same & each[:, None]).any(2) for each in owned], dim=2).float()
-        return cosine, highest, found
+    def highest_in_each(cosine: Tensor) -> Tensor:
+        return torch.stack([cosine.masked_fill(~each[:, None], -1.0).amax(2) for each in owned], dim=2)
 
-    cosine, highest, found = in_references(candidates.states, candidates.ids)
-    support = torch.stack([(highest * there).sum(2) / count, highest.amax(2), found.sum(2) / count, found.amax(2)], 2)
-    _, highest, found = in_references(references.states, references.ids)
+    def in_references(pieces: Side) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The pieces' cosines with those of the references, in the sentence and alone [n, t, r]; of each piece the
+        highest in each reference, and whether it is there [n, t, references].
+        """
+        cosine = pieces.states @ references.states.transpose(1, 2)
+        alone = pieces.alone @ references.alone.transpose(1, 2)
+        same = pieces.ids[:, :, None] == references.ids[:, None]
+        found = torch.stack([(same & each[:, None]).any(2) for each in owned], dim=2).float()
+        return cosine, alone, highest_in_each(cosine), highest_in_each(alone), found
+
+    def mean(each: Tensor) -> Tensor:
+        return (each * there).sum(2) / count
+
+    cosine, alone, highest, highest_alone, found = in_references(candidates)
+    support = [mean(highest), highest.amax(2), mean(found), found.amax(2), mean(highest_alone)]
+    support.append(highest_alone.amax(2))
+    things = (candidates.things * highest.amax(2)).sum(1) / candidates.things.sum(1).clamp(min=_THINGS)
+    _, _, highest, highest_alone, found = in_references(references)
     known = (candidates.ids[:, :, None] == references.ids[:, None]) & mine[:, :, None]
-    best = cosine.masked_fill(~mine[:, :, None], -1.0).amax(1)
-    agreed = torch.stack([best, known.any(1).float(), (highest * there).sum(2) / count, found.sum(2) / count], dim=2)
-    return support * mine[:, :, None], agreed * theirs[:, :, None], cosine
+    best, best_alone = (each.masked_fill(~mine[:, :, None], -1.0).amax(1) for each in (cosine, alone))
+    agreed = [best, known.any(1).float(), mean(highest), mean(found), best_alone, mean(highest_alone)]
+    return torch.stack(support, 2) * mine[:, :, None], torch.stack(agreed, 2) * theirs[:, :, None], cosine, things
 
 
 def _head(inputs: int, width: int, dropout: float) -> nn.Sequential:

@@ -1,0 +1,132 @@
+"""What `capmeter` finds of errors made on purpose, and how fast it is.
+
+    python benchmarks/own_metric.py words REFERENCES [--images 1000]
+    python benchmarks/own_metric.py speed REFERENCES --key SYSTEM [--rows 2000]
+
+`words`: one caption of each image stands against the others; one of its content words is replaced by a wrong one that
+fits the sentence (`substitution` of `capmeter.transforms`), or by another that fills the same slot (an *exchange*: a
+number, a colour, a person, a thing …). How many of these are among the words that `explain` marks, how many of all
+words of the unchanged captions are marked, and how many changed captions score lower.
+
+`speed`: captions per second with everything kept but the candidates, and with these kept as well: the network alone.
+REFERENCES are gzipped JSON lines with `references` and, under the system's name, `captions`. The states are kept in
+CAPMETER_VECTOR_CACHE, or in a temporary folder. OMP_NUM_THREADS sets the number of cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import capmeter
+from capmeter.captions.io import load_reference_table
+from capmeter.captions.model import Caption, CaptionSet
+from capmeter.learning.capmeter.wrong import changed
+from capmeter.meta.robustness import leave_one_out
+from capmeter.metrics.base import Context
+from capmeter.metrics.capmeter.capmeter import Capmeter
+from capmeter.progress import shown
+from capmeter.settings import Settings
+from capmeter.transforms.perturbations import bare
+from capmeter.transforms.registry import parse
+
+SLIGHTEST = 1e-9  # one word
+
+
+def wrong_captions(captions: CaptionSet, way: str) -> Iterator[tuple[str, int]]:
+    """Of each caption the form with one wrong word, and which word that is; ("", -1) where there is none."""
+    substituted = parse("substitution").fitted(captions, 0)
+    for row, caption in enumerate(captions):
+        text = caption.candidate
+        random = np.random.default_rng((0, row))
+        made = substituted(row, SLIGHTEST) if way == "substitution" else changed(text, "exchange", random)
+        before, after = text.split(), (made or "").split()
+        places = [k for k, (old, new) in enumerate(zip(before, after, strict=False)) if bare(old) != bare(new)]
+        yield (made or "", places[0]) if len(before) == len(after) and len(places) == 1 else ("", -1)
+
+
+def words(references: Path, images: int) -> None:
+    """Prints what is found of wrong words."""
+    captions = leave_one_out(load_reference_table(references).references, images=images)
+    metric, context = Capmeter(), Context(Settings())
+    scores = metric.measure(captions, context).values[:, 0]
+    marked = sum(len(marked_words(each)) for each in metric.explain(captions, context))
+    total = sum(len(each.candidate.split()) for each in captions)
+    table = Table(title=f"{len(captions):,} captions; {100 * marked / total:.1f} % of their words are marked")
+    for name in ("one word wrong", "captions", "marked, %", "score lower, %"):
+        table.add_column(name, justify="left" if name == "one word wrong" else "right")
+    for way in ("substitution", "exchange"):
+        made = list(wrong_captions(captions, way))
+        rows = [row for row, (text, _) in enumerate(made) if text]
+        others = CaptionSet.from_captions(
+            Caption(caption.id, caption.image_id, made[row][0], caption.references)
+            for row, caption in enumerate(captions)
+            if made[row][0]
+        )
+        told = zip(rows, metric.explain(others, context), strict=True)
+        found = [made[row][1] in marked_words(each) for row, each in told]
+        lower = metric.measure(others, context).values[:, 0] < scores[rows]
+        table.add_row(way, f"{len(rows):,}", f"{100 * np.mean(found):.1f}", f"{100 * lower.mean():.1f}")
+    Console().print(table)
+
+
+def marked_words(evidence: object) -> set[int]:
+    """The numbers of the candidate's words that are marked."""
+    marks = getattr(evidence, "marks", ())
+    return {word for mark in marks if mark.side == "candidate" for word in range(mark.start, mark.end)}
+
+
+def speed(references: Path, key: str | None, rows: int) -> None:
+    """Prints captions per second, and what share of the time is the network's."""
+    with gzip.open(references, "rt", encoding="utf-8") as file:
+        lines = [json.loads(line) for _, line in zip(range(rows), file, strict=False)]
+    texts = [line["captions"][key] if key else line["candidate"] for line in lines]
+    captions = capmeter.load(texts, [line["references"][:5] for line in lines])
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ.setdefault("CAPMETER_VECTOR_CACHE", folder)
+        for_references = CaptionSet.from_captions(
+            Caption(each.id, each.image_id, each.references[0], each.references) for each in captions
+        )
+        capmeter.score(for_references, metrics="capmeter")
+        started = time.perf_counter()
+        capmeter.score(captions, metrics="capmeter")
+        first = time.perf_counter() - started
+        started = time.perf_counter()
+        capmeter.score(captions, metrics="capmeter")
+        again = time.perf_counter() - started
+    table = Table(title=f"{len(captions):,} captions, {captions.references.lengths.mean():.1f} references each")
+    for name in ("kept", "seconds", "captions per second"):
+        table.add_column(name, justify="left" if name == "kept" else "right")
+    table.add_row("the references' states", f"{first:.1f}", f"{len(captions) / first:.0f}")
+    table.add_row("the candidates' as well: the network alone", f"{again:.1f}", f"{len(captions) / again:.0f}")
+    Console().print(table)
+
+
+def main() -> None:
+    """Runs one of both."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("what", choices=("words", "speed"))
+    options.add_argument("references", type=Path)
+    options.add_argument("--images", type=int, default=1000)
+    options.add_argument("--key", help="the candidates' column")
+    options.add_argument("--rows", type=int, default=2000)
+    given = options.parse_args()
+    with shown():
+        if given.what == "words":
+            words(given.references, given.images)
+        else:
+            speed(given.references, given.key, given.rows)
+
+
+if __name__ == "__main__":
+    main()
