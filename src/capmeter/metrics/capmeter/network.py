@@ -34,7 +34,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import logsigmoid, relu
+from torch.nn.functional import linear, logsigmoid, relu
 
 from capmeter.metrics.capmeter.language_model import FEATURES
 from capmeter.metrics.capmeter.lexicon import DIRECTIONS
@@ -128,8 +128,7 @@ class Matcher(nn.Module):
         support, agreed, cosine, things = evidence(candidates, references)
         x, y = self._read(candidates), self._read(references)
         a, b = self._look(x, y, cosine, mine, theirs)
-        u = relu(self.compare(torch.cat([x, a, x * a, (x - a).abs(), support], dim=2)))
-        v = relu(self.compare_reference(torch.cat([y, b, y * b, (y - b).abs(), agreed], dim=2)))
+        u, v = _compared(self.compare, x, a, support), _compared(self.compare_reference, y, b, agreed)
         spoken = torch.cat([candidates.states * _SCALE, flow], dim=2)
         right = self.piece(torch.cat([u, self.context(spoken, mine)], dim=2))[:, :, 0]
         doubt = logsigmoid(right).masked_fill(~mine, 0.0)
@@ -222,6 +221,16 @@ def evidence(candidates: Side, references: Side) -> tuple[Tensor, Tensor, Tensor
     best, best_alone = (each.masked_fill(~mine[:, :, None], -1.0).amax(1) for each in (cosine, alone))
     agreed = [best, known.any(1).float(), mean(highest), mean(found), best_alone, mean(highest_alone)]
     return torch.stack(support, 2) * mine[:, :, None], torch.stack(agreed, 2) * theirs[:, :, None], cosine, things
+
+
+def _compared(layer: nn.Linear, own: Tensor, seen: Tensor, known: Tensor) -> Tensor:
+    """relu(W [own, seen, own ⊙ seen, |own - seen|, known] + b), without the long vectors in one place."""
+    each = own.shape[2]
+    weights = layer.weight.split([each] * 4 + [known.shape[2]], dim=1)
+    made = linear(known, weights[4], layer.bias)
+    for values, weight in zip((own, seen, own * seen, (own - seen).abs()), weights, strict=False):
+        made = made + linear(values, weight)
+    return relu(made)
 
 
 def _head(inputs: int, width: int, dropout: float) -> nn.Sequential:
