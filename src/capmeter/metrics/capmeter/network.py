@@ -226,10 +226,9 @@ def evidence(candidates: Side, references: Side) -> tuple[Tensor, Tensor, Tensor
 def _compared(layer: nn.Linear, own: Tensor, seen: Tensor, known: Tensor) -> Tensor:
     """relu(W [own, seen, own ⊙ seen, |own - seen|, known] + b), without the long vectors in one place."""
     each = own.shape[2]
-    weights = layer.weight.split([each] * 4 + [known.shape[2]], dim=1)
-    made = linear(known, weights[4], layer.bias)
-    for values, weight in zip((own, seen, own * seen, (own - seen).abs()), weights, strict=False):
-        made = made + linear(values, weight)
+    made = linear(known, layer.weight[:, 4 * each :], layer.bias)
+    for number, values in enumerate((own, seen, own * seen, (own - seen).abs())):
+        made = made + linear(values, layer.weight[:, number * each : (number + 1) * each])
     return relu(made)
 
 
