@@ -8,7 +8,8 @@ fits the sentence (`substitution` of `capmeter.transforms`), or by another that 
 number, a colour, a person, a thing …). How many of these are among the words that `explain` marks, how many of all
 words of the unchanged captions are marked, and how many changed captions score lower.
 
-`speed`: captions per second with everything kept but the candidates, and with these kept as well: the network alone.
+`speed`: captions per second with everything kept but the candidates, and with these kept as well; then what the encoder
+takes for the candidates' words, and the network for everything, both with all that they read in memory.
 REFERENCES are gzipped JSON lines with `references` and, under the system's name, `captions`. The states are kept in
 CAPMETER_VECTOR_CACHE, or in a temporary folder. OMP_NUM_THREADS sets the number of cores.
 """
@@ -21,6 +22,7 @@ import json
 import os
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,10 +33,12 @@ from rich.table import Table
 import capmeter
 from capmeter.captions.io import load_reference_table
 from capmeter.captions.model import Caption, CaptionSet
+from capmeter.encoders import load_encoder
 from capmeter.learning.capmeter.wrong import changed
 from capmeter.meta.robustness import leave_one_out
 from capmeter.metrics.base import Context
 from capmeter.metrics.capmeter.capmeter import Capmeter
+from capmeter.metrics.capmeter.inputs import plain
 from capmeter.progress import shown
 from capmeter.settings import Settings
 from capmeter.transforms.perturbations import bare
@@ -104,11 +108,25 @@ def speed(references: Path, key: str | None, rows: int) -> None:
         started = time.perf_counter()
         capmeter.score(captions, metrics="capmeter")
         again = time.perf_counter() - started
+    encoder, context = load_encoder("minilm"), Context(Settings())
+    candidates = sorted({plain(text) for text in texts})
+    started = time.perf_counter()
+    deque(encoder.batches(candidates, hidden=encoder.layers), maxlen=0)
+    encoding = time.perf_counter() - started
+    Capmeter().measure(captions, context)  # reads what is kept
+    started = time.perf_counter()
+    Capmeter().measure(captions, context)
+    network = time.perf_counter() - started
     table = Table(title=f"{len(captions):,} captions, {captions.references.lengths.mean():.1f} references each")
     for name in ("kept", "seconds", "captions per second"):
         table.add_column(name, justify="left" if name == "kept" else "right")
-    table.add_row("the references' states", f"{first:.1f}", f"{len(captions) / first:.0f}")
-    table.add_row("the candidates' as well: the network alone", f"{again:.1f}", f"{len(captions) / again:.0f}")
+    for name, taken in (
+        ("the references' states", first),
+        ("the candidates' as well", again),
+        (f"encoder alone, {len(candidates):,} distinct candidates", encoding),
+        (f"network alone: {100 * network / encoding:.0f} % of the encoder", network),
+    ):
+        table.add_row(name, f"{taken:.1f}", f"{len(captions) / taken:.0f}")
     Console().print(table)
 
 

@@ -17,12 +17,13 @@ from capmeter import score
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
-from capmeter.learning.capmeter.examples import Examples, drawn, language_model, learned_lexicon, read_examples
+from capmeter.learning.capmeter.examples import Examples, drawn, known_of, read_examples
 from capmeter.learning.capmeter.recipe import CapmeterRecipe
 from capmeter.learning.capmeter.run import logistic, train_capmeter
 from capmeter.learning.capmeter.training import CapmeterLearner, held_out_rows
 from capmeter.learning.capmeter.wrong import KINDS, WORDS_KNOWN, caption_set, changed, wrong_captions
 from capmeter.learning.corpus import Corpus, Photo
+from capmeter.metrics.capmeter.associations import Associations
 from capmeter.settings import Settings
 
 THINGS = ("dog", "cat", "horse", "girl", "boy", "bird", "cow", "sheep", "man", "woman")
@@ -48,12 +49,11 @@ def photos(count: int) -> list[Photo]:
 def examples() -> Examples:
     made = photos(16)
     settings = Settings()
-    language = language_model([Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 80))], "minilm", settings)
+    corpus = Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 80))
     return read_examples(
         made[:12],
         made[12:],
-        language=language,
-        lexicon=learned_lexicon(made[:12], language, "minilm", settings),
+        known=known_of([corpus], made[:12], "minilm", settings),
         encoder="minilm",
         layer=6,
         wrong=4,
@@ -62,19 +62,29 @@ def examples() -> Examples:
     )
 
 
-def test_the_language_model_does_not_know_what_is_trained_on() -> None:
-    made = photos(16)
-    corpus = Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 80))
-    all_of_it = language_model([corpus], "minilm", Settings())
-    others = language_model([corpus], "minilm", Settings(), without=made[:10])
-    alone = language_model([Corpus(tuple(made[10:]), 0, corpus.data)], "minilm", Settings())
-    assert others.pieces.tolist() == alone.pieces.tolist()
-    assert others.pieces.sum() < all_of_it.pieces.sum()
+def strengths(associations: Associations) -> np.ndarray:
+    vectors = associations.vectors(30522)[associations.pieces]
+    return (vectors * associations.signs) @ vectors.T
+
+
+def test_what_is_counted_is_not_trained_on() -> None:
+    made = photos(40)
+    corpus = Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 200))
+    all_of_it = known_of([corpus], [], "minilm", Settings())
+    others = known_of([corpus], made[:10], "minilm", Settings())
+    alone = known_of([Corpus(tuple(made[10:]), 0, corpus.data)], [], "minilm", Settings())
+    assert others.language.pieces.tolist() == alone.language.pieces.tolist()
+    assert others.language.pieces.sum() < all_of_it.language.pieces.sum()
+    one, other = map(strengths, (others.associations, alone.associations))
+    np.testing.assert_allclose(one, other, atol=0.02)  # of directions that are as long any may be chosen
+    assert len(others.associations.pieces) < len(all_of_it.associations.pieces)
 
 
 def test_what_names_things_is_learned_from_tags(examples: Examples) -> None:
     encoder = load_encoder("minilm")
-    things = {word: examples.lexicon.things[encoder.tokenizer.ids([word])[0][1]] for word in ("street", "in", "joy")}
+    things = {
+        word: examples.known.lexicon.things[encoder.tokenizer.ids([word])[0][1]] for word in ("street", "in", "joy")
+    }
     assert things == {"street": 1.0, "in": 0.0, "joy": 0.0}  # joy is in no caption
 
 
@@ -85,7 +95,9 @@ def test_wrong_forms_differ_and_know_their_words() -> None:
     for each in found:
         before = made.pool[int(made.candidates[each.row])]
         assert each.text != before
-        assert 0 <= each.share <= 1
+        assert 0 <= each.lost <= 1
+        assert (each.lost > 0) >= (each.kind in ("removal", "cut"))
+        assert (each.lost == 0) >= (each.kind in ("permutation", "swap", "repetition", "doubled"))
         if each.kind == "exchange":
             old, new = before.rstrip(".").split(), each.text.rstrip(".").split()
             assert each.words == tuple(k for k, (a, b) in enumerate(zip(old, new, strict=True)) if a != b)

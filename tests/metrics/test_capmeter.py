@@ -20,8 +20,10 @@ from capmeter.checkpoints import Checkpoint
 from capmeter.encoders import load_encoder
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context
+from capmeter.metrics.capmeter.associations import ASSOCIATED, Associations
 from capmeter.metrics.capmeter.capmeter import PARTS, Capmeter, word_probabilities
 from capmeter.metrics.capmeter.inputs import Encoded, Words, plain, side
+from capmeter.metrics.capmeter.knowledge import Knowledge, is_of_knowledge
 from capmeter.metrics.capmeter.language_model import FEATURES, LanguageModel
 from capmeter.metrics.capmeter.lexicon import DIRECTIONS, Lexicon
 from capmeter.metrics.capmeter.network import SIMILARITIES, Matcher, Shape, evidence
@@ -96,29 +98,48 @@ def test_hostile_captions() -> None:
 
 
 def test_evidence_by_hand() -> None:
-    """Two candidate pieces, two references of two and one piece: cosines are dot products of the unit vectors."""
+    """Two candidate pieces, two references of two and one piece: cosines are dot products of the unit vectors.
+
+    Associations are dot products with signs, here +, -, divided by 4.
+    """
     import torch
 
     from capmeter.metrics.capmeter.network import Side
 
+    signs, there = torch.tensor([1.0, -1.0]), torch.ones(1, 3, dtype=torch.bool)
     alone, things = torch.tensor([[[1.0, 0], [0, 1.0]]]), torch.tensor([[0.9, 0.3]])
-    mine = Side(torch.eye(3)[None, :2], torch.tensor([[1, 2]]), torch.tensor([[0, 0]]), alone, things)
+    met = torch.tensor([[[4.0, 0], [2.0, 2.0]]])
+    ids, places = torch.tensor([[1, 2]]), torch.tensor([[[0, 1]]])
+    mine = Side(torch.eye(3)[None, :2], ids, there[:, :2], places, alone, met, signs, things)
     states = torch.tensor([[[1.0, 0, 0], [0, 0.6, 0.8], [0, 0, 1.0]]])
     alone = torch.tensor([[[1.0, 0], [0.6, 0.8], [0, -1.0]]])
-    theirs = Side(states, torch.tensor([[1, 7, 9]]), torch.tensor([[0, 0, 1]]), alone, torch.ones(1, 3))
-    support, agreed, cosine, named = evidence(mine, theirs)
+    met = torch.tensor([[[1.0, 0], [0, 1.0], [0, 0.0]]])
+    ids, places = torch.tensor([[1, 7, 9]]), torch.tensor([[[0, 1], [2, 2]]])
+    theirs = Side(states, ids, there, places, alone, met, signs, torch.ones(1, 3))
+    support, agreed, cosine, association, named = evidence(mine, theirs)
     np.testing.assert_allclose(cosine[0].numpy(), [[1, 0, 0], [0, 0.6, 0]], atol=1e-6)
-    # in the sentence: mean best in the references, best; share of references that have it, any; alone: mean best, best
-    expected = [[0.5, 1, 0.5, 1, 0.5, 1], [0.3, 0.6, 0, 0, -0.1, 0.8]]
+    np.testing.assert_allclose(association[0].numpy(), [[1, 0, 0], [0.5, -0.5, 0]], atol=1e-6)
+    # in the sentence: mean best in the references, best; share of references that have it, any; alone: mean best, best;
+    # association: mean best, best, mean of all, with itself
+    expected = [[0.5, 1, 0.5, 1, 0.5, 1, 0.5, 1, 1 / 3, 4], [0.3, 0.6, 0, 0, -0.1, 0.8, 0.25, 0.5, 0, 0]]
     np.testing.assert_allclose(support[0].numpy(), expected, atol=1e-6)
-    # best in the candidate, is it there, mean best in the references, share of references that have it; alone: both
-    expected = [[1, 1, 0.5, 0.5, 1, 0.5], [0.6, 0, 0.9, 0.5, 0.8, 0.1], [0, 0, 0.9, 0.5, 0, 0.5]]
+    # best in the candidate, is it there, mean best in the references, share of references that have it; alone: best in
+    # the candidate, mean best in the references; association: the same, and with itself
+    expected = [
+        [1, 1, 0.5, 0.5, 1, 0.5, 1, 0.125, 0.25],
+        [0.6, 0, 0.9, 0.5, 0.8, 0.1, 0, 0, -0.25],
+        [0, 0, 0.9, 0.5, 0, 0.5, 0, 0, 0],
+    ]
     np.testing.assert_allclose(agreed[0].numpy(), expected, atol=1e-6)
-    assert float(named[0]) == pytest.approx((0.9 * 1 + 0.3 * 0.6) / 1.5)
+    # highest cosine, mean of the highest, and half the mean of the strongest associations
+    first, second = 1 + 0.5 + 0.5 / 2, 0.6 + 0.3 + 0.25 / 2
+    assert float(named[0]) == pytest.approx((0.9 * first + 0.3 * second) / 1.5)
     more = mine._replace(things=torch.tensor([[1.0, 0.8]]))
-    assert float(evidence(more, theirs)[3][0]) == pytest.approx((1 + 0.8 * 0.6) / 1.8)
+    assert float(evidence(more, theirs)[4][0]) == pytest.approx((first + 0.8 * second) / 1.8)
+    twice = mine._replace(ids=torch.tensor([[1, 1]]), things=torch.tensor([[1.0, 0.8]]))
+    assert float(evidence(twice, theirs)[4][0]) == pytest.approx(first / 1.5)  # what is said twice is named once
     nothing = mine._replace(things=torch.zeros(1, 2))
-    assert float(evidence(nothing, theirs)[3][0]) == 0
+    assert float(evidence(nothing, theirs)[4][0]) == 0
 
 
 def test_padding_changes_nothing() -> None:
@@ -128,7 +149,9 @@ def test_padding_changes_nothing() -> None:
     network = Matcher(Shape(384, width=16, heads=2, narrow=8)).eval()
     rng = np.random.default_rng(0)
     vocabulary = len(load_encoder("minilm").tokenizer)
-    words = Words(rng.normal(size=(vocabulary, DIRECTIONS)).astype(np.float32), np.ones(vocabulary, np.float32))
+    alone, met = (rng.normal(size=(vocabulary, each)).astype(np.float32) for each in (DIRECTIONS, ASSOCIATED))
+    signs = np.sign(rng.normal(size=ASSOCIATED)).astype(np.float32)
+    words = Words(alone, np.ones(vocabulary, np.float32), met, signs)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.add_(torch.randn_like(parameter) * 0.1)
@@ -228,7 +251,7 @@ def test_the_lexicon_that_ships_knows_things_and_what_is_like_them() -> None:
     found = find_checkpoint("capmeter")
     assert found is not None
     encoder = load_encoder("minilm")
-    words = Words.of(Lexicon.from_weights(Checkpoint.read(found, "capmeter").weights), encoder)
+    words = Knowledge.from_weights(Checkpoint.read(found, "capmeter").weights).words(encoder)
     place = {word: encoder.tokenizer.ids([word])[0][1] for word in WORDS}
 
     def like(one: str, other: str) -> float:
@@ -237,6 +260,54 @@ def test_the_lexicon_that_ships_knows_things_and_what_is_like_them() -> None:
     assert like("couch", "sofa") > like("dog", "cat") > like("dog", "table")
     assert min(words.things[place[word]] for word in ("couch", "dog", "table")) > 0.9
     assert max(words.things[place[word]] for word in ("the", "runs", "red")) < 0.2
+
+
+def test_associations_by_hand() -> None:
+    """Photo 0 says 5 and 7 of one thing, photo 1 8 and 9; 6 is said of both; 3 too seldom."""
+    said = [[5, 6], [7, 6], [8, 9, 6], [8, 9, 9]] * 50 + [[3]]
+    rows, photos = [np.array(each, np.int32) for each in said], np.array([*(np.arange(200) // 2), 100])
+    made = Associations.counted(rows, photos, size=10, least=20, directions=6)
+    assert made.pieces.tolist() == [5, 6, 7, 8, 9]
+    assert made.levels.shape == (5, 6)
+    vectors = made.vectors(10)
+    found = (vectors * made.signs) @ vectors.T
+    # ordered pairs of captions of a photo that say both, 50 times each: 5 6, 5 7, 6 5, 6 6 twice, 6 7, 6 8, 6 9 ...
+    together = np.zeros((10, 10))
+    for one, other in ((5, 6), (5, 7), (6, 7), (6, 8), (6, 9), (8, 8), (8, 9), (8, 9), (9, 9)):
+        together[one, other] += 50
+        together[other, one] += 50
+    together[6, 6] += 100
+    each = together.sum(axis=0)
+    expected = np.log((together + 3) / (np.outer(each, each) / each.sum() + 3)).clip(min=0)
+    expected[:5] = expected[:, :5] = 0
+    np.testing.assert_allclose(found, expected, atol=0.03)
+    assert found[5, 7] > 1 > 0.05 > abs(found[5, 8])
+    again = Associations.from_weights(made.to_weights())
+    np.testing.assert_array_equal(again.vectors(10), vectors)
+    np.testing.assert_array_equal(again.signs, made.signs)
+    with pytest.raises(KeyError):
+        Associations.from_weights({})
+    with pytest.raises(ValueError, match="do not fit each other"):
+        Associations.from_weights(made.to_weights() | {"associations.signs": np.ones(2, np.float32)})
+    assert all(map(is_of_knowledge, made.to_weights()))
+    nothing = Associations.counted(rows[:1], photos[:1], size=10)
+    assert not nothing.vectors(10).any()
+    assert nothing.levels.shape == (0, ASSOCIATED)
+
+
+def test_the_associations_that_ship_tell_other_words_from_other_things() -> None:
+    found = find_checkpoint("capmeter")
+    assert found is not None
+    encoder = load_encoder("minilm")
+    words = Knowledge.from_weights(Checkpoint.read(found, "capmeter").weights).words(encoder)
+
+    def share(one: str, other: str) -> float:
+        """Of the association of a word with itself."""
+        mine, theirs = (words.associated[encoder.tokenizer.ids([word])[0][1]] for word in (one, other))
+        return float((mine * words.signs) @ theirs / ((mine * words.signs) @ mine))
+
+    assert min(share("couch", "sofa"), share("woman", "lady"), share("dog", "puppy")) > 0.7
+    assert max(share("dog", "cat"), share("man", "woman"), share("two", "three"), share("red", "blue")) < 0.4
 
 
 def test_similarities_by_hand() -> None:

@@ -34,13 +34,14 @@ class Pieces:
     word: NDArray[np.bool_]
 
     @classmethod
-    def lay_out(cls, table: StateTable, sentences: Ragged) -> Pieces:
-        """The pieces of rows of sentences, given as indices into the table."""
+    def lay_out(cls, table: StateTable, sentences: Ragged, *, ends: bool = True) -> Pieces:
+        """The pieces of rows of sentences, given as indices into the table; begin and end tokens if `ends`."""
         chosen = sentences.values.astype(np.int64)
-        lengths = table.pieces.lengths[chosen]
+        before = int(not ends)
+        lengths = table.pieces.lengths[chosen] - 2 * before
         of_sentence = np.repeat(np.arange(len(chosen)), lengths)
         within = np.arange(len(of_sentence)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        source = table.pieces.offsets[chosen][of_sentence] + within
+        source = table.pieces.offsets[chosen][of_sentence] + before + within
         row = sentences.rows[of_sentence]
         counts = np.bincount(row, minlength=len(sentences))
         column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -50,7 +51,7 @@ class Pieces:
         at[row, column] = source
         ids[row, column] = table.pieces.ids[source]
         owner[row, column] = of_sentence - sentences.offsets[row]
-        word[row, column] = (within > 0) & (within < lengths[of_sentence] - 1)
+        word[row, column] = not ends or ((within > 0) & (within < lengths[of_sentence] - 1))
         return cls(table.unit(at), ids, owner, word)
 
     @property
@@ -64,11 +65,17 @@ class Pieces:
 
 
 def blocks(
-    candidates: NDArray[Any], table: StateTable, references: Ragged
+    candidates: NDArray[Any],
+    table: StateTable,
+    references: Ragged,
+    *,
+    ends: bool = True,
+    floats: int = _BLOCK_FLOATS,
 ) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces]]:
     """Captions in blocks of bounded memory, grouped by size: (rows, candidates, references).
 
-    candidates, references: of each caption, as indices into the table.
+    candidates, references: of each caption, as indices into the table. ends: whether references have begin and end
+    tokens. floats: of the references' vectors in a block.
     """
     lengths = table.pieces.lengths
     total = np.zeros(len(candidates), np.int64)
@@ -78,11 +85,11 @@ def blocks(
     start = 0
     while start < len(order):
         stop = start + 1
-        while stop < len(order) and (stop + 1 - start) * total[order[stop]] * width <= _BLOCK_FLOATS:
+        while stop < len(order) and (stop + 1 - start) * total[order[stop]] * width <= floats:
             stop += 1
         rows = order[start:stop]
         alone = Ragged(candidates[rows], np.arange(len(rows) + 1, dtype=np.int64))
-        yield rows, Pieces.lay_out(table, alone), Pieces.lay_out(table, references.take(rows))
+        yield rows, Pieces.lay_out(table, alone), Pieces.lay_out(table, references.take(rows), ends=ends)
         start = stop
 
 

@@ -51,7 +51,7 @@ def capmeter(
 
     from capmeter.encoders import load_encoder
     from capmeter.encoders.encoder import device_name
-    from capmeter.learning.capmeter.examples import drawn, language_model, learned_lexicon, read_examples
+    from capmeter.learning.capmeter.examples import drawn, known_of, read_examples
     from capmeter.learning.capmeter.recipe import CapmeterRecipe
     from capmeter.learning.capmeter.run import train_capmeter
     from capmeter.learning.corpus import named_file, read_corpus
@@ -66,12 +66,10 @@ def capmeter(
         corpora = [read_corpus(*named_file(each), listed) for each in captions]
         chosen, kept = drawn(corpora, photos, held_out, seed)
         depth = load_encoder(encoder, settings).layer(layer)
-        language = language_model(corpora, encoder, settings, without=chosen)
         examples = read_examples(
             chosen,
             kept,
-            language=language,
-            lexicon=learned_lexicon(chosen, language, encoder, settings),
+            known=known_of(corpora, chosen, encoder, settings),
             encoder=encoder,
             layer=depth,
             wrong=wrong,

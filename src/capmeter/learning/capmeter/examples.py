@@ -18,7 +18,9 @@ from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
 from capmeter.learning.capmeter.wrong import KINDS, caption_set, wrong_captions
 from capmeter.learning.corpus import Corpus, Photo, drawn_photos
+from capmeter.metrics.capmeter.associations import Associations
 from capmeter.metrics.capmeter.inputs import Encoded, Words, plain
+from capmeter.metrics.capmeter.knowledge import Knowledge
 from capmeter.metrics.capmeter.language_model import LanguageModel
 from capmeter.metrics.capmeter.lexicon import Lexicon
 from capmeter.metrics.capmeter.words import words_of_pieces
@@ -35,20 +37,20 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class WrongForm:
-    """A wrong form of a photo's first caption: its kind, the number of its sentence, the share of its words that
-    changed, and the numbers of its wrong words where they are known.
+    """A wrong form of a photo's first caption: its kind, the number of its sentence, the share of the caption's
+    words that it lacks, and the numbers of its wrong words where they are known.
     """
 
     kind: str
     sentence: int
-    share: float
+    lost: float
     words: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Examples:
     """Photos as numbers of sentences, int64[photos, 5], of which the first `trained` are trained on and the others held
-    out; the wrong forms of each photo's first caption; the sentences and their states; a language model and a lexicon.
+    out; the wrong forms of each photo's first caption; the sentences and their states; what is known of word pieces.
     """
 
     sentences: tuple[str, ...]
@@ -56,16 +58,15 @@ class Examples:
     captions: Rows
     wrong: tuple[tuple[WrongForm, ...], ...]
     trained: int
-    language: LanguageModel
-    lexicon: Lexicon
+    known: Knowledge
     encoder: str
     settings: Settings
     _places: dict[int, Rows | None] = field(default_factory=dict)
 
     @cached_property
     def alone(self) -> Words:
-        """What word pieces mean alone."""
-        return Words.of(self.lexicon, load_encoder(self.encoder, self.settings))
+        """What is known of word pieces, each by itself."""
+        return self.known.words(load_encoder(self.encoder, self.settings))
 
     def words(self, sentence: int) -> Rows | None:
         """The word of each word piece of a sentence, or None where that is not known."""
@@ -110,8 +111,7 @@ def read_examples(
     trained: Sequence[Photo],
     held_out: Sequence[Photo],
     *,
-    language: LanguageModel,
-    lexicon: Lexicon,
+    known: Knowledge,
     encoder: str,
     layer: int,
     wrong: int,
@@ -133,34 +133,36 @@ def read_examples(
             forms[each[0]].append(WrongForm(each[1], number(each[2]), each[3], each[4]))
     encoded = Encoded.of(tuple(numbers), encoder, layer, settings)
     found = tuple(map(tuple, forms))
-    return Examples(tuple(numbers), encoded, own, found, len(trained), language, lexicon, encoder, settings)
+    return Examples(tuple(numbers), encoded, own, found, len(trained), known, encoder, settings)
 
 
-def language_model(
-    corpora: Sequence[Corpus],
-    encoder: str,
-    settings: Settings,
-    *,
-    without: Sequence[Photo] = (),
-    least: int = LEAST,
-) -> LanguageModel:
-    """The language model of all captions of photos that are not held out.
+def known_of(
+    corpora: Sequence[Corpus], photos: Sequence[Photo], encoder: str, settings: Settings, *, least: int = LEAST
+) -> Knowledge:
+    """What is known of word pieces from all captions of photos that are neither held out nor trained on (`photos`).
 
-    without: photos whose captions are not counted. Captions that are trained on should be as new to the language model
-    as those that the metric will read.
+    Captions that are trained on should be as new to these counts as those that the metric will read. Which words name
+    things is learned from the tags of the photos that are trained on.
     """
     found = load_encoder(encoder, settings)
-    left_out = {(photo.source, photo.number) for photo in without}
-    photos = (photo for corpus in corpora for photo in corpus.photos if not photo.held_out)
-    sentences = [
-        plain(text) for photo in photos if (photo.source, photo.number) not in left_out for text in photo.captions
+    left_out = {(photo.source, photo.number) for photo in photos}
+    counted = [
+        photo
+        for corpus in corpora
+        for photo in corpus.photos
+        if not photo.held_out and (photo.source, photo.number) not in left_out
     ]
-    rows = (
+    sentences = [plain(text) for photo in counted for text in photo.captions]
+    photo_of = np.repeat(np.arange(len(counted)), [len(photo.captions) for photo in counted])
+    rows = [
         np.array(ids, np.int32)
         for start in range(0, len(sentences), _AT_ONCE)
         for ids in found.tokenizer.ids(sentences[start : start + _AT_ONCE])
-    )
-    return LanguageModel.counted(rows, len(found.tokenizer), least)
+    ]
+    size = len(found.tokenizer)
+    language = LanguageModel.counted(rows, size, least)
+    associations = Associations.counted([row[1:-1] for row in rows], photo_of, size)
+    return Knowledge(language, learned_lexicon(photos, language, encoder, settings), associations)
 
 
 def learned_lexicon(photos: Sequence[Photo], language: LanguageModel, encoder: str, settings: Settings) -> Lexicon:
@@ -189,4 +191,4 @@ def _made(
     captions: CaptionSet, rows: range, many: int, seed: int
 ) -> list[tuple[int, str, str, float, tuple[int, ...]]]:
     found = wrong_captions(captions, rows, per_caption=many, seed=seed)
-    return [(each.row, each.kind, each.text, each.share, each.words) for each in found]
+    return [(each.row, each.kind, each.text, each.lost, each.words) for each in found]

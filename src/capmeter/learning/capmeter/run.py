@@ -20,7 +20,7 @@ from capmeter.learning.loop import Run
 from capmeter.metrics.capmeter.capmeter import KIND, PARTS, RIGHT
 
 Floats = NDArray[np.float64]
-DOUBTED = 0.06
+DOUBTED = 0.055
 """The share of word pieces of held-out captions that may be doubted: fewer than five of a hundred words."""
 _TURNS = 50
 
@@ -51,7 +51,7 @@ def train_capmeter(
             "layer": layer,
             "calibration": {name: list(pair) for name, pair in calibration(learner).items()},
         },
-        weights={**outcome.weights, **examples.language.to_weights(), **examples.lexicon.to_weights()},
+        weights={**outcome.weights, **examples.known.to_weights()},
         data=tuple(data),
         training=asdict(recipe),
         selection=f"the last of {len(outcome.history)} epochs",
@@ -74,7 +74,7 @@ def calibration(learner: CapmeterLearner) -> dict[str, tuple[float, float]]:
     concerns = {
         "score": [kind is not None for kind in kinds],
         "correctness": [kind is not None and kind not in STILL_TRUE for kind in kinds],
-        "coverage": [kind in LESS for kind in kinds],
+        "coverage": [form is not None and form.kind in LESS and form.lost > 0 for _, _, form, _ in rows],
         "fluency": [kind in BADLY_SAID for kind in kinds],
     }
     found = {part: logistic(logits[part][own], logits[part][np.array(concerns[part])]) for part in PARTS}
@@ -93,7 +93,7 @@ def word_logits(learner: CapmeterLearner) -> tuple[Floats, Floats]:
             some = rows[start : start + 256]
             told, mine, _ = learner.told([each[0] for each in some], [each[1] for each in some])
             for k, (sentence, _, form, _) in enumerate(some):
-                logits = told.right[k][mine.owner[k] >= 0].cpu().numpy().astype(np.float64)
+                logits = told.right[k][mine.there[k]].cpu().numpy().astype(np.float64)
                 if form is None:
                     right.append(logits)
                 elif form.words and (words := learner.examples.words(sentence)) is not None:

@@ -30,12 +30,13 @@ from capmeter.metrics.capmeter.network import Matcher, Shape, Side, Told
 from capmeter.metrics.word_pieces import Pieces
 from capmeter.ragged import Ragged
 
-LESS = ("removal", "cut")
+LESS = ("removal", "cut", "repetition-removal")
 BADLY_SAID = (*STILL_TRUE, "swap", "replacement")
 _UNSURE = ("substitution", "pos-substitution")  # well said or not, as it happens
 _NEAREST = 200
 _OWN, _NEAR = 0.3, 0.75  # of the pairs, those with an own caption, and those with it or a near photo's
 _WRONG_WEIGHS = 3.0
+_SELDOM_TRUE = 4.0
 
 
 class Batch:
@@ -73,10 +74,11 @@ class CapmeterLearner(Learner[bool]):
         self.network = self.module = Matcher(
             Shape(
                 width,
-                examples.alone.vectors.shape[1],
-                recipe.width,
-                recipe.heads,
-                recipe.narrow,
+                alone=examples.alone.vectors.shape[1],
+                associated=examples.alone.associated.shape[1],
+                width=recipe.width,
+                heads=recipe.heads,
+                narrow=recipe.narrow,
                 parts=recipe.counted,
             ),
             recipe.dropout,
@@ -109,7 +111,7 @@ class CapmeterLearner(Learner[bool]):
             losses[part] = self.recipe.parts * self._part(part, getattr(told, part), drawn)
         alone = self.alone(rng)
         pieces = self._pieces(alone.candidates)
-        flow = torch.from_numpy(self.examples.language.flow(pieces)).to(self.on)
+        flow = torch.from_numpy(self.examples.known.language.flow(pieces)).to(self.on)
         losses["fluency"] = self._part("fluency", self.network.said(self._side(pieces), flow), alone)
         right = self._right(drawn, mine, theirs)
         known = right.isfinite()
@@ -173,9 +175,9 @@ class CapmeterLearner(Learner[bool]):
         table = self.examples.encoded.table
         pieces = self._pieces(candidates)
         mine = self._side(pieces)
-        theirs = self._side(Pieces.lay_out(table, rows))
+        theirs = self._side(Pieces.lay_out(table, rows, ends=False))
         similar = torch.from_numpy(self.examples.encoded.similar(own, rows)).to(self.on)
-        flow = torch.from_numpy(self.examples.language.flow(pieces)).to(self.on)
+        flow = torch.from_numpy(self.examples.known.language.flow(pieces)).to(self.on)
         return self.module(mine, theirs, similar, flow), mine, theirs
 
     def _pieces(self, candidates: Sequence[int]) -> Pieces:
@@ -187,11 +189,11 @@ class CapmeterLearner(Learner[bool]):
 
     def _right(self, batch: Batch, mine: Side, theirs: Side) -> Tensor:
         """Of each piece whether it is right; nan where that is not known, such as a wrong word that references say."""
-        right = torch.full(mine.owner.shape, torch.nan)
+        right = torch.full(mine.there.shape, torch.nan)
         for row, (form, own) in enumerate(zip(batch.forms, batch.own, strict=True)):
             if own < 0 or (form is not None and not form.words):
                 continue
-            at = torch.nonzero(mine.owner[row] >= 0)[:, 0]
+            at = torch.nonzero(mine.there[row])[:, 0]
             if form is None:
                 right[row, at.cpu()] = 1.0
                 continue
@@ -200,7 +202,7 @@ class CapmeterLearner(Learner[bool]):
                 continue
             right[row, at.cpu()] = 1.0
             wrong = at[torch.from_numpy(np.isin(words, form.words))]
-            named = (mine.ids[row, wrong, None] == theirs.ids[row][None]).any(1)
+            named = torch.isin(mine.ids[row, wrong], theirs.ids[row, theirs.there[row]])
             right[row, wrong.cpu()] = torch.where(named, torch.nan, 0.0).cpu()
         return right.to(self.on)
 
@@ -251,9 +253,9 @@ def _known(part: str, batch: Batch, row: int) -> float:
             return 1.0
         if part == "fluency":
             return 1.0
-        return batch.target[row] ** 2  # what is said of another photo is seldom all true
+        return float(batch.target[row] ** _SELDOM_TRUE)  # what is said of another photo is seldom all true
     if part == "correctness":
         return float(form.kind in STILL_TRUE)
     if part == "coverage":
-        return 1.0 - form.share if form.kind in LESS else unknown
+        return 1.0 - form.lost if form.kind in LESS and form.lost else unknown
     return unknown if form.kind in _UNSURE else float(form.kind not in BADLY_SAID)

@@ -1,4 +1,4 @@
-"""Captions made wrong in known ways, with the share of their words that changed and the words that are wrong.
+"""Captions made wrong in known ways, with the share of its words that each lacks and the words that are wrong.
 
 Beside the degradations of `capmeter.transforms` (at every strength) there are four that need no other caption:
 
@@ -17,6 +17,7 @@ Beside the degradations of `capmeter.transforms` (at every strength) there are f
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -48,12 +49,14 @@ STILL_TRUE = ("permutation", "repetition", "removal", "repetition-removal", "cut
 
 @dataclass(frozen=True)
 class Wrong:
-    """A caption made wrong: of which row, in which way, what share of its words changed, and which words are wrong."""
+    """A caption made wrong: of which row, in which way, the share of the caption's words that it lacks, and which words
+    are wrong.
+    """
 
     row: int
     kind: str
     text: str
-    share: float
+    lost: float
     words: tuple[int, ...]
 
 
@@ -127,10 +130,9 @@ def _like(old: str, new: str) -> str:
 
 
 def _difference(sentence: str, text: str, kind: str) -> tuple[float, tuple[int, ...]]:
-    before, after = SentenceWords.of(sentence).core, SentenceWords.of(text).core
-    if kind in WORDS_KNOWN and len(before) == len(after):
-        wrong = tuple(k for k, (old, new) in enumerate(zip(before, after, strict=True)) if bare(old) != bare(new))
-        return len(wrong) / max(len(before), 1), wrong
-    if len(before) == len(after):
-        return sum(old != new for old, new in zip(before, after, strict=True)) / max(len(before), 1), ()
-    return min(1.0, abs(len(before) - len(after)) / max(len(before), 1)), ()
+    """The share of the sentence's words that the text lacks, and the numbers of the text's wrong words."""
+    before, after = ([*map(bare, SentenceWords.of(each).core)] for each in (sentence, text))
+    lost = (Counter(before) - Counter(after)).total() / max(len(before), 1)
+    if kind not in WORDS_KNOWN or len(before) != len(after):
+        return lost, ()
+    return lost, tuple(k for k, (old, new) in enumerate(zip(before, after, strict=True)) if old != new)

@@ -45,8 +45,8 @@ from capmeter.encoders import Encoder, find_encoder, load_encoder, software
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement
 from capmeter.metrics.capmeter.inputs import Encoded, Words, plain, side
-from capmeter.metrics.capmeter.language_model import LanguageModel, is_of_language_model
-from capmeter.metrics.capmeter.lexicon import Lexicon, is_of_lexicon
+from capmeter.metrics.capmeter.knowledge import Knowledge, is_of_knowledge
+from capmeter.metrics.capmeter.language_model import LanguageModel
 from capmeter.metrics.capmeter.words import bare, judge_words, words_of_pieces
 from capmeter.metrics.evidence import Evidence
 from capmeter.metrics.image_text import blank, cut_note
@@ -66,7 +66,7 @@ _NEAR = 0.6  # a concept whose word has so high a cosine in the candidate is sai
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A network and its language model, what word pieces mean alone, its encoder's name and hash, the layer, and for
+    """A network and its language model, what is known of word pieces, its encoder's name and hash, the layer, and for
     each logit the slope and offset that calibrate it.
     """
 
@@ -238,10 +238,10 @@ def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str
             {
                 key: torch.from_numpy(np.asarray(each, np.float32))
                 for key, each in found.weights.items()
-                if not is_of_language_model(key) and not is_of_lexicon(key)
+                if not is_of_knowledge(key)
             }
         )
-        language, lexicon = LanguageModel.from_weights(found.weights), Lexicon.from_weights(found.weights)
+        known = Knowledge.from_weights(found.weights)
         calibration = {key: (float(slope), float(offset)) for key, (slope, offset) in parameters["calibration"].items()}
         trained_on, layer = str(parameters["encoder"]), int(parameters["layer"])
         expected = str(parameters["encoder_sha256"])
@@ -257,5 +257,7 @@ def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str
             f"is another ({files.sha256[:12]}); name the folder of the same encoder, or train on this one: capmeter "
             "train capmeter --encoder"
         )
-    words = Words.of(lexicon, load_encoder(encoder or trained_on, Settings(device="cpu")))
-    return Trained(network.eval(), language, words, encoder or trained_on, layer, expected, calibration, found.label)
+    words = known.words(load_encoder(encoder or trained_on, Settings(device="cpu")))
+    return Trained(
+        network.eval(), known.language, words, encoder or trained_on, layer, expected, calibration, found.label
+    )

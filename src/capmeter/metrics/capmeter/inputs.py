@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.model import SentencePool
-from capmeter.encoders import Encoder, HiddenStates, SentenceVectors, StateTable
-from capmeter.metrics.capmeter.lexicon import Lexicon
+from capmeter.encoders import HiddenStates, SentenceVectors, StateTable
 from capmeter.metrics.word_pieces import Pieces, blocks
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from capmeter.metrics.capmeter.network import Side
 
 _FINAL = ".!?… "
+_BLOCK_FLOATS = 1 << 22  # of the references in a block: what is made of them stays in a processor's cache
 
 
 def plain(sentence: str) -> str:
@@ -69,23 +69,22 @@ class Encoded:
     def batches(
         self, candidates: NDArray[np.int64], references: Ragged
     ) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces, NDArray[np.float32]]]:
-        """Captions in blocks of bounded memory: (rows, candidates, references, similarities)."""
+        """Captions in blocks of bounded memory: (rows, candidates, references without begin and end, similarities)."""
         similar = self.similar(candidates, references)
-        for rows, mine, theirs in blocks(candidates, self.table, references):
+        for rows, mine, theirs in blocks(candidates, self.table, references, ends=False, floats=_BLOCK_FLOATS):
             yield rows, mine, theirs, similar[rows]
 
 
 @dataclass(frozen=True, eq=False)
 class Words:
-    """What word pieces mean alone, and how much they name things (`lexicon.py`): float32[V, directions], float32[V]."""
+    """What word pieces mean alone, and how much they name things (`lexicon.py`): float32[V, directions], float32[V];
+    with what else they are said of a photo (`associations.py`): float32[V, directions] and float32[directions].
+    """
 
     vectors: NDArray[np.float32]
     things: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, lexicon: Lexicon, encoder: Encoder) -> Words:
-        """Those of an encoder's word pieces."""
-        return cls(lexicon.vectors(encoder.embeddings()), lexicon.things)
+    associated: NDArray[np.float32]
+    signs: NDArray[np.float32]
 
 
 def side(pieces: Pieces, words: Words, device: str = "cpu") -> Side:
@@ -95,7 +94,28 @@ def side(pieces: Pieces, words: Words, device: str = "cpu") -> Side:
     from capmeter.metrics.capmeter.network import Side
 
     owner = np.where(pieces.word, pieces.owner, -1)
-    meant = words.vectors[pieces.ids] * pieces.word[:, :, None]
+    each = pieces.word[:, :, None]
+    alone, associated = words.vectors[pieces.ids] * each, words.associated[pieces.ids] * each
     things = words.things[pieces.ids] * pieces.word
-    arrays = pieces.states, pieces.ids.astype(np.int64), owner, meant, things
+    ids = pieces.ids.astype(np.int64)
+    arrays = pieces.states, ids, pieces.word, _places(owner), alone, associated, words.signs, things
     return Side(*(torch.from_numpy(np.ascontiguousarray(each)).to(device) for each in arrays))
+
+
+def _places(owner: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the pieces of each sentence of a row are: int64[n, sentences, longest], its first one again where it has
+    fewer; -1 where a sentence has none.
+
+    >>> _places(np.array([[0, 0, 2, -1]])).tolist()
+    [[[0, 1], [-1, -1], [2, 2]]]
+    """
+    row, column = np.nonzero(owner >= 0)
+    sentences = int(owner.max(initial=0)) + 1
+    of = row * sentences + owner[row, column]
+    counts = np.bincount(of, minlength=len(owner) * sentences)
+    first = np.cumsum(counts) - counts
+    within = np.arange(len(of)) - first[of]
+    places = np.full((len(counts), int(counts.max(initial=1))), -1, np.int64)
+    places[counts > 0] = column[first[counts > 0]][:, None]
+    places[of, within] = column
+    return places.reshape(len(owner), sentences, -1)

@@ -45,7 +45,8 @@ class Lexicon:
         centred = embeddings - mean
         _, directions_of = np.linalg.eigh((centred * weights[:, None]).T @ centred)
         basis = directions_of[:, ::-1][:, :directions]
-        return cls(mean.astype(np.float32), basis.astype(np.float32), things.astype(np.float32))
+        shares = things.astype(np.float16).astype(np.float32)  # as a checkpoint holds them
+        return cls(mean.astype(np.float32), basis.astype(np.float32), shares)
 
     def vectors(self, embeddings: Floats32) -> Floats32:
         """v of every word piece: float32[V, directions], unit vectors."""
@@ -55,7 +56,7 @@ class Lexicon:
 
     def to_weights(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, as a checkpoint holds them."""
-        return dict(zip(_NAMES, (self.mean, self.basis, self.things), strict=True))
+        return dict(zip(_NAMES, (self.mean, self.basis, self.things.astype(np.float16)), strict=True))
 
     @classmethod
     def from_weights(cls, weights: Mapping[str, NDArray[Any]]) -> Lexicon:

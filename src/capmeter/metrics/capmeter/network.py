@@ -1,26 +1,30 @@
 """The network of the metric `capmeter`, on frozen states of an encoder: candidates and references read each other.
 
-x_i, y_j: word pieces of the candidate and of all references: their states in the sentence and what they mean alone
-(`lexicon.py`), projected; each looks at the other side:
+x_i, y_j: word pieces of the candidate and of all references: their states in the sentence, what they mean alone
+(`lexicon.py`) and what they are associated with (`associations.py`), projected; each looks at the other side, where
+s_ij is 5 times the cosine of the states and, by head, a learned multiple of the association of i and j:
 
-    a_i = Σ_j softmax_j(q(x_i) · k(y_j) + 5 cos_ij) y_j     u_i = relu(W [x_i, a_i, x_i ⊙ a_i, |x_i - a_i|, support_i])
-    b_j = Σ_i softmax_i(q(x_i) · k(y_j) + 5 cos_ij) x_i     v_j = relu(W' [y_j, b_j, y_j ⊙ b_j, |y_j - b_j|, agreed_j])
+    a_i = Σ_j softmax_j(q(x_i) · k(y_j) + s_ij) y_j     u_i = relu(W [x_i, a_i, x_i ⊙ a_i, |x_i - a_i|, support_i])
+    b_j = Σ_i softmax_i(q(x_i) · k(y_j) + s_ij) x_i     v_j = relu(W' [y_j, b_j, y_j ⊙ b_j, |y_j - b_j|, agreed_j])
     e_i, f_i = two convolutions each over the candidate's pieces alone and what `language_model.py` tells of them: how
                probable they are after one another, repetitions
 
 support_i: the mean over the references, and the largest, of the piece's highest cosine there, in the sentence and
-alone; the share of references that have the very piece, and whether any has. agreed_j: the piece's highest cosine in
-the candidate, in the sentence and alone, whether the candidate has it, its mean highest cosines in the references, and
-the share of these that have it.
+alone, and of its highest association; its mean association with all pieces, and that with itself; the share of
+references that have the very piece, and whether any has. agreed_j: the piece's highest cosine in the candidate, in the
+sentence and alone, and its highest association, the mean of the three in the references, its association with itself,
+whether the candidate has it, and the share of the references that have it.
 
-Four logits come of it; g are cosines of sentence vectors, σ the logistic function, n_i how much a piece names a thing:
+Four logits come of it; g are cosines of sentence vectors, σ the logistic function; n_i is how much a piece names a
+thing, 0 if it was said before, h_i its highest cosine in the references, m_i the mean of those in each, and a_i that of
+its highest associations:
 
     right_i = w · [u_i, e_i]
     similarity = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g]) + MLP([mean v, Σ β_j v_j, g]) + w · g
     correctness = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g])
     coverage = MLP([mean v, Σ β_j v_j, g])
     fluency = MLP([mean f, max f])
-    things = Σ n_i (highest cosine of x_i in the references) / max(Σ n_i, 1.5)
+    things = Σ n_i (h_i + m_i + a_i / 2) / max(Σ n_i, 1.5)
     score = similarity + λ_0 things + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency))
 
 What is false gains nothing by being complete and well said: among captions of other photos similarity and the things
@@ -36,45 +40,54 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, logsigmoid, relu
 
+from capmeter.metrics.capmeter.associations import ASSOCIATED
 from capmeter.metrics.capmeter.language_model import FEATURES
 from capmeter.metrics.capmeter.lexicon import DIRECTIONS
 
 SIMILARITIES = 4
 """Cosines of sentence vectors that the network is given: see `capmeter.metrics.capmeter.inputs`."""
-_SUPPORT = 6
+_SUPPORT, _AGREED = 10, 9
 _SCALE, _SCALE_ALONE = 8.0, 4.0  # unit vectors become numbers of the size that layers like
 _ALIKE = 5.0  # at first pieces look at what is like them
+_SELDOM = 4.0  # an association so strong counts as 1
 _NEVER = -1e4
 _THINGS = 1.5  # that a caption names at least, or they are missed
-_COSINES, _AT_NO_COSINE = (2.0, 0.0, 4.0, 0.0), -4.0
+_UNLIKE = -2.0  # the logit of similarity at first
 
 
 @dataclass(frozen=True)
 class Shape:
-    """encoder: width of the states. alone: of what pieces mean alone. width: of the projections. heads: of attention.
-    narrow: width of e and f. flow: how many numbers are told of each of the candidate's pieces (`language_model.py`).
+    """encoder: width of the states. alone: of what pieces mean alone. associated: of what they are associated with.
+    width: of the projections. heads: of attention. narrow: width of e and f. flow: how many numbers are told of each of
+    the candidate's pieces (`language_model.py`).
     parts: λ, the weights of things, correctness, coverage and fluency in the score.
     """
 
     encoder: int
     alone: int = DIRECTIONS
+    associated: int = ASSOCIATED
     width: int = 96
     heads: int = 4
     narrow: int = 64
     flow: int = FEATURES
-    parts: tuple[float, float, float, float] = (7.0, 2.0, 2.0, 3.0)
+    parts: tuple[float, float, float, float] = (4.5, 2.0, 2.0, 3.0)
 
 
 class Side(NamedTuple):
     """Word pieces of n captions, or of the references of n captions, padded: unit states [n, t, encoder], ids [n, t],
-    owner [n, t], the number of the sentence, -1 for what is no word piece of it (begin, end, padding); alone [n, t, k],
-    unit vectors of what they mean alone; things [n, t], how much they name things.
+    there [n, t], false for what is no word piece (begin, end, padding); places [n, sentences, longest], where those of
+    each sentence are, one again where it has fewer, -1 where it has none; alone [n, t, k], unit vectors of what they
+    mean alone; associated [n, t, k], whose products with signs [k] are associations; things [n, t], how much they name
+    things.
     """
 
     states: Tensor
     ids: Tensor
-    owner: Tensor
+    there: Tensor
+    places: Tensor
     alone: Tensor
+    associated: Tensor
+    signs: Tensor
     things: Tensor
 
 
@@ -92,9 +105,10 @@ class Told(NamedTuple):
 class Matcher(nn.Module):
     """The network.
 
-    >>> states, alone = torch.ones(1, 2, 3) / 3**0.5, torch.ones(1, 2, 4) / 2
-    >>> one = Side(states, torch.tensor([[5, 6]]), torch.tensor([[0, 0]]), alone, torch.ones(1, 2))
-    >>> network = Matcher(Shape(3, alone=4, width=8, heads=2, narrow=4)).eval()
+    >>> states, alone, there = torch.ones(1, 2, 3) / 3**0.5, torch.ones(1, 2, 4) / 2, torch.ones(1, 2).bool()
+    >>> ids, places = torch.tensor([[5, 6]]), torch.tensor([[[0, 1]]])
+    >>> one = Side(states, ids, there, places, alone, alone, torch.ones(4), torch.ones(1, 2))
+    >>> network = Matcher(Shape(3, alone=4, associated=4, width=8, heads=2, narrow=4)).eval()
     >>> told = network(one, one, torch.ones(1, SIMILARITIES), torch.zeros(1, 2, FEATURES))
     >>> tuple(told.score.shape), tuple(told.right.shape)
     ((1,), (1, 2))
@@ -104,10 +118,14 @@ class Matcher(nn.Module):
         super().__init__()
         self.shape = shape
         width, narrow = shape.width, shape.narrow
-        self.project, self.project_alone = nn.Linear(shape.encoder, width), nn.Linear(shape.alone, width, bias=False)
+        self.project = nn.Linear(shape.encoder, width)
+        self.project_alone, self.project_associated = (
+            nn.Linear(each, width, bias=False) for each in (shape.alone, shape.associated)
+        )
+        self.associated = nn.Parameter(torch.full((shape.heads, 1, 1), 0.5))
         self.norm = nn.Sequential(nn.LayerNorm(width), nn.Dropout(dropout))
         self.query, self.key = (nn.Linear(width, width, bias=False) for _ in range(2))
-        self.compare, self.compare_reference = (nn.Linear(4 * width + _SUPPORT, width) for _ in range(2))
+        self.compare, self.compare_reference = (nn.Linear(4 * width + each, width) for each in (_SUPPORT, _AGREED))
         self.context, self.flow = (Context(shape.encoder + shape.flow, narrow) for _ in range(2))
         self.piece = nn.Linear(width + narrow, 1)
         self.weigh, self.weigh_reference = (nn.Linear(width, 1) for _ in range(2))
@@ -115,19 +133,17 @@ class Matcher(nn.Module):
         self.alike_reference, self.coverage = (_head(2 * width + SIMILARITIES, width, dropout) for _ in range(2))
         self.fluency = _head(2 * narrow, narrow, 0.0)
         self.similar = nn.Linear(SIMILARITIES, 1)
-        with torch.no_grad():  # at first similarity is that of sentences: heads learn what is to be added
-            for head in (self.alike, self.alike_reference):
-                for parameter in head[-1].parameters():
-                    parameter.zero_()
-            self.similar.weight.copy_(torch.tensor(_COSINES))
-            self.similar.bias.fill_(_AT_NO_COSINE)
+        for layer in (self.alike[-1], self.alike_reference[-1], self.similar):  # at first everything is as unlike
+            for parameter in layer.parameters():
+                nn.init.zeros_(parameter)
+        nn.init.constant_(self.similar.bias, _UNLIKE)
 
     def forward(self, candidates: Side, references: Side, similar: Tensor, flow: Tensor) -> Told:
         """Everything that is said of n captions; similar: [n, SIMILARITIES]; flow: [n, t, shape.flow]."""
-        mine, theirs = candidates.owner >= 0, references.owner >= 0
-        support, agreed, cosine, things = evidence(candidates, references)
+        mine, theirs = candidates.there, references.there
+        support, agreed, cosine, association, things = evidence(candidates, references)
         x, y = self._read(candidates), self._read(references)
-        a, b = self._look(x, y, cosine, mine, theirs)
+        a, b = self._look(x, y, _ALIKE * cosine[:, None] + self.associated * association[:, None], mine, theirs)
         u, v = _compared(self.compare, x, a, support), _compared(self.compare_reference, y, b, agreed)
         spoken = torch.cat([candidates.states * _SCALE, flow], dim=2)
         right = self.piece(torch.cat([u, self.context(spoken, mine)], dim=2))[:, :, 0]
@@ -144,12 +160,15 @@ class Matcher(nn.Module):
         return Told(score, correctness, coverage, fluency, similarity, right)
 
     def _read(self, pieces: Side) -> Tensor:
-        """The pieces' states and what they mean alone, projected."""
-        both: Tensor = self.norm(self.project(pieces.states * _SCALE) + self.project_alone(pieces.alone * _SCALE_ALONE))
-        return both
+        """The pieces' states, what they mean alone and what they are associated with, projected."""
+        read = linear(pieces.states, self.project.weight * _SCALE, self.project.bias)
+        _add_linear(read, pieces.alone, self.project_alone.weight * _SCALE_ALONE)
+        _add_linear(read, pieces.associated, self.project_associated.weight)
+        normed: Tensor = self.norm(read)
+        return normed
 
-    def _look(self, x: Tensor, y: Tensor, cosine: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
-        """What each side sees in the other."""
+    def _look(self, x: Tensor, y: Tensor, like: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
+        """What each side sees in the other; like: [n, heads, c, r]."""
         heads = self.shape.heads
         each = x.shape[2] // heads
 
@@ -157,7 +176,7 @@ class Matcher(nn.Module):
             return values.view(*values.shape[:2], heads, each).transpose(1, 2)
 
         keys, queries = by_head(self.key(y)), by_head(self.query(x))
-        alike = queries @ keys.transpose(2, 3) / each**0.5 + _ALIKE * cosine[:, None]
+        alike = queries @ keys.transpose(2, 3) / each**0.5 + like
         to_theirs = alike.masked_fill(~theirs[:, None, None], _NEVER).softmax(3)
         to_mine = alike.masked_fill(~mine[:, None, :, None], _NEVER).softmax(2).transpose(2, 3)
         seen = to_theirs @ by_head(y)
@@ -166,7 +185,7 @@ class Matcher(nn.Module):
 
     def said(self, candidates: Side, flow: Tensor) -> Tensor:
         """The logit of fluency [n], which does not look at references."""
-        mine = candidates.owner >= 0
+        mine = candidates.there
         f = self.flow(torch.cat([candidates.states * _SCALE, flow], dim=2), mine)
         logit: Tensor = self.fluency(torch.cat([_mean(f, mine), f.amax(1)], dim=1))[:, 0]
         return logit
@@ -188,39 +207,61 @@ class Context(nn.Module):
         return f
 
 
-def evidence(candidates: Side, references: Side) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """support [n, c, 6], agreed [n, r, 6], the cosines of pieces [n, c, r], and things [n]; see the module."""
-    mine, theirs = candidates.owner >= 0, references.owner >= 0
-    number = max(int(references.owner.max()) + 1, 1)
-    owned = [references.owner == k for k in range(number)]
-    there = torch.stack([each.any(1) for each in owned], dim=1).float()[:, None]  # [n, 1, references]
-    count = there.sum(2).clamp(min=1)  # a reference may have no word piece
+def evidence(candidates: Side, references: Side) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """support [n, c, 10], agreed [n, r, 9]; of pairs of pieces cosines, associations [n, c, r]; things [n]."""
+    mine, theirs = candidates.there, references.there
+    number, longest = references.places.shape[1:]
+    columns = references.places.clamp(min=0).flatten(1)[:, None]
+    there = (references.places[:, None, :, 0] >= 0).float()  # a reference may have no word piece
+    count, pieces = there.sum(2).clamp(min=1), theirs.sum(1)[:, None].clamp(min=1)
 
-    def highest_in_each(cosine: Tensor) -> Tensor:
-        return torch.stack([cosine.masked_fill(~each[:, None], -1.0).amax(2) for each in owned], dim=2)
-
-    def in_references(pieces: Side) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """The pieces' cosines with those of the references, in the sentence and alone [n, t, r]; of each piece the
-        highest in each reference, and whether it is there [n, t, references].
-        """
-        cosine = pieces.states @ references.states.transpose(1, 2)
-        alone = pieces.alone @ references.alone.transpose(1, 2)
-        same = pieces.ids[:, :, None] == references.ids[:, None]
-        found = torch.stack([(same & each[:, None]).any(2) for each in owned], dim=2).float()
-        return cosine, alone, highest_in_each(cosine), highest_in_each(alone), found
+    def in_each(values: Tensor) -> Tensor:
+        """The highest in each reference, [n, t, references] of [n, t, r]."""
+        found = values.gather(2, columns.expand(-1, values.shape[1], -1))
+        return found.view(*values.shape[:2], number, longest).amax(3)
 
     def mean(each: Tensor) -> Tensor:
         return (each * there).sum(2) / count
 
-    cosine, alone, highest, highest_alone, found = in_references(candidates)
-    support = [mean(highest), highest.amax(2), mean(found), found.amax(2), mean(highest_alone)]
-    support.append(highest_alone.amax(2))
-    things = (candidates.things * highest.amax(2)).sum(1) / candidates.things.sum(1).clamp(min=_THINGS)
-    _, _, highest, highest_alone, found = in_references(references)
-    known = (candidates.ids[:, :, None] == references.ids[:, None]) & mine[:, :, None]
-    best, best_alone = (each.masked_fill(~mine[:, :, None], -1.0).amax(1) for each in (cosine, alone))
-    agreed = [best, known.any(1).float(), mean(highest), mean(found), best_alone, mean(highest_alone)]
-    return torch.stack(support, 2) * mine[:, :, None], torch.stack(agreed, 2) * theirs[:, :, None], cosine, things
+    def largest(each: Tensor) -> Tensor:
+        return each.masked_fill(there == 0, _NEVER).amax(2) * there.amax(2)
+
+    def best(values: Tensor) -> Tensor:
+        """The highest in the candidate, [n, r] of [n, c, r]."""
+        return values.masked_fill(~mine[:, :, None], _NEVER).amax(1) * mine.any(1, keepdim=True)
+
+    def pairs(pieces: Side) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Cosines in the sentence and alone, associations, and which are the same, [n, t, r]."""
+        return (
+            pieces.states @ references.states.transpose(1, 2),
+            pieces.alone @ references.alone.transpose(1, 2),
+            (pieces.associated * (pieces.signs / _SELDOM)) @ references.associated.transpose(1, 2),
+            (pieces.ids[:, :, None] == references.ids[:, None]).float(),
+        )
+
+    def with_itself(pieces: Side) -> Tensor:
+        return pieces.associated.square() @ (pieces.signs / _SELDOM)
+
+    cosine, alone, association, known = pairs(candidates)
+    highest, highest_alone, strongest, found = map(in_each, (cosine, alone, association, known))
+    any_piece = (association * theirs[:, None]).sum(2) / pieces
+    support = [mean(highest), largest(highest), mean(found), (found * there).amax(2), mean(highest_alone)]
+    support += [largest(highest_alone), mean(strongest), largest(strongest), any_piece, with_itself(candidates)]
+    named = candidates.things * _said_first(candidates)
+    near = largest(highest) + mean(highest) + mean(strongest) / 2
+    things = (named * near).sum(1) / named.sum(1).clamp(min=_THINGS)
+
+    highest, highest_alone, strongest, found = map(in_each, pairs(references))
+    agreed = [best(cosine), best(known), mean(highest), mean(found), best(alone), mean(highest_alone)]
+    agreed += [best(association), mean(strongest), with_itself(references)]
+    told = torch.stack(support, 2) * mine[:, :, None], torch.stack(agreed, 2) * theirs[:, :, None]
+    return *told, cosine, association, things
+
+
+def _said_first(pieces: Side) -> Tensor:
+    """bool [n, t]: which pieces are not said earlier in the sentence as well."""
+    same = (pieces.ids[:, :, None] == pieces.ids[:, None]) & pieces.there[:, None]
+    return ~same.tril(-1).any(2)
 
 
 def _compared(layer: nn.Linear, own: Tensor, seen: Tensor, known: Tensor) -> Tensor:
@@ -228,8 +269,13 @@ def _compared(layer: nn.Linear, own: Tensor, seen: Tensor, known: Tensor) -> Ten
     each = own.shape[2]
     made = linear(known, layer.weight[:, 4 * each :], layer.bias)
     for number, values in enumerate((own, seen, own * seen, (own - seen).abs())):
-        made = made + linear(values, layer.weight[:, number * each : (number + 1) * each])
+        _add_linear(made, values, layer.weight[:, number * each : (number + 1) * each])
     return relu(made)
+
+
+def _add_linear(made: Tensor, values: Tensor, weight: Tensor) -> None:
+    """made += values weightᵀ, in place."""
+    made.flatten(0, 1).addmm_(values.flatten(0, 1), weight.t())
 
 
 def _head(inputs: int, width: int, dropout: float) -> nn.Sequential:
