@@ -68,11 +68,11 @@ def strengths(associations: Associations) -> np.ndarray:
 
 
 def test_what_is_counted_is_not_trained_on() -> None:
-    made = photos(40)
-    corpus = Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 200))
+    made = photos(150)
+    corpus = Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 750))
     all_of_it = known_of([corpus], [], "minilm", Settings())
-    others = known_of([corpus], made[:10], "minilm", Settings())
-    alone = known_of([Corpus(tuple(made[10:]), 0, corpus.data)], [], "minilm", Settings())
+    others = known_of([corpus], made[:60], "minilm", Settings())
+    alone = known_of([Corpus(tuple(made[60:]), 0, corpus.data)], [], "minilm", Settings())
     assert others.language.pieces.tolist() == alone.language.pieces.tolist()
     assert others.language.pieces.sum() < all_of_it.language.pieces.sum()
     one, other = map(strengths, (others.associations, alone.associations))

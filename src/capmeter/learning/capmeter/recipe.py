@@ -21,7 +21,7 @@ class CapmeterRecipe(Recipe):
         alone: so many first epochs learn the similarity alone.
         parts, words: weights of the losses beside that of the pairs, see `training.py`.
         width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.Shape`.
-        counted: λ, the weights of things, correctness, coverage and fluency in the score.
+        counted: λ, the weights of things and of the parts in the score, see `capmeter.metrics.capmeter.network`.
         dropout: in training.
         decayed: decay of the weights.
     """
@@ -43,6 +43,6 @@ class CapmeterRecipe(Recipe):
     width: int = 96
     heads: int = 4
     narrow: int = 64
-    counted: tuple[float, float, float, float] = (4.5, 2.0, 2.0, 3.0)
+    counted: tuple[float, float, float, float, float] = (4.5, 2.0, 2.0, 3.0, 1.2)
     dropout: float = 0.1
     decayed: float = 0.01

@@ -25,8 +25,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.linalg import eigsh
 
 ASSOCIATED = 64
 LEAST = 50
@@ -60,6 +58,9 @@ class Associations:
         """Those of captions as word pieces of a vocabulary of this size, each of the photo of that number; of pieces
         that at least so many captions have.
         """
+        from scipy.sparse import csr_array
+        from scipy.sparse.linalg import eigsh
+
         rows = np.repeat(np.arange(len(sentences)), [len(each) for each in sentences])
         ids = np.concatenate([*sentences, np.zeros(0, np.int32)])
         said = csr_array((np.ones(len(ids), np.float32), (rows, ids)), shape=(len(sentences), size))

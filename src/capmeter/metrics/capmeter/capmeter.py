@@ -1,6 +1,6 @@
 """`capmeter`: how far one can trust a caption, in one number and the three that explain it.
 
-    score = σ(similarity + λ_0 things + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency)))
+    score = σ(similarity + λ_0 things + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency)) + λ_4 σ(fluency + 8))
 
 **Correctness**: what the caption says that the references support. **Coverage**: what the references agree on that the
 caption says. **Fluency**: whether it is well said; of the caption alone. **Similarity**: how like the caption's photo

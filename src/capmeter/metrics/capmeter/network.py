@@ -25,10 +25,10 @@ its highest associations:
     coverage = MLP([mean v, Σ β_j v_j, g])
     fluency = MLP([mean f, max f])
     things = Σ n_i (h_i + m_i + a_i / 2) / max(Σ n_i, 1.5)
-    score = similarity + λ_0 things + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency))
+    score = similarity + λ_0 things + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency)) + λ_4 σ(fluency + 8)
 
 What is false gains nothing by being complete and well said: among captions of other photos similarity and the things
-that are named decide.
+that are named decide. What is no sentence at all loses λ_4 even where it is wrong.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ _ALIKE = 5.0  # at first pieces look at what is like them
 _SELDOM = 4.0  # an association so strong counts as 1
 _NEVER = -1e4
 _THINGS = 1.5  # that a caption names at least, or they are missed
+_NO_SENTENCE = 8.0  # below minus so much fluency
 _UNLIKE = -2.0  # the logit of similarity at first
 
 
@@ -60,7 +61,7 @@ class Shape:
     """encoder: width of the states. alone: of what pieces mean alone. associated: of what they are associated with.
     width: of the projections. heads: of attention. narrow: width of e and f. flow: how many numbers are told of each of
     the candidate's pieces (`language_model.py`).
-    parts: λ, the weights of things, correctness, coverage and fluency in the score.
+    parts: λ, the weights of things, correctness, coverage, fluency, and of being a sentence at all in the score.
     """
 
     encoder: int
@@ -70,7 +71,7 @@ class Shape:
     heads: int = 4
     narrow: int = 64
     flow: int = FEATURES
-    parts: tuple[float, float, float, float] = (4.5, 2.0, 2.0, 3.0)
+    parts: tuple[float, float, float, float, float] = (4.5, 2.0, 2.0, 3.0, 1.2)
 
 
 class Side(NamedTuple):
@@ -154,9 +155,10 @@ class Matcher(nn.Module):
         similarity = (self.alike(said) + self.alike_reference(covered) + self.similar(similar))[:, 0]
         correctness, coverage = self.correctness(said)[:, 0], self.coverage(covered)[:, 0]
         fluency = self.said(candidates, flow)
-        named, first, second, third = self.shape.parts
+        named, first, second, third, last = self.shape.parts
         bonus = first + second * coverage.sigmoid() + third * fluency.sigmoid()
-        score = similarity + named * things + correctness.sigmoid() * bonus
+        sentence = (fluency + _NO_SENTENCE).sigmoid()
+        score = similarity + named * things + correctness.sigmoid() * bonus + last * sentence
         return Told(score, correctness, coverage, fluency, similarity, right)
 
     def _read(self, pieces: Side) -> Tensor:
