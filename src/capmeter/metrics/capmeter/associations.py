@@ -11,7 +11,8 @@ a is kept as a ≈ Σ_d s_d x_wd x_vd, s_d = ±1, in 64 directions: the largest 
 weigh as the square root of how frequent their word piece is. Pieces that are rare have no vector and no associations.
 
 >>> said = [[5, 6], [7, 6], [8, 9], [8, 9]] * 20  # captions, of photos 0, 0, 1, 1, 2, 2 ...
->>> made = Associations.counted([np.array(each, np.int32) for each in said], np.arange(80) // 2, size=10, directions=4)
+>>> said = [np.array(each, np.int32) for each in said]
+>>> made = Associations.counted(said, np.arange(80) // 2, size=10, least=9, directions=4)
 >>> vectors = made.vectors(10)
 >>> ((vectors[[5, 5, 8]] * made.signs) @ vectors[[7, 8, 9]].T).round(1).diagonal()  # 5 and 7, 5 and 8, 8 and 9
 array([1.1, 0. , 0.6], dtype=float32)
