@@ -20,8 +20,16 @@ from capmeter.errors import InputError
 from capmeter.learning.capmeter.examples import Examples, drawn, known_of, read_examples
 from capmeter.learning.capmeter.recipe import CapmeterRecipe
 from capmeter.learning.capmeter.run import logistic, train_capmeter
-from capmeter.learning.capmeter.training import CapmeterLearner, held_out_rows
-from capmeter.learning.capmeter.wrong import KINDS, WORDS_KNOWN, caption_set, changed, wrong_captions
+from capmeter.learning.capmeter.training import CapmeterLearner, held_out_rows, nearest
+from capmeter.learning.capmeter.wrong import (
+    FITTING,
+    KINDS,
+    WORDS_KNOWN,
+    caption_set,
+    changed,
+    one_word_wrong,
+    wrong_captions,
+)
 from capmeter.learning.corpus import Corpus, Photo
 from capmeter.metrics.capmeter.associations import Associations
 from capmeter.settings import Settings
@@ -107,6 +115,19 @@ def test_wrong_forms_differ_and_know_their_words() -> None:
     assert found == list(wrong_captions(made, range(12), per_caption=len(KINDS), seed=1))
 
 
+def test_one_word_is_wrong_in_every_way_that_fits() -> None:
+    texts = [(str(number), captions(number)) for number in range(12)]
+    made = caption_set(texts, candidate=2)
+    found = list(one_word_wrong(made, range(3, 12), seed=1))
+    assert {each.kind for each in found} == set(FITTING)
+    for each in found:
+        before, after = texts[each.row][1][2].split(), each.text.split()
+        assert each.words == tuple(k for k, (a, b) in enumerate(zip(before, after, strict=True)) if a != b)
+        assert len(each.words) == 1
+    assert {each.row for each in found} == set(range(3, 12))
+    assert found == list(one_word_wrong(made, range(3, 12), seed=1))
+
+
 def test_single_changes_by_hand() -> None:
     rng = np.random.default_rng(0)
     assert changed("Two dogs run.", "exchange", rng) != "Two dogs run."
@@ -138,6 +159,42 @@ def test_a_step_has_soft_targets_and_graded_forms(examples: Examples) -> None:
     assert set(batch.candidates) <= kept
 
 
+def test_words_are_judged_against_the_photo_s_other_captions(examples: Examples) -> None:
+    learner = CapmeterLearner(examples, CapmeterRecipe(judged=40))
+    batch = learner.judged(np.random.default_rng(0))
+    photos = [set(row) for row in examples.captions.tolist()]
+    assert {each.place for each in examples.judged} == {0, 1}
+    assert max(each.photo for each in examples.judged) < examples.trained
+    _, mine, theirs = learner.told(batch.candidates, batch.references)
+    right = learner._right(batch, mine).numpy()
+    said_elsewhere = 0
+    for row, (form, own) in enumerate(zip(batch.forms, batch.own, strict=True)):
+        caption = batch.candidates[own]
+        assert caption not in batch.references[row]
+        assert any({caption, *batch.references[row].tolist()} <= photo for photo in photos)
+        pieces = mine.there[row].numpy()
+        if form is None:
+            assert (right[row, pieces] == 1).all()
+            continue
+        words = examples.words(form.sentence)
+        assert words is not None
+        np.testing.assert_array_equal(right[row, pieces] == 0, np.isin(words, form.words))
+        wrong = mine.ids[row][mine.there[row]].numpy()[np.isin(words, form.words)]
+        said_elsewhere += int(np.isin(wrong, theirs.ids[row].numpy()).any())
+        assert np.isnan(right[row, ~pieces]).all()
+    assert said_elsewhere  # what a reference says can stand in the wrong place
+
+
+def test_the_nearest_photos_are_found_in_blocks() -> None:
+    vectors = np.random.default_rng(0).normal(size=(1500, 4)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    alike = vectors @ vectors.T
+    np.fill_diagonal(alike, -2)
+    found = nearest(vectors, 7)
+    assert found.shape == (1500, 7)
+    np.testing.assert_allclose(np.take_along_axis(alike, found, 1), -np.sort(-alike, axis=1)[:, :7], atol=1e-6)
+
+
 def test_losses_fall_and_every_loss_is_there(examples: Examples) -> None:
     import torch
 
@@ -152,6 +209,7 @@ def test_losses_fall_and_every_loss_is_there(examples: Examples) -> None:
         total.backward()
         optimizer.step()
         sums.append(float(total.detach()))
+    assert set(learner.losses(True, np.random.default_rng(5))) == {"similarity", "words"}
     assert np.isfinite(sums).all()
     assert sums[-1] < 0.7 * sums[0]
 
@@ -183,6 +241,7 @@ def test_a_run_resumes_calibrates_and_is_a_metric(examples: Examples, tmp_path: 
     made = train_capmeter(examples, recipe, tmp_path / "made", layer=6, data=data)
     again = train_capmeter(examples, recipe, tmp_path / "again", layer=6, data=data)
     assert made.sha256 == again.sha256 == Checkpoint.read(tmp_path / "made", "capmeter").sha256
+    assert {each.dtype for name, each in made.weights.items() if name.startswith("project")} == {np.dtype(np.float16)}
     rows = held_out_rows(examples)
     assert {form.kind for _, _, form, _ in rows if form is not None} <= set(made.scores)
     scores = score(

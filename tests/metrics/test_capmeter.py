@@ -20,6 +20,7 @@ from capmeter.checkpoints import Checkpoint
 from capmeter.encoders import load_encoder
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context
+from capmeter.metrics.capmeter import inputs
 from capmeter.metrics.capmeter.associations import ASSOCIATED, Associations
 from capmeter.metrics.capmeter.capmeter import PARTS, Capmeter, word_probabilities
 from capmeter.metrics.capmeter.inputs import Encoded, Words, plain, side
@@ -67,6 +68,17 @@ def test_a_caption_s_score_depends_on_nothing_but_itself_and_its_references() ->
         np.testing.assert_allclose(values([row])[0], together[k], atol=1e-5)
     shuffled = values([(candidate, references[::-1]) for candidate, references in ROWS])
     np.testing.assert_allclose(shuffled, together, atol=1e-5)
+
+
+def test_blocks_on_several_threads_are_those_on_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(" ".join([said] * (1 + k % 3)).strip(), DOG[: 1 + k % 3]) for k, (said, _) in enumerate(ROWS * 4)]
+    together = values(rows)
+    monkeypatch.setattr(inputs, "_BLOCK_FLOATS", 1)  # every caption is a block
+    for threads in (1, 3):
+        found = Capmeter().measure(caption_set(rows), Context(Settings(threads=threads))).values
+        np.testing.assert_allclose(found, together, atol=1e-5)
+    told = Capmeter().explain(caption_set(rows), Context(Settings(threads=3)))
+    assert [" ".join(each.candidate) for each in told] == [candidate for candidate, _ in rows]
 
 
 def test_final_punctuation_and_white_space_are_not_read() -> None:

@@ -29,7 +29,7 @@ def capmeter(
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the checkpoint.")],
     encoder: Annotated[str, typer.Option("--encoder", help="Alias, hub id or folder of the encoder.")] = "minilm",
     layer: Annotated[int | None, typer.Option("--layer", help="Its layer that is read; none: the last.")] = None,
-    photos: Annotated[int, typer.Option("--photos", help="Train on so many photos.", min=2)] = 6000,
+    photos: Annotated[int, typer.Option("--photos", help="Train on so many photos.", min=2)] = 16000,
     held_out: Annotated[int, typer.Option("--held-out", help="Calibrate on so many others.", min=2)] = 200,
     wrong: Annotated[int, typer.Option("--wrong", help="Wrong forms of each photo's first caption.", min=1)] = 6,
     epochs: Annotated[int | None, typer.Option("--epochs", help="The number of epochs.", min=1)] = None,

@@ -6,17 +6,16 @@ Every sentence is encoded once; the encoder is frozen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.captions.model import CaptionSet
 from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
-from capmeter.learning.capmeter.wrong import KINDS, caption_set, wrong_captions
+from capmeter.learning.capmeter.wrong import KINDS, Wrong, caption_set, one_word_wrong, wrong_captions
 from capmeter.learning.corpus import Corpus, Photo, drawn_photos
 from capmeter.metrics.capmeter.associations import Associations
 from capmeter.metrics.capmeter.inputs import Encoded, Words, plain
@@ -32,6 +31,8 @@ CAPTIONS = 5
 LEAST = 3
 """How often a pair or triple of word pieces occurs in captions that the language model keeps."""
 _AT_ONCE = 8192
+_JUDGED = 2
+"""Of so many captions of each photo there are forms with one wrong word."""
 Rows = NDArray[np.int64]
 
 
@@ -47,16 +48,27 @@ class WrongForm:
     words: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Judged:
+    """A caption by its photo and its place among that photo's captions, and forms of it with one wrong word."""
+
+    photo: int
+    place: int
+    forms: tuple[WrongForm, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Examples:
     """Photos as numbers of sentences, int64[photos, 5], of which the first `trained` are trained on and the others held
-    out; the wrong forms of each photo's first caption; the sentences and their states; what is known of word pieces.
+    out; the wrong forms of each photo's first caption; captions that are trained on whose words are judged; the
+    sentences and their states; what is known of word pieces.
     """
 
     sentences: tuple[str, ...]
     encoded: Encoded
     captions: Rows
     wrong: tuple[tuple[WrongForm, ...], ...]
+    judged: tuple[Judged, ...]
     trained: int
     known: Knowledge
     encoder: str
@@ -77,12 +89,11 @@ class Examples:
             self._places[sentence] = None if found is None else np.array(found, np.int64)
         return self._places[sentence]
 
-    def likeness(self) -> NDArray[np.float32]:
-        """How similar the captions of the photos are that are trained on: cosines of their mean vectors."""
-        means = self.encoded.vectors[self.captions[: self.trained]].mean(axis=1)
+    def means(self) -> NDArray[np.float32]:
+        """The direction of the mean vector of the captions of each photo that is trained on."""
+        means: NDArray[np.float32] = self.encoded.vectors[self.captions[: self.trained]].mean(axis=1)
         means /= np.maximum(np.linalg.norm(means, axis=1, keepdims=True), 1e-9)
-        alike: NDArray[np.float32] = means @ means.T
-        return alike
+        return means
 
 
 def drawn(corpora: Sequence[Corpus], photos: int, held_out: int, seed: int) -> tuple[list[Photo], list[Photo]]:
@@ -118,22 +129,43 @@ def read_examples(
     seed: int,
     settings: Settings,
 ) -> Examples:
-    """The examples of these photos, with so many wrong forms of each; of photos held out, one of every kind."""
+    """The examples of these photos, with so many wrong forms of each; of photos held out, one of every kind.
+
+    Raises:
+        InputError: no caption has a word that can be exchanged.
+    """
     photos = [*trained, *held_out]
-    captions = caption_set([(photo.source + photo.number, photo.captions[:CAPTIONS]) for photo in photos])
+    texts = [(photo.source + photo.number, photo.captions[:CAPTIONS]) for photo in photos]
+    captions = caption_set(texts)
     numbers: dict[str, int] = {}
 
     def number(text: str) -> int:
         return numbers.setdefault(plain(text), len(numbers))
 
     own = np.array([[number(each) for each in photo.captions[:CAPTIONS]] for photo in photos], np.int64)
-    forms: list[list[WrongForm]] = [[] for _ in photos]
+
+    def grouped(made: Iterable[Wrong]) -> dict[int, tuple[WrongForm, ...]]:
+        found: dict[int, list[WrongForm]] = {}
+        for each in made:
+            form = WrongForm(each.kind, number(each.text), each.lost, each.words)
+            found.setdefault(each.row, []).append(form)
+        return {row: tuple(forms) for row, forms in found.items()}
+
+    forms: dict[int, tuple[WrongForm, ...]] = {}
     for first, end, many in ((0, len(trained), wrong), (len(trained), len(photos), len(KINDS))):
-        for each in _made(captions, range(first, end), many, seed):
-            forms[each[0]].append(WrongForm(each[1], number(each[2]), each[3], each[4]))
+        forms |= grouped(wrong_captions(captions, range(first, end), per_caption=many, seed=seed))
+    judged = [
+        Judged(row, place, each)
+        for place in range(_JUDGED)
+        for row, each in grouped(
+            one_word_wrong(caption_set(texts[: len(trained)], place), range(len(trained)), seed=seed + place)
+        ).items()
+    ]
+    if not judged:
+        raise InputError("expected captions with a word that can be exchanged for another, but got none")
     encoded = Encoded.of(tuple(numbers), encoder, layer, settings)
-    found = tuple(map(tuple, forms))
-    return Examples(tuple(numbers), encoded, own, found, len(trained), known, encoder, settings)
+    found = tuple(forms.get(row, ()) for row in range(len(photos)))
+    return Examples(tuple(numbers), encoded, own, found, tuple(judged), len(trained), known, encoder, settings)
 
 
 def known_of(
@@ -185,10 +217,3 @@ def learned_lexicon(photos: Sequence[Photo], language: LanguageModel, encoder: s
     counts = language.pieces.copy()
     counts[special] = 0
     return Lexicon.learned(found.embeddings(), counts, things)
-
-
-def _made(
-    captions: CaptionSet, rows: range, many: int, seed: int
-) -> list[tuple[int, str, str, float, tuple[int, ...]]]:
-    found = wrong_captions(captions, rows, per_caption=many, seed=seed)
-    return [(each.row, each.kind, each.text, each.lost, each.words) for each in found]

@@ -15,10 +15,11 @@ class CapmeterRecipe(Recipe):
         steps: per epoch.
         pairs: captions per step that are put to the references of more or less similar photos.
         photos: per step, whose caption stands against its wrong forms.
+        judged: captions per step whose words alone are judged, and so many forms of each as there are.
         said: photos per step whose captions are read for fluency, and so many more whose wrong forms are, too.
         nearest: a pair's photos are among so many nearest, on average.
         power: the target of a pair is so high a power of the similarity of the two photos' captions.
-        alone: so many first epochs learn the similarity alone.
+        alone: so many first epochs learn similarity and words alone.
         parts, words: weights of the losses beside that of the pairs, see `training.py`.
         width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.Shape`.
         counted: λ, the weights of things and of the parts in the score, see `capmeter.metrics.capmeter.network`.
@@ -26,7 +27,7 @@ class CapmeterRecipe(Recipe):
         decayed: decay of the weights.
     """
 
-    epochs: int = 12
+    epochs: int = 14
     rate: float = 1e-3
     warmup: float = 0.05
     decay: str = "linear"
@@ -34,6 +35,7 @@ class CapmeterRecipe(Recipe):
     steps: int = 120
     pairs: int = 96
     photos: int = 20
+    judged: int = 60
     said: int = 40
     nearest: float = 20.0
     power: float = 1.5
@@ -43,6 +45,6 @@ class CapmeterRecipe(Recipe):
     width: int = 96
     heads: int = 4
     narrow: int = 64
-    counted: tuple[float, float, float, float, float] = (4.5, 2.0, 2.0, 3.0, 1.2)
+    counted: tuple[float, float, float, float, float] = (3.0, 2.0, 1.0, 2.0, 1.2)
     dropout: float = 0.1
     decayed: float = 0.01

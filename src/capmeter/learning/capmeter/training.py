@@ -5,7 +5,8 @@
                 cross-entropy of σ(part) with what is known of it, of a caption c and wrong forms c' of it: whether all
                 that it says is true, the share of the words that is left, whether it is well said; and
                 log(1 + exp(2 part(c') - 2 part(c))) / 2 where c' is worse in that part; fluency of captions of its own
-    words       cross-entropy of each word of c and c' that is known to be right or wrong; wrong ones weigh three times
+    words       cross-entropy of each word of c and c' that is known to be right or wrong, and of more captions with one
+                wrong word each; wrong ones weigh three times
 
 cos compares the mean vectors of all captions of the two photos: a soft target, which no single caption can reach. The
 references of a caption are one to five, so that the network knows any number of them.
@@ -34,6 +35,7 @@ LESS = ("removal", "cut", "repetition-removal")
 BADLY_SAID = (*STILL_TRUE, "swap", "replacement")
 _UNSURE = ("substitution", "pos-substitution")  # well said or not, as it happens
 _NEAREST = 200
+_BLOCK = 1024
 _OWN, _NEAR = 0.3, 0.75  # of the pairs, those with an own caption, and those with it or a near photo's
 _WRONG_WEIGHS = 3.0
 _SELDOM_TRUE = 4.0
@@ -63,7 +65,7 @@ class Batch:
 
 
 class CapmeterLearner(Learner[bool]):
-    """The learner of the shared loop; a batch, whether similarity is learned alone,
+    """The learner of the shared loop; a batch, whether similarity and words are learned alone,
     is drawn by the step's own random numbers.
     """
 
@@ -83,40 +85,35 @@ class CapmeterLearner(Learner[bool]):
             ),
             recipe.dropout,
         )
-        likeness = examples.likeness()
-        np.fill_diagonal(likeness, -1)
-        near = min(_NEAREST, len(likeness) - 1)
-        self._near = np.argsort(-likeness, axis=1, kind="stable")[:, :near]
-        self._likeness = np.maximum(likeness, 0.0)
+        self._means = examples.means()
+        self._near = nearest(self._means, _NEAREST)
 
     def optimizer(self, rate: float) -> torch.optim.Optimizer:
         """AdamW."""
         return torch.optim.AdamW(self.module.parameters(), lr=rate, weight_decay=self.recipe.decayed)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
-        """Of each step whether similarity is learned alone."""
+        """Of each step whether similarity and words are learned alone."""
         return [epoch < self.recipe.alone] * self.recipe.steps
 
     def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """See the module."""
         drawn = self.drawn(rng, alone=batch)
-        told, mine, theirs = self.told(drawn.candidates, drawn.references)
+        told, mine = self._told(drawn)
         target = torch.tensor(drawn.target)
         pairs = target.isfinite()
         losses = {"similarity": binary_cross_entropy_with_logits(told.similarity[pairs], target[pairs].to(self.on))}
-        wrong = [(row, own) for row, own in enumerate(drawn.own) if own >= 0 and own != row]
-        if not wrong:
-            return losses
+        judged = self.judged(rng)
+        words = self._words(judged, *self._told(judged))
+        if batch:
+            return {**losses, "words": self.recipe.words * words}
+        losses["words"] = self.recipe.words * (words + self._words(drawn, told, mine))
         for part in ("correctness", "coverage"):
             losses[part] = self.recipe.parts * self._part(part, getattr(told, part), drawn)
         alone = self.alone(rng)
         pieces = self._pieces(alone.candidates)
         flow = torch.from_numpy(self.examples.known.language.flow(pieces)).to(self.on)
         losses["fluency"] = self._part("fluency", self.network.said(self._side(pieces), flow), alone)
-        right = self._right(drawn, mine, theirs)
-        known = right.isfinite()
-        weight = torch.where(right[known] == 0, _WRONG_WEIGHS, 1.0)
-        losses["words"] = self.recipe.words * binary_cross_entropy_with_logits(told.right[known], right[known], weight)
         return losses
 
     def _part(self, part: str, logits: Tensor, batch: Batch) -> Tensor:
@@ -159,13 +156,27 @@ class CapmeterLearner(Learner[bool]):
                 j = int(self._near[i, min(self._near.shape[1] - 1, int(rng.exponential(recipe.nearest)))])
             else:
                 j = int(rng.integers(self.examples.trained))
-            target = 1.0 if i == j else float(self._likeness[i, j]) ** recipe.power
+            target = 1.0 if i == j else max(0.0, float(self._means[i] @ self._means[j])) ** recipe.power
             batch.add(int(captions[j, rng.integers(CAPTIONS)]), captions[i, order[:number]], target)
         for i in rng.integers(0, self.examples.trained, 0 if alone else recipe.photos).tolist():
             references = captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
             own = batch.add(int(captions[i, 0]), references, 1.0)
             batch.own[own] = own
             for form in self.examples.wrong[i]:
+                batch.add(form.sentence, references, np.nan, form, own)
+        return batch
+
+    def judged(self, rng: np.random.Generator) -> Batch:
+        """The captions of a step whose words alone are judged."""
+        examples, batch = self.examples, Batch()
+        number = int(rng.integers(1, CAPTIONS))
+        for chosen in rng.integers(0, len(examples.judged), self.recipe.judged).tolist():
+            each = examples.judged[chosen]
+            captions = examples.captions[each.photo]
+            references = np.delete(captions, each.place)[rng.permutation(CAPTIONS - 1)[:number]]
+            own = batch.add(int(captions[each.place]), references, np.nan)
+            batch.own[own] = own
+            for form in each.forms:
                 batch.add(form.sentence, references, np.nan, form, own)
         return batch
 
@@ -187,8 +198,19 @@ class CapmeterLearner(Learner[bool]):
     def _side(self, pieces: Pieces) -> Side:
         return side(pieces, self.examples.alone, self.on)
 
-    def _right(self, batch: Batch, mine: Side, theirs: Side) -> Tensor:
-        """Of each piece whether it is right; nan where that is not known, such as a wrong word that references say."""
+    def _told(self, batch: Batch) -> tuple[Told, Side]:
+        told, mine, _ = self.told(batch.candidates, batch.references)
+        return told, mine
+
+    def _words(self, batch: Batch, told: Told, mine: Side) -> Tensor:
+        """The loss of the words of which it is known whether they are right."""
+        right = self._right(batch, mine)
+        known = right.isfinite()
+        weight = torch.where(right[known] == 0, _WRONG_WEIGHS, 1.0)
+        return binary_cross_entropy_with_logits(told.right[known], right[known], weight)
+
+    def _right(self, batch: Batch, mine: Side) -> Tensor:
+        """Of each piece whether it is right; nan where that is not known."""
         right = torch.full(mine.there.shape, torch.nan)
         for row, (form, own) in enumerate(zip(batch.forms, batch.own, strict=True)):
             if own < 0 or (form is not None and not form.words):
@@ -201,9 +223,7 @@ class CapmeterLearner(Learner[bool]):
             if words is None:
                 continue
             right[row, at.cpu()] = 1.0
-            wrong = at[torch.from_numpy(np.isin(words, form.words))]
-            named = torch.isin(mine.ids[row, wrong], theirs.ids[row, theirs.there[row]])
-            right[row, wrong.cpu()] = torch.where(named, torch.nan, 0.0).cpu()
+            right[row, at[torch.from_numpy(np.isin(words, form.words))].cpu()] = 0.0
         return right.to(self.on)
 
     def measured(self) -> Mapping[str, float]:
@@ -227,6 +247,20 @@ class CapmeterLearner(Learner[bool]):
                 for name, each in found.items():
                     each.append(getattr(told, name).cpu().numpy().astype(np.float64))
         return {name: np.concatenate(each) for name, each in found.items()}
+
+
+def nearest(vectors: NDArray[np.float32], number: int) -> NDArray[np.int64]:
+    """The rows of the nearest so many others of each unit vector, nearest first.
+
+    >>> nearest(np.array([[1, 0], [0, 1], [0.8, 0.6]], np.float32), 1).tolist()
+    [[2], [2], [0]]
+    """
+    found = []
+    for start in range(0, len(vectors), _BLOCK):
+        alike = vectors[start : start + _BLOCK] @ vectors.T
+        alike[np.arange(len(alike)), np.arange(start, start + len(alike))] = -np.inf
+        found.append(np.argsort(-alike, axis=1, kind="stable")[:, : min(number, len(vectors) - 1)])
+    return np.concatenate(found)
 
 
 HeldOut = tuple[int, Rows, WrongForm | None, int]

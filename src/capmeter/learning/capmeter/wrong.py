@@ -43,6 +43,9 @@ OWN = ("exchange", "swap", "cut", "doubled")
 KINDS = (*OWN, *TRANSFORMED)
 WORDS_KNOWN = ("exchange", "replacement", "substitution", "pos-substitution")
 """Kinds that leave every other word where it was, so that the wrong words are known."""
+FITTING = ("exchange", "substitution", "pos-substitution")
+"""Those of them whose new word fits the sentence in some way."""
+_ONE_WORD = 1e-9
 STILL_TRUE = ("permutation", "repetition", "removal", "repetition-removal", "cut", "doubled")
 """Kinds that add nothing false: the caption is badly said, or says less."""
 
@@ -60,9 +63,9 @@ class Wrong:
     words: tuple[int, ...]
 
 
-def caption_set(photos: Sequence[tuple[str, Sequence[str]]]) -> CaptionSet:
-    """The first caption of every photo as candidate, with all of the photo's captions as references."""
-    return CaptionSet.from_captions(Caption(photo, photo, texts[0], tuple(texts)) for photo, texts in photos)
+def caption_set(photos: Sequence[tuple[str, Sequence[str]]], candidate: int = 0) -> CaptionSet:
+    """One caption of every photo as candidate, the first if not told; all of the photo's captions as references."""
+    return CaptionSet.from_captions(Caption(photo, photo, texts[candidate], tuple(texts)) for photo, texts in photos)
 
 
 def wrong_captions(
@@ -88,6 +91,21 @@ def wrong_captions(
                 continue
             found += 1
             yield Wrong(row, kind, text, *_difference(sentence, text, kind))
+
+
+def one_word_wrong(captions: CaptionSet, rows: Sequence[int], *, seed: int) -> Iterator[Wrong]:
+    """Each candidate with one wrong word, once in every way of `FITTING` that finds a place in it."""
+    fitted = {kind: parse(kind).fitted(captions, seed) for kind in FITTING if kind in TRANSFORMED}
+    for row in rows:
+        random = np.random.default_rng((seed, row))
+        sentence = captions.pool[int(captions.candidates[row])]
+        for kind in FITTING:
+            text = fitted[kind](row, _ONE_WORD) if kind in fitted else changed(sentence, kind, random)
+            if text is None:
+                continue
+            lost, words = _difference(sentence, text, kind)
+            if len(words) == 1:
+                yield Wrong(row, kind, text, lost, words)
 
 
 def changed(sentence: str, kind: str, random: np.random.Generator) -> str | None:

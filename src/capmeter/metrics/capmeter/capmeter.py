@@ -30,7 +30,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -42,9 +42,10 @@ from capmeter.assets import find_checkpoint
 from capmeter.captions.model import CaptionSet
 from capmeter.checkpoints import load_checkpoint
 from capmeter.encoders import Encoder, find_encoder, load_encoder, software
+from capmeter.encoders.side_by_side import side_by_side, torch_threads
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement
-from capmeter.metrics.capmeter.inputs import Encoded, Words, plain, side
+from capmeter.metrics.capmeter.inputs import Block, Encoded, Words, plain, side
 from capmeter.metrics.capmeter.knowledge import Knowledge, is_of_knowledge
 from capmeter.metrics.capmeter.language_model import LanguageModel
 from capmeter.metrics.capmeter.words import bare, judge_words, words_of_pieces
@@ -173,7 +174,7 @@ class _Read:
         encoded = Encoded.of(tuple(numbers), trained.encoder, trained.layer, settings)
         return cls(encoded, place[part.candidates], Ragged(place[part.references.values], part.references.offsets))
 
-    def told(self, trained: Trained, settings: Settings) -> Any:
+    def told(self, trained: Trained, settings: Settings) -> Iterator[tuple[NDArray[np.int64], Told]]:
         """What the network says, in blocks: (rows, Told)."""
         import torch
 
@@ -181,11 +182,16 @@ class _Read:
 
         device = device_name(settings.device)
         network = trained.network.to(device)
-        for rows, mine, theirs, similar in self.encoded.batches(self.candidates, self.references):
+
+        def said(block: Block) -> tuple[NDArray[np.int64], Told]:
+            rows, mine, theirs, similar = block
             with torch.inference_mode():
                 inputs = (torch.from_numpy(each).to(device) for each in (similar, trained.language.flow(mine)))
                 told: Told = network(side(mine, trained.words, device), side(theirs, trained.words, device), *inputs)
-            yield rows, told
+            return rows, told
+
+        threads = (settings.threads or torch_threads()) if device == "cpu" else 1
+        yield from side_by_side(said, self.encoded.batches(self.candidates, self.references), threads)
 
     def words(self, row: int) -> slice:
         """Where the word pieces of a candidate are among all its pieces, begin and end included."""

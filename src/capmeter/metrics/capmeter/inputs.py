@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from capmeter.metrics.capmeter.network import Side
 
+Block = tuple[NDArray[np.int64], Pieces, Pieces, NDArray[np.float32]]
+"""Rows, candidates, references without begin and end, similarities."""
 _FINAL = ".!?… "
 _BLOCK_FLOATS = 1 << 22  # of the references in a block: what is made of them stays in a processor's cache
 
@@ -66,10 +68,8 @@ class Encoded:
         mean = np.add.reduceat(cosine, starts) / number
         return np.stack([np.maximum.reduceat(cosine, starts), mean, toward, length], axis=1).astype(np.float32)
 
-    def batches(
-        self, candidates: NDArray[np.int64], references: Ragged
-    ) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces, NDArray[np.float32]]]:
-        """Captions in blocks of bounded memory: (rows, candidates, references without begin and end, similarities)."""
+    def batches(self, candidates: NDArray[np.int64], references: Ragged) -> Iterator[Block]:
+        """Captions in blocks of bounded memory."""
         similar = self.similar(candidates, references)
         for rows, mine, theirs in blocks(candidates, self.table, references, ends=False, floats=_BLOCK_FLOATS):
             yield rows, mine, theirs, similar[rows]

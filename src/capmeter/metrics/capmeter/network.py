@@ -19,7 +19,8 @@ Four logits come of it; g are cosines of sentence vectors, σ the logistic funct
 thing, 0 if it was said before, h_i its highest cosine in the references, m_i the mean of those in each, and a_i that of
 its highest associations:
 
-    right_i = w · [u_i, e_i]
+    c_i = Σ_j softmax_j(q'(u_i) · k'(v_j)) z_j, z_j = V v_j: what the references say and agree on, and the candidate not
+    right_i = MLP([u_i, e_i, c_i])
     similarity = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g]) + MLP([mean v, Σ β_j v_j, g]) + w · g
     correctness = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g])
     coverage = MLP([mean v, Σ β_j v_j, g])
@@ -71,7 +72,7 @@ class Shape:
     heads: int = 4
     narrow: int = 64
     flow: int = FEATURES
-    parts: tuple[float, float, float, float, float] = (4.5, 2.0, 2.0, 3.0, 1.2)
+    parts: tuple[float, float, float, float, float] = (3.0, 2.0, 1.0, 2.0, 1.2)
 
 
 class Side(NamedTuple):
@@ -128,7 +129,8 @@ class Matcher(nn.Module):
         self.query, self.key = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.compare, self.compare_reference = (nn.Linear(4 * width + each, width) for each in (_SUPPORT, _AGREED))
         self.context, self.flow = (Context(shape.encoder + shape.flow, narrow) for _ in range(2))
-        self.piece = nn.Linear(width + narrow, 1)
+        self.query_again, self.key_again, self.value_again = (nn.Linear(width, narrow, bias=False) for _ in range(3))
+        self.piece = nn.Sequential(nn.Linear(width + 2 * narrow, narrow), nn.ReLU(), nn.Linear(narrow, 1))
         self.weigh, self.weigh_reference = (nn.Linear(width, 1) for _ in range(2))
         self.alike, self.correctness = (_head(2 * width + 2 + SIMILARITIES, width, dropout) for _ in range(2))
         self.alike_reference, self.coverage = (_head(2 * width + SIMILARITIES, width, dropout) for _ in range(2))
@@ -147,7 +149,7 @@ class Matcher(nn.Module):
         a, b = self._look(x, y, _ALIKE * cosine[:, None] + self.associated * association[:, None], mine, theirs)
         u, v = _compared(self.compare, x, a, support), _compared(self.compare_reference, y, b, agreed)
         spoken = torch.cat([candidates.states * _SCALE, flow], dim=2)
-        right = self.piece(torch.cat([u, self.context(spoken, mine)], dim=2))[:, :, 0]
+        right = self.piece(torch.cat([u, self.context(spoken, mine), self._look_again(u, v, theirs)], dim=2))[:, :, 0]
         doubt = logsigmoid(right).masked_fill(~mine, 0.0)
         lowest, mean = doubt.amin(1, keepdim=True), _mean(doubt[:, :, None], mine)
         said = torch.cat([_mean(u, mine), _weighted(u, self.weigh, mine), lowest, mean, similar], dim=1)
@@ -171,19 +173,24 @@ class Matcher(nn.Module):
 
     def _look(self, x: Tensor, y: Tensor, like: Tensor, mine: Tensor, theirs: Tensor) -> tuple[Tensor, Tensor]:
         """What each side sees in the other; like: [n, heads, c, r]."""
-        heads = self.shape.heads
-        each = x.shape[2] // heads
-
-        def by_head(values: Tensor) -> Tensor:
-            return values.view(*values.shape[:2], heads, each).transpose(1, 2)
-
-        keys, queries = by_head(self.key(y)), by_head(self.query(x))
-        alike = queries @ keys.transpose(2, 3) / each**0.5 + like
+        theirs_seen, mine_seen = self._by_head(y), self._by_head(x)
+        alike = _products(self._by_head(self.query(x)), self._by_head(self.key(y))) + like
         to_theirs = alike.masked_fill(~theirs[:, None, None], _NEVER).softmax(3)
         to_mine = alike.masked_fill(~mine[:, None, :, None], _NEVER).softmax(2).transpose(2, 3)
-        seen = to_theirs @ by_head(y)
-        seen_back = to_mine @ by_head(x)
-        return seen.transpose(1, 2).flatten(2), seen_back.transpose(1, 2).flatten(2)
+        return _joined(to_theirs @ theirs_seen), _joined(to_mine @ mine_seen)
+
+    def _look_again(self, u: Tensor, v: Tensor, theirs: Tensor) -> Tensor:
+        """What the candidate's pieces see in the compared ones of the references."""
+        query, key, value = (
+            self._by_head(layer(each))
+            for layer, each in ((self.query_again, u), (self.key_again, v), (self.value_again, v))
+        )
+        alike = _products(query, key).masked_fill(~theirs[:, None, None], _NEVER)
+        return _joined(alike.softmax(3) @ value)
+
+    def _by_head(self, values: Tensor) -> Tensor:
+        """[n, heads, t, width of a head] of [n, t, width]."""
+        return values.view(*values.shape[:2], self.shape.heads, -1).transpose(1, 2)
 
     def said(self, candidates: Side, flow: Tensor) -> Tensor:
         """The logit of fluency [n], which does not look at references."""
@@ -258,6 +265,17 @@ def evidence(candidates: Side, references: Side) -> tuple[Tensor, Tensor, Tensor
     agreed += [best(association), mean(strongest), with_itself(references)]
     told = torch.stack(support, 2) * mine[:, :, None], torch.stack(agreed, 2) * theirs[:, :, None]
     return *told, cosine, association, things
+
+
+def _products(queries: Tensor, keys: Tensor) -> Tensor:
+    """Of each head, [n, heads, c, r]."""
+    products: Tensor = queries @ keys.transpose(2, 3) / queries.shape[3] ** 0.5
+    return products
+
+
+def _joined(seen: Tensor) -> Tensor:
+    """The heads side by side: [n, t, width] of [n, heads, t, width of a head]."""
+    return seen.transpose(1, 2).flatten(2)
 
 
 def _said_first(pieces: Side) -> Tensor:
