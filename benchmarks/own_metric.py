@@ -3,10 +3,11 @@
     python benchmarks/own_metric.py words REFERENCES [--images 1000]
     python benchmarks/own_metric.py speed REFERENCES --key SYSTEM [--rows 2000]
 
-`words`: one caption of each image stands against the others; one of its content words is replaced by a wrong one that
-fits the sentence (`substitution` of `capmeter.transforms`), or by another that fills the same slot (an *exchange*: a
-number, a colour, a person, a thing …). How many of these are among the words that `explain` marks, how many of all
-words of the unchanged captions are marked, and how many changed captions score lower.
+`words`: one caption of each image stands against the others; one of its words is replaced by another that fills the
+same slot (an *exchange*: a number, a colour, a person, a thing …), by one that fits the sentence, or by one of the same
+part of speech (`substitution` and `pos-substitution` of `capmeter.transforms`). How many of these are among the words
+that `explain` marks, how many of all words of the unchanged captions are marked, and how many changed captions score
+lower.
 
 `speed`: captions per second with everything kept but the candidates, and with these kept as well; then what the encoder
 alone takes for the candidates, and the network of that.
@@ -39,7 +40,7 @@ from capmeter.captions.io import load_reference_table
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.encoders import load_encoder
 from capmeter.encoders.side_by_side import torch_threads
-from capmeter.learning.capmeter.wrong import changed
+from capmeter.learning.capmeter.wrong import FITTING, one_word_wrong
 from capmeter.meta.robustness import leave_one_out
 from capmeter.metrics.base import Context
 from capmeter.metrics.capmeter.capmeter import Capmeter
@@ -47,22 +48,6 @@ from capmeter.metrics.capmeter.inputs import plain
 from capmeter.metrics.capmeter.network import Matcher
 from capmeter.progress import shown
 from capmeter.settings import Settings
-from capmeter.transforms.perturbations import bare
-from capmeter.transforms.registry import parse
-
-SLIGHTEST = 1e-9  # one word
-
-
-def wrong_captions(captions: CaptionSet, way: str) -> Iterator[tuple[str, int]]:
-    """Of each caption the form with one wrong word, and which word that is; ("", -1) where there is none."""
-    substituted = parse("substitution").fitted(captions, 0)
-    for row, caption in enumerate(captions):
-        text = caption.candidate
-        random = np.random.default_rng((0, row))
-        made = substituted(row, SLIGHTEST) if way == "substitution" else changed(text, "exchange", random)
-        before, after = text.split(), (made or "").split()
-        places = [k for k, (old, new) in enumerate(zip(before, after, strict=False)) if bare(old) != bare(new)]
-        yield (made or "", places[0]) if len(before) == len(after) and len(places) == 1 else ("", -1)
 
 
 def words(references: Path, images: int) -> None:
@@ -75,18 +60,18 @@ def words(references: Path, images: int) -> None:
     table = Table(title=f"{len(captions):,} captions; {100 * marked / total:.1f} % of their words are marked")
     for name in ("one word wrong", "captions", "marked, %", "score lower, %"):
         table.add_column(name, justify="left" if name == "one word wrong" else "right")
-    for way in ("substitution", "exchange"):
-        made = list(wrong_captions(captions, way))
-        rows = [row for row, (text, _) in enumerate(made) if text]
+    everything = list(one_word_wrong(captions, range(len(captions)), seed=0))
+    for kind in FITTING:
+        made = [wrong for wrong in everything if wrong.kind == kind]
+        originals = [captions[captions.ids[wrong.row]] for wrong in made]
         others = CaptionSet.from_captions(
-            Caption(caption.id, caption.image_id, made[row][0], caption.references)
-            for row, caption in enumerate(captions)
-            if made[row][0]
+            Caption(caption.id, caption.image_id, wrong.text, caption.references)
+            for wrong, caption in zip(made, originals, strict=True)
         )
-        told = zip(rows, metric.explain(others, context), strict=True)
-        found = [made[row][1] in marked_words(each) for row, each in told]
-        lower = metric.measure(others, context).values[:, 0] < scores[rows]
-        table.add_row(way, f"{len(rows):,}", f"{100 * np.mean(found):.1f}", f"{100 * lower.mean():.1f}")
+        told = zip(made, metric.explain(others, context), strict=True)
+        found = [wrong.words[0] in marked_words(each) for wrong, each in told]
+        lower = metric.measure(others, context).values[:, 0] < scores[[wrong.row for wrong in made]]
+        table.add_row(kind, f"{len(made):,}", f"{100 * np.mean(found):.1f}", f"{100 * lower.mean():.1f}")
     Console().print(table)
 
 

@@ -38,7 +38,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class WrongForm:
-    """A wrong form of a photo's first caption: its kind, the number of its sentence, the share of the caption's
+    """A wrong form of one of a photo's captions: its kind, the number of its sentence, the share of the caption's
     words that it lacks, and the numbers of its wrong words where they are known.
     """
 

@@ -92,7 +92,7 @@ def word_logits(learner: CapmeterLearner) -> tuple[Floats, Floats]:
     with torch.no_grad():
         for start in range(0, len(rows), 256):
             some = rows[start : start + 256]
-            told, mine, _ = learner.told([each[0] for each in some], [each[1] for each in some])
+            told, mine = learner.told([each[0] for each in some], [each[1] for each in some])
             for k, (sentence, _, form, _) in enumerate(some):
                 logits = told.right[k][mine.there[k]].cpu().numpy().astype(np.float64)
                 if form is None:

@@ -99,12 +99,12 @@ class CapmeterLearner(Learner[bool]):
     def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """See the module."""
         drawn = self.drawn(rng, alone=batch)
-        told, mine = self._told(drawn)
+        told, mine = self.told(drawn.candidates, drawn.references)
         target = torch.tensor(drawn.target)
         pairs = target.isfinite()
         losses = {"similarity": binary_cross_entropy_with_logits(told.similarity[pairs], target[pairs].to(self.on))}
         judged = self.judged(rng)
-        words = self._words(judged, *self._told(judged))
+        words = self._words(judged, *self.told(judged.candidates, judged.references))
         if batch:
             return {**losses, "words": self.recipe.words * words}
         losses["words"] = self.recipe.words * (words + self._words(drawn, told, mine))
@@ -180,8 +180,8 @@ class CapmeterLearner(Learner[bool]):
                 batch.add(form.sentence, references, np.nan, form, own)
         return batch
 
-    def told(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Told, Side, Side]:
-        """What the network says of candidates with these references, and both sides' pieces."""
+    def told(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Told, Side]:
+        """What the network says of candidates with these references, and the candidates' pieces."""
         rows, own = Ragged.from_rows([each.tolist() for each in references], np.int64), np.array(candidates, np.int64)
         table = self.examples.encoded.table
         pieces = self._pieces(candidates)
@@ -189,7 +189,7 @@ class CapmeterLearner(Learner[bool]):
         theirs = self._side(Pieces.lay_out(table, rows, ends=False))
         similar = torch.from_numpy(self.examples.encoded.similar(own, rows)).to(self.on)
         flow = torch.from_numpy(self.examples.known.language.flow(pieces)).to(self.on)
-        return self.module(mine, theirs, similar, flow), mine, theirs
+        return self.module(mine, theirs, similar, flow), mine
 
     def _pieces(self, candidates: Sequence[int]) -> Pieces:
         own = np.array(candidates, np.int64)
@@ -197,10 +197,6 @@ class CapmeterLearner(Learner[bool]):
 
     def _side(self, pieces: Pieces) -> Side:
         return side(pieces, self.examples.alone, self.on)
-
-    def _told(self, batch: Batch) -> tuple[Told, Side]:
-        told, mine, _ = self.told(batch.candidates, batch.references)
-        return told, mine
 
     def _words(self, batch: Batch, told: Told, mine: Side) -> Tensor:
         """The loss of the words of which it is known whether they are right."""
@@ -243,7 +239,7 @@ class CapmeterLearner(Learner[bool]):
         with torch.no_grad():
             for start in range(0, len(rows), 256):
                 some = rows[start : start + 256]
-                told, _, _ = self.told([each[0] for each in some], [each[1] for each in some])
+                told, _ = self.told([each[0] for each in some], [each[1] for each in some])
                 for name, each in found.items():
                     each.append(getattr(told, name).cpu().numpy().astype(np.float64))
         return {name: np.concatenate(each) for name, each in found.items()}

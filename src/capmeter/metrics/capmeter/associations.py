@@ -4,7 +4,7 @@
 
 n: pairs of captions of one photo of which one has w and the other v; e: as many as there would be if what one says
 told nothing of the other. Two words for one thing are near a(w, w): *couch* and *sofa* 3.9, where *couch* and *couch*
-are 4.0; *dog* and *cat*, which resemble each other but are not the same thing, .4 of 3.4. Vectors of words by the
+are 4.0; *dog* and *cat*, which resemble each other but are not the same thing, .3 of 3.4. Vectors of words by the
 texts that they are in cannot tell that.
 
 a is kept as a ≈ Σ_d s_d x_wd x_vd, s_d = ±1, in 64 directions: the largest eigenvalues of a, where a row and a column

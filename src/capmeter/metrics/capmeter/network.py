@@ -19,7 +19,7 @@ Four logits come of it; g are cosines of sentence vectors, σ the logistic funct
 thing, 0 if it was said before, h_i its highest cosine in the references, m_i the mean of those in each, and a_i that of
 its highest associations:
 
-    c_i = Σ_j softmax_j(q'(u_i) · k'(v_j)) z_j, z_j = V v_j: what the references say and agree on, and the candidate not
+    c_i = Σ_j softmax_j(q'(u_i) · k'(v_j)) V v_j: what the references say, how far they agree and the candidate has it
     right_i = MLP([u_i, e_i, c_i])
     similarity = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g]) + MLP([mean v, Σ β_j v_j, g]) + w · g
     correctness = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g])
