@@ -18,9 +18,16 @@ from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
 from capmeter.learning.capmeter.examples import Examples, drawn, known_of, read_examples
-from capmeter.learning.capmeter.recipe import CapmeterRecipe
+from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
 from capmeter.learning.capmeter.run import logistic, train_capmeter
-from capmeter.learning.capmeter.training import CapmeterLearner, held_out_rows, nearest
+from capmeter.learning.capmeter.training import (
+    DOUBTED,
+    CapmeterLearner,
+    JudgeLearner,
+    held_out_rows,
+    nearest,
+    right_and_wrong,
+)
 from capmeter.learning.capmeter.wrong import (
     FITTING,
     KINDS,
@@ -180,8 +187,7 @@ def test_words_are_judged_against_the_photo_s_other_captions(examples: Examples)
         assert words is not None
         np.testing.assert_array_equal(right[row, pieces] == 0, np.isin(words, form.words))
         wrong = mine.ids[row][mine.there[row]].numpy()[np.isin(words, form.words)]
-        pieces_of = examples.encoded.table.pieces
-        said_elsewhere += any(np.isin(wrong, pieces_of[each][1:-1]).any() for each in batch.references[row])
+        said_elsewhere += any(np.isin(wrong, examples.pieces[each][1:-1]).any() for each in batch.references[row])
         assert np.isnan(right[row, ~pieces]).all()
     assert said_elsewhere  # what a reference says can stand in the wrong place
 
@@ -215,6 +221,39 @@ def test_losses_fall_and_every_loss_is_there(examples: Examples) -> None:
     assert sums[-1] < 0.7 * sums[0]
 
 
+def test_the_judge_learns_words_from_a_lower_layer(examples: Examples) -> None:
+    learner = JudgeLearner(examples, JudgeRecipe(judged=6, photos=3, width=16, heads=2, narrow=8, dropout=0.0), 3)
+    lower = load_encoder("minilm").hidden_states(examples.pieces, 3)
+    np.testing.assert_array_equal(learner.table.states, lower)
+    assert not np.allclose(lower, examples.encoded.table.states)
+    batch = learner.drawn(np.random.default_rng(1))
+    assert sum(row == own for row, own in enumerate(batch.own)) == 6 + 3
+    assert all(form.words for form in batch.forms if form is not None)
+    assert batch.own[-1] >= 0
+    trained_on = set(examples.captions[: examples.trained].ravel().tolist())
+    for forms in (*examples.wrong[: examples.trained], *(each.forms for each in examples.judged)):
+        trained_on |= {form.sentence for form in forms}
+    assert set(batch.candidates) <= trained_on
+    optimizer = learner.optimizer(1e-2)
+    sums = []
+    for _ in range(60):
+        (loss,) = learner.losses(True, np.random.default_rng(5)).values()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        sums.append(float(loss.detach()))
+    assert sums[-1] < 0.5 * sums[0]
+    learner.module.eval()
+    right, wrong = right_and_wrong(examples, learner.logits())
+    pieces = list(examples.captions[examples.trained :, 0])
+    assert len(right) == sum(int(examples.pieces.lengths[each]) - 2 for each in pieces)
+    assert set(wrong) <= set(WORDS_KNOWN)
+    found = learner.measured()
+    (kind, logits), *_ = wrong.items()
+    below = [float(each) for each in logits if each < np.quantile(right, DOUBTED)]
+    assert found[f"wrong words found, {kind}"] == pytest.approx(len(below) / len(logits))
+
+
 def test_logistic_curves() -> None:
     rng = np.random.default_rng(0)
     right, wrong = rng.normal(3.0, 1.0, 4000), rng.normal(1.0, 1.0, 800)
@@ -239,12 +278,15 @@ def test_photos_held_out_are_the_corpus_s_own() -> None:
 def test_a_run_resumes_calibrates_and_is_a_metric(examples: Examples, tmp_path: Path) -> None:
     recipe = CapmeterRecipe(epochs=2, steps=3, pairs=8, photos=3, width=16, heads=2, narrow=8)
     data = (TrainingData("coco", "0" * 64, 60),)
-    made = train_capmeter(examples, recipe, tmp_path / "made", layer=6, data=data)
-    again = train_capmeter(examples, recipe, tmp_path / "again", layer=6, data=data)
+    judging = JudgeRecipe(epochs=2, steps=2, judged=3, photos=1, width=16, heads=2, narrow=8)
+    made = train_capmeter(examples, recipe, judging, tmp_path / "made", data=data)
+    again = train_capmeter(examples, recipe, judging, tmp_path / "again", data=data)
     assert made.sha256 == again.sha256 == Checkpoint.read(tmp_path / "made", "capmeter").sha256
     assert {each.dtype for name, each in made.weights.items() if name.startswith("project")} == {np.dtype(np.float16)}
     rows = held_out_rows(examples)
-    assert {form.kind for _, _, form, _ in rows if form is not None} <= set(made.scores)
+    kinds = {form.kind for _, _, form, _ in rows if form is not None}
+    assert kinds | {f"wrong words found, {kind}" for kind in kinds & set(WORDS_KNOWN)} <= set(made.scores)
+    assert made.parameters["judge_layer"] == 3
     scores = score(
         candidates=["two red dogs"], references=[list(captions(0))], metrics=f"capmeter(checkpoint={tmp_path / 'made'})"
     )
@@ -258,8 +300,8 @@ def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "exclusions.json.gz").write_bytes(gzip.compress(json.dumps({"coco": ["7"], "flickr": []}).encode()))
     given = ["train", "capmeter", f"coco={tmp_path / 'captions.jsonl'}", "--exclusions"]
     given += [str(tmp_path / "exclusions.json.gz"), "-o", str(tmp_path / "out"), "--photos", "8", "--held-out", "3"]
-    done = run(*given, "--wrong", "3", "--epochs", "1", "--steps", "2")
+    done = run(*given, "--wrong", "3", "--epochs", "1", "--judge-epochs", "1", "--steps", "2")
     assert done.returncode == 0, done.stderr
     made = Checkpoint.read(tmp_path / "out", "capmeter")
     assert made.parameters["encoder"] == "minilm"
-    assert made.training["steps"] == 2
+    assert made.training["steps"] == made.training["judge"]["steps"] == 2

@@ -17,17 +17,19 @@ from captionsets import caption_set
 import capmeter
 from capmeter.assets import find_checkpoint
 from capmeter.checkpoints import Checkpoint
-from capmeter.encoders import load_encoder
+from capmeter.encoders import StateTable, load_encoder
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context
 from capmeter.metrics.capmeter import inputs
 from capmeter.metrics.capmeter.associations import ASSOCIATED
-from capmeter.metrics.capmeter.capmeter import PARTS, Capmeter, word_probabilities
+from capmeter.metrics.capmeter.capmeter import JUDGE, PARTS, WHOLE, Capmeter, word_probabilities
 from capmeter.metrics.capmeter.inputs import Encoded, Words, plain, side
+from capmeter.metrics.capmeter.knowledge import Knowledge
 from capmeter.metrics.capmeter.language_model import FEATURES
 from capmeter.metrics.capmeter.lexicon import DIRECTIONS
-from capmeter.metrics.capmeter.network import SIMILARITIES, Matcher, Shape, evidence
+from capmeter.metrics.capmeter.network import SIMILARITIES, Judge, JudgeShape, Matcher, Shape, evidence
 from capmeter.metrics.capmeter.words import judge_words, phrase_of, words_of_pieces
+from capmeter.metrics.word_pieces import Pieces
 from capmeter.ragged import Ragged
 from capmeter.settings import Settings
 
@@ -239,6 +241,31 @@ def test_a_wrong_number_is_explained() -> None:
     assert any(mark.kind == "contradicted" and mark.start == 0 for mark in wrong.marks if mark.side == "candidate")
 
 
+def test_words_are_judged_by_a_network_of_their_own() -> None:
+    import torch
+
+    folder = find_checkpoint("capmeter")
+    assert folder is not None
+    made = Checkpoint.read(folder)
+    judge = Judge(JudgeShape(**made.parameters["judge"])).eval()
+    weights = {name.removeprefix(JUDGE): each for name, each in made.weights.items() if name.startswith(JUDGE)}
+    judge.load_state_dict({name: torch.from_numpy(each.astype(np.float32)) for name, each in weights.items()})
+    encoder, known = load_encoder("minilm"), Knowledge.from_weights(made.weights)
+    table = encoder.pieces(["two dogs run on the grass", *DOG])
+    assert made.parameters["judge_layer"] == 3
+    states = StateTable(table, encoder.hidden_states(table, 3))
+    mine = Pieces.lay_out(states, Ragged.from_rows([[0]], np.int64))
+    theirs = Pieces.lay_out(states, Ragged.from_rows([[1, 2, 3]], np.int64), ends=False)
+    words = known.words(encoder)
+    with torch.inference_mode():
+        logits = judge(side(mine, words), side(theirs, words), torch.from_numpy(known.language.flow(mine)))[0, 1:-1]
+    slope, offset = made.parameters["calibration"]["right"]
+    (told,) = Capmeter().explain(caption_set(ROWS[1:2]), Context())
+    correctness = float(told.facts["correctness"])
+    whole = WHOLE * np.log(correctness / (1 - correctness))
+    np.testing.assert_allclose(told.word_scores, (slope * logits + offset + whole).sigmoid().numpy(), atol=1e-5)
+
+
 def test_signature_names_the_weights() -> None:
     results = capmeter.score(candidates=["a dog"], references=[DOG], metrics="capmeter")
     folder = find_checkpoint("capmeter")
@@ -255,6 +282,7 @@ def test_checkpoints_that_do_not_fit_are_named(tmp_path: Path) -> None:
     made = Checkpoint.read(folder)
     for name, parameters in (
         ("shape", {**made.parameters, "shape": {"encoder": 12}}),
+        ("judge", {key: each for key, each in made.parameters.items() if key != "judge"}),
         ("calibration", {key: each for key, each in made.parameters.items() if key != "calibration"}),
     ):
         other = Checkpoint(kind="capmeter", parameters=parameters, weights=made.weights)

@@ -28,11 +28,19 @@ def capmeter(
     exclusions: Exclusions,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the checkpoint.")],
     encoder: Annotated[str, typer.Option("--encoder", help="Alias, hub id or folder of the encoder.")] = "minilm",
-    layer: Annotated[int | None, typer.Option("--layer", help="Its layer that is read; none: the last.")] = None,
+    layer: Annotated[
+        int | None,
+        typer.Option(
+            "--layer", help="Its layer that is read; none: the last. Words are judged by the one half way up to it."
+        ),
+    ] = None,
     photos: Annotated[int, typer.Option("--photos", help="Train on so many photos.", min=2)] = 16000,
     held_out: Annotated[int, typer.Option("--held-out", help="Calibrate on so many others.", min=2)] = 200,
     wrong: Annotated[int, typer.Option("--wrong", help="Wrong forms of each photo's first caption.", min=1)] = 6,
     epochs: Annotated[int | None, typer.Option("--epochs", help="The number of epochs.", min=1)] = None,
+    judge_epochs: Annotated[
+        int | None, typer.Option("--judge-epochs", help="Those of the network that judges words.", min=1)
+    ] = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Steps per epoch.", min=1)] = None,
     threads: Threads = 1,
     seed: Seed = 0,
@@ -52,7 +60,7 @@ def capmeter(
     from capmeter.encoders import load_encoder
     from capmeter.encoders.encoder import device_name
     from capmeter.learning.capmeter.examples import drawn, known_of, read_examples
-    from capmeter.learning.capmeter.recipe import CapmeterRecipe
+    from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
     from capmeter.learning.capmeter.run import train_capmeter
     from capmeter.learning.corpus import named_file, read_corpus
     from capmeter.learning.parser.examples import read_exclusions
@@ -61,6 +69,8 @@ def capmeter(
     settings = settings_of(device, None)
     recipe = CapmeterRecipe(seed=seed)
     recipe = replace(recipe, epochs=epochs or recipe.epochs, steps=steps or recipe.steps)
+    judging = JudgeRecipe(seed=seed)
+    judging = replace(judging, epochs=judge_epochs or judging.epochs, steps=steps or judging.steps)
     with shown():
         listed = read_exclusions(exclusions)
         corpora = [read_corpus(*named_file(each), listed) for each in captions]
@@ -80,8 +90,8 @@ def capmeter(
         made = train_capmeter(
             examples,
             recipe,
+            judging,
             output,
-            layer=depth,
             data=[corpus.data for corpus in corpora],
             device=device_name(settings.device),
         )

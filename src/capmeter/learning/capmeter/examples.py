@@ -1,6 +1,6 @@
 """What the metric `capmeter` is trained on: photos with their captions, and one caption of each made wrong.
 
-Every sentence is encoded once; the encoder is frozen.
+The encoder is frozen; every sentence is encoded once in each layer that is read.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.encoders import load_encoder
+from capmeter.encoders import PieceTable, StateTable, load_encoder
 from capmeter.errors import InputError
 from capmeter.learning.capmeter.wrong import KINDS, Wrong, caption_set, one_word_wrong, wrong_captions
 from capmeter.learning.corpus import Corpus, Photo, drawn_photos
@@ -61,19 +61,33 @@ class Judged:
 class Examples:
     """Photos as numbers of sentences, int64[photos, 5], of which the first `trained` are trained on and the others held
     out; the wrong forms of each photo's first caption; captions that are trained on whose words are judged; the
-    sentences and their states; what is known of word pieces.
+    sentences; what is known of word pieces; the encoder and the layer that is read.
     """
 
     sentences: tuple[str, ...]
-    encoded: Encoded
     captions: Rows
     wrong: tuple[tuple[WrongForm, ...], ...]
     judged: tuple[Judged, ...]
     trained: int
     known: Knowledge
     encoder: str
+    layer: int
     settings: Settings
     _places: dict[int, Rows | None] = field(default_factory=dict)
+
+    @cached_property
+    def pieces(self) -> PieceTable:
+        """The sentences' word pieces."""
+        return load_encoder(self.encoder, self.settings).pieces(self.sentences)
+
+    @cached_property
+    def encoded(self) -> Encoded:
+        """The sentences' states and vectors of the layer that is read."""
+        return Encoded.of(self.sentences, self.encoder, self.layer, self.settings)
+
+    def states(self, layer: int) -> StateTable:
+        """The sentences' states of another layer, encoded by each call."""
+        return StateTable(self.pieces, load_encoder(self.encoder, self.settings).hidden_states(self.pieces, layer))
 
     @cached_property
     def alone(self) -> Words:
@@ -84,7 +98,7 @@ class Examples:
         """The word of each word piece of a sentence, or None where that is not known."""
         if sentence not in self._places:
             encoder = load_encoder(self.encoder, self.settings)
-            pieces = int(self.encoded.table.pieces.lengths[sentence]) - 2
+            pieces = int(self.pieces.lengths[sentence]) - 2
             found = words_of_pieces(encoder, self.sentences[sentence], pieces)
             self._places[sentence] = None if found is None else np.array(found, np.int64)
         return self._places[sentence]
@@ -163,9 +177,8 @@ def read_examples(
     ]
     if not judged:
         raise InputError("expected captions with a word that can be exchanged for another, but got none")
-    encoded = Encoded.of(tuple(numbers), encoder, layer, settings)
     found = tuple(forms.get(row, ()) for row in range(len(photos)))
-    return Examples(tuple(numbers), encoded, own, found, tuple(judged), len(trained), known, encoder, settings)
+    return Examples(tuple(numbers), own, found, tuple(judged), len(trained), known, encoder, layer, settings)
 
 
 def known_of(

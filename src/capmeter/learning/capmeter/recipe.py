@@ -8,6 +8,34 @@ from capmeter.learning.recipe import Recipe
 
 
 @dataclass(frozen=True)
+class JudgeRecipe(Recipe):
+    """The settings of the run of the network that judges words.
+
+    Args:
+        steps: per epoch.
+        judged: captions per step, and so many forms of each with one wrong word as there are.
+        photos: per step, whose caption stands against its wrong forms, of every strength, whose words are known.
+        width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.JudgeShape`.
+        dropout: in training.
+        decayed: decay of the weights.
+    """
+
+    epochs: int = 28
+    rate: float = 1e-3
+    warmup: float = 0.05
+    decay: str = "linear"
+    clip: float = 1.0
+    steps: int = 120
+    judged: int = 28
+    photos: int = 8
+    width: int = 96
+    heads: int = 4
+    narrow: int = 128
+    dropout: float = 0.1
+    decayed: float = 0.01
+
+
+@dataclass(frozen=True)
 class CapmeterRecipe(Recipe):
     """The settings of a run.
 

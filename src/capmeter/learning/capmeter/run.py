@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -13,60 +13,106 @@ from numpy.typing import NDArray
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders import find_encoder
 from capmeter.learning.capmeter.examples import Examples
-from capmeter.learning.capmeter.recipe import CapmeterRecipe
-from capmeter.learning.capmeter.training import BADLY_SAID, LESS, CapmeterLearner, held_out_rows
+from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
+from capmeter.learning.capmeter.training import (
+    BADLY_SAID,
+    DOUBTED,
+    LESS,
+    CapmeterLearner,
+    JudgeLearner,
+    WordLearner,
+    held_out_rows,
+    right_and_wrong,
+    words_found,
+)
 from capmeter.learning.capmeter.wrong import STILL_TRUE
-from capmeter.learning.loop import Run
-from capmeter.metrics.capmeter.capmeter import KIND, PARTS, RIGHT
+from capmeter.learning.loop import Outcome, Run, Weights
+from capmeter.metrics.capmeter.capmeter import JUDGE, KIND, PARTS, RIGHT, WHOLE
+from capmeter.metrics.capmeter.network import JudgeShape
 
 Floats = NDArray[np.float64]
-DOUBTED = 0.046
-"""The share of word pieces of held-out captions that may be doubted: fewer than five of a hundred words."""
 _TURNS = 50
 
 
 def train_capmeter(
     examples: Examples,
     recipe: CapmeterRecipe,
+    judging: JudgeRecipe,
     folder: Path,
     *,
-    layer: int,
     data: Sequence[TrainingData],
     device: str = "cpu",
 ) -> Checkpoint:
-    """Trains, calibrates on the photos held out, and writes the checkpoint into the folder.
+    """Trains both networks, calibrates on the photos held out, and writes the checkpoint into the folder.
 
     An interrupted run is resumed from `run` there.
     """
+    judged = train_judge(examples, judging, folder, device=device)
     learner = CapmeterLearner(examples, recipe, device)
     outcome = Run(learner, recipe, folder / "run", description="training capmeter", device=device).train()
-    weights = {name: array.astype(np.float16) for name, array in outcome.weights.items()}  # half the bytes
-    learner.module.load_state_dict({name: torch.from_numpy(each.astype(np.float32)) for name, each in weights.items()})
-    learner.module.eval()
+    weights = _shipped(learner, outcome)
+    calibrated = calibration(learner)
+    calibrated[RIGHT], found = calibration_of_words(learner, judged.logits, calibrated["correctness"])
+    scores = {**learner.measured(), **found}
     made = Checkpoint(
         kind=KIND,
         parameters={
             "shape": asdict(learner.network.shape),
+            "judge": asdict(judged.shape),
             "encoder": examples.encoder,
             "encoder_sha256": find_encoder(examples.encoder).sha256,
-            "layer": layer,
-            "calibration": {name: list(pair) for name, pair in calibration(learner).items()},
+            "layer": examples.layer,
+            "judge_layer": judged.layer,
+            "calibration": {name: list(pair) for name, pair in calibrated.items()},
         },
-        weights={**weights, **examples.known.to_weights()},
+        weights={**weights, **judged.weights, **examples.known.to_weights()},
         data=tuple(data),
-        training=asdict(recipe),
+        training={**asdict(recipe), "judge": asdict(judging)},
         selection=f"the last of {len(outcome.history)} epochs",
-        scores={name: round(value, 4) for name, value in learner.measured().items()},
+        scores={name: round(value, 4) for name, value in scores.items()},
     )
     made.save(folder)
     return made
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The network that judges words: its shape, the layer that it reads, its weights as a checkpoint holds them, and
+    its logits on held-out rows.
+    """
+
+    shape: JudgeShape
+    layer: int
+    weights: Weights
+    logits: Sequence[Floats]
+
+
+def train_judge(examples: Examples, recipe: JudgeRecipe, folder: Path, *, device: str = "cpu") -> Judged:
+    """Trains the network that judges words, on states half way up to the layer that the other one reads.
+
+    An interrupted run is resumed from `run/judge` in the folder.
+    """
+    layer = (examples.layer + 1) // 2
+    learner = JudgeLearner(examples, recipe, layer, device)
+    run = Run(learner, recipe, folder / "run" / "judge", description="training the judge of words", device=device)
+    weights = _shipped(learner, run.train())
+    weights = {JUDGE + name: each for name, each in weights.items()}
+    return Judged(learner.network.shape, layer, weights, learner.logits())
+
+
+def _shipped(learner: WordLearner, outcome: Outcome) -> Weights:
+    """The weights in half the bytes; the network has them from now on."""
+    weights = {name: array.astype(np.float16) for name, array in outcome.weights.items()}
+    learner.module.load_state_dict({name: torch.from_numpy(each.astype(np.float32)) for name, each in weights.items()})
+    learner.module.eval()
+    return weights
 
 
 def calibration(learner: CapmeterLearner) -> dict[str, tuple[float, float]]:
     """Slope and offset of each logit, from captions of held-out photos and their wrong forms.
 
     σ(slope · logit + offset) is the probability that a caption is right where as many are right as wrong; of a part,
-    among errors that concern it. Words have it at .5 where `DOUBTED` of the right pieces fall below.
+    among errors that concern it.
     """
     rows = held_out_rows(learner.examples)
     logits = learner.logits(rows)
@@ -78,28 +124,23 @@ def calibration(learner: CapmeterLearner) -> dict[str, tuple[float, float]]:
         "coverage": [form is not None and form.kind in LESS and form.lost > 0 for _, _, form, _ in rows],
         "fluency": [kind in BADLY_SAID for kind in kinds],
     }
-    found = {part: logistic(logits[part][own], logits[part][np.array(concerns[part])]) for part in PARTS}
-    right, wrong = word_logits(learner)
-    slope, _ = logistic(right, wrong)
-    return {**found, RIGHT: (slope, -slope * float(np.quantile(right, DOUBTED)))}
+    return {part: logistic(logits[part][own], logits[part][np.array(concerns[part])]) for part in PARTS}
 
 
-def word_logits(learner: CapmeterLearner) -> tuple[Floats, Floats]:
-    """The logits of the pieces of held-out captions, and of pieces of words made wrong."""
-    rows = held_out_rows(learner.examples)
-    right: list[Floats] = []
-    wrong: list[Floats] = []
-    with torch.no_grad():
-        for start in range(0, len(rows), 256):
-            some = rows[start : start + 256]
-            told, mine = learner.told([each[0] for each in some], [each[1] for each in some])
-            for k, (sentence, _, form, _) in enumerate(some):
-                logits = told.right[k][mine.there[k]].cpu().numpy().astype(np.float64)
-                if form is None:
-                    right.append(logits)
-                elif form.words and (words := learner.examples.words(sentence)) is not None:
-                    wrong.append(logits[np.isin(words, form.words)])
-    return np.concatenate(right), np.concatenate(wrong)
+def calibration_of_words(
+    learner: CapmeterLearner, judged: Sequence[Floats], correctness: tuple[float, float]
+) -> tuple[tuple[float, float], dict[str, float]]:
+    """Slope and offset of the judge's logits, beside the calibrated correctness of the captions (`WHOLE`), so that
+    `DOUBTED` of the right pieces have a probability below .5; and which wrong words are found so.
+    """
+    examples = learner.examples
+    right, wrong = right_and_wrong(examples, judged)
+    slope, _ = logistic(right, np.concatenate([np.zeros(0), *wrong.values()]))
+    steep, shift = correctness
+    whole = WHOLE * (steep * learner.logits(held_out_rows(examples))["correctness"] + shift)
+    values = [slope * each + more for each, more in zip(judged, whole.tolist(), strict=True)]
+    right, wrong = right_and_wrong(examples, values)
+    return (slope, -float(np.quantile(right, DOUBTED))), words_found(right, wrong)
 
 
 def logistic(right: Floats, wrong: Floats) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The training of the metric `capmeter`: five losses in one.
+"""The training of the metric `capmeter`: five losses in one; and of the network that judges words, by the last alone.
 
     similarity  cross-entropy of σ(similarity) with cos(photo i, photo j)^power: a caption of photo j, references of i
     correctness, coverage, fluency
@@ -14,7 +14,7 @@ references of a caption are one to five, so that the network knows any number of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -22,15 +22,18 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
+from capmeter.encoders import StateTable, load_encoder
 from capmeter.learning.capmeter.examples import CAPTIONS, Examples, Rows, WrongForm
-from capmeter.learning.capmeter.recipe import CapmeterRecipe
+from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
 from capmeter.learning.capmeter.wrong import STILL_TRUE
 from capmeter.learning.loop import Learner, seeded
 from capmeter.metrics.capmeter.inputs import side
-from capmeter.metrics.capmeter.network import Matcher, Shape, Side, Told
+from capmeter.metrics.capmeter.network import Judge, JudgeShape, Matcher, Shape, Side, Told
 from capmeter.metrics.word_pieces import Pieces
 from capmeter.ragged import Ragged
 
+DOUBTED = 0.046
+"""The share of word pieces of held-out captions that may be doubted: fewer than five of a hundred words."""
 LESS = ("removal", "cut", "repetition-removal")
 BADLY_SAID = (*STILL_TRUE, "swap", "replacement")
 _UNSURE = ("substitution", "pos-substitution")  # well said or not, as it happens
@@ -63,34 +66,145 @@ class Batch:
         self.own.append(own)
         return len(self.own) - 1
 
+    def add_with_forms(
+        self, caption: int, references: Rows, forms: Iterable[WrongForm], target: float = float("nan")
+    ) -> None:
+        """A row for a photo's own caption, and one for each wrong form of it."""
+        own = self.add(caption, references, target)
+        self.own[own] = own
+        for form in forms:
+            self.add(form.sentence, references, float("nan"), form, own)
 
-class CapmeterLearner(Learner[bool]):
-    """The learner of the shared loop; a batch, whether similarity and words are learned alone,
-    is drawn by the step's own random numbers.
+
+class WordLearner(Learner[bool]):
+    """What both networks have in common: captions as pieces, and the loss of words. A batch is drawn by the step's own
+    random numbers.
     """
 
-    def __init__(self, examples: Examples, recipe: CapmeterRecipe, device: str = "cpu") -> None:
+    recipe: JudgeRecipe | CapmeterRecipe
+
+    def __init__(
+        self, examples: Examples, recipe: JudgeRecipe | CapmeterRecipe, table: StateTable, device: str
+    ) -> None:
         seeded(recipe.seed)
-        self.examples, self.recipe, self.on = examples, recipe, device
-        width = examples.encoded.vectors.shape[1]
-        self.network = self.module = Matcher(
-            Shape(
-                width,
-                alone=examples.alone.vectors.shape[1],
-                associated=examples.alone.associated.shape[1],
-                width=recipe.width,
-                heads=recipe.heads,
-                narrow=recipe.narrow,
-                parts=recipe.counted,
-            ),
-            recipe.dropout,
-        )
-        self._means = examples.means()
-        self._near = nearest(self._means, _NEAREST)
+        self.examples, self.recipe, self.table, self.on = examples, recipe, table, device
 
     def optimizer(self, rate: float) -> torch.optim.Optimizer:
         """AdamW."""
         return torch.optim.AdamW(self.module.parameters(), lr=rate, weight_decay=self.recipe.decayed)
+
+    def judged(self, rng: np.random.Generator) -> Batch:
+        """The captions of a step whose words alone are judged."""
+        examples, batch = self.examples, Batch()
+        number = int(rng.integers(1, CAPTIONS))
+        for chosen in rng.integers(0, len(examples.judged), self.recipe.judged).tolist():
+            each = examples.judged[chosen]
+            captions = examples.captions[each.photo]
+            references = np.delete(captions, each.place)[rng.permutation(CAPTIONS - 1)[:number]]
+            batch.add_with_forms(int(captions[each.place]), references, each.forms)
+        return batch
+
+    def sides(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Side, Side, Tensor]:
+        """The pieces of candidates and of their references, and how the candidates' follow one another."""
+        mine, flow = self.alone(candidates)
+        rows = Ragged.from_rows([each.tolist() for each in references], np.int64)
+        theirs = side(Pieces.lay_out(self.table, rows, ends=False), self.examples.alone, self.on)
+        return mine, theirs, flow
+
+    def alone(self, candidates: Sequence[int]) -> tuple[Side, Tensor]:
+        """The pieces of candidates, and how they follow one another."""
+        own = np.array(candidates, np.int64)
+        pieces = Pieces.lay_out(self.table, Ragged(own, np.arange(len(own) + 1, dtype=np.int64)))
+        flow = torch.from_numpy(self.examples.known.language.flow(pieces)).to(self.on)
+        return side(pieces, self.examples.alone, self.on), flow
+
+    def _words(self, batch: Batch, logits: Tensor, mine: Side) -> Tensor:
+        """The loss of the words of which it is known whether they are right."""
+        right = self._right(batch, mine)
+        known = right.isfinite()
+        weight = torch.where(right[known] == 0, _WRONG_WEIGHS, 1.0)
+        return binary_cross_entropy_with_logits(logits[known], right[known], weight)
+
+    def _right(self, batch: Batch, mine: Side) -> Tensor:
+        """Of each piece whether it is right; nan where that is not known."""
+        right = torch.full(mine.there.shape, torch.nan)
+        for row, (form, own) in enumerate(zip(batch.forms, batch.own, strict=True)):
+            if own < 0 or (form is not None and not form.words):
+                continue
+            at = torch.nonzero(mine.there[row])[:, 0]
+            if form is None:
+                right[row, at.cpu()] = 1.0
+                continue
+            words = self.examples.words(form.sentence)
+            if words is None:
+                continue
+            right[row, at.cpu()] = 1.0
+            right[row, at[torch.from_numpy(np.isin(words, form.words))].cpu()] = 0.0
+        return right.to(self.on)
+
+
+class JudgeLearner(WordLearner):
+    """Words alone, by states of a lower layer, which are still those of words."""
+
+    def __init__(self, examples: Examples, recipe: JudgeRecipe, layer: int, device: str = "cpu") -> None:
+        super().__init__(examples, recipe, examples.states(layer), device)
+        self.network = self.module = Judge(JudgeShape(**sizes(examples, recipe)), recipe.dropout)
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
+        """Each step is like the others."""
+        return [True] * self.recipe.steps
+
+    def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """The loss of words."""
+        drawn = self.drawn(rng)
+        return {"words": self._words(drawn, *self.right(drawn.candidates, drawn.references))}
+
+    def drawn(self, rng: np.random.Generator) -> Batch:
+        """The captions of a step: those with one wrong word, and with as many as there may be."""
+        examples, batch = self.examples, self.judged(rng)
+        number = int(rng.integers(1, CAPTIONS))
+        for i in rng.integers(0, examples.trained, self.recipe.photos).tolist():
+            references = examples.captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
+            known = [form for form in examples.wrong[i] if form.words]
+            batch.add_with_forms(int(examples.captions[i, 0]), references, known)
+        return batch
+
+    def right(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Tensor, Side]:
+        """The logits of the candidates' pieces, and these."""
+        mine, theirs, flow = self.sides(candidates, references)
+        logits: Tensor = self.module(mine, theirs, flow)
+        return logits, mine
+
+    def logits(self) -> list[NDArray[np.float64]]:
+        """Those of the pieces of each row of `held_out_rows`."""
+        rows = held_out_rows(self.examples)
+        found: list[NDArray[np.float64]] = []
+        with torch.no_grad():
+            for start in range(0, len(rows), 256):
+                some = rows[start : start + 256]
+                told, mine = self.right([each[0] for each in some], [each[1] for each in some])
+                found.extend(
+                    logits[there].cpu().numpy().astype(np.float64)
+                    for logits, there in zip(told, mine.there, strict=True)
+                )
+        return found
+
+    def measured(self) -> Mapping[str, float]:
+        """On held-out photos: `words_found`."""
+        return words_found(*right_and_wrong(self.examples, self.logits()))
+
+
+class CapmeterLearner(WordLearner):
+    """The learner of everything else. A batch is whether similarity and words are learned alone."""
+
+    recipe: CapmeterRecipe
+
+    def __init__(self, examples: Examples, recipe: CapmeterRecipe, device: str = "cpu") -> None:
+        super().__init__(examples, recipe, examples.encoded.table, device)
+        shape = Shape(**sizes(examples, recipe), parts=recipe.counted)
+        self.network = self.module = Matcher(shape, recipe.dropout)
+        self._means = examples.means()
+        self._near = nearest(self._means, _NEAREST)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
         """Of each step whether similarity and words are learned alone."""
@@ -104,16 +218,15 @@ class CapmeterLearner(Learner[bool]):
         pairs = target.isfinite()
         losses = {"similarity": binary_cross_entropy_with_logits(told.similarity[pairs], target[pairs].to(self.on))}
         judged = self.judged(rng)
-        words = self._words(judged, *self.told(judged.candidates, judged.references))
+        of_judged, theirs = self.told(judged.candidates, judged.references)
+        words = self._words(judged, of_judged.right, theirs)
         if batch:
             return {**losses, "words": self.recipe.words * words}
-        losses["words"] = self.recipe.words * (words + self._words(drawn, told, mine))
+        losses["words"] = self.recipe.words * (words + self._words(drawn, told.right, mine))
         for part in ("correctness", "coverage"):
             losses[part] = self.recipe.parts * self._part(part, getattr(told, part), drawn)
-        alone = self.alone(rng)
-        pieces = self._pieces(alone.candidates)
-        flow = torch.from_numpy(self.examples.known.language.flow(pieces)).to(self.on)
-        losses["fluency"] = self._part("fluency", self.network.said(self._side(pieces), flow), alone)
+        said = self.said(rng)
+        losses["fluency"] = self._part("fluency", self.network.said(*self.alone(said.candidates)), said)
         return losses
 
     def _part(self, part: str, logits: Tensor, batch: Batch) -> Tensor:
@@ -127,7 +240,7 @@ class CapmeterLearner(Learner[bool]):
             return loss
         return loss + softplus(2 * (logits[worse] - logits[own[worse]])).mean() / 2
 
-    def alone(self, rng: np.random.Generator) -> Batch:
+    def said(self, rng: np.random.Generator) -> Batch:
         """The captions of a step that are read for fluency alone, without references: photos' captions, of some with
         their wrong forms.
         """
@@ -136,10 +249,7 @@ class CapmeterLearner(Learner[bool]):
         for i in rng.integers(0, self.examples.trained, self.recipe.said).tolist():
             batch.add(int(captions[i, rng.integers(CAPTIONS)]), none, np.nan)
         for i in rng.integers(0, self.examples.trained, self.recipe.said).tolist():
-            own = batch.add(int(captions[i, 0]), none, np.nan)
-            batch.own[own] = own
-            for form in self.examples.wrong[i]:
-                batch.add(form.sentence, none, np.nan, form, own)
+            batch.add_with_forms(int(captions[i, 0]), none, self.examples.wrong[i])
         return batch
 
     def drawn(self, rng: np.random.Generator, *, alone: bool = False) -> Batch:
@@ -160,67 +270,15 @@ class CapmeterLearner(Learner[bool]):
             batch.add(int(captions[j, rng.integers(CAPTIONS)]), captions[i, order[:number]], target)
         for i in rng.integers(0, self.examples.trained, 0 if alone else recipe.photos).tolist():
             references = captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
-            own = batch.add(int(captions[i, 0]), references, 1.0)
-            batch.own[own] = own
-            for form in self.examples.wrong[i]:
-                batch.add(form.sentence, references, np.nan, form, own)
-        return batch
-
-    def judged(self, rng: np.random.Generator) -> Batch:
-        """The captions of a step whose words alone are judged."""
-        examples, batch = self.examples, Batch()
-        number = int(rng.integers(1, CAPTIONS))
-        for chosen in rng.integers(0, len(examples.judged), self.recipe.judged).tolist():
-            each = examples.judged[chosen]
-            captions = examples.captions[each.photo]
-            references = np.delete(captions, each.place)[rng.permutation(CAPTIONS - 1)[:number]]
-            own = batch.add(int(captions[each.place]), references, np.nan)
-            batch.own[own] = own
-            for form in each.forms:
-                batch.add(form.sentence, references, np.nan, form, own)
+            batch.add_with_forms(int(captions[i, 0]), references, self.examples.wrong[i], target=1.0)
         return batch
 
     def told(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Told, Side]:
         """What the network says of candidates with these references, and the candidates' pieces."""
+        mine, theirs, flow = self.sides(candidates, references)
         rows, own = Ragged.from_rows([each.tolist() for each in references], np.int64), np.array(candidates, np.int64)
-        table = self.examples.encoded.table
-        pieces = self._pieces(candidates)
-        mine = self._side(pieces)
-        theirs = self._side(Pieces.lay_out(table, rows, ends=False))
         similar = torch.from_numpy(self.examples.encoded.similar(own, rows)).to(self.on)
-        flow = torch.from_numpy(self.examples.known.language.flow(pieces)).to(self.on)
         return self.module(mine, theirs, similar, flow), mine
-
-    def _pieces(self, candidates: Sequence[int]) -> Pieces:
-        own = np.array(candidates, np.int64)
-        return Pieces.lay_out(self.examples.encoded.table, Ragged(own, np.arange(len(own) + 1, dtype=np.int64)))
-
-    def _side(self, pieces: Pieces) -> Side:
-        return side(pieces, self.examples.alone, self.on)
-
-    def _words(self, batch: Batch, told: Told, mine: Side) -> Tensor:
-        """The loss of the words of which it is known whether they are right."""
-        right = self._right(batch, mine)
-        known = right.isfinite()
-        weight = torch.where(right[known] == 0, _WRONG_WEIGHS, 1.0)
-        return binary_cross_entropy_with_logits(told.right[known], right[known], weight)
-
-    def _right(self, batch: Batch, mine: Side) -> Tensor:
-        """Of each piece whether it is right; nan where that is not known."""
-        right = torch.full(mine.there.shape, torch.nan)
-        for row, (form, own) in enumerate(zip(batch.forms, batch.own, strict=True)):
-            if own < 0 or (form is not None and not form.words):
-                continue
-            at = torch.nonzero(mine.there[row])[:, 0]
-            if form is None:
-                right[row, at.cpu()] = 1.0
-                continue
-            words = self.examples.words(form.sentence)
-            if words is None:
-                continue
-            right[row, at.cpu()] = 1.0
-            right[row, at[torch.from_numpy(np.isin(words, form.words))].cpu()] = 0.0
-        return right.to(self.on)
 
     def measured(self) -> Mapping[str, float]:
         """On held-out photos: per kind the share of wrong forms that score below their caption, and their mean."""
@@ -243,6 +301,19 @@ class CapmeterLearner(Learner[bool]):
                 for name, each in found.items():
                     each.append(getattr(told, name).cpu().numpy().astype(np.float64))
         return {name: np.concatenate(each) for name, each in found.items()}
+
+
+def sizes(examples: Examples, recipe: JudgeRecipe | CapmeterRecipe) -> dict[str, int]:
+    """Those of a network that reads these examples, as fields of its shape."""
+    words = examples.alone
+    return {
+        "encoder": load_encoder(examples.encoder, examples.settings).width,
+        "alone": words.vectors.shape[1],
+        "associated": words.associated.shape[1],
+        "width": recipe.width,
+        "heads": recipe.heads,
+        "narrow": recipe.narrow,
+    }
 
 
 def nearest(vectors: NDArray[np.float32], number: int) -> NDArray[np.int64]:
@@ -272,6 +343,31 @@ def held_out_rows(examples: Examples) -> list[HeldOut]:
         rows.append((int(examples.captions[photo, 0]), references, None, own))
         rows.extend((form.sentence, references, form, own) for form in examples.wrong[photo])
     return rows
+
+
+Floats = NDArray[np.float64]
+
+
+def right_and_wrong(examples: Examples, values: Sequence[Floats]) -> tuple[Floats, dict[str, Floats]]:
+    """Of values of the pieces of `held_out_rows` those of captions, and by kind those of words made wrong."""
+    right: list[Floats] = []
+    wrong: dict[str, list[Floats]] = {}
+    for (sentence, _, form, _), each in zip(held_out_rows(examples), values, strict=True):
+        if form is None:
+            right.append(each)
+        elif form.words and (words := examples.words(sentence)) is not None:
+            wrong.setdefault(form.kind, []).append(each[np.isin(words, form.words)])
+    return np.concatenate(right), {kind: np.concatenate(found) for kind, found in sorted(wrong.items())}
+
+
+def words_found(right: Floats, wrong: Mapping[str, Floats]) -> dict[str, float]:
+    """By kind the share of the pieces of wrong words that are doubted where `DOUBTED` of those of captions are.
+
+    >>> words_found(np.arange(1000.0), {"exchange": np.array([3.0, 500.0])})
+    {'wrong words found, exchange': 0.5}
+    """
+    doubted = np.quantile(right, DOUBTED)
+    return {f"wrong words found, {kind}": float((each < doubted).mean()) for kind, each in wrong.items()}
 
 
 def _known(part: str, batch: Batch, row: int) -> float:

@@ -11,6 +11,10 @@ look at each other. Range 0 to 1: .5 means that a caption is as likely right as 
 captions made wrong that training did not see; parts are calibrated in the same way, on the errors that concern them.
 The corpus score is the mean.
 
+Which words are wrong is told by a second, smaller network (`Judge`), which does nothing but that, and only where it is
+asked for (`explain`): it reads states of the encoder half way up, where they still are those of words more than of the
+sentence. Where the caption as a whole is less correct, its words are doubted sooner.
+
 From one reference to fifty; a caption's score depends on nothing but the caption and its references. Final punctuation
 is not read. An empty candidate scores 0.
 
@@ -41,11 +45,11 @@ from numpy.typing import NDArray
 from capmeter.assets import find_checkpoint
 from capmeter.captions.model import CaptionSet
 from capmeter.checkpoints import load_checkpoint
-from capmeter.encoders import Encoder, find_encoder, load_encoder, software
+from capmeter.encoders import Encoder, StateTable, find_encoder, load_encoder, software
 from capmeter.encoders.side_by_side import side_by_side, torch_threads
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement
-from capmeter.metrics.capmeter.inputs import Block, Encoded, Words, plain, side
+from capmeter.metrics.capmeter.inputs import Block, Encoded, Words, plain, read_blocks, side
 from capmeter.metrics.capmeter.knowledge import Knowledge, is_of_knowledge
 from capmeter.metrics.capmeter.language_model import LanguageModel
 from capmeter.metrics.capmeter.words import bare, judge_words, words_of_pieces
@@ -56,26 +60,32 @@ from capmeter.settings import Settings
 from capmeter.text.concepts import concept
 
 if TYPE_CHECKING:
-    from capmeter.metrics.capmeter.network import Matcher, Told
+    from capmeter.metrics.capmeter.network import Judge, Matcher, Told
 
 KIND = "capmeter"
 PARTS = ("score", "correctness", "coverage", "fluency")
 RIGHT = "right"
 """The calibration of single words."""
+JUDGE = "judge."
+"""What the names of the arrays of the network that judges words begin with in a checkpoint."""
+WHOLE = 0.4
+"""So much of the logit of its caption's correctness is added to that of a word: where much is wrong, more is."""
 _NEAR = 0.6  # a concept whose word has so high a cosine in the candidate is said there in other words
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A network and its language model, what is known of word pieces, its encoder's name and hash, the layer, and for
-    each logit the slope and offset that calibrate it.
+    """Both networks, their language model, what is known of word pieces, the encoder's name and hash, the layers that
+    the one and the other reads, and for each logit the slope and offset that calibrate it.
     """
 
     network: Matcher
+    judge: Judge
     language: LanguageModel
     words: Words
     encoder: str
     layer: int
+    judge_layer: int
     sha256: str
     calibration: Mapping[str, tuple[float, float]]
     label: str
@@ -83,8 +93,12 @@ class Trained:
     def probability(self, part: str, logits: Any) -> Floats:
         """σ(slope · logit + offset)."""
         slope, offset = self.calibration[part]
-        calibrated: Floats = 0.5 * (1 + np.tanh(0.5 * (slope * np.asarray(logits, np.float64) + offset)))
-        return calibrated
+        return _logistic(slope * np.asarray(logits, np.float64) + offset)
+
+    def right(self, logits: Floats, correctness: float) -> Floats:
+        """Of words the probability of being right, from the judge's logits and the matcher's of correctness."""
+        (slope, offset), (steep, shift) = self.calibration[RIGHT], self.calibration["correctness"]
+        return _logistic(slope * logits + offset + WHOLE * (steep * correctness + shift))
 
     def parts(self, told: Told) -> Floats:
         """The calibrated score and its parts, [n, 4]: see `PARTS`."""
@@ -128,28 +142,27 @@ class Capmeter(MeanMetric):
         trained = self._trained(context.settings)
         read = _Read.of(part, trained, context.settings)
         encoder = load_encoder(trained.encoder, context.settings)
-        empty = blank(part)
         found: list[Evidence] = [Evidence((), ())] * len(part)
+        parts, correctness = np.zeros((len(part), len(PARTS))), np.zeros(len(part))
         for rows, told in read.told(trained, context.settings):
-            parts = np.where(empty[rows, None], 0.0, trained.parts(told))
-            for k, row in enumerate(rows.tolist()):
-                caption = part[part.ids[row]]
-                candidate = caption.candidate.split()
-                logits = told.right[k].cpu().numpy()[read.words(row)]
-                right = word_probabilities(
-                    encoder, plain(caption.candidate), trained.probability(RIGHT, logits), len(candidate)
-                )
-                references = [reference.split() for reference in caption.references]
-                judged = judge_words(candidate, right, references, read.near(row, encoder))
-                facts: dict[str, float | str] = dict(zip(PARTS[1:], parts[k, 1:].tolist(), strict=True))
-                found[row] = Evidence(
-                    judged.candidate,
-                    judged.references,
-                    judged.links(),
-                    judged.marks(),
-                    facts | judged.sentences(),
-                    word_scores=tuple(right),
-                )
+            parts[rows], correctness[rows] = trained.parts(told), told.correctness.cpu().numpy()
+        parts[blank(part)] = 0.0
+        for row, logits in read.judged(trained, context.settings):
+            caption = part[part.ids[row]]
+            candidate = caption.candidate.split()
+            probabilities = trained.right(logits, correctness[row])
+            right = word_probabilities(encoder, plain(caption.candidate), probabilities, len(candidate))
+            references = [reference.split() for reference in caption.references]
+            judged = judge_words(candidate, right, references, read.near(row, encoder))
+            facts: dict[str, float | str] = dict(zip(PARTS[1:], parts[row, 1:].tolist(), strict=True))
+            found[row] = Evidence(
+                judged.candidate,
+                judged.references,
+                judged.links(),
+                judged.marks(),
+                facts | judged.sentences(),
+                word_scores=tuple(right),
+            )
         return found
 
     def _trained(self, settings: Settings) -> Trained:
@@ -193,9 +206,21 @@ class _Read:
         threads = (settings.threads or torch_threads()) if device == "cpu" else 1
         yield from side_by_side(said, self.encoded.batches(self.candidates, self.references), threads)
 
-    def words(self, row: int) -> slice:
-        """Where the word pieces of a candidate are among all its pieces, begin and end included."""
-        return slice(1, int(self.encoded.table.pieces.lengths[self.candidates[row]]) - 1)
+    def judged(self, trained: Trained, settings: Settings) -> Iterator[tuple[int, Floats]]:
+        """Of each caption its row, and the logits of its word pieces being right."""
+        import torch
+
+        from capmeter.encoders.encoder import device_name
+
+        device = device_name(settings.device)
+        judge, pieces = trained.judge.to(device), self.encoded.table.pieces
+        lower = load_encoder(trained.encoder, settings).hidden_states(pieces, trained.judge_layer)
+        for rows, mine, theirs in read_blocks(self.candidates, StateTable(pieces, lower), self.references):
+            with torch.inference_mode():
+                flow = torch.from_numpy(trained.language.flow(mine)).to(device)
+                right = judge(side(mine, trained.words, device), side(theirs, trained.words, device), flow).cpu()
+            for row, logits, word in zip(rows.tolist(), right.numpy(), mine.word, strict=True):
+                yield row, logits[word]
 
     def near(self, row: int, encoder: Encoder) -> set[str]:
         """The concepts of the references that the candidate says in other words."""
@@ -219,6 +244,11 @@ class _Read:
         return cut_note(part, long)
 
 
+def _logistic(values: Floats) -> Floats:
+    made: Floats = 0.5 * (1 + np.tanh(0.5 * values))
+    return made
+
+
 def word_probabilities(encoder: Encoder, sentence: str, right: Floats, count: int) -> list[float]:
     """Of each of so many words the probability that it is right: that of its worst piece; 1 where nothing is known."""
     found = np.ones(count)
@@ -234,22 +264,24 @@ def word_probabilities(encoder: Encoder, sentence: str, right: Floats, count: in
 def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str) -> Trained:
     import torch
 
-    from capmeter.metrics.capmeter.network import Matcher, Shape
+    from capmeter.metrics.capmeter.network import Judge, JudgeShape, Matcher, Shape
 
     found = load_checkpoint(name, KIND)
     try:
         parameters = found.parameters
-        network = Matcher(Shape(**parameters["shape"]))
-        network.load_state_dict(
-            {
-                key: torch.from_numpy(np.asarray(each, np.float32))
-                for key, each in found.weights.items()
-                if not is_of_knowledge(key)
-            }
-        )
+        network, judge = Matcher(Shape(**parameters["shape"])), Judge(JudgeShape(**parameters["judge"]))
+        weights = {
+            key: torch.from_numpy(np.asarray(each, np.float32))
+            for key, each in found.weights.items()
+            if not is_of_knowledge(key)
+        }
+        of_judge = {key.removeprefix(JUDGE): weights.pop(key) for key in list(weights) if key.startswith(JUDGE)}
+        network.load_state_dict(weights)
+        judge.load_state_dict(of_judge)
         known = Knowledge.from_weights(found.weights)
         calibration = {key: (float(slope), float(offset)) for key, (slope, offset) in parameters["calibration"].items()}
-        trained_on, layer = str(parameters["encoder"]), int(parameters["layer"])
+        trained_on = str(parameters["encoder"])
+        layer, judge_layer = (int(parameters[key]) for key in ("layer", "judge_layer"))
         expected = str(parameters["encoder_sha256"])
         missing = {*PARTS, RIGHT} - set(calibration)
         if missing:
@@ -265,5 +297,14 @@ def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str
         )
     words = known.words(load_encoder(encoder or trained_on, Settings(device="cpu")))
     return Trained(
-        network.eval(), known.language, words, encoder or trained_on, layer, expected, calibration, found.label
+        network=network.eval(),
+        judge=judge.eval(),
+        language=known.language,
+        words=words,
+        encoder=encoder or trained_on,
+        layer=layer,
+        judge_layer=judge_layer,
+        sha256=expected,
+        calibration=calibration,
+        label=found.label,
     )

@@ -71,8 +71,15 @@ class Encoded:
     def batches(self, candidates: NDArray[np.int64], references: Ragged) -> Iterator[Block]:
         """Captions in blocks of bounded memory."""
         similar = self.similar(candidates, references)
-        for rows, mine, theirs in blocks(candidates, self.table, references, ends=False, floats=_BLOCK_FLOATS):
+        for rows, mine, theirs in read_blocks(candidates, self.table, references):
             yield rows, mine, theirs, similar[rows]
+
+
+def read_blocks(
+    candidates: NDArray[np.int64], table: StateTable, references: Ragged
+) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces]]:
+    """Captions in blocks of bounded memory: rows, candidates, references without begin and end."""
+    return blocks(candidates, table, references, ends=False, floats=_BLOCK_FLOATS)
 
 
 @dataclass(frozen=True, eq=False)

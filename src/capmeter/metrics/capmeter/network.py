@@ -1,4 +1,4 @@
-"""The network of the metric `capmeter`, on frozen states of an encoder: candidates and references read each other.
+"""The networks of the metric `capmeter`, on frozen states of an encoder: candidates and references read each other.
 
 x_i, y_j: word pieces of the candidate and of all references: their states in the sentence, what they mean alone
 (`lexicon.py`) and what they are associated with (`associations.py`), projected; each looks at the other side, where
@@ -27,6 +27,8 @@ its highest associations:
     fluency = MLP([mean f, max f])
     things = Σ n_i (h_i + m_i + a_i / 2) / max(Σ n_i, 1.5)
     score = similarity + λ_0 things + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency)) + λ_4 σ(fluency + 8)
+
+`Matcher` has all of it; `Judge`, which learns from words alone and reads a lower layer, ends with right_i.
 
 What is false gains nothing by being complete and well said: among captions of other photos similarity and the things
 that are named decide. What is no sentence at all loses λ_4 even where it is wrong.
@@ -58,11 +60,10 @@ _UNLIKE = -2.0  # the logit of similarity at first
 
 
 @dataclass(frozen=True)
-class Shape:
+class JudgeShape:
     """encoder: width of the states. alone: of what pieces mean alone. associated: of what they are associated with.
-    width: of the projections. heads: of attention. narrow: width of e and f. flow: how many numbers are told of each of
-    the candidate's pieces (`language_model.py`).
-    parts: λ, the weights of things, correctness, coverage, fluency, and of being a sentence at all in the score.
+    width: of the projections. heads: of attention. narrow: width of e, f and c. flow: how many numbers are told of each
+    of the candidate's pieces (`language_model.py`).
     """
 
     encoder: int
@@ -72,6 +73,14 @@ class Shape:
     heads: int = 4
     narrow: int = 64
     flow: int = FEATURES
+
+
+@dataclass(frozen=True)
+class Shape(JudgeShape):
+    """As `JudgeShape`. parts: λ, the weights of things, correctness, coverage, fluency, and of being a sentence at all
+    in the score.
+    """
+
     parts: tuple[float, float, float, float, float] = (3.0, 2.0, 1.0, 2.0, 1.2)
 
 
@@ -104,21 +113,27 @@ class Told(NamedTuple):
     right: Tensor
 
 
-class Matcher(nn.Module):
-    """The network.
+class Compared(NamedTuple):
+    """u [n, c, width], v [n, r, width]; right [n, c], logits; things [n]."""
 
-    >>> states, alone, there = torch.ones(1, 2, 3) / 3**0.5, torch.ones(1, 2, 4) / 2, torch.ones(1, 2).bool()
-    >>> ids, places = torch.tensor([[5, 6]]), torch.tensor([[[0, 1]]])
-    >>> one = Side(states, ids, there, places, alone, alone, torch.ones(4), torch.ones(1, 2))
-    >>> network = Matcher(Shape(3, alone=4, associated=4, width=8, heads=2, narrow=4)).eval()
-    >>> told = network(one, one, torch.ones(1, SIMILARITIES), torch.zeros(1, 2, FEATURES))
-    >>> tuple(told.score.shape), tuple(told.right.shape)
-    ((1,), (1, 2))
+    candidates: Tensor
+    references: Tensor
+    right: Tensor
+    things: Tensor
+
+
+class Comparison(nn.Module):
+    """How both sides read each other, up to which of the candidate's pieces are right.
+
+    readings: e alone, or e and f.
     """
 
-    def __init__(self, shape: Shape, dropout: float = 0.0) -> None:
+    context: Context
+    flow: Context
+
+    def __init__(self, shape: JudgeShape, dropout: float, readings: int) -> None:
         super().__init__()
-        self.shape = shape
+        self.heads = shape.heads
         width, narrow = shape.width, shape.narrow
         self.project = nn.Linear(shape.encoder, width)
         self.project_alone, self.project_associated = (
@@ -128,40 +143,21 @@ class Matcher(nn.Module):
         self.norm = nn.Sequential(nn.LayerNorm(width), nn.Dropout(dropout))
         self.query, self.key = (nn.Linear(width, width, bias=False) for _ in range(2))
         self.compare, self.compare_reference = (nn.Linear(4 * width + each, width) for each in (_SUPPORT, _AGREED))
-        self.context, self.flow = (Context(shape.encoder + shape.flow, narrow) for _ in range(2))
+        for name in ("context", "flow")[:readings]:
+            self.add_module(name, Context(shape.encoder + shape.flow, narrow))
         self.query_again, self.key_again, self.value_again = (nn.Linear(width, narrow, bias=False) for _ in range(3))
         self.piece = nn.Sequential(nn.Linear(width + 2 * narrow, narrow), nn.ReLU(), nn.Linear(narrow, 1))
-        self.weigh, self.weigh_reference = (nn.Linear(width, 1) for _ in range(2))
-        self.alike, self.correctness = (_head(2 * width + 2 + SIMILARITIES, width, dropout) for _ in range(2))
-        self.alike_reference, self.coverage = (_head(2 * width + SIMILARITIES, width, dropout) for _ in range(2))
-        self.fluency = _head(2 * narrow, narrow, 0.0)
-        self.similar = nn.Linear(SIMILARITIES, 1)
-        for layer in (self.alike[-1], self.alike_reference[-1], self.similar):  # at first everything is as unlike
-            for parameter in layer.parameters():
-                nn.init.zeros_(parameter)
-        nn.init.constant_(self.similar.bias, _UNLIKE)
 
-    def forward(self, candidates: Side, references: Side, similar: Tensor, flow: Tensor) -> Told:
-        """Everything that is said of n captions; similar: [n, SIMILARITIES]; flow: [n, t, shape.flow]."""
+    def compared(self, candidates: Side, references: Side, flow: Tensor) -> Compared:
+        """Both sides' pieces after they have looked at each other."""
         mine, theirs = candidates.there, references.there
         support, agreed, cosine, association, things = evidence(candidates, references)
         x, y = self._read(candidates), self._read(references)
         a, b = self._look(x, y, _ALIKE * cosine[:, None] + self.associated * association[:, None], mine, theirs)
         u, v = _compared(self.compare, x, a, support), _compared(self.compare_reference, y, b, agreed)
-        spoken = torch.cat([candidates.states * _SCALE, flow], dim=2)
-        right = self.piece(torch.cat([u, self.context(spoken, mine), self._look_again(u, v, theirs)], dim=2))[:, :, 0]
-        doubt = logsigmoid(right).masked_fill(~mine, 0.0)
-        lowest, mean = doubt.amin(1, keepdim=True), _mean(doubt[:, :, None], mine)
-        said = torch.cat([_mean(u, mine), _weighted(u, self.weigh, mine), lowest, mean, similar], dim=1)
-        covered = torch.cat([_mean(v, theirs), _weighted(v, self.weigh_reference, theirs), similar], dim=1)
-        similarity = (self.alike(said) + self.alike_reference(covered) + self.similar(similar))[:, 0]
-        correctness, coverage = self.correctness(said)[:, 0], self.coverage(covered)[:, 0]
-        fluency = self.said(candidates, flow)
-        named, first, second, third, last = self.shape.parts
-        bonus = first + second * coverage.sigmoid() + third * fluency.sigmoid()
-        sentence = (fluency + _NO_SENTENCE).sigmoid()
-        score = similarity + named * things + correctness.sigmoid() * bonus + last * sentence
-        return Told(score, correctness, coverage, fluency, similarity, right)
+        spoken = self.context(torch.cat([candidates.states * _SCALE, flow], dim=2), mine)
+        right = self.piece(torch.cat([u, spoken, self._look_again(u, v, theirs)], dim=2))[:, :, 0]
+        return Compared(u, v, right, things)
 
     def _read(self, pieces: Side) -> Tensor:
         """The pieces' states, what they mean alone and what they are associated with, projected."""
@@ -190,7 +186,71 @@ class Matcher(nn.Module):
 
     def _by_head(self, values: Tensor) -> Tensor:
         """[n, heads, t, width of a head] of [n, t, width]."""
-        return values.view(*values.shape[:2], self.shape.heads, -1).transpose(1, 2)
+        return values.view(*values.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+class Judge(Comparison):
+    """Which of a candidate's word pieces are right, by a network that learns nothing else.
+
+    >>> states, alone, there = torch.ones(1, 2, 3) / 3**0.5, torch.ones(1, 2, 4) / 2, torch.ones(1, 2).bool()
+    >>> ids, places = torch.tensor([[5, 6]]), torch.tensor([[[0, 1]]])
+    >>> one = Side(states, ids, there, places, alone, alone, torch.ones(4), torch.ones(1, 2))
+    >>> judge = Judge(JudgeShape(3, alone=4, associated=4, width=8, heads=2, narrow=4)).eval()
+    >>> tuple(judge(one, one, torch.zeros(1, 2, FEATURES)).shape)
+    (1, 2)
+    """
+
+    def __init__(self, shape: JudgeShape, dropout: float = 0.0) -> None:
+        super().__init__(shape, dropout, readings=1)
+        self.shape = shape
+
+    def forward(self, candidates: Side, references: Side, flow: Tensor) -> Tensor:
+        """The logits [n, c] of being right; flow: [n, c, shape.flow]."""
+        return self.compared(candidates, references, flow).right
+
+
+class Matcher(Comparison):
+    """The network.
+
+    >>> states, alone, there = torch.ones(1, 2, 3) / 3**0.5, torch.ones(1, 2, 4) / 2, torch.ones(1, 2).bool()
+    >>> ids, places = torch.tensor([[5, 6]]), torch.tensor([[[0, 1]]])
+    >>> one = Side(states, ids, there, places, alone, alone, torch.ones(4), torch.ones(1, 2))
+    >>> network = Matcher(Shape(3, alone=4, associated=4, width=8, heads=2, narrow=4)).eval()
+    >>> told = network(one, one, torch.ones(1, SIMILARITIES), torch.zeros(1, 2, FEATURES))
+    >>> tuple(told.score.shape), tuple(told.right.shape)
+    ((1,), (1, 2))
+    """
+
+    def __init__(self, shape: Shape, dropout: float = 0.0) -> None:
+        super().__init__(shape, dropout, readings=2)
+        self.shape = shape
+        width, narrow = shape.width, shape.narrow
+        self.weigh, self.weigh_reference = (nn.Linear(width, 1) for _ in range(2))
+        self.alike, self.correctness = (_head(2 * width + 2 + SIMILARITIES, width, dropout) for _ in range(2))
+        self.alike_reference, self.coverage = (_head(2 * width + SIMILARITIES, width, dropout) for _ in range(2))
+        self.fluency = _head(2 * narrow, narrow, 0.0)
+        self.similar = nn.Linear(SIMILARITIES, 1)
+        for layer in (self.alike[-1], self.alike_reference[-1], self.similar):  # at first everything is as unlike
+            for parameter in layer.parameters():
+                nn.init.zeros_(parameter)
+        nn.init.constant_(self.similar.bias, _UNLIKE)
+
+    def forward(self, candidates: Side, references: Side, similar: Tensor, flow: Tensor) -> Told:
+        """Everything that is said of n captions; similar: [n, SIMILARITIES]; flow: [n, t, shape.flow]."""
+        mine, theirs = candidates.there, references.there
+        u, v, right, things = self.compared(candidates, references, flow)
+        doubt = logsigmoid(right).masked_fill(~mine, 0.0)
+        lowest, mean = doubt.amin(1, keepdim=True), _mean(doubt[:, :, None], mine)
+        said = torch.cat([_mean(u, mine), _weighted(u, self.weigh, mine), lowest, mean, similar], dim=1)
+        covered = torch.cat([_mean(v, theirs), _weighted(v, self.weigh_reference, theirs), similar], dim=1)
+        similarity = (self.alike(said) + self.alike_reference(covered) + self.similar(similar))[:, 0]
+        correctness, coverage = self.correctness(said)[:, 0], self.coverage(covered)[:, 0]
+        fluency = self.said(candidates, flow)
+        named, first, second, third, last = self.shape.parts
+        bonus = first + second * coverage.sigmoid() + third * fluency.sigmoid()
+        sentence = (fluency + _NO_SENTENCE).sigmoid()
+        score = similarity + named * things + correctness.sigmoid() * bonus + last * sentence
+        return Told(score, correctness, coverage, fluency, similarity, right)
 
     def said(self, candidates: Side, flow: Tensor) -> Tensor:
         """The logit of fluency [n], which does not look at references."""
