@@ -7,7 +7,7 @@
 same slot (an *exchange*: a number, a colour, a person, a thing …), by one that fits the sentence, or by one of the same
 part of speech (`substitution` and `pos-substitution` of `capmeter.transforms`). How many of these are among the words
 that `explain` marks, how many of all words of the unchanged captions are marked, and how many changed captions score
-lower.
+lower; and how many of the content words of captions of other photos are marked.
 
 `speed`: captions per second with everything kept but the candidates, and with these kept as well; then what the encoder
 alone takes for the candidates, and the network of that.
@@ -46,8 +46,10 @@ from capmeter.metrics.base import Context
 from capmeter.metrics.capmeter.capmeter import Capmeter
 from capmeter.metrics.capmeter.inputs import plain
 from capmeter.metrics.capmeter.network import Matcher
+from capmeter.metrics.capmeter.words import bare
 from capmeter.progress import shown
 from capmeter.settings import Settings
+from capmeter.text.concepts import concept
 
 
 def words(references: Path, images: int) -> None:
@@ -72,7 +74,25 @@ def words(references: Path, images: int) -> None:
         found = [wrong.words[0] in marked_words(each) for wrong, each in told]
         lower = metric.measure(others, context).values[:, 0] < scores[[wrong.row for wrong in made]]
         table.add_row(kind, f"{len(made):,}", f"{100 * np.mean(found):.1f}", f"{100 * lower.mean():.1f}")
+    others = of_other_photos(captions)
+    found = [
+        word in marks
+        for caption, marks in zip(others, map(marked_words, metric.explain(others, context)), strict=True)
+        for word, text in enumerate(caption.candidate.split())
+        if bare(text) and concept(bare(text)) is not None
+    ]
+    table.caption = f"of other photos' content words {100 * np.mean(found):.1f} % are marked"
     Console().print(table)
+
+
+def of_other_photos(captions: CaptionSet) -> CaptionSet:
+    """Each photo's references with the caption of another."""
+    each = list(captions)
+    half = len(each) // 2
+    later = each[half:] + each[:half]
+    return CaptionSet.from_captions(
+        Caption(own.id, own.image_id, other.candidate, own.references) for own, other in zip(each, later, strict=True)
+    )
 
 
 def marked_words(evidence: object) -> set[int]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +33,11 @@ from capmeter.learning.capmeter.training import (
 from capmeter.learning.capmeter.wrong import (
     FITTING,
     KINDS,
+    OF_ANOTHER,
     WORDS_KNOWN,
     caption_set,
     changed,
+    not_said,
     one_word_wrong,
     wrong_captions,
 )
@@ -168,7 +172,7 @@ def test_a_step_has_soft_targets_and_graded_forms(examples: Examples) -> None:
 
 def test_words_are_judged_against_the_photo_s_other_captions(examples: Examples) -> None:
     learner = CapmeterLearner(examples, CapmeterRecipe(judged=40))
-    batch = learner.judged(np.random.default_rng(0))
+    batch = learner.judged(np.random.default_rng(0), 2)
     photos = [set(row) for row in examples.captions.tolist()]
     assert {each.place for each in examples.judged} == {0, 1}
     assert max(each.photo for each in examples.judged) < examples.trained
@@ -222,16 +226,21 @@ def test_losses_fall_and_every_loss_is_there(examples: Examples) -> None:
 
 
 def test_the_judge_learns_words_from_a_lower_layer(examples: Examples) -> None:
-    learner = JudgeLearner(examples, JudgeRecipe(judged=6, photos=3, width=16, heads=2, narrow=8, dropout=0.0), 3)
+    sizes = {"width": 16, "heads": 2, "narrow": 8}
+    learner = JudgeLearner(examples, JudgeRecipe(judged=6, photos=3, others=0, **sizes, dropout=0.0), 3)
     lower = load_encoder("minilm").hidden_states(examples.pieces, 3)
     np.testing.assert_array_equal(learner.table.states, lower)
-    assert not np.allclose(lower, examples.encoded.table.states)
+    of_matcher = examples.encoded.table
+    assert len(of_matcher) == examples.read < len(examples.sentences)
+    assert not np.allclose(lower[: len(of_matcher.states)], of_matcher.states)
     batch = learner.drawn(np.random.default_rng(1))
     assert sum(row == own for row, own in enumerate(batch.own)) == 6 + 3
     assert all(form.words for form in batch.forms if form is not None)
     assert batch.own[-1] >= 0
     trained_on = set(examples.captions[: examples.trained].ravel().tolist())
-    for forms in (*examples.wrong[: examples.trained], *(each.forms for each in examples.judged)):
+    judged = (*examples.judged, *examples.judged_alone)
+    assert {each.place for each in examples.judged_alone} == {2, 3, 4}
+    for forms in (*examples.wrong[: examples.trained], *(each.forms for each in judged)):
         trained_on |= {form.sentence for form in forms}
     assert set(batch.candidates) <= trained_on
     optimizer = learner.optimizer(1e-2)
@@ -252,6 +261,43 @@ def test_the_judge_learns_words_from_a_lower_layer(examples: Examples) -> None:
     (kind, logits), *_ = wrong.items()
     below = [float(each) for each in logits if each < np.quantile(right, DOUBTED)]
     assert found[f"wrong words found, {kind}"] == pytest.approx(len(below) / len(logits))
+
+
+def test_what_no_caption_of_another_photo_says_is_wrong_of_it(examples: Examples) -> None:
+    learner = JudgeLearner(examples, JudgeRecipe(judged=1, photos=0, others=30, width=16, heads=2, narrow=8), 3)
+    batch = learner.drawn(np.random.default_rng(0))
+    others = [row for row, form in enumerate(batch.forms) if form is not None and form.kind == OF_ANOTHER]
+    assert len(others) == 30
+    photos = examples.captions[: examples.trained].tolist()
+    _, mine = learner.right(batch.candidates, batch.references)
+    right = learner._right(batch, mine).numpy()
+    elsewhere = 0
+    for row in others:
+        form, caption = batch.forms[row], examples.sentences[batch.candidates[row]]
+        assert form is not None
+        referred = [photo for photo in photos if set(batch.references[row].tolist()) <= set(photo)]
+        unsaid = [not_said(caption, [examples.sentences[each] for each in photo]) for photo in referred]
+        assert form.words in unsaid
+        elsewhere += all(batch.candidates[row] not in photo for photo in referred)
+        assert set(right[row, mine.there[row].numpy()]) == {0.0, 1.0} or not form.words
+    assert elsewhere > 20
+    assert not_said("Two red dogs are sleeping near a Park.", captions(1)) == (2, 4)
+
+
+def test_batches_by_length_lose_nothing(examples: Examples) -> None:
+    learner = JudgeLearner(examples, JudgeRecipe(judged=6, photos=3, width=16, heads=2, narrow=8, dropout=0.0), 3)
+    drawn, lengths = learner.drawn(np.random.default_rng(2)), examples.pieces.lengths
+    parts = list(drawn.by_length(lengths, 4))
+    rows = [
+        list(zip(each.candidates, map(tuple, each.references), each.forms, strict=True)) for each in (drawn, *parts)
+    ]
+    assert Counter(row for part in rows[1:] for row in part) == Counter(rows[0])
+    assert max(map(len, rows[1:])) - min(map(len, rows[1:])) <= 1
+    work = [[3 * int(lengths[own]) + int(lengths[list(theirs)].sum()) for own, theirs, _ in part] for part in rows[1:]]
+    assert all(max(less) <= min(more) for less, more in pairwise(work))
+    whole = learner._words((drawn, *learner.right(drawn.candidates, drawn.references)))
+    (loss,) = learner.losses(True, np.random.default_rng(2)).values()
+    assert float(loss.detach()) == pytest.approx(float(whole.detach()), rel=1e-5)
 
 
 def test_logistic_curves() -> None:

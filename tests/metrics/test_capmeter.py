@@ -22,7 +22,7 @@ from capmeter.errors import AssetError
 from capmeter.metrics.base import Context
 from capmeter.metrics.capmeter import inputs
 from capmeter.metrics.capmeter.associations import ASSOCIATED
-from capmeter.metrics.capmeter.capmeter import JUDGE, PARTS, WHOLE, Capmeter, word_probabilities
+from capmeter.metrics.capmeter.capmeter import JUDGE, PARTS, Capmeter, word_probabilities
 from capmeter.metrics.capmeter.inputs import Encoded, Words, plain, side
 from capmeter.metrics.capmeter.knowledge import Knowledge
 from capmeter.metrics.capmeter.language_model import FEATURES
@@ -261,9 +261,7 @@ def test_words_are_judged_by_a_network_of_their_own() -> None:
         logits = judge(side(mine, words), side(theirs, words), torch.from_numpy(known.language.flow(mine)))[0, 1:-1]
     slope, offset = made.parameters["calibration"]["right"]
     (told,) = Capmeter().explain(caption_set(ROWS[1:2]), Context())
-    correctness = float(told.facts["correctness"])
-    whole = WHOLE * np.log(correctness / (1 - correctness))
-    np.testing.assert_allclose(told.word_scores, (slope * logits + offset + whole).sigmoid().numpy(), atol=1e-5)
+    np.testing.assert_allclose(told.word_scores, (slope * logits + offset).sigmoid().numpy(), atol=1e-5)
 
 
 def test_signature_names_the_weights() -> None:

@@ -61,8 +61,10 @@ def test_the_flow_of_a_caption() -> None:
 
 
 def test_a_language_model_in_a_checkpoint() -> None:
-    rows = [np.array(each, np.int32) for each in ([0, 2, 3, 1], [0, 2, 3, 1])]
+    often = [[0, 2, 4, 1]] * 255 + [[0, 3, 4, 1]] * 254  # 4 1 occurs 509 times, 2 4 255 times
+    rows = [np.array(each, np.int32) for each in ([0, 2, 3, 1], [0, 2, 3, 1], *often)]
     model = LanguageModel.counted(rows, size=5, least=2)
+    assert sorted(model.pair_counts.tolist()) == [2, 2, 254, 254, 255, 257, 509]
     again = LanguageModel.from_weights(model.to_weights())
     for name in ("pairs", "pair_counts", "triples", "triple_counts", "pieces"):
         assert getattr(again, name).dtype == getattr(model, name).dtype
@@ -73,7 +75,8 @@ def test_a_language_model_in_a_checkpoint() -> None:
     for name, damaged, said in (
         ("language.triple_ends", np.zeros(9, np.uint8), "do not fit each other"),
         ("language.pairs_of", np.zeros(5, np.uint8), "do not fit each other"),
-        ("language.pair_ends", weights["language.pair_ends"][::-1] * 0 + [12, 0, 0], "do not ascend"),
+        ("language.pair_counts_large", np.array([255, 257], np.uint16), "do not fit each other"),
+        ("language.pair_ends", weights["language.pair_ends"] * 0, "do not ascend"),
     ):
         with pytest.raises(ValueError, match=said):
             LanguageModel.from_weights({**weights, name: damaged})

@@ -32,7 +32,7 @@ LEAST = 3
 """How often a pair or triple of word pieces occurs in captions that the language model keeps."""
 _AT_ONCE = 8192
 _JUDGED = 2
-"""Of so many captions of each photo there are forms with one wrong word."""
+"""Of so many captions of each photo there are forms with one wrong word; of the others, for the judge alone."""
 Rows = NDArray[np.int64]
 
 
@@ -60,14 +60,17 @@ class Judged:
 @dataclass(frozen=True, eq=False)
 class Examples:
     """Photos as numbers of sentences, int64[photos, 5], of which the first `trained` are trained on and the others held
-    out; the wrong forms of each photo's first caption; captions that are trained on whose words are judged; the
-    sentences; what is known of word pieces; the encoder and the layer that is read.
+    out; the wrong forms of each photo's first caption; captions that are trained on whose words are judged, and more of
+    them for the judge alone; the sentences, of which the first `read` are all that the matcher reads; what is known of
+    word pieces; the encoder and the layer that is read.
     """
 
     sentences: tuple[str, ...]
     captions: Rows
     wrong: tuple[tuple[WrongForm, ...], ...]
     judged: tuple[Judged, ...]
+    judged_alone: tuple[Judged, ...]
+    read: int
     trained: int
     known: Knowledge
     encoder: str
@@ -82,8 +85,8 @@ class Examples:
 
     @cached_property
     def encoded(self) -> Encoded:
-        """The sentences' states and vectors of the layer that is read."""
-        return Encoded.of(self.sentences, self.encoder, self.layer, self.settings)
+        """The states and vectors of what the matcher reads, of the layer that is read."""
+        return Encoded.of(self.sentences[: self.read], self.encoder, self.layer, self.settings)
 
     def states(self, layer: int) -> StateTable:
         """The sentences' states of another layer, encoded by each call."""
@@ -168,17 +171,30 @@ def read_examples(
     forms: dict[int, tuple[WrongForm, ...]] = {}
     for first, end, many in ((0, len(trained), wrong), (len(trained), len(photos), len(KINDS))):
         forms |= grouped(wrong_captions(captions, range(first, end), per_caption=many, seed=seed))
-    judged = [
-        Judged(row, place, each)
-        for place in range(_JUDGED)
-        for row, each in grouped(
-            one_word_wrong(caption_set(texts[: len(trained)], place), range(len(trained)), seed=seed + place)
-        ).items()
-    ]
+
+    def one_wrong(place: int) -> list[Judged]:
+        made = one_word_wrong(caption_set(texts[: len(trained)], place), range(len(trained)), seed=seed + place)
+        return [Judged(row, place, each) for row, each in grouped(made).items()]
+
+    judged = [each for place in range(_JUDGED) for each in one_wrong(place)]
+    read = len(numbers)
+    judged_alone = [each for place in range(_JUDGED, CAPTIONS) for each in one_wrong(place)]
     if not judged:
         raise InputError("expected captions with a word that can be exchanged for another, but got none")
     found = tuple(forms.get(row, ()) for row in range(len(photos)))
-    return Examples(tuple(numbers), own, found, tuple(judged), len(trained), known, encoder, layer, settings)
+    return Examples(
+        tuple(numbers),
+        own,
+        found,
+        tuple(judged),
+        tuple(judged_alone),
+        read,
+        len(trained),
+        known,
+        encoder,
+        layer,
+        settings,
+    )
 
 
 def known_of(

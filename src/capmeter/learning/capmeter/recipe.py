@@ -15,20 +15,22 @@ class JudgeRecipe(Recipe):
         steps: per epoch.
         judged: captions per step, and so many forms of each with one wrong word as there are.
         photos: per step, whose caption stands against its wrong forms, of every strength, whose words are known.
+        others: captions per step that are put to the references of another photo.
         width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.JudgeShape`.
         dropout: in training.
         decayed: decay of the weights.
     """
 
-    epochs: int = 28
+    epochs: int = 40
     rate: float = 1e-3
     warmup: float = 0.05
     decay: str = "linear"
     clip: float = 1.0
-    steps: int = 120
+    steps: int = 250
     judged: int = 28
     photos: int = 8
-    width: int = 96
+    others: int = 4
+    width: int = 128
     heads: int = 4
     narrow: int = 128
     dropout: float = 0.1

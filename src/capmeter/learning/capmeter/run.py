@@ -27,7 +27,7 @@ from capmeter.learning.capmeter.training import (
 )
 from capmeter.learning.capmeter.wrong import STILL_TRUE
 from capmeter.learning.loop import Outcome, Run, Weights
-from capmeter.metrics.capmeter.capmeter import JUDGE, KIND, PARTS, RIGHT, WHOLE
+from capmeter.metrics.capmeter.capmeter import JUDGE, KIND, PARTS, RIGHT
 from capmeter.metrics.capmeter.network import JudgeShape
 
 Floats = NDArray[np.float64]
@@ -52,7 +52,7 @@ def train_capmeter(
     outcome = Run(learner, recipe, folder / "run", description="training capmeter", device=device).train()
     weights = _shipped(learner, outcome)
     calibrated = calibration(learner)
-    calibrated[RIGHT], found = calibration_of_words(learner, judged.logits, calibrated["correctness"])
+    calibrated[RIGHT], found = calibration_of_words(examples, judged.logits)
     scores = {**learner.measured(), **found}
     made = Checkpoint(
         kind=KIND,
@@ -127,20 +127,13 @@ def calibration(learner: CapmeterLearner) -> dict[str, tuple[float, float]]:
     return {part: logistic(logits[part][own], logits[part][np.array(concerns[part])]) for part in PARTS}
 
 
-def calibration_of_words(
-    learner: CapmeterLearner, judged: Sequence[Floats], correctness: tuple[float, float]
-) -> tuple[tuple[float, float], dict[str, float]]:
-    """Slope and offset of the judge's logits, beside the calibrated correctness of the captions (`WHOLE`), so that
-    `DOUBTED` of the right pieces have a probability below .5; and which wrong words are found so.
+def calibration_of_words(examples: Examples, judged: Sequence[Floats]) -> tuple[tuple[float, float], dict[str, float]]:
+    """Slope and offset of the judge's logits, so that `DOUBTED` of the right pieces have a probability below .5; and
+    which wrong words are found so.
     """
-    examples = learner.examples
     right, wrong = right_and_wrong(examples, judged)
     slope, _ = logistic(right, np.concatenate([np.zeros(0), *wrong.values()]))
-    steep, shift = correctness
-    whole = WHOLE * (steep * learner.logits(held_out_rows(examples))["correctness"] + shift)
-    values = [slope * each + more for each, more in zip(judged, whole.tolist(), strict=True)]
-    right, wrong = right_and_wrong(examples, values)
-    return (slope, -float(np.quantile(right, DOUBTED))), words_found(right, wrong)
+    return (slope, -slope * float(np.quantile(right, DOUBTED))), words_found(right, wrong)
 
 
 def logistic(right: Floats, wrong: Floats) -> tuple[float, float]:

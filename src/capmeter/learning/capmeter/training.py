@@ -10,11 +10,13 @@
 
 cos compares the mean vectors of all captions of the two photos: a soft target, which no single caption can reach. The
 references of a caption are one to five, so that the network knows any number of them.
+
+The judge learns from captions of other photos, too: their content words are wrong that no caption of the photo says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -23,57 +25,27 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from capmeter.encoders import StateTable, load_encoder
-from capmeter.learning.capmeter.examples import CAPTIONS, Examples, Rows, WrongForm
+from capmeter.learning.capmeter.batch import Batch
+from capmeter.learning.capmeter.examples import CAPTIONS, Examples, Judged, Rows, WrongForm
 from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
-from capmeter.learning.capmeter.wrong import STILL_TRUE
+from capmeter.learning.capmeter.wrong import OF_ANOTHER, STILL_TRUE, not_said
 from capmeter.learning.loop import Learner, seeded
 from capmeter.metrics.capmeter.inputs import side
 from capmeter.metrics.capmeter.network import Judge, JudgeShape, Matcher, Shape, Side, Told
 from capmeter.metrics.word_pieces import Pieces
 from capmeter.ragged import Ragged
 
-DOUBTED = 0.046
-"""The share of word pieces of held-out captions that may be doubted: fewer than five of a hundred words."""
+DOUBTED = 0.05
+"""The share of word pieces of held-out captions that may be doubted; of words it is a little less."""
 LESS = ("removal", "cut", "repetition-removal")
 BADLY_SAID = (*STILL_TRUE, "swap", "replacement")
 _UNSURE = ("substitution", "pos-substitution")  # well said or not, as it happens
 _NEAREST = 200
 _BLOCK = 1024
+_GROUPS = 4  # of rows of about equal length
 _OWN, _NEAR = 0.3, 0.75  # of the pairs, those with an own caption, and those with it or a near photo's
 _WRONG_WEIGHS = 3.0
 _SELDOM_TRUE = 4.0
-
-
-class Batch:
-    """The captions of a step: candidates and references as numbers of sentences, and what is known of each.
-
-    target: of a pair, else nan. form: the wrong form, None for a pair, "own" for the caption that it is a form of.
-    """
-
-    def __init__(self) -> None:
-        self.candidates: list[int] = []
-        self.references: list[Rows] = []
-        self.target: list[float] = []
-        self.forms: list[WrongForm | None] = []
-        self.own: list[int] = []  # of a wrong form the row of its caption, of that itself, of a pair -1
-
-    def add(self, candidate: int, references: Rows, target: float, form: WrongForm | None = None, own: int = -1) -> int:
-        """A row; its number."""
-        self.candidates.append(candidate)
-        self.references.append(references)
-        self.target.append(target)
-        self.forms.append(form)
-        self.own.append(own)
-        return len(self.own) - 1
-
-    def add_with_forms(
-        self, caption: int, references: Rows, forms: Iterable[WrongForm], target: float = float("nan")
-    ) -> None:
-        """A row for a photo's own caption, and one for each wrong form of it."""
-        own = self.add(caption, references, target)
-        self.own[own] = own
-        for form in forms:
-            self.add(form.sentence, references, float("nan"), form, own)
 
 
 class WordLearner(Learner[bool]):
@@ -88,17 +60,17 @@ class WordLearner(Learner[bool]):
     ) -> None:
         seeded(recipe.seed)
         self.examples, self.recipe, self.table, self.on = examples, recipe, table, device
+        self.of_words: Sequence[Judged] = examples.judged
 
     def optimizer(self, rate: float) -> torch.optim.Optimizer:
         """AdamW."""
         return torch.optim.AdamW(self.module.parameters(), lr=rate, weight_decay=self.recipe.decayed)
 
-    def judged(self, rng: np.random.Generator) -> Batch:
-        """The captions of a step whose words alone are judged."""
+    def judged(self, rng: np.random.Generator, number: int) -> Batch:
+        """The captions of a step whose words alone are judged, with so many references each."""
         examples, batch = self.examples, Batch()
-        number = int(rng.integers(1, CAPTIONS))
-        for chosen in rng.integers(0, len(examples.judged), self.recipe.judged).tolist():
-            each = examples.judged[chosen]
+        for chosen in rng.integers(0, len(self.of_words), self.recipe.judged).tolist():
+            each = self.of_words[chosen]
             captions = examples.captions[each.photo]
             references = np.delete(captions, each.place)[rng.permutation(CAPTIONS - 1)[:number]]
             batch.add_with_forms(int(captions[each.place]), references, each.forms)
@@ -118,12 +90,12 @@ class WordLearner(Learner[bool]):
         flow = torch.from_numpy(self.examples.known.language.flow(pieces)).to(self.on)
         return side(pieces, self.examples.alone, self.on), flow
 
-    def _words(self, batch: Batch, logits: Tensor, mine: Side) -> Tensor:
-        """The loss of the words of which it is known whether they are right."""
-        right = self._right(batch, mine)
-        known = right.isfinite()
-        weight = torch.where(right[known] == 0, _WRONG_WEIGHS, 1.0)
-        return binary_cross_entropy_with_logits(logits[known], right[known], weight)
+    def _words(self, *judged: tuple[Batch, Tensor, Side]) -> Tensor:
+        """The loss of the words of which it is known whether they are right; of some batches with logits and pieces."""
+        right = [self._right(batch, mine) for batch, _, mine in judged]
+        known = torch.cat([each[each.isfinite()] for each in right])
+        told = torch.cat([logits[each.isfinite()] for each, (_, logits, _) in zip(right, judged, strict=True)])
+        return binary_cross_entropy_with_logits(told, known, torch.where(known == 0, _WRONG_WEIGHS, 1.0))
 
     def _right(self, batch: Batch, mine: Side) -> Tensor:
         """Of each piece whether it is right; nan where that is not known."""
@@ -146,8 +118,11 @@ class WordLearner(Learner[bool]):
 class JudgeLearner(WordLearner):
     """Words alone, by states of a lower layer, which are still those of words."""
 
+    recipe: JudgeRecipe
+
     def __init__(self, examples: Examples, recipe: JudgeRecipe, layer: int, device: str = "cpu") -> None:
         super().__init__(examples, recipe, examples.states(layer), device)
+        self.of_words = [*examples.judged, *examples.judged_alone]
         self.network = self.module = Judge(JudgeShape(**sizes(examples, recipe)), recipe.dropout)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
@@ -156,17 +131,25 @@ class JudgeLearner(WordLearner):
 
     def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The loss of words."""
-        drawn = self.drawn(rng)
-        return {"words": self._words(drawn, *self.right(drawn.candidates, drawn.references))}
+        groups = self.drawn(rng).by_length(self.examples.pieces.lengths, _GROUPS)
+        return {"words": self._words(*((each, *self.right(each.candidates, each.references)) for each in groups))}
 
     def drawn(self, rng: np.random.Generator) -> Batch:
-        """The captions of a step: those with one wrong word, and with as many as there may be."""
-        examples, batch = self.examples, self.judged(rng)
-        number = int(rng.integers(1, CAPTIONS))
+        """The captions of a step: those with one wrong word, and with as many as there may be; and of other photos.
+
+        Their references are more often many than few.
+        """
+        number = int(rng.integers(1, CAPTIONS, 2).max())
+        examples, batch = self.examples, self.judged(rng, number)
         for i in rng.integers(0, examples.trained, self.recipe.photos).tolist():
             references = examples.captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
             known = [form for form in examples.wrong[i] if form.words]
             batch.add_with_forms(int(examples.captions[i, 0]), references, known)
+        for i, j in rng.integers(0, examples.trained, (self.recipe.others, 2)).tolist():
+            other, of_photo = int(examples.captions[j, rng.integers(CAPTIONS)]), examples.captions[i]
+            wrong = not_said(examples.sentences[other], [examples.sentences[each] for each in of_photo.tolist()])
+            references = of_photo[rng.permutation(CAPTIONS)[:number]]
+            batch.add(other, references, float("nan"), WrongForm(OF_ANOTHER, other, 1.0, wrong), own=len(batch.own))
         return batch
 
     def right(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Tensor, Side]:
@@ -217,12 +200,12 @@ class CapmeterLearner(WordLearner):
         target = torch.tensor(drawn.target)
         pairs = target.isfinite()
         losses = {"similarity": binary_cross_entropy_with_logits(told.similarity[pairs], target[pairs].to(self.on))}
-        judged = self.judged(rng)
+        judged = self.judged(rng, int(rng.integers(1, CAPTIONS)))
         of_judged, theirs = self.told(judged.candidates, judged.references)
-        words = self._words(judged, of_judged.right, theirs)
+        words = self._words((judged, of_judged.right, theirs))
         if batch:
             return {**losses, "words": self.recipe.words * words}
-        losses["words"] = self.recipe.words * (words + self._words(drawn, told.right, mine))
+        losses["words"] = self.recipe.words * (words + self._words((drawn, told.right, mine)))
         for part in ("correctness", "coverage"):
             losses[part] = self.recipe.parts * self._part(part, getattr(told, part), drawn)
         said = self.said(rng)

@@ -18,12 +18,13 @@ Beside the degradations of `capmeter.transforms` (at every strength) there are f
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from capmeter.captions.model import Caption, CaptionSet
+from capmeter.text.concepts import concept
 from capmeter.text.slots import others
 from capmeter.transforms.degradations import Degrade
 from capmeter.transforms.perturbations import SentenceWords, bare
@@ -46,6 +47,8 @@ WORDS_KNOWN = ("exchange", "replacement", "substitution", "pos-substitution")
 FITTING = ("exchange", "substitution", "pos-substitution")
 """Those of them whose new word fits the sentence in some way."""
 _ONE_WORD = 1e-9
+OF_ANOTHER = "another photo"
+"""A caption of another photo, of which `not_said` tells the wrong words."""
 STILL_TRUE = ("permutation", "repetition", "removal", "repetition-removal", "cut", "doubled")
 """Kinds that add nothing false: the caption is badly said, or says less."""
 
@@ -106,6 +109,17 @@ def one_word_wrong(captions: CaptionSet, rows: Sequence[int], *, seed: int) -> I
             lost, words = _difference(sentence, text, kind)
             if len(words) == 1:
                 yield Wrong(row, kind, text, lost, words)
+
+
+def not_said(caption: str, references: Iterable[str]) -> tuple[int, ...]:
+    """The numbers of the caption's content words whose stem no reference says.
+
+    >>> not_said("a dog runs on grass", ["dogs sleep on a sofa"])
+    (2, 4)
+    """
+    said = {concept(bare(word)) for reference in references for word in SentenceWords.of(reference).core}
+    mine = (concept(bare(word)) for word in SentenceWords.of(caption).core)
+    return tuple(k for k, each in enumerate(mine) if each is not None and each not in said)
 
 
 def changed(sentence: str, kind: str, random: np.random.Generator) -> str | None:

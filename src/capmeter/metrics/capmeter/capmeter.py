@@ -13,7 +13,7 @@ The corpus score is the mean.
 
 Which words are wrong is told by a second, smaller network (`Judge`), which does nothing but that, and only where it is
 asked for (`explain`): it reads states of the encoder half way up, where they still are those of words more than of the
-sentence. Where the caption as a whole is less correct, its words are doubted sooner.
+sentence.
 
 From one reference to fifty; a caption's score depends on nothing but the caption and its references. Final punctuation
 is not read. An empty candidate scores 0.
@@ -68,8 +68,6 @@ RIGHT = "right"
 """The calibration of single words."""
 JUDGE = "judge."
 """What the names of the arrays of the network that judges words begin with in a checkpoint."""
-WHOLE = 0.4
-"""So much of the logit of its caption's correctness is added to that of a word: where much is wrong, more is."""
 _NEAR = 0.6  # a concept whose word has so high a cosine in the candidate is said there in other words
 
 
@@ -93,12 +91,8 @@ class Trained:
     def probability(self, part: str, logits: Any) -> Floats:
         """σ(slope · logit + offset)."""
         slope, offset = self.calibration[part]
-        return _logistic(slope * np.asarray(logits, np.float64) + offset)
-
-    def right(self, logits: Floats, correctness: float) -> Floats:
-        """Of words the probability of being right, from the judge's logits and the matcher's of correctness."""
-        (slope, offset), (steep, shift) = self.calibration[RIGHT], self.calibration["correctness"]
-        return _logistic(slope * logits + offset + WHOLE * (steep * correctness + shift))
+        made: Floats = 0.5 * (1 + np.tanh(0.5 * (slope * np.asarray(logits, np.float64) + offset)))
+        return made
 
     def parts(self, told: Told) -> Floats:
         """The calibrated score and its parts, [n, 4]: see `PARTS`."""
@@ -143,14 +137,14 @@ class Capmeter(MeanMetric):
         read = _Read.of(part, trained, context.settings)
         encoder = load_encoder(trained.encoder, context.settings)
         found: list[Evidence] = [Evidence((), ())] * len(part)
-        parts, correctness = np.zeros((len(part), len(PARTS))), np.zeros(len(part))
+        parts = np.zeros((len(part), len(PARTS)))
         for rows, told in read.told(trained, context.settings):
-            parts[rows], correctness[rows] = trained.parts(told), told.correctness.cpu().numpy()
+            parts[rows] = trained.parts(told)
         parts[blank(part)] = 0.0
         for row, logits in read.judged(trained, context.settings):
             caption = part[part.ids[row]]
             candidate = caption.candidate.split()
-            probabilities = trained.right(logits, correctness[row])
+            probabilities = trained.probability(RIGHT, logits)
             right = word_probabilities(encoder, plain(caption.candidate), probabilities, len(candidate))
             references = [reference.split() for reference in caption.references]
             judged = judge_words(candidate, right, references, read.near(row, encoder))
@@ -242,11 +236,6 @@ class _Read:
         long = cut[self.candidates].copy()
         np.logical_or.at(long, self.references.rows, cut[self.references.values])
         return cut_note(part, long)
-
-
-def _logistic(values: Floats) -> Floats:
-    made: Floats = 0.5 * (1 + np.tanh(0.5 * values))
-    return made
 
 
 def word_probabilities(encoder: Encoder, sentence: str, right: Floats, count: int) -> list[float]:

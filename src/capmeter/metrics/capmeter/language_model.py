@@ -32,6 +32,8 @@ _SCALE = 5.0
 _PAIRS = ("language.pairs_of", "language.pair_ends", "language.pair_counts")
 _TRIPLES = ("language.triples_of", "language.triple_ends", "language.triple_counts")
 _PIECES = "language.pieces"
+_LARGE = "_large"  # counts that are no byte
+_BYTE = 255
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,17 +115,20 @@ class LanguageModel:
     def to_weights(self) -> dict[str, NDArray[Any]]:
         """The arrays by name, as a checkpoint holds them, in the fewest bytes.
 
-        Of each piece how many pairs begin with it, of each pair how many triples; their last pieces; their counts.
-        Every triple that is kept begins with a pair that is kept, as that is no rarer.
+        Of each piece how many pairs begin with it, of each pair how many triples; their last pieces; their counts, of
+        which those of 255 and more stand apart, in their order. Every triple that is kept begins with a pair that is
+        kept, as that is no rarer.
         """
         size = len(self.pieces)
         pairs_of = np.bincount(self.pairs // size, minlength=size)
         triples_of = np.bincount(np.searchsorted(self.pairs, self.triples // size), minlength=len(self.pairs))
-        arrays: dict[str, NDArray[Any]] = {
-            **dict(zip(_PAIRS, (pairs_of, self.pairs % size, self.pair_counts), strict=True)),
-            **dict(zip(_TRIPLES, (triples_of, self.triples % size, self.triple_counts), strict=True)),
-            _PIECES: self.pieces,
-        }
+        arrays: dict[str, NDArray[Any]] = {_PIECES: self.pieces}
+        for (begun, ends, counts), number, keys, each in (
+            (_PAIRS, pairs_of, self.pairs, self.pair_counts),
+            (_TRIPLES, triples_of, self.triples, self.triple_counts),
+        ):
+            arrays |= {begun: number, ends: keys % size, counts: np.minimum(each, _BYTE)}
+            arrays[counts + _LARGE] = each[each >= _BYTE]
         return {name: each.astype(np.min_scalar_type(int(each.max(initial=0)))) for name, each in arrays.items()}
 
     @classmethod
@@ -138,7 +143,7 @@ class LanguageModel:
 
 def is_of_language_model(name: str) -> bool:
     """Whether a checkpoint's array belongs to the language model."""
-    return name in (*_PAIRS, *_TRIPLES, _PIECES)
+    return name.removesuffix(_LARGE) in (*_PAIRS, *_TRIPLES, _PIECES)
 
 
 def _counted(keys: NDArray[np.int64], counts: NDArray[np.int32], wanted: NDArray[np.int64]) -> NDArray[Any]:
@@ -153,10 +158,13 @@ def _read(
     weights: Mapping[str, NDArray[Any]], names: tuple[str, str, str], begun: NDArray[np.int64], size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Keys and counts of what these begin, from a checkpoint's arrays."""
-    number, ends, counts = (np.asarray(weights[name]) for name in names)
-    if len(number) != len(begun) or not len(ends) == len(counts) == number.sum(dtype=np.int64):
+    number, ends, counts, large = (np.asarray(weights[name]) for name in (*names, names[2] + _LARGE))
+    counts, apart = counts.astype(np.int32), counts == _BYTE
+    fitting = len(ends) == len(counts) == number.sum(dtype=np.int64) and len(large) == apart.sum()
+    if len(number) != len(begun) or not fitting:
         raise ValueError("the arrays of pairs and triples of word pieces do not fit each other")
     keys = np.repeat(begun, number) * size + ends
     if (np.diff(keys) <= 0).any():
         raise ValueError("the pairs or triples of word pieces do not ascend")
-    return keys, counts.astype(np.int32)
+    counts[apart] = large
+    return keys, counts

@@ -17,6 +17,7 @@ from __future__ import annotations
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from capmeter.encoders import Encoder
 from capmeter.metrics.evidence import Link, Mark
@@ -196,8 +197,12 @@ def words_of_pieces(encoder: Encoder, sentence: str, pieces: int) -> list[int] |
 
     None where the words' own pieces are not those of the sentence (a tokenizer that joins words).
     """
-    each = encoder.tokenizer.ids(sentence.split())
-    words = [number for number, ids in enumerate(each) for _ in range(len(ids) - 2)]
+    words = [number for number, word in enumerate(sentence.split()) for _ in range(_pieces_of(encoder, word))]
     if len(words) < pieces or (len(words) > pieces and pieces < encoder.max_length - 2):
         return None
     return words[:pieces]
+
+
+@lru_cache(maxsize=65536)
+def _pieces_of(encoder: Encoder, word: str) -> int:
+    return len(encoder.tokenizer.ids([word])[0]) - 2
