@@ -19,7 +19,7 @@ from capmeter import score
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders import load_encoder
 from capmeter.errors import InputError
-from capmeter.learning.capmeter.examples import Examples, drawn, known_of, read_examples
+from capmeter.learning.capmeter.examples import Examples, drawn, drawn_more, known_of, read_examples
 from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
 from capmeter.learning.capmeter.run import logistic, train_capmeter
 from capmeter.learning.capmeter.training import (
@@ -43,6 +43,7 @@ from capmeter.learning.capmeter.wrong import (
 )
 from capmeter.learning.corpus import Corpus, Photo
 from capmeter.metrics.capmeter.associations import Associations
+from capmeter.metrics.capmeter.inputs import plain
 from capmeter.settings import Settings
 
 THINGS = ("dog", "cat", "horse", "girl", "boy", "bird", "cow", "sheep", "man", "woman")
@@ -229,10 +230,12 @@ def test_the_judge_learns_words_from_a_lower_layer(examples: Examples) -> None:
     sizes = {"width": 16, "heads": 2, "narrow": 8}
     learner = JudgeLearner(examples, JudgeRecipe(judged=6, photos=3, others=0, **sizes, dropout=0.0), 3)
     lower = load_encoder("minilm").hidden_states(examples.pieces, 3)
-    np.testing.assert_array_equal(learner.table.states, lower)
+    lower /= np.linalg.norm(lower, axis=1, keepdims=True)
+    np.testing.assert_allclose(learner.table.states, lower, atol=3e-4)
+    everywhere = np.arange(len(learner.table.states))
+    np.testing.assert_allclose(np.linalg.norm(learner.table.unit(everywhere), axis=1), 1, atol=1e-5)
     of_matcher = examples.encoded.table
     assert len(of_matcher) == examples.read < len(examples.sentences)
-    assert not np.allclose(lower[: len(of_matcher.states)], of_matcher.states)
     batch = learner.drawn(np.random.default_rng(1))
     assert sum(row == own for row, own in enumerate(batch.own)) == 6 + 3
     assert all(form.words for form in batch.forms if form is not None)
@@ -254,7 +257,7 @@ def test_the_judge_learns_words_from_a_lower_layer(examples: Examples) -> None:
     assert sums[-1] < 0.5 * sums[0]
     learner.module.eval()
     right, wrong = right_and_wrong(examples, learner.logits())
-    pieces = list(examples.captions[examples.trained :, 0])
+    pieces = examples.captions[examples.trained :].ravel().tolist()
     assert len(right) == sum(int(examples.pieces.lengths[each]) - 2 for each in pieces)
     assert set(wrong) <= set(WORDS_KNOWN)
     found = learner.measured()
@@ -282,6 +285,39 @@ def test_what_no_caption_of_another_photo_says_is_wrong_of_it(examples: Examples
         assert set(right[row, mine.there[row].numpy()]) == {0.0, 1.0} or not form.words
     assert elsewhere > 20
     assert not_said("Two red dogs are sleeping near a Park.", captions(1)) == (2, 4)
+
+
+def test_the_judge_learns_from_more_photos_than_the_matcher() -> None:
+    made = photos(40)
+    corpus, settings = Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 200)), Settings()
+    train, kept = drawn([corpus], 12, 1, 0)
+    more = drawn_more([corpus], train, 10, 0)
+    assert len(more) == 10
+    assert not any(photo.held_out or photo in train for photo in more)
+    assert len(drawn_more([corpus], train, 1000, 0)) == 40 - 12 - sum(photo.held_out for photo in made)
+    given = {"known": known_of([corpus], train, "minilm", settings), "encoder": "minilm", "layer": 6, "wrong": 4}
+    less, found = (read_examples(train, kept, each, **given, seed=0, settings=settings) for each in ((), more))
+    assert found.sentences[: found.read] == less.sentences[: less.read]
+    assert (found.captions[: found.matched] == less.captions).all()
+    assert (found.judged, found.wrong, held_out_rows(found)[-1][0]) == (
+        less.judged,
+        less.wrong,
+        held_out_rows(less)[-1][0],
+    )
+    of_more = found.judged_alone[len(less.judged_alone) :]
+    assert {(each.photo, each.place) for each in of_more} == {(found.matched + row, 0) for row in range(10)}
+    for each in of_more:
+        (own, *_), photo = found.captions[each.photo], more[each.photo - found.matched]
+        assert found.sentences[own] == plain(photo.captions[0])
+        for form in each.forms:
+            before, after = (found.sentences[number].lower().split() for number in (own, form.sentence))
+            assert [k for k, pair in enumerate(zip(before, after, strict=True)) if len(set(pair)) > 1] == [*form.words]
+    learner = JudgeLearner(found, JudgeRecipe(judged=1, photos=0, others=200, width=16, heads=2, narrow=8), 3)
+    batch = learner.drawn(np.random.default_rng(0))
+    others = [own for own, form in zip(batch.candidates, batch.forms, strict=True) if form and form.kind == OF_ANOTHER]
+    held_out = set(found.captions[found.trained : found.matched].ravel().tolist())
+    assert set(others) & set(found.captions[found.matched :].ravel().tolist())
+    assert not set(others) & (held_out - set(found.captions[: found.trained].ravel().tolist()))
 
 
 def test_batches_by_length_lose_nothing(examples: Examples) -> None:

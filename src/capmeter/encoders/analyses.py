@@ -47,27 +47,27 @@ class WordPieces:
 
 @dataclass(frozen=True, eq=False)
 class StateTable:
-    """Hidden states of n sentences: states float32[total pieces, width], laid out like pieces.ids."""
+    """Hidden states of n sentences: states [total pieces, width], float32 or float16, laid out like pieces.ids."""
 
     pieces: PieceTable
-    states: NDArray[np.float32]
+    states: NDArray[Any]
 
     def __len__(self) -> int:
         return len(self.pieces)
 
-    def __getitem__(self, row: int) -> NDArray[np.float32]:
+    def __getitem__(self, row: int) -> NDArray[Any]:
         return self.states[self.pieces.offsets[row] : self.pieces.offsets[row + 1]]
 
     def unit(self, positions: NDArray[np.int64]) -> NDArray[np.float32]:
         """The states at these flat positions, normalised to unit length; 0 where a position is -1."""
-        unit = self.states.take(positions, axis=0)
+        unit: NDArray[np.float32] = self.states.take(positions, axis=0).astype(np.float32, copy=False)
         unit *= np.where(positions >= 0, self._scale[positions], np.float32(0))[..., None]
         return unit
 
     @cached_property
     def _scale(self) -> NDArray[np.float32]:
         """The reciprocal of each state's length."""
-        lengths = np.sqrt(np.einsum("td,td->t", self.states, self.states))
+        lengths = np.sqrt(np.einsum("td,td->t", self.states, self.states, dtype=np.float32))
         scale: NDArray[np.float32] = 1 / np.maximum(lengths, _TINY)
         return scale
 

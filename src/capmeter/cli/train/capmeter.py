@@ -35,6 +35,9 @@ def capmeter(
         ),
     ] = None,
     photos: Annotated[int, typer.Option("--photos", help="Train on so many photos.", min=2)] = 16000,
+    judge_photos: Annotated[
+        int, typer.Option("--judge-photos", help="Words are judged by a network that learns from so many more.", min=0)
+    ] = 60000,
     held_out: Annotated[int, typer.Option("--held-out", help="Calibrate on so many others.", min=2)] = 200,
     wrong: Annotated[int, typer.Option("--wrong", help="Wrong forms of each photo's first caption.", min=1)] = 6,
     epochs: Annotated[int | None, typer.Option("--epochs", help="The number of epochs.", min=1)] = None,
@@ -59,7 +62,7 @@ def capmeter(
 
     from capmeter.encoders import load_encoder
     from capmeter.encoders.encoder import device_name
-    from capmeter.learning.capmeter.examples import drawn, known_of, read_examples
+    from capmeter.learning.capmeter.examples import drawn, drawn_more, known_of, read_examples
     from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
     from capmeter.learning.capmeter.run import train_capmeter
     from capmeter.learning.corpus import named_file, read_corpus
@@ -76,9 +79,11 @@ def capmeter(
         corpora = [read_corpus(*named_file(each), listed) for each in captions]
         chosen, kept = drawn(corpora, photos, held_out, seed)
         depth = load_encoder(encoder, settings).layer(layer)
+        more = drawn_more(corpora, chosen, judge_photos, seed)
         examples = read_examples(
             chosen,
             kept,
+            more,
             known=known_of(corpora, chosen, encoder, settings),
             encoder=encoder,
             layer=depth,
@@ -86,7 +91,10 @@ def capmeter(
             seed=seed,
             settings=settings,
         )
-        say(f"{len(chosen):,} photos to train on, {len(kept):,} held out, {len(examples.sentences):,} sentences")
+        say(
+            f"{len(chosen):,} photos to train on and {len(more):,} more for words, {len(kept):,} held out, "
+            f"{len(examples.sentences):,} sentences"
+        )
         made = train_capmeter(
             examples,
             recipe,

@@ -59,10 +59,11 @@ class Judged:
 
 @dataclass(frozen=True, eq=False)
 class Examples:
-    """Photos as numbers of sentences, int64[photos, 5], of which the first `trained` are trained on and the others held
-    out; the wrong forms of each photo's first caption; captions that are trained on whose words are judged, and more of
-    them for the judge alone; the sentences, of which the first `read` are all that the matcher reads; what is known of
-    word pieces; the encoder and the layer that is read.
+    """Photos as numbers of sentences, int64[photos, 5], of which the first `trained` are trained on, those up to
+    `matched` held out, and the others for the judge alone; the wrong forms of the first caption of each up to there;
+    captions that are trained on whose words are judged, and more of them for the judge alone; the sentences, of which
+    the first `read` are all that the matcher reads; what is known of word pieces; the encoder and the layer that is
+    read.
     """
 
     sentences: tuple[str, ...]
@@ -72,6 +73,7 @@ class Examples:
     judged_alone: tuple[Judged, ...]
     read: int
     trained: int
+    matched: int
     known: Knowledge
     encoder: str
     layer: int
@@ -89,8 +91,15 @@ class Examples:
         return Encoded.of(self.sentences[: self.read], self.encoder, self.layer, self.settings)
 
     def states(self, layer: int) -> StateTable:
-        """The sentences' states of another layer, encoded by each call."""
-        return StateTable(self.pieces, load_encoder(self.encoder, self.settings).hidden_states(self.pieces, layer))
+        """The states of all sentences of another layer, of unit length and as float16; encoded by each call."""
+        encoder, pieces = load_encoder(self.encoder, self.settings), self.pieces
+        states = np.empty((len(pieces.ids), encoder.width), np.float16)
+        for start in range(0, len(pieces), _AT_ONCE):
+            some = pieces.take(np.arange(start, min(start + _AT_ONCE, len(pieces))))
+            place = int(pieces.offsets[start])
+            of_some = StateTable(some, encoder.hidden_states(some, layer))
+            states[place : place + len(some.ids)] = of_some.unit(np.arange(len(some.ids)))
+        return StateTable(pieces, states)
 
     @cached_property
     def alone(self) -> Words:
@@ -135,9 +144,23 @@ def drawn(corpora: Sequence[Corpus], photos: int, held_out: int, seed: int) -> t
     return chosen
 
 
+def drawn_more(corpora: Sequence[Corpus], drawn: Sequence[Photo], photos: int, seed: int) -> list[Photo]:
+    """So many of the other photos to train on, or as many as there are, with five captions each."""
+    before = {(photo.source, photo.number) for photo in drawn}
+    left = [
+        photo
+        for corpus in corpora
+        for photo in drawn_photos(corpus, 0, more_than=CAPTIONS - 1)
+        if not photo.held_out and (photo.source, photo.number) not in before
+    ]
+    rows = np.random.default_rng(seed).permutation(len(left))[:photos]
+    return [left[row] for row in np.sort(rows).tolist()]
+
+
 def read_examples(
     trained: Sequence[Photo],
     held_out: Sequence[Photo],
+    alone: Sequence[Photo] = (),
     *,
     known: Knowledge,
     encoder: str,
@@ -148,18 +171,26 @@ def read_examples(
 ) -> Examples:
     """The examples of these photos, with so many wrong forms of each; of photos held out, one of every kind.
 
+    alone: photos for the judge alone; of one caption of each there are forms with one wrong word.
+
     Raises:
         InputError: no caption has a word that can be exchanged.
     """
-    photos = [*trained, *held_out]
-    texts = [(photo.source + photo.number, photo.captions[:CAPTIONS]) for photo in photos]
+    texts, texts_alone = (
+        [(photo.source + photo.number, photo.captions[:CAPTIONS]) for photo in photos]
+        for photos in ((*trained, *held_out), alone)
+    )
     captions = caption_set(texts)
     numbers: dict[str, int] = {}
 
     def number(text: str) -> int:
         return numbers.setdefault(plain(text), len(numbers))
 
-    own = np.array([[number(each) for each in photo.captions[:CAPTIONS]] for photo in photos], np.int64)
+    def numbered(photos: Sequence[tuple[str, Sequence[str]]]) -> Rows:
+        rows = [[number(caption) for caption in captions] for _, captions in photos]
+        return np.array(rows, np.int64).reshape(-1, CAPTIONS)
+
+    own = numbered(texts)
 
     def grouped(made: Iterable[Wrong]) -> dict[int, tuple[WrongForm, ...]]:
         found: dict[int, list[WrongForm]] = {}
@@ -169,19 +200,24 @@ def read_examples(
         return {row: tuple(forms) for row, forms in found.items()}
 
     forms: dict[int, tuple[WrongForm, ...]] = {}
-    for first, end, many in ((0, len(trained), wrong), (len(trained), len(photos), len(KINDS))):
+    for first, end, many in ((0, len(trained), wrong), (len(trained), len(texts), len(KINDS))):
         forms |= grouped(wrong_captions(captions, range(first, end), per_caption=many, seed=seed))
 
-    def one_wrong(place: int) -> list[Judged]:
-        made = one_word_wrong(caption_set(texts[: len(trained)], place), range(len(trained)), seed=seed + place)
-        return [Judged(row, place, each) for row, each in grouped(made).items()]
+    def one_wrong(photos: Sequence[tuple[str, Sequence[str]]], place: int, first: int = 0) -> list[Judged]:
+        if not photos:
+            return []
+        made = one_word_wrong(caption_set(photos, place), range(len(photos)), seed=seed + place)
+        return [Judged(first + row, place, each) for row, each in grouped(made).items()]
 
-    judged = [each for place in range(_JUDGED) for each in one_wrong(place)]
+    both = texts[: len(trained)]
+    judged = [each for place in range(_JUDGED) for each in one_wrong(both, place)]
     read = len(numbers)
-    judged_alone = [each for place in range(_JUDGED, CAPTIONS) for each in one_wrong(place)]
+    judged_alone = [each for place in range(_JUDGED, CAPTIONS) for each in one_wrong(both, place)]
+    own = np.concatenate([own, numbered(texts_alone)])
+    judged_alone += one_wrong(texts_alone, 0, len(texts))
     if not judged:
         raise InputError("expected captions with a word that can be exchanged for another, but got none")
-    found = tuple(forms.get(row, ()) for row in range(len(photos)))
+    found = tuple(forms.get(row, ()) for row in range(len(texts)))
     return Examples(
         tuple(numbers),
         own,
@@ -190,6 +226,7 @@ def read_examples(
         tuple(judged_alone),
         read,
         len(trained),
+        len(texts),
         known,
         encoder,
         layer,

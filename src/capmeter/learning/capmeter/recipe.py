@@ -21,7 +21,7 @@ class JudgeRecipe(Recipe):
         decayed: decay of the weights.
     """
 
-    epochs: int = 40
+    epochs: int = 48
     rate: float = 1e-3
     warmup: float = 0.05
     decay: str = "linear"

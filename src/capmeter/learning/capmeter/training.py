@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from capmeter.encoders import StateTable, load_encoder
+from capmeter.encoders import StateTable
 from capmeter.learning.capmeter.batch import Batch
 from capmeter.learning.capmeter.examples import CAPTIONS, Examples, Judged, Rows, WrongForm
 from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
@@ -35,7 +35,7 @@ from capmeter.metrics.capmeter.network import Judge, JudgeShape, Matcher, Shape,
 from capmeter.metrics.word_pieces import Pieces
 from capmeter.ragged import Ragged
 
-DOUBTED = 0.05
+DOUBTED = 0.047
 """The share of word pieces of held-out captions that may be doubted; of words it is a little less."""
 LESS = ("removal", "cut", "repetition-removal")
 BADLY_SAID = (*STILL_TRUE, "swap", "replacement")
@@ -61,6 +61,18 @@ class WordLearner(Learner[bool]):
         seeded(recipe.seed)
         self.examples, self.recipe, self.table, self.on = examples, recipe, table, device
         self.of_words: Sequence[Judged] = examples.judged
+
+    def sizes(self) -> dict[str, int]:
+        """Those of the network, as fields of its shape."""
+        words, recipe = self.examples.alone, self.recipe
+        return {
+            "encoder": self.table.states.shape[1],
+            "alone": words.vectors.shape[1],
+            "associated": words.associated.shape[1],
+            "width": recipe.width,
+            "heads": recipe.heads,
+            "narrow": recipe.narrow,
+        }
 
     def optimizer(self, rate: float) -> torch.optim.Optimizer:
         """AdamW."""
@@ -123,7 +135,8 @@ class JudgeLearner(WordLearner):
     def __init__(self, examples: Examples, recipe: JudgeRecipe, layer: int, device: str = "cpu") -> None:
         super().__init__(examples, recipe, examples.states(layer), device)
         self.of_words = [*examples.judged, *examples.judged_alone]
-        self.network = self.module = Judge(JudgeShape(**sizes(examples, recipe)), recipe.dropout)
+        self.photos = np.delete(np.arange(len(examples.captions)), slice(examples.trained, examples.matched))
+        self.network = self.module = Judge(JudgeShape(**self.sizes()), recipe.dropout)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
         """Each step is like the others."""
@@ -145,7 +158,7 @@ class JudgeLearner(WordLearner):
             references = examples.captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
             known = [form for form in examples.wrong[i] if form.words]
             batch.add_with_forms(int(examples.captions[i, 0]), references, known)
-        for i, j in rng.integers(0, examples.trained, (self.recipe.others, 2)).tolist():
+        for i, j in rng.choice(self.photos, (self.recipe.others, 2)).tolist():
             other, of_photo = int(examples.captions[j, rng.integers(CAPTIONS)]), examples.captions[i]
             wrong = not_said(examples.sentences[other], [examples.sentences[each] for each in of_photo.tolist()])
             references = of_photo[rng.permutation(CAPTIONS)[:number]]
@@ -159,8 +172,8 @@ class JudgeLearner(WordLearner):
         return logits, mine
 
     def logits(self) -> list[NDArray[np.float64]]:
-        """Those of the pieces of each row of `held_out_rows`."""
-        rows = held_out_rows(self.examples)
+        """Those of the pieces of each row of `judged_rows`."""
+        rows = judged_rows(self.examples)
         found: list[NDArray[np.float64]] = []
         with torch.no_grad():
             for start in range(0, len(rows), 256):
@@ -184,7 +197,7 @@ class CapmeterLearner(WordLearner):
 
     def __init__(self, examples: Examples, recipe: CapmeterRecipe, device: str = "cpu") -> None:
         super().__init__(examples, recipe, examples.encoded.table, device)
-        shape = Shape(**sizes(examples, recipe), parts=recipe.counted)
+        shape = Shape(**self.sizes(), parts=recipe.counted)
         self.network = self.module = Matcher(shape, recipe.dropout)
         self._means = examples.means()
         self._near = nearest(self._means, _NEAREST)
@@ -286,19 +299,6 @@ class CapmeterLearner(WordLearner):
         return {name: np.concatenate(each) for name, each in found.items()}
 
 
-def sizes(examples: Examples, recipe: JudgeRecipe | CapmeterRecipe) -> dict[str, int]:
-    """Those of a network that reads these examples, as fields of its shape."""
-    words = examples.alone
-    return {
-        "encoder": load_encoder(examples.encoder, examples.settings).width,
-        "alone": words.vectors.shape[1],
-        "associated": words.associated.shape[1],
-        "width": recipe.width,
-        "heads": recipe.heads,
-        "narrow": recipe.narrow,
-    }
-
-
 def nearest(vectors: NDArray[np.float32], number: int) -> NDArray[np.int64]:
     """The rows of the nearest so many others of each unit vector, nearest first.
 
@@ -320,7 +320,7 @@ HeldOut = tuple[int, Rows, WrongForm | None, int]
 def held_out_rows(examples: Examples) -> list[HeldOut]:
     """The held-out photos' first captions with the others as references, each followed by its wrong forms."""
     rows: list[HeldOut] = []
-    for photo in range(examples.trained, len(examples.captions)):
+    for photo in range(examples.trained, examples.matched):
         own = len(rows)
         references = examples.captions[photo, 1:]
         rows.append((int(examples.captions[photo, 0]), references, None, own))
@@ -328,14 +328,23 @@ def held_out_rows(examples: Examples) -> list[HeldOut]:
     return rows
 
 
+def judged_rows(examples: Examples) -> list[HeldOut]:
+    """`held_out_rows`, then the same photos' other captions, each with those beside it as references."""
+    rows = held_out_rows(examples)
+    for captions in examples.captions[examples.trained : examples.matched]:
+        for place in range(1, CAPTIONS):
+            rows.append((int(captions[place]), np.delete(captions, place), None, len(rows)))
+    return rows
+
+
 Floats = NDArray[np.float64]
 
 
 def right_and_wrong(examples: Examples, values: Sequence[Floats]) -> tuple[Floats, dict[str, Floats]]:
-    """Of values of the pieces of `held_out_rows` those of captions, and by kind those of words made wrong."""
+    """Of values of the pieces of `judged_rows` those of captions, and by kind those of words made wrong."""
     right: list[Floats] = []
     wrong: dict[str, list[Floats]] = {}
-    for (sentence, _, form, _), each in zip(held_out_rows(examples), values, strict=True):
+    for (sentence, _, form, _), each in zip(judged_rows(examples), values, strict=True):
         if form is None:
             right.append(each)
         elif form.words and (words := examples.words(sentence)) is not None:
