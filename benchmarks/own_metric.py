@@ -5,7 +5,8 @@
 
 `words`: one caption of each image stands against the others; one of its words is replaced by another that fills the
 same slot (an *exchange*: a number, a colour, a person, a thing …), by one that fits the sentence, or by one of the same
-part of speech (`substitution` and `pos-substitution` of `capmeter.transforms`). How many of these are among the words
+part of speech (`substitution` and `pos-substitution` of `capmeter.transforms`). Of exchanges, those that are FOIL's
+(a thing for another of its kind that no reference names) are told apart. How many of these are among the words
 that `explain` marks, how many of all words of the unchanged captions are marked, and how many changed captions score
 lower; and how many of the content words of captions of other photos are marked.
 
@@ -40,7 +41,7 @@ from capmeter.captions.io import load_reference_table
 from capmeter.captions.model import Caption, CaptionSet
 from capmeter.encoders import load_encoder
 from capmeter.encoders.side_by_side import torch_threads
-from capmeter.learning.capmeter.wrong import FITTING, one_word_wrong
+from capmeter.learning.capmeter.wrong import FITTING, Wrong, one_word_wrong
 from capmeter.meta.robustness import leave_one_out
 from capmeter.metrics.base import Context
 from capmeter.metrics.capmeter.capmeter import Capmeter
@@ -50,6 +51,24 @@ from capmeter.metrics.capmeter.words import bare
 from capmeter.progress import shown
 from capmeter.settings import Settings
 from capmeter.text.concepts import concept
+from capmeter.text.slots import slot_of
+
+THINGS = frozenset(
+    (
+        "vehicle",
+        "street thing",
+        "animal",
+        "thing carried",
+        "sport thing",
+        "tableware",
+        "food",
+        "furniture",
+        "device",
+        "appliance",
+        "house thing",
+    )
+)
+"""Slots that are COCO's supercategories."""
 
 
 def words(references: Path, images: int) -> None:
@@ -74,6 +93,10 @@ def words(references: Path, images: int) -> None:
         found = [wrong.words[0] in marked_words(each) for wrong, each in told]
         lower = metric.measure(others, context).values[:, 0] < scores[[wrong.row for wrong in made]]
         table.add_row(kind, f"{len(made):,}", f"{100 * np.mean(found):.1f}", f"{100 * lower.mean():.1f}")
+        foiled = np.array([is_foil(wrong, caption) for wrong, caption in zip(made, originals, strict=True)])
+        if foiled.any():
+            shares = (100 * np.mean(each, where=foiled) for each in (found, lower))
+            table.add_row(f"{kind}, FOIL's", f"{foiled.sum():,}", *(f"{share:.1f}" for share in shares))
     others = of_other_photos(captions)
     found = [
         word in marks
@@ -83,6 +106,15 @@ def words(references: Path, images: int) -> None:
     ]
     table.caption = f"of other photos' content words {100 * np.mean(found):.1f} % are marked"
     Console().print(table)
+
+
+def is_foil(wrong: Wrong, original: Caption) -> bool:
+    """Whether the error is FOIL's: a thing for another of its supercategory, which no reference names."""
+    if wrong.kind != "exchange":
+        return False
+    old, new = (bare(text.split()[wrong.words[0]]) for text in (original.candidate, wrong.text))
+    said = {concept(bare(word)) for reference in original.references for word in reference.split()}
+    return slot_of(old) == slot_of(new) and slot_of(new) in THINGS and concept(new) not in said
 
 
 def of_other_photos(captions: CaptionSet) -> CaptionSet:
