@@ -55,15 +55,36 @@ def plain() -> Any:
     return run
 
 
+@pytest.fixture(scope="module")
+def exact() -> Any:
+    """The hidden states of the model in double precision."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = str(load_encoder("minilm").files.folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModel.from_pretrained(folder, attn_implementation="eager").double().eval()
+
+    def run(sentence: str) -> Any:
+        with torch.inference_mode():
+            return model(**tokenizer(sentence, return_tensors="pt"), output_hidden_states=True).hidden_states
+
+    return run
+
+
 @pytest.mark.parametrize("layer", [0, 1, 4, 6])
-def test_hidden_states_are_the_models(plain: Any, layer: int) -> None:
+def test_hidden_states_are_the_models(plain: Any, exact: Any, layer: int) -> None:
+    # single precision is up to 4e-6 from double here, by the processor: ours may be three times as far as the model's
     encoder = load_encoder("minilm")
     pieces = encoder.pieces(SENTENCES)
     states = encoder.hidden_states(pieces, layer)
     assert states.shape == (len(pieces.ids), 384)
+    own, the_models = [], []
     for row, sentence in enumerate(SENTENCES):
-        expected = plain(sentence).hidden_states[layer][0].numpy()
-        np.testing.assert_allclose(states[pieces.offsets[row] : pieces.offsets[row + 1]], expected, atol=2e-6)
+        expected = exact(sentence)[layer][0].numpy()
+        own.append(np.abs(states[pieces.offsets[row] : pieces.offsets[row + 1]] - expected).max())
+        the_models.append(np.abs(plain(sentence).hidden_states[layer][0].numpy() - expected).max())
+    assert max(own) < 3 * max(the_models) < 2e-5
 
 
 def test_attentions_are_the_models_and_cover_all_layers(plain: Any) -> None:

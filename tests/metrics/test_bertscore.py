@@ -168,7 +168,7 @@ def test_rescaling_maps_the_baseline_to_zero() -> None:
     values = measure(BertScore(), captions())
     np.testing.assert_allclose(measure(BertScore(rescale=0.25), captions()), (values - 0.25) / 0.75)
     rescaled = measure(BertScore(rescale=True), captions())
-    assert np.all(rescaled[:3] < values[:3] + 1e-9) and rescaled[2] == pytest.approx(1, abs=1e-6)
+    assert np.all(rescaled[:2] < values[:2]) and rescaled[2] == pytest.approx(1, abs=1e-6)
     with pytest.raises(InputError, match="no baseline is known for encoder 'minilm' at layer 3"):
         measure(BertScore(layer=3, rescale=True), captions())
 

@@ -38,7 +38,7 @@ def scored(folder: Path, pairs: list[tuple[str, str]]) -> list[float]:
 
 
 def test_a_critic_learns_to_look_at_its_reference(tmp_path: Path) -> None:
-    recipe = replace(SMALL, negatives=read_shares("other-caption,replacement"), epochs=30)
+    recipe = replace(SMALL, negatives=read_shares("other-caption,replacement"), epochs=60)
     images = captioned(400)
     found = train_critic(
         images, captioned(40, seed=1), recipe, tmp_path / "critic", data=[TrainingData("made", "0", 1)]
