@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from capmeter.encoders.adaptation import adapted
 from capmeter.encoders.layers import Layer, linear_of, through
 
 if TYPE_CHECKING:
@@ -47,17 +49,20 @@ _NAMES = {
 class Bert:
     """A model of the BERT family.
 
-    layers, heads, width: its sizes. vocabulary: the number of word pieces; positions: the maximum input length.
+    layers, heads, width: its sizes. vocabulary: the number of word pieces; positions: the maximum input length. stack:
+    the weights of its layers, with `adaptation`, if given, added; epsilon: of its normalisations.
     """
 
-    def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
+    def __init__(
+        self, folder: Path, device: str, dtype: torch.dtype, adaptation: Mapping[str, Tensor] | None = None
+    ) -> None:
         from safetensors.torch import load_file
 
         config = _config(folder)
         self.layers, self.heads = int(config["num_hidden_layers"]), int(config["num_attention_heads"])
         if int(config["hidden_size"]) % self.heads:
             raise ValueError(f"its width {config['hidden_size']} is not a multiple of its {self.heads} heads")
-        self.width, self._epsilon = int(config["hidden_size"]), float(config.get("layer_norm_eps", 1e-12))
+        self.width, self.epsilon = int(config["hidden_size"]), float(config.get("layer_norm_eps", 1e-12))
         weights = {_name(name): tensor.to(device, dtype) for name, tensor in load_file(str(folder / WEIGHTS)).items()}
 
         self._words = weights["embeddings.word_embeddings.weight"]
@@ -67,7 +72,10 @@ class Bert:
         if self._words.shape[1] != self.width:
             raise ValueError(f"its weights are {self._words.shape[1]} wide, but {CONFIG} says {self.width}")
         self._norm = linear_of(weights, "embeddings.LayerNorm")
-        self._stack = [Layer.of(weights, f"encoder.layer.{number}.", self.heads) for number in range(self.layers)]
+        self.stack = [Layer.of(weights, f"encoder.layer.{number}.", self.heads) for number in range(self.layers)]
+        if adaptation is not None:
+            factors = {name: tensor.to(device, dtype) for name, tensor in adaptation.items()}
+            self.stack = [adapted(layer, factors, number) for number, layer in enumerate(self.stack)]
         # RoBERTa's positions start after the padding id, and padding is at the position of that id.
         self._padding = int(config.get("pad_token_id", 1)) if config["model_type"] in _ROBERTAS else None
         self.vocabulary = len(self._words)
@@ -102,10 +110,10 @@ class Bert:
         import torch
 
         b, t = ids.shape
-        x = self._embed(ids).view(b * t, self.width)
+        x = self.embed(ids).view(b * t, self.width)
         states, maps = x if hidden == 0 else None, []
-        for number, layer in enumerate(self._stack[: self.layers if attentions else hidden], start=1):
-            x, attention = through(layer, x, mask, (b, self.heads), self._epsilon)
+        for number, layer in enumerate(self.stack[: self.layers if attentions else hidden], start=1):
+            x, attention = through(layer, x, mask, (b, self.heads), self.epsilon)
             if number == hidden:
                 states = x
             if attentions:
@@ -115,7 +123,8 @@ class Bert:
             torch.stack(maps, dim=1) if attentions else None,
         )
 
-    def _embed(self, ids: Tensor) -> Tensor:
+    def embed(self, ids: Tensor) -> Tensor:
+        """The states before the first layer: [b, t, width]."""
         import torch
         from torch.nn.functional import layer_norm
 
@@ -124,7 +133,7 @@ class Bert:
         else:
             word = (ids != self._padding).long()
             places = word.cumsum(dim=1) * word + self._padding
-        return layer_norm(self._words[ids] + self._places[places], (self.width,), *self._norm, self._epsilon)
+        return layer_norm(self._words[ids] + self._places[places], (self.width,), *self._norm, self.epsilon)
 
 
 def _config(folder: Path) -> dict[str, Any]:

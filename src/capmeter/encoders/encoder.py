@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from capmeter.encoders.adaptation import read_adaptation
 from capmeter.encoders.batches import run_batches
 from capmeter.encoders.bert import Bert
 from capmeter.encoders.cache import RecentStates, StateCache
@@ -72,7 +73,7 @@ class Encoder:
         try:
             plain = Bert.reads(files.folder)
             self.tokenizer = Tokenizer(files.folder, plain)
-            self._model = (Bert if plain else HubModel)(files.folder, device, dtype)
+            self._model = _model(files, plain, device, dtype)
         except pickle.UnpicklingError as error:  # torch's own message advises running whatever the file contains
             raise AssetError(
                 f"encoder {files.name!r}: cannot load {files.folder}: its weights are a damaged pickle, or one that "
@@ -246,6 +247,18 @@ def load_encoder(name: str, settings: Settings | None = None) -> Encoder:
     encoder = copy.copy(_load(find_encoder(name), device_name(settings.device), settings.precision))
     encoder.settings = settings
     return encoder
+
+
+def _model(files: EncoderFiles, plain: bool, device: str, dtype: Any) -> Bert | HubModel:
+    """The model in the files; `plain`: it is one that `Bert` reads."""
+    if files.adaptation is None:
+        return (Bert if plain else HubModel)(files.folder, device, dtype)
+    import torch
+
+    if not plain:
+        raise ValueError("only encoders of the BERT kind can be adapted")
+    weights = read_adaptation(files.adaptation).weights
+    return Bert(files.folder, device, dtype, {name: torch.from_numpy(each) for name, each in weights.items()})
 
 
 @functools.lru_cache(maxsize=4)

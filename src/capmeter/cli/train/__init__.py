@@ -13,6 +13,7 @@ import typer
 from capmeter.cli.main import say
 from capmeter.cli.train.capmeter import capmeter
 from capmeter.cli.train.captioner import captioner
+from capmeter.cli.train.encoder import encoder
 from capmeter.cli.train.factual import factual
 from capmeter.cli.train.lceval import lceval
 from capmeter.cli.train.leic import leic
@@ -54,6 +55,7 @@ app.command()(_with_curves(lceval))
 app.command()(_with_curves(leic))
 app.command()(_with_curves(umic))
 app.command()(_with_curves(parser))
+app.command()(_with_curves(encoder))
 app.command()(_with_curves(factual))
 app.command()(_with_curves(writer))
 app.command()(_with_curves(regressor))

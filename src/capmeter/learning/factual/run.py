@@ -154,6 +154,8 @@ class Encoder:
             AssetError: it is not installed, or is no BERT.
         """
         found = find_encoder(name)
+        if found.adapts is not None:
+            raise AssetError(f"encoder {name!r}: an adapted encoder is not read here; name {found.adapts}")
         try:
             pieces = json.loads((found.folder / "tokenizer.json").read_text(encoding="utf-8"))["model"]["vocab"]
             heads = json.loads((found.folder / CONFIG).read_text(encoding="utf-8"))["num_attention_heads"]

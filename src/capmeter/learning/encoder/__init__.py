@@ -1,0 +1,1 @@
+"""Training of an adaptation of a sentence encoder to captions."""

