@@ -215,13 +215,13 @@ def test_losses_fall_and_every_loss_is_there(examples: Examples) -> None:
     sums = []
     for _ in range(12):
         losses = learner.losses(False, np.random.default_rng(5))
-        assert set(losses) == {"similarity", "correctness", "coverage", "fluency", "words"}
+        assert set(losses) == {"correctness", "coverage", "fluency", "words"}
         total = torch.stack(list(losses.values())).sum()
         optimizer.zero_grad()
         total.backward()
         optimizer.step()
         sums.append(float(total.detach()))
-    assert set(learner.losses(True, np.random.default_rng(5))) == {"similarity", "words"}
+    assert set(learner.losses(True, np.random.default_rng(5))) == {"words"}
     assert np.isfinite(sums).all()
     assert sums[-1] < 0.7 * sums[0]
 
@@ -385,5 +385,5 @@ def test_the_command(tmp_path: Path) -> None:
     done = run(*given, "--wrong", "3", "--epochs", "1", "--judge-epochs", "1", "--steps", "2")
     assert done.returncode == 0, done.stderr
     made = Checkpoint.read(tmp_path / "out", "capmeter")
-    assert made.parameters["encoder"] == "minilm"
+    assert made.parameters["encoder"] == "minilm-captions"
     assert made.training["steps"] == made.training["judge"]["steps"] == 2

@@ -27,7 +27,9 @@ def capmeter(
     ],
     exclusions: Exclusions,
     output: Annotated[Path, typer.Option("--output", "-o", help="The folder of the checkpoint.")],
-    encoder: Annotated[str, typer.Option("--encoder", help="Alias, hub id or folder of the encoder.")] = "minilm",
+    encoder: Annotated[
+        str, typer.Option("--encoder", help="Alias, hub id or folder of the encoder, or of its adaptation.")
+    ] = "minilm-captions",
     layer: Annotated[
         int | None,
         typer.Option(

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.encoders import PieceTable, StateTable, load_encoder
+from capmeter.encoders import PieceTable, StateTable, find_encoder, load_encoder
 from capmeter.errors import InputError
 from capmeter.learning.capmeter.wrong import KINDS, Wrong, caption_set, one_word_wrong, wrong_captions
 from capmeter.learning.corpus import Corpus, Photo, drawn_photos
@@ -91,8 +91,10 @@ class Examples:
         return Encoded.of(self.sentences[: self.read], self.encoder, self.layer, self.settings)
 
     def states(self, layer: int) -> StateTable:
-        """The states of all sentences of another layer, of unit length and as float16; encoded by each call."""
-        encoder, pieces = load_encoder(self.encoder, self.settings), self.pieces
+        """The states of all sentences of another layer of the unadapted encoder, of unit length and as float16; encoded
+        by each call.
+        """
+        encoder, pieces = load_encoder(find_encoder(self.encoder).unadapted, self.settings), self.pieces
         states = np.empty((len(pieces.ids), encoder.width), np.float16)
         for start in range(0, len(pieces), _AT_ONCE):
             some = pieces.take(np.arange(start, min(start + _AT_ONCE, len(pieces))))

@@ -49,10 +49,11 @@ class CapmeterRecipe(Recipe):
         said: photos per step whose captions are read for fluency, and so many more whose wrong forms are, too.
         nearest: a pair's photos are among so many nearest, on average.
         power: the target of a pair is so high a power of the similarity of the two photos' captions.
-        alone: so many first epochs learn similarity and words alone.
-        parts, words: weights of the losses beside that of the pairs, see `training.py`.
+        alone: so many first epochs learn words alone.
+        parts, words: weights of the losses, see `training.py`.
         width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.Shape`.
-        counted: λ, the weights of things and of the parts in the score, see `capmeter.metrics.capmeter.network`.
+        counted: λ, the weights of the cosine, of things and of the parts in the score, see
+            `capmeter.metrics.capmeter.network`.
         dropout: in training.
         decayed: decay of the weights.
     """
@@ -75,6 +76,6 @@ class CapmeterRecipe(Recipe):
     width: int = 96
     heads: int = 4
     narrow: int = 64
-    counted: tuple[float, float, float, float, float] = (3.0, 2.0, 1.0, 2.0, 1.2)
+    counted: tuple[float, float, float, float, float, float] = (16.0, 3.0, 1.0, 4.0, 1.0, 1.2)
     dropout: float = 0.1
     decayed: float = 0.01

@@ -1,15 +1,15 @@
-"""The training of the metric `capmeter`: five losses in one; and of the network that judges words, by the last alone.
+"""The training of the metric `capmeter`: four losses in one; and of the network that judges words, by the last alone.
 
-    similarity  cross-entropy of σ(similarity) with cos(photo i, photo j)^power: a caption of photo j, references of i
     correctness, coverage, fluency
                 cross-entropy of σ(part) with what is known of it, of a caption c and wrong forms c' of it: whether all
                 that it says is true, the share of the words that is left, whether it is well said; and
-                log(1 + exp(2 part(c') - 2 part(c))) / 2 where c' is worse in that part; fluency of captions of its own
+                log(1 + exp(2 part(c') - 2 part(c))) / 2 where c' is worse in that part; fluency of captions of its own.
+                A caption of photo j is true of photo i as far as cos(photo i, photo j)^power, to the fourth power
     words       cross-entropy of each word of c and c' that is known to be right or wrong, and of more captions with one
                 wrong word each; wrong ones weigh three times
 
-cos compares the mean vectors of all captions of the two photos: a soft target, which no single caption can reach. The
-references of a caption are one to five, so that the network knows any number of them.
+cos compares the mean vectors of all captions of the two photos: a soft target. The references of a caption are one to
+five, so that the network knows any number of them.
 
 The judge learns from captions of other photos, too: their content words are wrong that no caption of the photo says.
 """
@@ -191,7 +191,7 @@ class JudgeLearner(WordLearner):
 
 
 class CapmeterLearner(WordLearner):
-    """The learner of everything else. A batch is whether similarity and words are learned alone."""
+    """The learner of everything else. A batch is whether words are learned alone."""
 
     recipe: CapmeterRecipe
 
@@ -203,22 +203,19 @@ class CapmeterLearner(WordLearner):
         self._near = nearest(self._means, _NEAREST)
 
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
-        """Of each step whether similarity and words are learned alone."""
+        """Of each step whether words are learned alone."""
         return [epoch < self.recipe.alone] * self.recipe.steps
 
     def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """See the module."""
-        drawn = self.drawn(rng, alone=batch)
-        told, mine = self.told(drawn.candidates, drawn.references)
-        target = torch.tensor(drawn.target)
-        pairs = target.isfinite()
-        losses = {"similarity": binary_cross_entropy_with_logits(told.similarity[pairs], target[pairs].to(self.on))}
         judged = self.judged(rng, int(rng.integers(1, CAPTIONS)))
         of_judged, theirs = self.told(judged.candidates, judged.references)
         words = self._words((judged, of_judged.right, theirs))
         if batch:
-            return {**losses, "words": self.recipe.words * words}
-        losses["words"] = self.recipe.words * (words + self._words((drawn, told.right, mine)))
+            return {"words": self.recipe.words * words}
+        drawn = self.drawn(rng)
+        told, mine = self.told(drawn.candidates, drawn.references)
+        losses = {"words": self.recipe.words * (words + self._words((drawn, told.right, mine)))}
         for part in ("correctness", "coverage"):
             losses[part] = self.recipe.parts * self._part(part, getattr(told, part), drawn)
         said = self.said(rng)
@@ -248,7 +245,7 @@ class CapmeterLearner(WordLearner):
             batch.add_with_forms(int(captions[i, 0]), none, self.examples.wrong[i])
         return batch
 
-    def drawn(self, rng: np.random.Generator, *, alone: bool = False) -> Batch:
+    def drawn(self, rng: np.random.Generator) -> Batch:
         """The captions of a step."""
         recipe, captions, batch = self.recipe, self.examples.captions, Batch()
         number = int(rng.integers(1, CAPTIONS + 1))  # of references: one for a step, which saves padding
@@ -264,7 +261,7 @@ class CapmeterLearner(WordLearner):
                 j = int(rng.integers(self.examples.trained))
             target = 1.0 if i == j else max(0.0, float(self._means[i] @ self._means[j])) ** recipe.power
             batch.add(int(captions[j, rng.integers(CAPTIONS)]), captions[i, order[:number]], target)
-        for i in rng.integers(0, self.examples.trained, 0 if alone else recipe.photos).tolist():
+        for i in rng.integers(0, self.examples.trained, recipe.photos).tolist():
             references = captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
             batch.add_with_forms(int(captions[i, 0]), references, self.examples.wrong[i], target=1.0)
         return batch
@@ -288,8 +285,8 @@ class CapmeterLearner(WordLearner):
         return {**shares, "told apart": float(np.mean(list(shares.values() or (0.0,))))}
 
     def logits(self, rows: Sequence[HeldOut]) -> dict[str, NDArray[np.float64]]:
-        """The five logits of these captions."""
-        found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in Told._fields[:5]}
+        """The four logits of these captions."""
+        found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in Told._fields[:4]}
         with torch.no_grad():
             for start in range(0, len(rows), 256):
                 some = rows[start : start + 256]

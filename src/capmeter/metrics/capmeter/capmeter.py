@@ -1,27 +1,27 @@
 """`capmeter`: how far one can trust a caption, in one number and the three that explain it.
 
-    score = σ(similarity + λ_0 things + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency)) + λ_4 σ(fluency + 8))
+    score = σ(λ_0 cos + λ_1 things + σ(correctness) (λ_2 + λ_3 σ(coverage) + λ_4 σ(fluency)) + λ_5 σ(fluency + 8))
 
-**Correctness**: what the caption says that the references support. **Coverage**: what the references agree on that the
-caption says. **Fluency**: whether it is well said; of the caption alone. **Similarity**: how like the caption's photo
-is to that of the references. **Things**: how near the words that name something come to words of the references; among
-captions that are wrong these two decide. Each but things is the logit of a head of one small
-network (`network.py`) in which the word pieces of the candidate and of all references, as a frozen encoder reads them,
-look at each other. Range 0 to 1: .5 means that a caption is as likely right as wrong in something, as measured on
-captions made wrong that training did not see; parts are calibrated in the same way, on the errors that concern them.
-The corpus score is the mean.
+**Correctness**: what the caption says that the references support. **Coverage**: what the references agree on that
+the caption says. **Fluency**: whether it is well said; of the caption alone. **cos**: the cosine of the caption with
+the mean of the references. **Things**: how near the words that name something come to words of the references; among
+captions that are wrong these two decide. Correctness, coverage and fluency are logits of heads of one small network
+(`network.py`), in which the word pieces of the candidate and of all references look at each other. Its encoder was
+adapted to captions (`minilm-captions`). Range 0 to 1: .5 means that a caption is as likely right as wrong in
+something, as measured on captions made wrong that training did not see; parts are calibrated in the same way, on the
+errors that concern them. The corpus score is the mean.
 
 Which words are wrong is told by a second, smaller network (`Judge`), which does nothing but that, and only where it is
-asked for (`explain`): it reads states of the encoder half way up, where they still are those of words more than of the
-sentence.
+asked for (`explain`): it reads states of the unadapted encoder half way up, where they still are those of words more
+than of the sentence.
 
 From one reference to fifty; a caption's score depends on nothing but the caption and its references. Final punctuation
 is not read. An empty candidate scores 0.
 
-The network was trained on captions alone: captions of more and less similar photos, whose target is how similar all
-captions of the two photos are, and captions made wrong in every way that `capmeter.transforms` knows, and in some more.
-No human judgment was trained on. How it was chosen, and every try: docs/own-metric.md. `checkpoint` names a network
-that `capmeter train capmeter` made, on any encoder.
+Encoder and network were trained on captions alone: captions of more and less similar photos, whose target is how
+similar all captions of the two photos are, and captions made wrong in every way that `capmeter.transforms` knows, and
+in some more. No human judgment was trained on. How it was chosen, and every try: docs/own-metric.md. `checkpoint`
+names a network that `capmeter train capmeter` made, on any encoder.
 
 >>> import capmeter
 >>> references = ["a dog runs on the grass", "a brown dog is running outside"]
@@ -73,8 +73,9 @@ _NEAR = 0.6  # a concept whose word has so high a cosine in the candidate is sai
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Both networks, their language model, what is known of word pieces, the encoder's name and hash, the layers that
-    the one and the other reads, and for each logit the slope and offset that calibrate it.
+    """Both networks, their language model, what is known of word pieces, the encoders that the one and the other reads
+    (the judge reads the unadapted one), the first one's hash, their layers, and for each logit the slope and offset
+    that calibrate it.
     """
 
     network: Matcher
@@ -82,6 +83,7 @@ class Trained:
     language: LanguageModel
     words: Words
     encoder: str
+    judge_encoder: str
     layer: int
     judge_layer: int
     sha256: str
@@ -208,7 +210,7 @@ class _Read:
 
         device = device_name(settings.device)
         judge, pieces = trained.judge.to(device), self.encoded.table.pieces
-        lower = load_encoder(trained.encoder, settings).hidden_states(pieces, trained.judge_layer)
+        lower = load_encoder(trained.judge_encoder, settings).hidden_states(pieces, trained.judge_layer)
         for rows, mine, theirs in read_blocks(self.candidates, StateTable(pieces, lower), self.references):
             with torch.inference_mode():
                 flow = torch.from_numpy(trained.language.flow(mine)).to(device)
@@ -291,6 +293,7 @@ def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str
         language=known.language,
         words=words,
         encoder=encoder or trained_on,
+        judge_encoder=files.unadapted,
         layer=layer,
         judge_layer=judge_layer,
         sha256=expected,

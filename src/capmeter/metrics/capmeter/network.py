@@ -1,4 +1,4 @@
-"""The networks of the metric `capmeter`, on frozen states of an encoder: candidates and references read each other.
+"""The networks of the metric `capmeter`, on states of an encoder: candidates and references read each other.
 
 x_i, y_j: word pieces of the candidate and of all references: their states in the sentence, what they mean alone
 (`lexicon.py`) and what they are associated with (`associations.py`), projected; each looks at the other side, where
@@ -15,23 +15,22 @@ references that have the very piece, and whether any has. agreed_j: the piece's 
 sentence and alone, and its highest association, the mean of the three in the references, its association with itself,
 whether the candidate has it, and the share of the references that have it.
 
-Four logits come of it; g are cosines of sentence vectors, σ the logistic function; n_i is how much a piece names a
-thing, 0 if it was said before, h_i its highest cosine in the references, m_i the mean of those in each, and a_i that of
-its highest associations:
+Three logits come of it; g are cosines of sentence vectors, and cos that with the mean of the references; σ is the
+logistic function; n_i is how much a piece names a thing, 0 if it was said before, h_i its highest cosine in the
+references, m_i the mean of those in each, and a_i that of its highest associations:
 
     c_i = Σ_j softmax_j(q'(u_i) · k'(v_j)) V v_j: what the references say, how far they agree and the candidate has it
     right_i = MLP([u_i, e_i, c_i])
-    similarity = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g]) + MLP([mean v, Σ β_j v_j, g]) + w · g
     correctness = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g])
     coverage = MLP([mean v, Σ β_j v_j, g])
     fluency = MLP([mean f, max f])
     things = Σ n_i (h_i + m_i + a_i / 2) / max(Σ n_i, 1.5)
-    score = similarity + λ_0 things + σ(correctness) (λ_1 + λ_2 σ(coverage) + λ_3 σ(fluency)) + λ_4 σ(fluency + 8)
+    score = λ_0 cos + λ_1 things + σ(correctness) (λ_2 + λ_3 σ(coverage) + λ_4 σ(fluency)) + λ_5 σ(fluency + 8)
 
 `Matcher` has all of it; `Judge`, which learns from words alone and reads a lower layer, ends with right_i.
 
-What is false gains nothing by being complete and well said: among captions of other photos similarity and the things
-that are named decide. What is no sentence at all loses λ_4 even where it is wrong.
+What is false gains nothing by being complete and well said: among captions of other photos the cosine and the things
+that are named decide. What is no sentence at all loses λ_5 even where it is wrong.
 """
 
 from __future__ import annotations
@@ -49,6 +48,7 @@ from capmeter.metrics.capmeter.lexicon import DIRECTIONS
 
 SIMILARITIES = 4
 """Cosines of sentence vectors that the network is given: see `capmeter.metrics.capmeter.inputs`."""
+_TOWARD = 2  # of them the one with the mean of the references
 _SUPPORT, _AGREED = 10, 9
 _SCALE, _SCALE_ALONE = 8.0, 4.0  # unit vectors become numbers of the size that layers like
 _ALIKE = 5.0  # at first pieces look at what is like them
@@ -56,7 +56,6 @@ _SELDOM = 4.0  # an association so strong counts as 1
 _NEVER = -1e4
 _THINGS = 1.5  # that a caption names at least, or they are missed
 _NO_SENTENCE = 8.0  # below minus so much fluency
-_UNLIKE = -2.0  # the logit of similarity at first
 
 
 @dataclass(frozen=True)
@@ -77,11 +76,11 @@ class JudgeShape:
 
 @dataclass(frozen=True)
 class Shape(JudgeShape):
-    """As `JudgeShape`. parts: λ, the weights of things, correctness, coverage, fluency, and of being a sentence at all
-    in the score.
+    """As `JudgeShape`. parts: λ, the weights of the cosine, things, correctness, coverage, fluency, and of being a
+    sentence at all in the score.
     """
 
-    parts: tuple[float, float, float, float, float] = (3.0, 2.0, 1.0, 2.0, 1.2)
+    parts: tuple[float, float, float, float, float, float] = (16.0, 3.0, 1.0, 4.0, 1.0, 1.2)
 
 
 class Side(NamedTuple):
@@ -103,13 +102,12 @@ class Side(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Logits: score, correctness, coverage, fluency, similarity [n]; right [n, t], of the candidate's pieces."""
+    """Logits: score, correctness, coverage, fluency [n]; right [n, t], of the candidate's pieces."""
 
     score: Tensor
     correctness: Tensor
     coverage: Tensor
     fluency: Tensor
-    similarity: Tensor
     right: Tensor
 
 
@@ -226,14 +224,9 @@ class Matcher(Comparison):
         self.shape = shape
         width, narrow = shape.width, shape.narrow
         self.weigh, self.weigh_reference = (nn.Linear(width, 1) for _ in range(2))
-        self.alike, self.correctness = (_head(2 * width + 2 + SIMILARITIES, width, dropout) for _ in range(2))
-        self.alike_reference, self.coverage = (_head(2 * width + SIMILARITIES, width, dropout) for _ in range(2))
+        self.correctness = _head(2 * width + 2 + SIMILARITIES, width, dropout)
+        self.coverage = _head(2 * width + SIMILARITIES, width, dropout)
         self.fluency = _head(2 * narrow, narrow, 0.0)
-        self.similar = nn.Linear(SIMILARITIES, 1)
-        for layer in (self.alike[-1], self.alike_reference[-1], self.similar):  # at first everything is as unlike
-            for parameter in layer.parameters():
-                nn.init.zeros_(parameter)
-        nn.init.constant_(self.similar.bias, _UNLIKE)
 
     def forward(self, candidates: Side, references: Side, similar: Tensor, flow: Tensor) -> Told:
         """Everything that is said of n captions; similar: [n, SIMILARITIES]; flow: [n, t, shape.flow]."""
@@ -243,14 +236,14 @@ class Matcher(Comparison):
         lowest, mean = doubt.amin(1, keepdim=True), _mean(doubt[:, :, None], mine)
         said = torch.cat([_mean(u, mine), _weighted(u, self.weigh, mine), lowest, mean, similar], dim=1)
         covered = torch.cat([_mean(v, theirs), _weighted(v, self.weigh_reference, theirs), similar], dim=1)
-        similarity = (self.alike(said) + self.alike_reference(covered) + self.similar(similar))[:, 0]
         correctness, coverage = self.correctness(said)[:, 0], self.coverage(covered)[:, 0]
         fluency = self.said(candidates, flow)
-        named, first, second, third, last = self.shape.parts
+        alike, named, first, second, third, last = self.shape.parts
         bonus = first + second * coverage.sigmoid() + third * fluency.sigmoid()
         sentence = (fluency + _NO_SENTENCE).sigmoid()
-        score = similarity + named * things + correctness.sigmoid() * bonus + last * sentence
-        return Told(score, correctness, coverage, fluency, similarity, right)
+        near = alike * similar[:, _TOWARD] + named * things
+        score = near + correctness.sigmoid() * bonus + last * sentence
+        return Told(score, correctness, coverage, fluency, right)
 
     def said(self, candidates: Side, flow: Tensor) -> Tensor:
         """The logit of fluency [n], which does not look at references."""
