@@ -152,7 +152,8 @@ def speed(references: Path, key: str | None, rows: int) -> None:
         with timed(Matcher) as passes:
             capmeter.score(captions, metrics="capmeter")
         again = time.perf_counter() - started
-    network, encoder = sum(passes) / torch_threads(), load_encoder("minilm-captions")  # passes run on a core each, as do its own
+    network = sum(passes) / torch_threads()  # passes run on a core each, as do the encoder's own
+    encoder = load_encoder("minilm-captions")
     candidates = sorted({plain(text) for text in texts})
     started = time.perf_counter()
     deque(encoder.batches(candidates, hidden=encoder.layers), maxlen=0)
