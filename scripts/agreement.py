@@ -48,7 +48,15 @@ MiniLM, which ships, not with their papers' encoders; TBR and BERTScore under an
 [Encoders](embedding.md)."""
 METRICS = (
     *("bleu-1", "bleu-4", "rouge-l", "cider", "cider-d", "cider-r", "tbr-unigram", "sparcs", "meteor", "hwcm"),
-    *("sbert", "bertscore", "tbr", "wembsim(encoder=minilm)", "mima(encoder=minilm)", "spurts(encoder=minilm)"),
+    *(
+        "sbert",
+        "sbert(encoder=minilm-captions,pooling=centroid)",
+        "bertscore",
+        "tbr",
+        "wembsim(encoder=minilm)",
+        "mima(encoder=minilm)",
+        "spurts(encoder=minilm)",
+    ),
     *("smurf(encoder=minilm)", "spice", "soft-spice", "spider", "nneval", "lceval"),
 )
 
