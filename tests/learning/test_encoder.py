@@ -20,11 +20,12 @@ from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.bert import Bert
 from capmeter.errors import AssetError
+from capmeter.learning.capmeter.examples import CAPTIONS
 from capmeter.learning.corpus import Photo
 from capmeter.learning.encoder.network import AdaptedBert
 from capmeter.learning.encoder.recipe import EncoderRecipe
 from capmeter.learning.encoder.run import photo_means, train_encoder
-from capmeter.learning.encoder.training import CAPTIONS, EncoderLearner
+from capmeter.learning.encoder.training import EncoderLearner
 from capmeter.settings import Settings
 
 THINGS = ("dog", "cat", "horse", "girl", "boy", "bird", "cow", "sheep")

@@ -11,7 +11,7 @@ import typer
 from capmeter.cli.main import say
 from capmeter.cli.options import Device, Format, Seed, settings_of
 from capmeter.cli.output import show
-from capmeter.cli.train.options import Exclusions, Threads, need_torch
+from capmeter.cli.train.options import Epochs, Exclusions, Steps, Threads, need_torch
 from capmeter.progress import shown
 from capmeter.report.tables import Table
 
@@ -42,11 +42,11 @@ def capmeter(
     ] = 60000,
     held_out: Annotated[int, typer.Option("--held-out", help="Calibrate on so many others.", min=2)] = 200,
     wrong: Annotated[int, typer.Option("--wrong", help="Wrong forms of each photo's first caption.", min=1)] = 6,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="The number of epochs.", min=1)] = None,
+    epochs: Epochs = None,
     judge_epochs: Annotated[
         int | None, typer.Option("--judge-epochs", help="Those of the network that judges words.", min=1)
     ] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Steps per epoch.", min=1)] = None,
+    steps: Steps = None,
     threads: Threads = 1,
     seed: Seed = 0,
     device: Device = None,

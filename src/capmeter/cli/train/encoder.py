@@ -11,7 +11,7 @@ import typer
 from capmeter.cli.main import say
 from capmeter.cli.options import Device, Format, Seed, settings_of
 from capmeter.cli.output import show
-from capmeter.cli.train.options import Exclusions, Threads, need_torch
+from capmeter.cli.train.options import Epochs, Exclusions, Steps, Threads, need_torch
 from capmeter.progress import shown
 from capmeter.report.tables import Table
 
@@ -31,8 +31,8 @@ def encoder(
     encoder: Annotated[str, typer.Option("--encoder", help="Alias, hub id or folder of the encoder.")] = "minilm",
     photos: Annotated[int, typer.Option("--photos", help="Train on so many photos.", min=2)] = 16000,
     held_out: Annotated[int, typer.Option("--held-out", help="Evaluate on so many others.", min=2)] = 200,
-    epochs: Annotated[int | None, typer.Option("--epochs", help="The number of epochs.", min=1)] = None,
-    steps: Annotated[int | None, typer.Option("--steps", help="Steps per epoch.", min=1)] = None,
+    epochs: Epochs = None,
+    steps: Steps = None,
     threads: Threads = 1,
     seed: Seed = 0,
     device: Device = None,

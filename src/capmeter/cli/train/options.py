@@ -17,6 +17,8 @@ Exclusions = Annotated[
 Threads = Annotated[
     int, typer.Option("--threads", help="Number of threads; another number gives slightly different weights.", min=1)
 ]
+Epochs = Annotated[int | None, typer.Option("--epochs", help="The number of epochs.", min=1)]
+Steps = Annotated[int | None, typer.Option("--steps", help="Steps per epoch.", min=1)]
 TrainingPrecision = Annotated[
     str, typer.Option("--precision", help="Precision of the forward pass in training.", **one_of(PRECISIONS))
 ]

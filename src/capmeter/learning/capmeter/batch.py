@@ -31,11 +31,9 @@ class Batch:
         self.own.append(own)
         return len(self.own) - 1
 
-    def add_with_forms(
-        self, caption: int, references: Rows, forms: Iterable[WrongForm], target: float = float("nan")
-    ) -> None:
+    def add_with_forms(self, caption: int, references: Rows, forms: Iterable[WrongForm]) -> None:
         """A row for a photo's own caption, and one for each wrong form of it."""
-        own = self.add(caption, references, target)
+        own = self.add(caption, references, float("nan"))
         self.own[own] = own
         for form in forms:
             self.add(form.sentence, references, float("nan"), form, own)

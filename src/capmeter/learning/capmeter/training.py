@@ -263,7 +263,7 @@ class CapmeterLearner(WordLearner):
             batch.add(int(captions[j, rng.integers(CAPTIONS)]), captions[i, order[:number]], target)
         for i in rng.integers(0, self.examples.trained, recipe.photos).tolist():
             references = captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
-            batch.add_with_forms(int(captions[i, 0]), references, self.examples.wrong[i], target=1.0)
+            batch.add_with_forms(int(captions[i, 0]), references, self.examples.wrong[i])
         return batch
 
     def told(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Told, Side]:

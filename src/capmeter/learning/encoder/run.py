@@ -16,10 +16,11 @@ from capmeter.encoders import SentenceVectors, load_encoder
 from capmeter.encoders.adaptation import KIND
 from capmeter.encoders.bert import Bert
 from capmeter.errors import AssetError
+from capmeter.learning.capmeter.examples import CAPTIONS
 from capmeter.learning.corpus import Photo
 from capmeter.learning.encoder.network import AdaptedBert
 from capmeter.learning.encoder.recipe import EncoderRecipe
-from capmeter.learning.encoder.training import CAPTIONS, EncoderLearner
+from capmeter.learning.encoder.training import EncoderLearner
 from capmeter.learning.loop import Run, seeded
 from capmeter.metrics.capmeter.inputs import plain
 from capmeter.settings import Settings

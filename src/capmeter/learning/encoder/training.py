@@ -4,8 +4,8 @@
 
 c_j is a caption of photo j, r_i one to four captions of photo i. cos(photo i, photo j) compares the mean vectors of all
 captions of the two photos by the encoder as it was: a soft target, which no single caption can reach. A step takes
-clusters of photos that are like each other, and all pairs of their captions and references; a third of the loss is
-that of own captions, near half that of pairs within a cluster, the rest that of all others.
+clusters of photos that are like each other, and all pairs of their captions and references; .3 of the loss is that of
+own captions, .45 that of other pairs within a cluster, .25 that of all others.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from capmeter.encoders import PieceTable
+from capmeter.learning.capmeter.examples import CAPTIONS
 from capmeter.learning.capmeter.training import nearest
 from capmeter.learning.encoder.network import AdaptedBert
 from capmeter.learning.encoder.recipe import EncoderRecipe
 from capmeter.learning.loop import Learner
 
-CAPTIONS = 5
 _NEAREST = 200
 _GROUPS = 5  # of sentences of about equal length
 _OWN, _NEAR, _FAR = 0.3, 0.45, 0.25  # shares of the loss
