@@ -25,9 +25,9 @@ from capmeter.learning.lceval.examples import (
 )
 from capmeter.learning.lceval.recipe import LcEvalRecipe
 from capmeter.learning.lceval.stored_features import feature_matrix, measured_rows
-from capmeter.learning.lceval.training_set import selecting
 from capmeter.learning.lceval.variants import SHIPPED, VARIANTS, variants
 from capmeter.learning.parser.examples import read_exclusions
+from capmeter.learning.selecting import selecting
 from capmeter.metrics.evaluation import evaluate
 from capmeter.metrics.lceval.features import FEATURES, Features, chosen
 from capmeter.metrics.lceval.lceval import LcEval
@@ -242,10 +242,10 @@ def test_training_finds_the_direction_and_selects_by_tau(tmp_path: Path) -> None
         assert outcome.scores["tau"] == max(line["scores"]["tau"] for line in outcome.history)
         kept = trained(str(folder))
         assert [layer.weights.shape[1] for layer in kept.network.layers] == [*hidden, 2]
-        from capmeter.learning.lceval.training import tau
+        from capmeter.learning.lceval.training import agreement
 
         assert known.judged is not None
-        assert tau(known.judged, kept.network) == pytest.approx(outcome.scores["tau"], abs=1e-6)
+        assert agreement(known.judged, kept.network) == pytest.approx(outcome.scores["tau"], abs=1e-6)
         checkpoint = Checkpoint.read(folder)
         assert checkpoint.training["epoch"] == outcome.epoch and "made" in checkpoint.selection
         np.testing.assert_allclose(kept.base, known.base)

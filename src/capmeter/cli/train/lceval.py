@@ -98,9 +98,10 @@ def lceval(
     from capmeter.learning.lceval.examples import make_examples, read_machine, read_photos
     from capmeter.learning.lceval.recipe import LcEvalRecipe
     from capmeter.learning.lceval.retrieval import retrieved
-    from capmeter.learning.lceval.training_set import TrainingSet, selecting, training_set
+    from capmeter.learning.lceval.training_set import TrainingSet, training_set
     from capmeter.learning.lceval.variants import Variant, variants
     from capmeter.learning.parser.examples import read_exclusions
+    from capmeter.learning.selecting import selecting
     from capmeter.metrics.lceval.features import FEATURES, Features, chosen
 
     if features is None and pool != "max":

@@ -19,17 +19,15 @@ from torch.nn import functional
 from capmeter.learning.lceval.recipe import LcEvalRecipe
 from capmeter.learning.lceval.training_set import Judged, TrainingSet
 from capmeter.learning.loop import Learner, seeded
+from capmeter.learning.selecting import tau
 from capmeter.metrics.lceval.feed_forward import Layer, Network
-from capmeter.stats.kendall import TauA, TauB, TauC
 
 Batch = tuple[Tensor, Tensor]
-_TAUS = {"tau-a": TauA, "tau-b": TauB, "tau-c": TauC}
 
 
-def tau(judged: Judged, network: Network) -> float:
+def agreement(judged: Judged, network: Network) -> float:
     """Kendall's τ of the network's scores with the judgments; 0 where all scores are equal."""
-    scores = network.logit(judged.features)[judged.rows]
-    return float(_TAUS[judged.statistic](scores, judged.human)()) if np.ptp(scores) else 0.0
+    return tau(judged.statistic, network.logit(judged.features)[judged.rows], judged.human)
 
 
 class LcEvalLearner(Learner[Batch]):
@@ -84,7 +82,7 @@ class LcEvalLearner(Learner[Batch]):
         features, human = self.kept
         scores = {"accuracy": float(((network.logit(features) > 0) == human).mean()) if len(human) else 0.0}
         if self.judged is not None:
-            scores["tau"] = tau(self.judged, network)
+            scores["tau"] = agreement(self.judged, network)
         return scores
 
     def network(self, weights: Mapping[str, Tensor] | Mapping[str, npt.NDArray[np.float32]]) -> Network:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,15 +11,13 @@ import numpy.typing as npt
 
 from capmeter.checkpoints import TrainingData
 from capmeter.errors import InputError
-from capmeter.judgments.benchmarks import benchmark as named_benchmark
 from capmeter.judgments.judged import Points
 from capmeter.learning.lceval.examples import Example, caption_set
 from capmeter.learning.lceval.stored_features import feature_matrix
+from capmeter.learning.selecting import name_of
 from capmeter.metrics.base import Floats
 from capmeter.metrics.lceval.features import Features
 from capmeter.settings import Settings
-
-_STATISTICS = ("tau-a", "tau-b", "tau-c")
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,21 +96,11 @@ def training_set(
         folder: where features are kept.
         data: the files of the examples.
         settings: of the run of metrics.
-
-    Raises:
-        InputError: the judgments are compared by something other than Kendall's τ.
     """
     judged = None
     if judgments is not None:
-        statistic = judgments.protocol.statistic
-        if statistic not in _STATISTICS or judgments.owners is not None:
-            raise InputError(
-                f"{judgments.benchmark} under {judgments.protocol.name} cannot select an epoch: expected ratings and "
-                f"one of {', '.join(_STATISTICS)}, with all references at once"
-            )
         matrix = feature_matrix(judgments.captions, features, folder, settings=settings)
-        name = f"{judgments.benchmark} under {judgments.protocol}, {len(judgments):,} judgments"
-        judged = Judged(name, matrix, judgments.rows, judgments.human, statistic)
+        judged = Judged(name_of(judgments), matrix, judgments.rows, judgments.human, judgments.protocol.statistic)
     return TrainingSet(
         features,
         feature_matrix(caption_set(examples), features, folder, settings=settings),
@@ -122,40 +109,4 @@ def training_set(
         systems=np.array([each.system for each in examples]),
         judged=judged,
         data=tuple(data),
-    )
-
-
-def selecting(benchmark: str, path: Path, most: int | None = None) -> Points:
-    """The judgments of a benchmark (`flickr8k-cf`, or with a protocol: `flickr8k-expert:lceval`) that select an epoch.
-
-    Args:
-        benchmark: its name.
-        path: its file.
-        most: rated captions at most, of images in the order of a hash; none: all.
-
-    Raises:
-        InputError: it is not a benchmark of ratings.
-    """
-    name, _, protocol = benchmark.partition(":")
-    found = named_benchmark(name).load(path, protocol or None)
-    if not isinstance(found, Points):
-        raise InputError(f"{benchmark} has no ratings of captions, so it cannot select an epoch; flickr8k-cf has")
-    if most is None or len(found.captions) <= most:
-        return found
-    order = sorted(
-        range(len(found.captions)), key=lambda row: hashlib.sha256(found.captions.image_ids[row].encode()).digest()
-    )
-    chosen = np.sort(order[:most])
-    place = np.full(len(found.captions), -1)
-    place[chosen] = np.arange(len(chosen))
-    kept = np.flatnonzero(place[found.rows] >= 0)
-    return replace(
-        found,
-        captions=found.captions.select(chosen),
-        clusters=tuple(found.clusters[k] for k in kept.tolist()),
-        groups=None,
-        ids=tuple(found.ids[k] for k in chosen.tolist()),
-        rows=place[found.rows[kept]],
-        human=found.human[kept],
-        ratings=tuple(found.ratings[k] for k in chosen.tolist()) if found.ratings else (),
     )
