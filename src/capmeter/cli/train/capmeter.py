@@ -41,6 +41,16 @@ def capmeter(
         int, typer.Option("--judge-photos", help="Words are judged by a network that learns from so many more.", min=0)
     ] = 60000,
     held_out: Annotated[int, typer.Option("--held-out", help="Calibrate on so many others.", min=2)] = 200,
+    judgments: Annotated[
+        Path | None,
+        typer.Option(
+            "--judgments",
+            help="The file of the benchmark that chooses how the parts weigh; none: the recipe does.",
+        ),
+    ] = None,
+    select: Annotated[
+        str, typer.Option("--select", help="That benchmark, maybe with a protocol: flickr8k-expert:lceval.")
+    ] = "flickr8k-cf",
     wrong: Annotated[int, typer.Option("--wrong", help="Wrong forms of each photo's first caption.", min=1)] = 6,
     epochs: Epochs = None,
     judge_epochs: Annotated[
@@ -57,7 +67,7 @@ def capmeter(
     An interrupted run is resumed by the same command.
 
     `capmeter train capmeter coco=pycocoevalcap flickr30k=flickr30k_references.jsonl.gz --exclusions
-    training_exclusions.json.gz --output capmeter/`
+    training_exclusions.json.gz --judgments flickr8k_cf.jsonl.gz --output capmeter/`
     """
     need_torch()
     import torch
@@ -69,6 +79,7 @@ def capmeter(
     from capmeter.learning.capmeter.run import train_capmeter
     from capmeter.learning.corpus import named_file, read_corpus
     from capmeter.learning.parser.examples import read_exclusions
+    from capmeter.learning.selecting import selecting
 
     torch.set_num_threads(threads)
     settings = settings_of(device, None)
@@ -77,6 +88,7 @@ def capmeter(
     judging = JudgeRecipe(seed=seed)
     judging = replace(judging, epochs=judge_epochs or judging.epochs, steps=steps or judging.steps)
     with shown():
+        weighing = None if judgments is None else selecting(select, judgments)
         listed = read_exclusions(exclusions)
         corpora = [read_corpus(*named_file(each), listed) for each in captions]
         chosen, kept = drawn(corpora, photos, held_out, seed)
@@ -103,6 +115,7 @@ def capmeter(
             judging,
             output,
             data=[corpus.data for corpus in corpora],
+            judgments=weighing,
             device=device_name(settings.device),
         )
     rows = [[name, f"{100 * value:.1f}"] for name, value in made.scores.items()]

@@ -52,8 +52,7 @@ class CapmeterRecipe(Recipe):
         alone: so many first epochs learn words alone.
         parts, words: weights of the losses, see `training.py`.
         width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.Shape`.
-        counted: λ, the weights of the cosine, of things and of the parts in the score, see
-            `capmeter.metrics.capmeter.network`.
+        counted: λ, the weights in the score (`capmeter.metrics.capmeter.network`), if no judgments choose them.
         dropout: in training.
         decayed: decay of the weights.
     """
@@ -69,13 +68,13 @@ class CapmeterRecipe(Recipe):
     judged: int = 60
     said: int = 40
     nearest: float = 20.0
-    power: float = 1.5
+    power: float = 3.0
     alone: int = 4
     parts: float = 0.3
     words: float = 0.5
     width: int = 96
     heads: int = 4
     narrow: int = 64
-    counted: tuple[float, float, float, float, float, float] = (16.0, 3.0, 1.0, 4.0, 1.0, 1.2)
+    counted: tuple[float, float, float, float, float, float] = (24.0, 6.0, 12.0, 1.0, 2.0, 1.2)
     dropout: float = 0.1
     decayed: float = 0.01

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders import find_encoder
+from capmeter.judgments.judged import Points
 from capmeter.learning.capmeter.examples import Examples
 from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
 from capmeter.learning.capmeter.training import (
@@ -23,12 +24,17 @@ from capmeter.learning.capmeter.training import (
     WordLearner,
     held_out_rows,
     right_and_wrong,
+    told_apart,
     words_found,
 )
+from capmeter.learning.capmeter.tuning import score, tuned
 from capmeter.learning.capmeter.wrong import STILL_TRUE
 from capmeter.learning.loop import Outcome, Run, Weights
-from capmeter.metrics.capmeter.capmeter import JUDGE, KIND, PARTS, RIGHT
+from capmeter.learning.selecting import name_of
+from capmeter.metrics.base import Context
+from capmeter.metrics.capmeter.capmeter import JUDGE, KIND, PARTS, RIGHT, Capmeter
 from capmeter.metrics.capmeter.network import JudgeShape
+from capmeter.settings import Settings
 
 Floats = NDArray[np.float64]
 _TURNS = 50
@@ -41,11 +47,13 @@ def train_capmeter(
     folder: Path,
     *,
     data: Sequence[TrainingData],
+    judgments: Points | None = None,
     device: str = "cpu",
 ) -> Checkpoint:
     """Trains both networks, calibrates on the photos held out, and writes the checkpoint into the folder.
 
-    An interrupted run is resumed from `run` there.
+    The judgments choose how the parts weigh in the score (`tuning.py`); without them the recipe does. An interrupted
+    run is resumed from `run` there.
     """
     judged = train_judge(examples, judging, folder, device=device)
     learner = CapmeterLearner(examples, recipe, device)
@@ -72,7 +80,29 @@ def train_capmeter(
         scores={name: round(value, 4) for name, value in scores.items()},
     )
     made.save(folder)
+    if judgments is not None:
+        made = weighed(made, learner, judgments, folder)
+        made.save(folder)
     return made
+
+
+def weighed(made: Checkpoint, learner: CapmeterLearner, judgments: Points, folder: Path) -> Checkpoint:
+    """The checkpoint in this folder with the weights of parts that the judgments choose, calibrated for them."""
+    told = Capmeter(checkpoint=str(folder)).told(judgments.captions, Context(Settings(device=str(learner.on))))
+    rows = held_out_rows(learner.examples)
+    held_out = learner.logits(rows)
+    found = tuned(told, judgments, held_out, rows)
+    scores = score(held_out, found.parts)
+    own = np.array([form is None for _, _, form, _ in rows], np.bool_)
+    calibrated = {**made.parameters["calibration"], "score": list(logistic(scores[own], scores[~own]))}
+    shape = {**made.parameters["shape"], "parts": list(found.parts)}
+    return replace(
+        made,
+        parameters={**made.parameters, "shape": shape, "calibration": calibrated},
+        training={**made.training, "counted": list(found.parts)},
+        selection=f"{made.selection}; weights of parts: {name_of(judgments)}, and wrong forms",
+        scores={**made.scores, **told_apart(rows, scores), judgments.protocol.statistic: found.tau},
+    )
 
 
 @dataclass(frozen=True, eq=False)

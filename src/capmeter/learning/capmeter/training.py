@@ -31,12 +31,14 @@ from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
 from capmeter.learning.capmeter.wrong import OF_ANOTHER, STILL_TRUE, not_said
 from capmeter.learning.loop import Learner, seeded
 from capmeter.metrics.capmeter.inputs import side
-from capmeter.metrics.capmeter.network import Judge, JudgeShape, Matcher, Shape, Side, Told
+from capmeter.metrics.capmeter.network import SCORED, Judge, JudgeShape, Matcher, Shape, Side, Told
 from capmeter.metrics.word_pieces import Pieces
 from capmeter.ragged import Ragged
 
 DOUBTED = 0.047
 """The share of word pieces of held-out captions that may be doubted; of words it is a little less."""
+TOLD_APART = "told apart"
+"""What is the mean over all kinds of wrong forms of the share that scores below its caption."""
 LESS = ("removal", "cut", "repetition-removal")
 BADLY_SAID = (*STILL_TRUE, "swap", "replacement")
 _UNSURE = ("substitution", "pos-substitution")  # well said or not, as it happens
@@ -276,17 +278,11 @@ class CapmeterLearner(WordLearner):
     def measured(self) -> Mapping[str, float]:
         """On held-out photos: per kind the share of wrong forms that score below their caption, and their mean."""
         rows = held_out_rows(self.examples)
-        logits = self.logits(rows)["score"]
-        below: dict[str, list[bool]] = {}
-        for k, (_, _, form, own) in enumerate(rows):
-            if form is not None:
-                below.setdefault(form.kind, []).append(bool(logits[k] < logits[own]))
-        shares = {kind: float(np.mean(each)) for kind, each in sorted(below.items())}
-        return {**shares, "told apart": float(np.mean(list(shares.values() or (0.0,))))}
+        return told_apart(rows, self.logits(rows)["score"])
 
     def logits(self, rows: Sequence[HeldOut]) -> dict[str, NDArray[np.float64]]:
-        """The four logits of these captions."""
-        found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in Told._fields[:4]}
+        """The score of these captions and what it is made of, as logits."""
+        found: dict[str, list[NDArray[np.float64]]] = {name: [] for name in ("score", *SCORED)}
         with torch.no_grad():
             for start in range(0, len(rows), 256):
                 some = rows[start : start + 256]
@@ -323,6 +319,16 @@ def held_out_rows(examples: Examples) -> list[HeldOut]:
         rows.append((int(examples.captions[photo, 0]), references, None, own))
         rows.extend((form.sentence, references, form, own) for form in examples.wrong[photo])
     return rows
+
+
+def told_apart(rows: Sequence[HeldOut], scores: NDArray[np.float64]) -> dict[str, float]:
+    """By kind the share of wrong forms that score below their caption, and the mean of these shares."""
+    below: dict[str, list[bool]] = {}
+    for k, (_, _, form, own) in enumerate(rows):
+        if form is not None:
+            below.setdefault(form.kind, []).append(bool(scores[k] < scores[own]))
+    shares = {kind: float(np.mean(each)) for kind, each in sorted(below.items())}
+    return {**shares, TOLD_APART: float(np.mean(list(shares.values() or (0.0,))))}
 
 
 def judged_rows(examples: Examples) -> list[HeldOut]:

@@ -1,11 +1,12 @@
 """`capmeter`: how far one can trust a caption, in one number and the three that explain it.
 
-    score = σ(λ_0 cos + λ_1 things + σ(correctness) (λ_2 + λ_3 σ(coverage) + λ_4 σ(fluency)) + λ_5 σ(fluency + 8))
+    score = σ(λ_0 cos + (1 - true) λ_1 things + true (λ_2 + λ_3 σ(coverage) + λ_4 σ(fluency)) + λ_5 σ(fluency + 8))
+    true = σ(correctness)
 
 **Correctness**: what the caption says that the references support. **Coverage**: what the references agree on that
 the caption says. **Fluency**: whether it is well said; of the caption alone. **cos**: the cosine of the caption with
-the mean of the references. **Things**: how near the words that name something come to words of the references; among
-captions that are wrong these two decide. Correctness, coverage and fluency are logits of heads of one small network
+the mean of the references. **Things**: how near the words that name something come to words of the references, which
+decides where a caption is wrong. Correctness, coverage and fluency are logits of heads of one small network
 (`network.py`), in which the word pieces of the candidate and of all references look at each other. Its encoder was
 adapted to captions (`minilm-captions`). Range 0 to 1: .5 means that a caption is as likely right as wrong in
 something, as measured on captions made wrong that training did not see; parts are calibrated in the same way, on the
@@ -126,6 +127,19 @@ class Capmeter(MeanMetric):
             values[rows] = trained.parts(told)
         values[blank(part)] = 0.0
         return Measurement(values, read.notes(part))
+
+    def told(self, part: CaptionSet, context: Context) -> dict[str, Floats]:
+        """The logit of the score of each caption, and what it is made of before calibration (`network.py`): the logits
+        of correctness, coverage and fluency, the cosine, and things.
+        """
+        from capmeter.metrics.capmeter.network import SCORED
+
+        trained = self._trained(context.settings)
+        found = {name: np.zeros(len(part)) for name in ("score", *SCORED)}
+        for rows, told in _Read.of(part, trained, context.settings).told(trained, context.settings):
+            for name, values in found.items():
+                values[rows] = getattr(told, name).cpu().numpy()
+        return found
 
     def facts(self, context: Context) -> dict[str, str]:
         """The network, the encoder's weights, the layer and the libraries."""

@@ -25,16 +25,18 @@ references, m_i the mean of those in each, and a_i that of its highest associati
     coverage = MLP([mean v, Σ β_j v_j, g])
     fluency = MLP([mean f, max f])
     things = Σ n_i (h_i + m_i + a_i / 2) / max(Σ n_i, 1.5)
-    score = λ_0 cos + λ_1 things + σ(correctness) (λ_2 + λ_3 σ(coverage) + λ_4 σ(fluency)) + λ_5 σ(fluency + 8)
+    true = σ(correctness)
+    score = λ_0 cos + (1 - true) λ_1 things + true (λ_2 + λ_3 σ(coverage) + λ_4 σ(fluency)) + λ_5 σ(fluency + 8)
 
 `Matcher` has all of it; `Judge`, which learns from words alone and reads a lower layer, ends with right_i.
 
-What is false gains nothing by being complete and well said: among captions of other photos the cosine and the things
-that are named decide. What is no sentence at all loses λ_5 even where it is wrong.
+Where a caption is false, the things that it names decide; where it is true, how complete and how well said it is, and
+nothing is lost by naming what no reference names. What is no sentence at all loses λ_5 even where it is false.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,6 +50,8 @@ from capmeter.metrics.capmeter.lexicon import DIRECTIONS
 
 SIMILARITIES = 4
 """Cosines of sentence vectors that the network is given: see `capmeter.metrics.capmeter.inputs`."""
+SCORED = ("correctness", "coverage", "fluency", "cosine", "things")
+"""What `scored` is given."""
 _TOWARD = 2  # of them the one with the mean of the references
 _SUPPORT, _AGREED = 10, 9
 _SCALE, _SCALE_ALONE = 8.0, 4.0  # unit vectors become numbers of the size that layers like
@@ -76,11 +80,11 @@ class JudgeShape:
 
 @dataclass(frozen=True)
 class Shape(JudgeShape):
-    """As `JudgeShape`. parts: λ, the weights of the cosine, things, correctness, coverage, fluency, and of being a
-    sentence at all in the score.
+    """As `JudgeShape`. parts: λ, the weights in the score: of the cosine; of things, where the caption is false; of
+    being true, coverage and fluency, where it is true; of being a sentence at all.
     """
 
-    parts: tuple[float, float, float, float, float, float] = (16.0, 3.0, 1.0, 4.0, 1.0, 1.2)
+    parts: tuple[float, float, float, float, float, float] = (24.0, 6.0, 12.0, 1.0, 2.0, 1.2)
 
 
 class Side(NamedTuple):
@@ -102,12 +106,14 @@ class Side(NamedTuple):
 
 
 class Told(NamedTuple):
-    """Logits: score, correctness, coverage, fluency [n]; right [n, t], of the candidate's pieces."""
+    """Logits: score, correctness, coverage, fluency [n]; cosine and things [n]; right [n, t], of the candidate's."""
 
     score: Tensor
     correctness: Tensor
     coverage: Tensor
     fluency: Tensor
+    cosine: Tensor
+    things: Tensor
     right: Tensor
 
 
@@ -238,12 +244,8 @@ class Matcher(Comparison):
         covered = torch.cat([_mean(v, theirs), _weighted(v, self.weigh_reference, theirs), similar], dim=1)
         correctness, coverage = self.correctness(said)[:, 0], self.coverage(covered)[:, 0]
         fluency = self.said(candidates, flow)
-        alike, named, first, second, third, last = self.shape.parts
-        bonus = first + second * coverage.sigmoid() + third * fluency.sigmoid()
-        sentence = (fluency + _NO_SENTENCE).sigmoid()
-        near = alike * similar[:, _TOWARD] + named * things
-        score = near + correctness.sigmoid() * bonus + last * sentence
-        return Told(score, correctness, coverage, fluency, right)
+        parts = correctness, coverage, fluency, similar[:, _TOWARD], things
+        return Told(scored(*parts, parts=self.shape.parts), *parts, right)
 
     def said(self, candidates: Side, flow: Tensor) -> Tensor:
         """The logit of fluency [n], which does not look at references."""
@@ -267,6 +269,22 @@ class Context(nn.Module):
         for layer in (self.near, self.far):
             f = f + relu(layer(f.transpose(1, 2))).transpose(1, 2) * there[:, :, None]
         return f
+
+
+def scored(
+    correctness: Tensor, coverage: Tensor, fluency: Tensor, cosine: Tensor, things: Tensor, *, parts: Sequence[float]
+) -> Tensor:
+    """The logit of the score [n] of what is told of n captions, by the weights λ of the parts.
+
+    >>> none, one = torch.zeros(1), torch.ones(1)
+    >>> [scored(sign * one, none, none, one, one, parts=[16, 3, 6, 1, 2, 0]).item() for sign in (40, -40)]
+    [23.5, 19.0]
+    """
+    alike, named, right, complete, well_said, sentence = parts
+    true = correctness.sigmoid()
+    if_true = right + complete * coverage.sigmoid() + well_said * fluency.sigmoid()
+    either = true * if_true + (1 - true) * named * things
+    return alike * cosine + either + sentence * (fluency + _NO_SENTENCE).sigmoid()
 
 
 def evidence(candidates: Side, references: Side) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
