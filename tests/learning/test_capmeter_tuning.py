@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commandline import capmeter as run
 from scipy.stats import kendalltau
 
 pytest.importorskip("torch", reason="needs the neural extra")
@@ -26,6 +27,7 @@ from capmeter.metrics.capmeter.capmeter import Capmeter
 from capmeter.settings import Settings
 
 WORDS = ("dog", "cat", "horse", "girl", "boy", "bird", "cow", "sheep")
+STARTS = ("a", "one", "the", "my", "her")
 
 
 def judgments_file(folder: Path) -> Path:
@@ -93,7 +95,7 @@ def test_a_run_with_judgments_chooses_weights_and_nothing_else(tmp_path: Path) -
         Photo(
             "coco",
             str(number),
-            tuple(f"{start} {word} by the {number} sea" for start in ("a", "one", "the", "my", "her")),
+            tuple(f"{start} {word} by the {number} sea" for start in STARTS),
         )
         for number, word in enumerate(WORDS * 2)
     ]
@@ -122,9 +124,30 @@ def test_a_run_with_judgments_chooses_weights_and_nothing_else(tmp_path: Path) -
     told = Capmeter(checkpoint=str(tmp_path / "weighed")).told(judgments.captions, Context(settings))
     np.testing.assert_allclose(told["score"], by_hand(told, parts), rtol=1e-4)
     tau = kendalltau(told["score"][judgments.rows], judgments.human).statistic
-    assert made.scores["tau-b"] == pytest.approx(tau, abs=1e-4)
+    assert made.scores["flickr8k-cf, tau-b"] == pytest.approx(tau, abs=1e-4)
     before, after = (each.parameters["calibration"] for each in (plain, made))
     assert before["score"] != after["score"]
     assert {name: after[name] for name in before if name != "score"} == {
         name: before[name] for name in before if name != "score"
     }
+
+
+def test_the_command_with_judgments(tmp_path: Path) -> None:
+    rows = [
+        {"image_id": str(number), "references": [f"{start} {WORDS[number % 8]} by the sea" for start in STARTS]}
+        for number in range(300)
+    ]
+    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "exclusions.json.gz").write_bytes(gzip.compress(json.dumps({"coco": [], "flickr": []}).encode()))
+    given = ["train", "capmeter", f"coco={tmp_path / 'captions.jsonl'}", "--exclusions"]
+    given += [str(tmp_path / "exclusions.json.gz"), "-o", str(tmp_path / "out"), "--photos", "8", "--held-out", "3"]
+    given += ["--wrong", "3", "--epochs", "1", "--judge-epochs", "1", "--steps", "2"]
+    judged = ["--judgments", str(judgments_file(tmp_path)), "--select"]
+    done = run(*given, *judged, "flickr8k-cf:clipscore2021(expect=none)")
+    assert done.returncode == 0, done.stderr
+    assert "flickr8k-cf, tau-b" in done.stdout
+    made = Checkpoint.read(tmp_path / "out", "capmeter")
+    assert tuple(made.parameters["shape"]["parts"]) in grid()
+    done = run(*given, *judged, "flickr8k-cf")
+    assert done.returncode == 1
+    assert "has 24 rows, but flickr8k-cf has 47,830" in done.stderr

@@ -119,6 +119,6 @@ def capmeter(
             device=device_name(settings.device),
         )
     rows = [[name, f"{100 * value:.1f}"] for name, value in made.scores.items()]
-    table = Table("captions told from wrong forms, held-out photos, %", ["kind", "below"], rows, [False, True])
+    table = Table("captions told from wrong forms, held-out photos", ["kind", "%"], rows, [False, True])
     show(table, {"scores": dict(made.scores), "checkpoint": str(output)}, format)
     say(f"capmeter: {output}")

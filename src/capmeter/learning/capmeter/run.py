@@ -101,7 +101,11 @@ def weighed(made: Checkpoint, learner: CapmeterLearner, judgments: Points, folde
         parameters={**made.parameters, "shape": shape, "calibration": calibrated},
         training={**made.training, "counted": list(found.parts)},
         selection=f"{made.selection}; weights of parts: {name_of(judgments)}, and wrong forms",
-        scores={**made.scores, **told_apart(rows, scores), judgments.protocol.statistic: found.tau},
+        scores={
+            **made.scores,
+            **{name: round(share, 4) for name, share in told_apart(rows, scores).items()},
+            f"{judgments.benchmark}, {judgments.protocol.statistic}": round(found.tau, 4),
+        },
     )
 
 
