@@ -47,6 +47,12 @@ def test_a_table_a_study_and_a_plot(references: Path, tmp_path: Path) -> None:
     assert len(json.loads(study.read_text())["curves"]) == 2 * len(ways)
 
 
+def test_a_single_strength_has_its_columns_once(references: Path) -> None:
+    table = _run(references, "-m", "bleu-1", "--strengths", "0,1", "--resamples", "20", "--degradations", "removal")
+    assert table.returncode == 0, table.stderr
+    assert table.stdout.count("score at γ=1") == table.stdout.count("% preferred at γ=1") == 1
+
+
 def test_json_and_csv_say_the_same(references: Path) -> None:
     curves = json.loads(_run(references, *FAST, "--format", "json").stdout)["curves"]
     rows = list(csv.DictReader(io.StringIO(_run(references, *FAST, "--format", "csv").stdout)))

@@ -17,18 +17,16 @@ _INSIDE = 5  # metrics whose legend fits inside a panel
 
 def robustness_table(study: Robustness) -> Table:
     """One row per degradation and metric, the most sensitive metric (the smallest area) first."""
-    half, full = _nearest(study, 0.5), _nearest(study, 1.0)
-    strengths = study[0].strengths
+    shown = list(dict.fromkeys(_nearest(study, strength) for strength in (0.5, 1.0)))
+    strengths = [f"γ={study[0].strengths[place]:g}" for place in shown]
     rows = [
         [
             each.degradation,
             each.metric,
             f"{each.area.value:.3f}",
             f"[{each.area.low:.3f}, {each.area.high:.3f}]",
-            f"{each.normalised.values[half]:.3f}",
-            f"{each.normalised.values[full]:.3f}",
-            f"{100 * each.preferred.values[half]:.1f}",
-            f"{100 * each.preferred.values[full]:.1f}",
+            *(f"{each.normalised.values[place]:.3f}" for place in shown),
+            *(f"{100 * each.preferred.values[place]:.1f}" for place in shown),
         ]
         for way in study.degradations
         for each in _sorted(study, way)
@@ -38,17 +36,15 @@ def robustness_table(study: Robustness) -> Table:
         "metric",
         "area",
         f"{100 * study.level:g}% interval",
-        f"score at γ={strengths[half]:g}",
-        f"score at γ={strengths[full]:g}",
-        f"% preferred at γ={strengths[half]:g}",
-        f"% preferred at γ={strengths[full]:g}",
+        *(f"score at {each}" for each in strengths),
+        *(f"% preferred at {each}" for each in strengths),
     ]
     images = len(set(study.captions.image_ids))
     return Table(
         f"{len(study.captions):,} human captions of {images:,} images, degraded with increasing strength γ",
         heads,
         rows,
-        [False, False, True, True, True, True, True, True],
+        [False, False, *[True] * (len(heads) - 2)],
         "area: under the curve of the score over γ, relative to the untouched captions; lower is more sensitive. "
         "preferred: the untouched caption scores higher than the degraded one.",
     )
