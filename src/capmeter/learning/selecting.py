@@ -32,11 +32,7 @@ def selecting(benchmark: str, path: Path, most: int | None = None) -> Points:
     found = named_benchmark(name).load(path, protocol or None)
     if not isinstance(found, Points):
         raise InputError(f"{benchmark} has no ratings of captions, so it cannot select; flickr8k-cf has")
-    if found.protocol.statistic not in _TAUS or found.owners is not None:
-        raise InputError(
-            f"{found.benchmark} under {found.protocol.name} cannot select: expected ratings and one of "
-            f"{', '.join(_TAUS)}, with all references at once"
-        )
+    check_selecting(found)
     if most is None or len(found.captions) <= most:
         return found
     order = sorted(
@@ -56,6 +52,15 @@ def selecting(benchmark: str, path: Path, most: int | None = None) -> Points:
         human=found.human[kept],
         ratings=tuple(found.ratings[k] for k in chosen.tolist()) if found.ratings else (),
     )
+
+
+def check_selecting(judgments: Points) -> None:
+    """Raises InputError where the judgments are compared by something other than Kendall's τ with all references."""
+    if judgments.protocol.statistic not in _TAUS or judgments.owners is not None:
+        raise InputError(
+            f"{judgments.benchmark} under {judgments.protocol.name} cannot select: expected ratings and one of "
+            f"{', '.join(_TAUS)}, with all references at once"
+        )
 
 
 def name_of(judgments: Points) -> str:

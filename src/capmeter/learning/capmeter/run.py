@@ -24,13 +24,12 @@ from capmeter.learning.capmeter.training import (
     WordLearner,
     held_out_rows,
     right_and_wrong,
-    told_apart,
     words_found,
 )
-from capmeter.learning.capmeter.tuning import score, tuned
+from capmeter.learning.capmeter.tuning import tuned
 from capmeter.learning.capmeter.wrong import STILL_TRUE
 from capmeter.learning.loop import Outcome, Run, Weights
-from capmeter.learning.selecting import name_of
+from capmeter.learning.selecting import check_selecting, name_of
 from capmeter.metrics.base import Context
 from capmeter.metrics.capmeter.capmeter import JUDGE, KIND, PARTS, RIGHT, Capmeter
 from capmeter.metrics.capmeter.network import JudgeShape
@@ -54,7 +53,12 @@ def train_capmeter(
 
     The judgments choose how the parts weigh in the score (`tuning.py`); without them the recipe does. An interrupted
     run is resumed from `run` there.
+
+    Raises:
+        InputError: the judgments are compared by something other than Kendall's τ.
     """
+    if judgments is not None:
+        check_selecting(judgments)
     judged = train_judge(examples, judging, folder, device=device)
     learner = CapmeterLearner(examples, recipe, device)
     outcome = Run(learner, recipe, folder / "run", description="training capmeter", device=device).train()
@@ -87,25 +91,23 @@ def train_capmeter(
 
 
 def weighed(made: Checkpoint, learner: CapmeterLearner, judgments: Points, folder: Path) -> Checkpoint:
-    """The checkpoint in this folder with the weights of parts that the judgments choose, calibrated for them."""
-    told = Capmeter(checkpoint=str(folder)).told(judgments.captions, Context(Settings(device=str(learner.on))))
+    """The checkpoint in this folder with the weights of parts that the judgments choose, calibrated for them; the
+    learner's network has them from now on.
+    """
+    told = Capmeter(checkpoint=str(folder)).told(judgments.captions, Context(Settings(device=learner.on)))
     rows = held_out_rows(learner.examples)
-    held_out = learner.logits(rows)
-    found = tuned(told, judgments, held_out, rows)
-    scores = score(held_out, found.parts)
-    own = np.array([form is None for _, _, form, _ in rows], np.bool_)
-    calibrated = {**made.parameters["calibration"], "score": list(logistic(scores[own], scores[~own]))}
-    shape = {**made.parameters["shape"], "parts": list(found.parts)}
+    found = tuned(told, judgments, learner.logits(rows), rows)
+    network = learner.network
+    network.shape = replace(network.shape, parts=found.parts)
+    calibrated = {**made.parameters["calibration"], **{name: list(pair) for name, pair in calibration(learner).items()}}
+    agreement = {f"{judgments.benchmark}, {judgments.protocol.statistic}": found.tau}
+    scores = {name: round(value, 4) for name, value in {**learner.measured(), **agreement}.items()}
     return replace(
         made,
-        parameters={**made.parameters, "shape": shape, "calibration": calibrated},
-        training={**made.training, "counted": list(found.parts)},
+        parameters={**made.parameters, "shape": asdict(network.shape), "calibration": calibrated},
+        training={**made.training, "counted": found.parts},
         selection=f"{made.selection}; weights of parts: {name_of(judgments)}, and wrong forms",
-        scores={
-            **made.scores,
-            **{name: round(share, 4) for name, share in told_apart(rows, scores).items()},
-            f"{judgments.benchmark}, {judgments.protocol.statistic}": round(found.tau, 4),
-        },
+        scores={**made.scores, **scores},
     )
 
 

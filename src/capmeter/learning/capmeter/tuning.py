@@ -22,9 +22,10 @@ from capmeter.metrics.capmeter.network import SCORED, scored
 from capmeter.progress import task
 
 Floats = NDArray[np.float64]
-Told = Mapping[str, Floats]
+Logits = Mapping[str, Floats]
 """By name what `scored` is given of each caption."""
-Weights = tuple[float, float, float, float, float, float]
+Parts = tuple[float, float, float, float, float, float]
+"""λ: how much each part weighs."""
 
 _COSINE = (12.0, 16.0, 20.0, 24.0)
 _THINGS = (2.0, 3.0, 4.0, 6.0, 8.0)
@@ -38,11 +39,11 @@ _AS_GOOD = 0.0005
 class Tuned(NamedTuple):
     """The weights, and τ with them."""
 
-    parts: Weights
+    parts: Parts
     tau: float
 
 
-def grid() -> list[Weights]:
+def grid() -> list[Parts]:
     """All weights that are tried."""
     return [
         (alike, named, right * named, complete, well_said, _SENTENCE)
@@ -50,7 +51,7 @@ def grid() -> list[Weights]:
     ]
 
 
-def tuned(judged: Told, judgments: Points, held_out: Told, rows: Sequence[HeldOut]) -> Tuned:
+def tuned(judged: Logits, judgments: Points, held_out: Logits, rows: Sequence[HeldOut]) -> Tuned:
     """The weights that the judgments and the wrong forms choose.
 
     Args:
@@ -59,12 +60,12 @@ def tuned(judged: Told, judgments: Points, held_out: Told, rows: Sequence[HeldOu
         held_out: of the held-out captions and their wrong forms.
         rows: these.
     """
-    tried: list[tuple[float, float, Weights]] = []
+    tried: list[tuple[float, float, Parts]] = []
     with task("weighing the parts", total=len(grid())) as advance:
         for parts in grid():
-            scores = score(judged, parts)[judgments.rows]
+            scores = _score(judged, parts)[judgments.rows]
             agreement = tau(judgments.protocol.statistic, scores, judgments.human)
-            tried.append((agreement, told_apart(rows, score(held_out, parts))[TOLD_APART], parts))
+            tried.append((agreement, told_apart(rows, _score(held_out, parts))[TOLD_APART], parts))
             advance(1)
     best = max(agreement for agreement, _, _ in tried)
     agreement, _, parts = max(
@@ -73,7 +74,7 @@ def tuned(judged: Told, judgments: Points, held_out: Told, rows: Sequence[HeldOu
     return Tuned(parts, agreement)
 
 
-def score(told: Told, parts: Sequence[float]) -> Floats:
+def _score(told: Logits, parts: Sequence[float]) -> Floats:
     """The logits of the score with these weights."""
     logits: Floats = scored(*(torch.from_numpy(told[name]) for name in SCORED), parts=parts).numpy()
     return logits

@@ -14,7 +14,7 @@ from capmeter.errors import InputError
 from capmeter.judgments.judged import Points
 from capmeter.learning.lceval.examples import Example, caption_set
 from capmeter.learning.lceval.stored_features import feature_matrix
-from capmeter.learning.selecting import name_of
+from capmeter.learning.selecting import check_selecting, name_of
 from capmeter.metrics.base import Floats
 from capmeter.metrics.lceval.features import Features
 from capmeter.settings import Settings
@@ -96,9 +96,13 @@ def training_set(
         folder: where features are kept.
         data: the files of the examples.
         settings: of the run of metrics.
+
+    Raises:
+        InputError: the judgments are compared by something other than Kendall's τ.
     """
     judged = None
     if judgments is not None:
+        check_selecting(judgments)
         matrix = feature_matrix(judgments.captions, features, folder, settings=settings)
         judged = Judged(name_of(judgments), matrix, judgments.rows, judgments.human, judgments.protocol.statistic)
     return TrainingSet(

@@ -50,9 +50,9 @@ from capmeter.metrics.capmeter.lexicon import DIRECTIONS
 
 SIMILARITIES = 4
 """Cosines of sentence vectors that the network is given: see `capmeter.metrics.capmeter.inputs`."""
+_TOWARD = 2  # of them the one with the mean of the references
 SCORED = ("correctness", "coverage", "fluency", "cosine", "things")
 """What `scored` is given."""
-_TOWARD = 2  # of them the one with the mean of the references
 _SUPPORT, _AGREED = 10, 9
 _SCALE, _SCALE_ALONE = 8.0, 4.0  # unit vectors become numbers of the size that layers like
 _ALIKE = 5.0  # at first pieces look at what is like them
