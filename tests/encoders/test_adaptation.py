@@ -14,9 +14,9 @@ import torch
 
 import capmeter
 from capmeter.checkpoints import Checkpoint
-from capmeter.encoders import find_encoder, load_encoder, software
-from capmeter.encoders.adaptation import KIND, PARTS, adapted
-from capmeter.encoders.layers import Layer
+from capmeter.encoders import adapted_files, find_encoder, load_encoder, load_files, software
+from capmeter.encoders.adaptation import KIND, PARTS, adapted, read_factors, with_factors
+from capmeter.encoders.layers import Layer, through
 from capmeter.errors import AssetError
 from capmeter.settings import Settings
 
@@ -49,6 +49,60 @@ def test_the_sum_by_hand() -> None:
         assert weight.tolist() == [[11.0, 20.0], [0.0, 1.0]]
         assert bias.tolist() == [1.0, 2.0]
     assert made.joined is nothing
+
+
+def test_factors_beside_a_matrix_are_the_sum_and_need_no_gradient_of_it() -> None:
+    torch.manual_seed(0)
+
+    def drawn(outputs: int, inputs: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return torch.randn(outputs, inputs, dtype=torch.float64), torch.randn(outputs, dtype=torch.float64)
+
+    norm = (torch.ones(4, dtype=torch.float64), torch.zeros(4, dtype=torch.float64))
+    layer = Layer(drawn(12, 4), drawn(4, 4), norm, drawn(6, 4), drawn(4, 6), norm)
+    factors = {}
+    for part in PARTS:
+        outputs, inputs = getattr(layer, part)[0].shape
+        for end, shape in (("down", (2, inputs)), ("up", (outputs, 2))):
+            made = torch.randn(*shape, dtype=torch.float64) * 0.3
+            factors[f"layers.0.{part}.{end}"] = made.requires_grad_()
+    x, found, gradients = torch.randn(6, 4, dtype=torch.float64), [], []
+    for each in (adapted(layer, factors, 0), with_factors(layer, factors, 0)):
+        states, _ = through(each, x, None, (2, 2), 1e-12)
+        found.append(states)
+        gradients.append(torch.autograd.grad(states.square().sum() + states[0, 0], list(factors.values())))
+    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*gradients)
+    assert not torch.equal(found[0], through(layer, x, None, (2, 2), 1e-12)[0])
+
+
+def test_a_metric_s_checkpoint_may_adapt_the_first_layers(tmp_path: Path) -> None:
+    rng, weights = np.random.default_rng(0), {"judge.project.weight": np.ones((2, 2), np.float16)}
+    for number in range(2):
+        for part, (outputs, inputs) in SIZES.items():
+            weights[f"judge.layers.{number}.{part}.down"] = rng.normal(0, 0.05, (2, inputs)).astype(np.float16)
+            weights[f"judge.layers.{number}.{part}.up"] = rng.normal(0, 0.02, (outputs, 2)).astype(np.float16)
+    made = Checkpoint(kind="other", parameters={}, weights=weights)
+    made.save(tmp_path)
+    assert set(read_factors(tmp_path, "judge.")) == {name.removeprefix("judge.") for name in weights} - {
+        "project.weight"
+    }
+    base = find_encoder("minilm")
+    files = adapted_files(base, tmp_path, made.sha256, name="mine", prefix="judge.")
+    assert (files.unadapted, files.folder) == ("minilm", base.folder)
+    assert len({base.sha256, files.sha256, adapted_files(base, tmp_path, made.sha256, name="mine").sha256}) == 3
+    plain, other = load_encoder("minilm"), load_files(files, Settings())
+    pieces = plain.pieces(["a dog runs"])
+    states = [[each.hidden_states(pieces, layer) for layer in range(4)] for each in (plain, other)]
+    np.testing.assert_array_equal(states[0][0], states[1][0])
+    assert np.abs(states[0][1] - states[1][1]).max() > 1e-3
+    ids = torch.from_numpy(pieces.ids.astype(np.int64))[None]
+    above = torch.from_numpy(states[1][2])
+    np.testing.assert_allclose(
+        through(plain._model.stack[2], above, None, (1, 12), plain._model.epsilon)[0].numpy(),  # type: ignore[union-attr]
+        states[1][3],
+        atol=1e-5,
+    )
+    assert ids.shape[1] == len(above)
 
 
 def test_an_adaptation_of_nothing_changes_nothing(tmp_path: Path) -> None:

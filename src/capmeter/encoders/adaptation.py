@@ -2,11 +2,13 @@
 
     W ← W + B A
 
-for the four matrices W of each layer (`PARTS`), where A [rank, inputs] and B [outputs, rank] are trained and W is
-frozen. The sum is made once, when the encoder is loaded: an adapted encoder runs as fast as the one that it adapts.
+for the four matrices W of each layer (`PARTS`), or of the first layers, where A [rank, inputs] and B [outputs, rank]
+are trained and W is frozen. The sum is made once, when the encoder is loaded: an adapted encoder runs as fast as the
+one that it adapts.
 
 A checkpoint of the kind `encoder` names the encoder that it adapts, and the hash of its weights. Where an encoder is
-asked for, the checkpoint's name or folder stands for the adapted one: `sbert(encoder=minilm-captions)`.
+asked for, the checkpoint's name or folder stands for the adapted one: `sbert(encoder=minilm-captions)`. A metric's
+checkpoint may hold the adaptation of an encoder that nothing else reads, under names with a prefix.
 
 E. Hu, Y. Shen, P. Wallis, Z. Allen-Zhu, Y. Li, S. Wang, L. Wang, W. Chen. LoRA: Low-Rank Adaptation of Large Language
 Models. ICLR 2022.
@@ -19,7 +21,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
 
 from capmeter.assets import CHECKPOINT, find_checkpoint
 from capmeter.checkpoints import Checkpoint
@@ -32,6 +36,7 @@ if TYPE_CHECKING:
 KIND = "encoder"
 PARTS = ("heads", "join", "widen", "narrow")
 """The matrices of a `Layer` that are adapted."""
+_FIRST = "layers."
 _DOWN, _UP = "layers.{}.{}.down", "layers.{}.{}.up"
 
 
@@ -52,6 +57,15 @@ def read_adaptation(folder: Path) -> Checkpoint:
     return _read(folder, (folder / CHECKPOINT).stat().st_mtime_ns)
 
 
+def read_factors(folder: Path, prefix: str = "") -> dict[str, NDArray[Any]]:
+    """A and B by name, of the adaptation in a folder; with a prefix, those arrays of a checkpoint of any kind whose
+    names begin so.
+    """
+    weights = (Checkpoint.read(folder) if prefix else read_adaptation(folder)).weights
+    start = prefix + _FIRST
+    return {name.removeprefix(prefix): each for name, each in weights.items() if name.startswith(start)}
+
+
 @lru_cache(maxsize=4)
 def _read(folder: Path, stamp: int) -> Checkpoint:
     found = Checkpoint.read(folder, KIND)
@@ -64,7 +78,27 @@ def adapted(layer: Layer, factors: Mapping[str, Tensor], number: int) -> Layer:
     """The layer of this number (from 0) with its matrices adapted; `factors`: A and B by name."""
     sums = {}
     for part in PARTS:
-        weight, bias = getattr(layer, part)
+        weight, bias = getattr(layer, part)[:2]
         down, up = factors[_DOWN.format(number, part)], factors[_UP.format(number, part)]
         sums[part] = weight + up @ down, bias
     return replace(layer, **sums)
+
+
+def depth(factors: Mapping[str, Any]) -> int:
+    """How many layers have factors, the first ones of an encoder.
+
+    >>> depth({"layers.0.heads.down": 0, "layers.2.heads.down": 0})
+    3
+    """
+    if not factors:
+        raise ValueError("its adaptation has no factors of any layer")
+    return max(int(name.removeprefix(_FIRST).partition(".")[0]) + 1 for name in factors)
+
+
+def with_factors(layer: Layer, factors: Mapping[str, Tensor], number: int) -> Layer:
+    """The same layer with the factors beside its matrices, for training: no gradient of the matrices is needed."""
+    beside = {}
+    for part in PARTS:
+        down, up = (factors[name.format(number, part)] for name in (_DOWN, _UP))
+        beside[part] = (*getattr(layer, part)[:2], down, up)
+    return replace(layer, **beside)

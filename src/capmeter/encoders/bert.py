@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capmeter.encoders.adaptation import adapted
+from capmeter.encoders.adaptation import adapted, depth
 from capmeter.encoders.layers import Layer, linear_of, through
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Bert:
     """A model of the BERT family.
 
     layers, heads, width: its sizes. vocabulary: the number of word pieces; positions: the maximum input length. stack:
-    the weights of its layers, with `adaptation`, if given, added; epsilon: of its normalisations.
+    the weights of its layers, with `adaptation`, if given, added to the first ones; epsilon: of its normalisations.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class Bert:
         self.stack = [Layer.of(weights, f"encoder.layer.{number}.", self.heads) for number in range(self.layers)]
         if adaptation is not None:
             factors = {name: tensor.to(device, dtype) for name, tensor in adaptation.items()}
-            self.stack = [adapted(layer, factors, number) for number, layer in enumerate(self.stack)]
+            for number in range(depth(factors)):
+                self.stack[number] = adapted(self.stack[number], factors, number)
         # RoBERTa's positions start after the padding id, and padding is at the position of that id.
         self._padding = int(config.get("pad_token_id", 1)) if config["model_type"] in _ROBERTAS else None
         self.vocabulary = len(self._words)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.encoders.adaptation import read_adaptation
+from capmeter.encoders.adaptation import read_factors
 from capmeter.encoders.batches import run_batches
 from capmeter.encoders.bert import Bert
 from capmeter.encoders.cache import RecentStates, StateCache
@@ -243,8 +243,12 @@ class Encoder:
 
 def load_encoder(name: str, settings: Settings | None = None) -> Encoder:
     """The encoder called `name` with these settings (None: from the environment); its weights are loaded only once."""
-    settings = settings or Settings()
-    encoder = copy.copy(_load(find_encoder(name), device_name(settings.device), settings.precision))
+    return load_files(find_encoder(name), settings or Settings())
+
+
+def load_files(files: EncoderFiles, settings: Settings) -> Encoder:
+    """The encoder in these files with these settings."""
+    encoder = copy.copy(_load(files, device_name(settings.device), settings.precision))
     encoder.settings = settings
     return encoder
 
@@ -257,7 +261,7 @@ def _model(files: EncoderFiles, plain: bool, device: str, dtype: Any) -> Bert | 
 
     if not plain:
         raise ValueError("only encoders of the BERT kind can be adapted")
-    weights = read_adaptation(files.adaptation).weights
+    weights = read_factors(files.adaptation, files.prefix)
     return Bert(files.folder, device, dtype, {name: torch.from_numpy(each) for name, each in weights.items()})
 
 

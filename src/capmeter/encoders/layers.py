@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    Linear = tuple[Tensor, Tensor]  # weight and bias
+    Norm = tuple[Tensor, Tensor]  # weight and bias, as of a linear map
+    # weight and bias; in training, a low-rank change of the weight as well (`capmeter.encoders.adaptation`), A and B
+    Linear = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor, Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +25,10 @@ class Layer:
 
     heads: Linear
     join: Linear
-    joined: Linear
+    joined: Norm
     widen: Linear
     narrow: Linear
-    narrowed: Linear
+    narrowed: Norm
 
     @classmethod
     def of(cls, weights: Mapping[str, Tensor], at: str, heads: int) -> Layer:
@@ -40,7 +42,7 @@ class Layer:
         return cls((split[0], split[1]), *(linear_of(weights, at + part) for part in (*rest, "output.LayerNorm")))
 
 
-def linear_of(weights: Mapping[str, Tensor], name: str) -> Linear:
+def linear_of(weights: Mapping[str, Tensor], name: str) -> Norm:
     """The weight and bias of this name."""
     return weights[f"{name}.weight"], weights[f"{name}.bias"]
 
@@ -61,18 +63,26 @@ def through(
     """
     import torch
     from torch.nn.functional import dropout as drop
-    from torch.nn.functional import gelu, layer_norm, linear
+    from torch.nn.functional import gelu, layer_norm
 
     (b, heads), width = shape, x.shape[1]
-    split = linear(x, *layer.heads).view(b, -1, 3, heads, width // heads)
+    split = _linear(x, *layer.heads).view(b, -1, 3, heads, width // heads)
     queries, keys, values = split.permute(2, 0, 3, 1, 4).contiguous()
     fit = queries @ keys.transpose(2, 3)
     if mask is not None:
         fit = fit.masked_fill(~mask[:, None, None, :], torch.finfo(fit.dtype).min)
     attention = fit.softmax(dim=-1)
     seen = (drop(attention, dropout) if dropout else attention) @ values
-    joined = linear(seen.transpose(1, 2).reshape(x.shape), *layer.join)
+    joined = _linear(seen.transpose(1, 2).reshape(x.shape), *layer.join)
     y = layer_norm((drop(joined, dropout) if dropout else joined).add_(x), (width,), *layer.joined, epsilon)
-    narrow = linear(gelu(linear(y, *layer.widen), approximate=approximate), *layer.narrow)
+    narrow = _linear(gelu(_linear(y, *layer.widen), approximate=approximate), *layer.narrow)
     narrow = (drop(narrow, dropout) if dropout else narrow).add_(y)
     return layer_norm(narrow, (width,), *layer.narrowed, epsilon), attention
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor, down: Tensor | None = None, up: Tensor | None = None) -> Tensor:
+    """x Wᵀ + b, and x Aᵀ Bᵀ, which needs no gradient of W."""
+    from torch.nn.functional import linear
+
+    made = linear(x, weight, bias)
+    return made if down is None or up is None else made + linear(linear(x, down), up)

@@ -27,7 +27,7 @@ class EncoderFiles:
     """The folder of one encoder's files and the SHA-256 of its weights.
 
     adapts, adaptation: of an adapted encoder, the name of the one that it adapts, whose files are in `folder`, and the
-    folder of the adaptation.
+    folder of the adaptation. prefix: what the names of its arrays begin with, in a metric's checkpoint.
     """
 
     name: str
@@ -35,6 +35,7 @@ class EncoderFiles:
     sha256: str
     adapts: str | None = None
     adaptation: Path | None = None
+    prefix: str = ""
 
     @property
     def unadapted(self) -> str:
@@ -82,8 +83,13 @@ def _adapted(name: str, adaptation: Path, known: Mapping[str, Asset]) -> Encoder
             f"encoder {name!r} adapts {base.name} ({expected[:12]}), but {base.folder} has other weights "
             f"({base.sha256[:12]}); install the same ones, or train the adaptation again: capmeter train encoder"
         )
-    both = hashlib.sha256(f"{base.sha256} {found.sha256}".encode()).hexdigest()
-    return EncoderFiles(name, base.folder, both, base.name, adaptation)
+    return adapted_files(base, adaptation, found.sha256, name=name)
+
+
+def adapted_files(base: EncoderFiles, adaptation: Path, sha256: str, *, name: str, prefix: str = "") -> EncoderFiles:
+    """The files of an encoder with the adaptation of this hash in a folder, under names with a prefix."""
+    both = hashlib.sha256(f"{base.sha256} {sha256}{prefix and ' ' + prefix}".encode()).hexdigest()
+    return EncoderFiles(name, base.folder, both, base.name, adaptation, prefix)
 
 
 def software(name: str) -> str:
