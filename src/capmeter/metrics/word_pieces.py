@@ -26,12 +26,14 @@ class Pieces:
     states: float32[n, t, width], unit vectors, 0 in the padding. ids: int32[n, t].
     owner: int64[n, t], the index of a piece's sentence in its row; -1 in the padding.
     word: bool[n, t], true except for padding, begin and end tokens.
+    at: int64[n, t], where a piece is in the table; -1 in the padding.
     """
 
     states: NDArray[np.float32]
     ids: NDArray[np.int32]
     owner: NDArray[np.int64]
     word: NDArray[np.bool_]
+    at: NDArray[np.int64]
 
     @classmethod
     def lay_out(cls, table: StateTable, sentences: Ragged, *, ends: bool = True) -> Pieces:
@@ -52,7 +54,7 @@ class Pieces:
         ids[row, column] = table.pieces.ids[source]
         owner[row, column] = of_sentence - sentences.offsets[row]
         word[row, column] = not ends or ((within > 0) & (within < lengths[of_sentence] - 1))
-        return cls(table.unit(at), ids, owner, word)
+        return cls(table.unit(at), ids, owner, word, at)
 
     @property
     def real(self) -> NDArray[np.bool_]:

@@ -17,7 +17,8 @@ array([-0.79], dtype=float32)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,10 @@ _TRIPLES = ("language.triples_of", "language.triple_ends", "language.triple_coun
 _PIECES = "language.pieces"
 _LARGE = "_large"  # counts that are no byte
 _BYTE = 255
+
+
+OwnCounts = tuple[Counter[int], Counter[int]]
+"""How often pairs and triples, by key, occur in captions that are taken away from the counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +64,7 @@ class LanguageModel:
         listed = [each.astype(np.int64) for each in sentences]
         none = np.zeros(0, np.int64)
         pieces = np.bincount(np.concatenate([*listed, none]), minlength=size)
-        pairs = [row[:-1] * size + row[1:] for row in listed]
-        triples = [(row[:-2] * size + row[1:-1]) * size + row[2:] for row in listed]
+        pairs, triples = ([keys(row, size) for row in listed] for keys in (_pairs, _triples))
 
         def kept(keys: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
             kinds, counts = np.unique(np.concatenate([*keys, none]), return_counts=True)
@@ -68,35 +72,51 @@ class LanguageModel:
 
         return cls(*kept(pairs), *kept(triples), pieces.astype(np.int32))
 
-    def after_one(self, before: NDArray[Any], piece: NDArray[Any]) -> NDArray[np.float32]:
-        """ln P(piece | before), of the shape of both."""
+    def own(self, captions: Iterable[NDArray[np.int32]]) -> OwnCounts:
+        """What the counts have of these captions, if they were counted."""
+        size, listed = len(self.pieces), [each.astype(np.int64) for each in captions]
+        pairs, triples = (
+            Counter(key for row in listed for key in keys(row, size).tolist()) for keys in (_pairs, _triples)
+        )
+        return pairs, triples
+
+    def after_one(
+        self, before: NDArray[Any], piece: NDArray[Any], own: Sequence[OwnCounts | None] = ()
+    ) -> NDArray[np.float32]:
+        """ln P(piece | before), of the shape of both; own: of each row the counts to take away."""
         size = len(self.pieces)
-        together = _counted(self.pairs, self.pair_counts, before.astype(np.int64) * size + piece)
+        wanted = before.astype(np.int64) * size + piece
+        together = _without(own, 0, wanted, _counted(self.pairs, self.pair_counts, wanted), self.pair_counts)
         alone = (self.pieces[piece] + 1.0) / (float(self.pieces.sum(dtype=np.int64)) + size)
         chance: NDArray[np.float32] = np.log(
             (together + _AFTER_ONE * alone) / (self.pieces[before] + _AFTER_ONE)
         ).astype(np.float32)
         return chance
 
-    def after_two(self, first: NDArray[Any], second: NDArray[Any], piece: NDArray[Any]) -> NDArray[np.float32]:
-        """ln P(piece | first, second), of the shape of all."""
+    def after_two(
+        self, first: NDArray[Any], second: NDArray[Any], piece: NDArray[Any], own: Sequence[OwnCounts | None] = ()
+    ) -> NDArray[np.float32]:
+        """ln P(piece | first, second), of the shape of all; own: of each row the counts to take away."""
         size = len(self.pieces)
         both = first.astype(np.int64) * size + second
-        three = _counted(self.triples, self.triple_counts, both * size + piece)
-        two = np.maximum(_counted(self.pairs, self.pair_counts, both), three)
-        back = np.exp(self.after_one(second, piece))
+        all_three = both * size + piece
+        three = _counted(self.triples, self.triple_counts, all_three)
+        three = _without(own, 1, all_three, three, self.triple_counts)
+        two = _without(own, 0, both, _counted(self.pairs, self.pair_counts, both), self.pair_counts)
+        two = np.maximum(two, three)
+        back = np.exp(self.after_one(second, piece, own))
         chance: NDArray[np.float32] = np.log((three + _AFTER_TWO * back) / (two + _AFTER_TWO)).astype(np.float32)
         return chance
 
-    def flow(self, pieces: Pieces) -> NDArray[np.float32]:
+    def flow(self, pieces: Pieces, own: Sequence[OwnCounts | None] = ()) -> NDArray[np.float32]:
         """float32[n, t, 8] of each word piece: log probability after the one before it, and of the next one after it;
         whether it is the same as the one before, as the one before that, and as any before it; the log probabilities,
         each after two, of itself, of the next one, and of the one after that. 0 for other pieces; after the end
-        comes piece 0.
+        comes piece 0. own: of each row what is taken away from the counts, as if those captions had not been counted.
         """
         ids = pieces.ids
         found = np.zeros((*ids.shape, FEATURES), np.float32)
-        one = self.after_one(ids[:, :-1], ids[:, 1:]) / _SCALE
+        one = self.after_one(ids[:, :-1], ids[:, 1:], own) / _SCALE
         found[:, 1:, 0] = one
         found[:, :-1, 1] = one
         for distance in (1, 2):
@@ -105,7 +125,7 @@ class LanguageModel:
         alike = (ids[:, :, None] == ids[:, None, :]) & pieces.word[:, None, :]
         found[:, :, 4] = (alike & np.tri(ids.shape[1], k=-1, dtype=np.bool_)[None]).any(axis=2)
         after = np.pad(ids, ((0, 0), (0, 1)))
-        two = self.after_two(ids[:, :-1], ids[:, 1:], after[:, 2:]) / _SCALE
+        two = self.after_two(ids[:, :-1], ids[:, 1:], after[:, 2:], own) / _SCALE
         found[:, 2:, 5] = two[:, :-1]
         found[:, 1:, 6] = two
         found[:, :-1, 7] = two
@@ -152,6 +172,35 @@ def _counted(keys: NDArray[np.int64], counts: NDArray[np.int32], wanted: NDArray
         return np.zeros(wanted.shape)
     place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
     return np.where(keys[place] == wanted, counts[place], 0)
+
+
+def _pairs(row: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    keys: NDArray[np.int64] = row[:-1] * size + row[1:]
+    return keys
+
+
+def _triples(row: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    keys: NDArray[np.int64] = (row[:-2] * size + row[1:-1]) * size + row[2:]
+    return keys
+
+
+def _without(
+    own: Sequence[OwnCounts | None],
+    which: int,
+    wanted: NDArray[np.int64],
+    counts: NDArray[Any],
+    kept: NDArray[np.int32],
+) -> NDArray[Any]:
+    """The counts of the wanted keys without those that each row takes away; what becomes rarer than all of those `kept`
+    was left out.
+    """
+    if not any(own):
+        return counts
+    less, least = counts.copy(), int(kept.min(initial=_BYTE))
+    for row, taken in enumerate(own):
+        if taken is not None:
+            less[row] -= [taken[which][key] for key in wanted[row].tolist()]
+    return np.where(less >= least, less, 0)
 
 
 def _read(
