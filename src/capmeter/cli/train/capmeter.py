@@ -38,8 +38,13 @@ def capmeter(
     ] = None,
     photos: Annotated[int, typer.Option("--photos", help="Train on so many photos.", min=2)] = 16000,
     judge_photos: Annotated[
-        int, typer.Option("--judge-photos", help="Words are judged by a network that learns from so many more.", min=0)
-    ] = 60000,
+        int,
+        typer.Option(
+            "--judge-photos",
+            help="Words are judged by a network that learns from so many more; from all at most.",
+            min=0,
+        ),
+    ] = 120000,
     held_out: Annotated[int, typer.Option("--held-out", help="Calibrate on so many others.", min=2)] = 200,
     judgments: Annotated[
         Path | None,

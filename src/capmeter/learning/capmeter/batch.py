@@ -13,6 +13,7 @@ class Batch:
     """The captions of a step: candidates and references as numbers of sentences, and what is known of each.
 
     target: of a pair, else nan. form: the wrong form, None for a pair, "own" for the caption that it is a form of.
+    photo: whose caption the candidate is or is a form of; -1 where that is not told.
     """
 
     def __init__(self) -> None:
@@ -21,22 +22,32 @@ class Batch:
         self.target: list[float] = []
         self.forms: list[WrongForm | None] = []
         self.own: list[int] = []  # of a wrong form the row of its caption, of that itself, of a pair -1
+        self.photo: list[int] = []
 
-    def add(self, candidate: int, references: Rows, target: float, form: WrongForm | None = None, own: int = -1) -> int:
+    def add(
+        self,
+        candidate: int,
+        references: Rows,
+        target: float,
+        form: WrongForm | None = None,
+        own: int = -1,
+        photo: int = -1,
+    ) -> int:
         """A row; its number."""
         self.candidates.append(candidate)
         self.references.append(references)
         self.target.append(target)
         self.forms.append(form)
         self.own.append(own)
+        self.photo.append(photo)
         return len(self.own) - 1
 
-    def add_with_forms(self, caption: int, references: Rows, forms: Iterable[WrongForm]) -> None:
+    def add_with_forms(self, caption: int, references: Rows, forms: Iterable[WrongForm], photo: int = -1) -> None:
         """A row for a photo's own caption, and one for each wrong form of it."""
-        own = self.add(caption, references, float("nan"))
+        own = self.add(caption, references, float("nan"), photo=photo)
         self.own[own] = own
         for form in forms:
-            self.add(form.sentence, references, float("nan"), form, own)
+            self.add(form.sentence, references, float("nan"), form, own, photo)
 
     def by_length(self, pieces: Rows, groups: int) -> Iterator[Batch]:
         """The rows in so many batches of about equal length, which saves padding; pieces: how many each sentence has.
@@ -49,5 +60,6 @@ class Batch:
         for some in np.array_split(np.argsort(work, kind="stable"), groups):
             batch = Batch()
             for row in some.tolist():
-                batch.add(self.candidates[row], self.references[row], self.target[row], self.forms[row], self.own[row])
+                of_row = self.candidates[row], self.references[row], self.target[row], self.forms[row], self.own[row]
+                batch.add(*of_row, self.photo[row])
             yield batch

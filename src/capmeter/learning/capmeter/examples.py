@@ -1,6 +1,6 @@
 """What the metric `capmeter` is trained on: photos with their captions, and one caption of each made wrong.
 
-The encoder is frozen; every sentence is encoded once in each layer that is read.
+The encoder that the matcher reads is frozen: every sentence is encoded once. The judge's learns with it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.encoders import PieceTable, StateTable, find_encoder, load_encoder
+from capmeter.encoders import PieceTable, load_encoder
 from capmeter.errors import InputError
 from capmeter.learning.capmeter.wrong import KINDS, Wrong, caption_set, one_word_wrong, wrong_captions
 from capmeter.learning.corpus import Corpus, Photo, drawn_photos
@@ -32,7 +32,8 @@ LEAST = 3
 """How often a pair or triple of word pieces occurs in captions that the language model keeps."""
 _AT_ONCE = 8192
 _JUDGED = 2
-"""Of so many captions of each photo there are forms with one wrong word; of the others, for the judge alone."""
+"""Of so many captions of each photo there are forms with one wrong word; of the others, for the judge alone. Of photos
+for the judge alone as well."""
 Rows = NDArray[np.int64]
 
 
@@ -89,19 +90,6 @@ class Examples:
     def encoded(self) -> Encoded:
         """The states and vectors of what the matcher reads, of the layer that is read."""
         return Encoded.of(self.sentences[: self.read], self.encoder, self.layer, self.settings)
-
-    def states(self, layer: int) -> StateTable:
-        """The states of all sentences of another layer of the unadapted encoder, of unit length and as float16; encoded
-        by each call.
-        """
-        encoder, pieces = load_encoder(find_encoder(self.encoder).unadapted, self.settings), self.pieces
-        states = np.empty((len(pieces.ids), encoder.width), np.float16)
-        for start in range(0, len(pieces), _AT_ONCE):
-            some = pieces.take(np.arange(start, min(start + _AT_ONCE, len(pieces))))
-            place = int(pieces.offsets[start])
-            of_some = StateTable(some, encoder.hidden_states(some, layer))
-            states[place : place + len(some.ids)] = of_some.unit(np.arange(len(some.ids)))
-        return StateTable(pieces, states)
 
     @cached_property
     def alone(self) -> Words:
@@ -173,7 +161,7 @@ def read_examples(
 ) -> Examples:
     """The examples of these photos, with so many wrong forms of each; of photos held out, one of every kind.
 
-    alone: photos for the judge alone; of one caption of each there are forms with one wrong word.
+    alone: photos for the judge alone; of two captions of each there are forms with one wrong word.
 
     Raises:
         InputError: no caption has a word that can be exchanged.
@@ -216,7 +204,7 @@ def read_examples(
     read = len(numbers)
     judged_alone = [each for place in range(_JUDGED, CAPTIONS) for each in one_wrong(both, place)]
     own = np.concatenate([own, numbered(texts_alone)])
-    judged_alone += one_wrong(texts_alone, 0, len(texts))
+    judged_alone += [each for place in range(_JUDGED) for each in one_wrong(texts_alone, place, len(texts))]
     if not judged:
         raise InputError("expected captions with a word that can be exchanged for another, but got none")
     found = tuple(forms.get(row, ()) for row in range(len(texts)))

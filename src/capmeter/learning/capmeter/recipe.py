@@ -17,22 +17,29 @@ class JudgeRecipe(Recipe):
         photos: per step, whose caption stands against its wrong forms, of every strength, whose words are known.
         others: captions per step that are put to the references of another photo.
         width, heads, narrow: of the network, see `capmeter.metrics.capmeter.network.JudgeShape`.
+        rank: of the adaptation of the layers that it reads; 0: they stay as they are.
+        layers_rate: their learning rate, as a multiple of the network's.
+        hardest: so many times a wrong word counts that fits the sentence (`substitution`).
         dropout: in training.
         decayed: decay of the weights.
     """
 
-    epochs: int = 48
+    epochs: int = 22
     rate: float = 1e-3
     warmup: float = 0.05
     decay: str = "linear"
     clip: float = 1.0
+    precision: str = "bfloat16"
     steps: int = 250
     judged: int = 28
-    photos: int = 8
+    photos: int = 4
     others: int = 4
     width: int = 128
     heads: int = 4
     narrow: int = 128
+    rank: int = 16
+    layers_rate: float = 0.5
+    hardest: float = 2.0
     dropout: float = 0.1
     decayed: float = 0.01
 

@@ -14,24 +14,16 @@ from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders import find_encoder
 from capmeter.judgments.judged import Points
 from capmeter.learning.capmeter.examples import Examples
+from capmeter.learning.capmeter.judging import DOUBTED, JudgeLearner, right_and_wrong, words_found
 from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
-from capmeter.learning.capmeter.training import (
-    BADLY_SAID,
-    DOUBTED,
-    LESS,
-    CapmeterLearner,
-    JudgeLearner,
-    WordLearner,
-    held_out_rows,
-    right_and_wrong,
-    words_found,
-)
+from capmeter.learning.capmeter.training import BADLY_SAID, LESS, CapmeterLearner, held_out_rows
 from capmeter.learning.capmeter.tuning import tuned
+from capmeter.learning.capmeter.words import WordLearner
 from capmeter.learning.capmeter.wrong import STILL_TRUE
 from capmeter.learning.loop import Outcome, Run, Weights
 from capmeter.learning.selecting import check_selecting, name_of
 from capmeter.metrics.base import Context
-from capmeter.metrics.capmeter.capmeter import JUDGE, KIND, PARTS, RIGHT, Capmeter
+from capmeter.metrics.capmeter.capmeter import JUDGE, KIND, LAYERS, PARTS, RIGHT, Capmeter
 from capmeter.metrics.capmeter.network import JudgeShape
 from capmeter.settings import Settings
 
@@ -113,8 +105,8 @@ def weighed(made: Checkpoint, learner: CapmeterLearner, judgments: Points, folde
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """The network that judges words: its shape, the layer that it reads, its weights as a checkpoint holds them, and
-    its logits on held-out rows.
+    """The network that judges words: its shape, the layer that it reads, its weights and those of its layers'
+    adaptation as a checkpoint holds them, and its logits on held-out rows.
     """
 
     shape: JudgeShape
@@ -131,8 +123,9 @@ def train_judge(examples: Examples, recipe: JudgeRecipe, folder: Path, *, device
     layer = (examples.layer + 1) // 2
     learner = JudgeLearner(examples, recipe, layer, device)
     run = Run(learner, recipe, folder / "run" / "judge", description="training the judge of words", device=device)
-    weights = _shipped(learner, run.train())
-    weights = {JUDGE + name: each for name, each in weights.items()}
+    shipped = _shipped(learner, run.train())
+    # "judge." and "layers." in training; everything is the judge's in a checkpoint
+    weights = {JUDGE + name.removeprefix(JUDGE).removeprefix(LAYERS): each for name, each in shipped.items()}
     return Judged(learner.network.shape, layer, weights, learner.logits())
 
 

@@ -1,4 +1,5 @@
-"""The training of the metric `capmeter`: four losses in one; and of the network that judges words, by the last alone.
+"""The training of the metric `capmeter`: four losses in one. The network that judges words learns by the last alone
+(`judging.py`).
 
     correctness, coverage, fluency
                 cross-entropy of σ(part) with what is known of it, of a caption c and wrong forms c' of it: whether all
@@ -10,8 +11,6 @@
 
 cos compares the mean vectors of all captions of the two photos: a soft target. The references of a caption are one to
 five, so that the network knows any number of them.
-
-The judge learns from captions of other photos, too: their content words are wrong that no caption of the photo says.
 """
 
 from __future__ import annotations
@@ -24,19 +23,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from capmeter.encoders import StateTable
 from capmeter.learning.capmeter.batch import Batch
-from capmeter.learning.capmeter.examples import CAPTIONS, Examples, Judged, Rows, WrongForm
-from capmeter.learning.capmeter.recipe import CapmeterRecipe, JudgeRecipe
-from capmeter.learning.capmeter.wrong import OF_ANOTHER, STILL_TRUE, not_said
-from capmeter.learning.loop import Learner, seeded
-from capmeter.metrics.capmeter.inputs import side
-from capmeter.metrics.capmeter.network import SCORED, Judge, JudgeShape, Matcher, Shape, Side, Told
-from capmeter.metrics.word_pieces import Pieces
+from capmeter.learning.capmeter.examples import CAPTIONS, Examples, Rows, WrongForm
+from capmeter.learning.capmeter.recipe import CapmeterRecipe
+from capmeter.learning.capmeter.words import Read, WordLearner
+from capmeter.learning.capmeter.wrong import STILL_TRUE
+from capmeter.metrics.capmeter.network import SCORED, Matcher, Shape, Side, Told
 from capmeter.ragged import Ragged
 
-DOUBTED = 0.047
-"""The share of word pieces of held-out captions that may be doubted; of words it is a little less."""
 TOLD_APART = "told apart"
 """What is the mean over all kinds of wrong forms of the share that scores below its caption."""
 LESS = ("removal", "cut", "repetition-removal")
@@ -44,152 +38,8 @@ BADLY_SAID = (*STILL_TRUE, "swap", "replacement")
 _UNSURE = ("substitution", "pos-substitution")  # well said or not, as it happens
 _NEAREST = 200
 _BLOCK = 1024
-_GROUPS = 4  # of rows of about equal length
 _OWN, _NEAR = 0.3, 0.75  # of the pairs, those with an own caption, and those with it or a near photo's
-_WRONG_WEIGHS = 3.0
 _SELDOM_TRUE = 4.0
-
-
-class WordLearner(Learner[bool]):
-    """What both networks have in common: captions as pieces, and the loss of words. A batch is drawn by the step's own
-    random numbers.
-    """
-
-    recipe: JudgeRecipe | CapmeterRecipe
-
-    def __init__(
-        self, examples: Examples, recipe: JudgeRecipe | CapmeterRecipe, table: StateTable, device: str
-    ) -> None:
-        seeded(recipe.seed)
-        self.examples, self.recipe, self.table, self.on = examples, recipe, table, device
-        self.of_words: Sequence[Judged] = examples.judged
-
-    def sizes(self) -> dict[str, int]:
-        """Those of the network, as fields of its shape."""
-        words, recipe = self.examples.alone, self.recipe
-        return {
-            "encoder": self.table.states.shape[1],
-            "alone": words.vectors.shape[1],
-            "associated": words.associated.shape[1],
-            "width": recipe.width,
-            "heads": recipe.heads,
-            "narrow": recipe.narrow,
-        }
-
-    def optimizer(self, rate: float) -> torch.optim.Optimizer:
-        """AdamW."""
-        return torch.optim.AdamW(self.module.parameters(), lr=rate, weight_decay=self.recipe.decayed)
-
-    def judged(self, rng: np.random.Generator, number: int) -> Batch:
-        """The captions of a step whose words alone are judged, with so many references each."""
-        examples, batch = self.examples, Batch()
-        for chosen in rng.integers(0, len(self.of_words), self.recipe.judged).tolist():
-            each = self.of_words[chosen]
-            captions = examples.captions[each.photo]
-            references = np.delete(captions, each.place)[rng.permutation(CAPTIONS - 1)[:number]]
-            batch.add_with_forms(int(captions[each.place]), references, each.forms)
-        return batch
-
-    def sides(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Side, Side, Tensor]:
-        """The pieces of candidates and of their references, and how the candidates' follow one another."""
-        mine, flow = self.alone(candidates)
-        rows = Ragged.from_rows([each.tolist() for each in references], np.int64)
-        theirs = side(Pieces.lay_out(self.table, rows, ends=False), self.examples.alone, self.on)
-        return mine, theirs, flow
-
-    def alone(self, candidates: Sequence[int]) -> tuple[Side, Tensor]:
-        """The pieces of candidates, and how they follow one another."""
-        own = np.array(candidates, np.int64)
-        pieces = Pieces.lay_out(self.table, Ragged(own, np.arange(len(own) + 1, dtype=np.int64)))
-        flow = torch.from_numpy(self.examples.known.language.flow(pieces)).to(self.on)
-        return side(pieces, self.examples.alone, self.on), flow
-
-    def _words(self, *judged: tuple[Batch, Tensor, Side]) -> Tensor:
-        """The loss of the words of which it is known whether they are right; of some batches with logits and pieces."""
-        right = [self._right(batch, mine) for batch, _, mine in judged]
-        known = torch.cat([each[each.isfinite()] for each in right])
-        told = torch.cat([logits[each.isfinite()] for each, (_, logits, _) in zip(right, judged, strict=True)])
-        return binary_cross_entropy_with_logits(told, known, torch.where(known == 0, _WRONG_WEIGHS, 1.0))
-
-    def _right(self, batch: Batch, mine: Side) -> Tensor:
-        """Of each piece whether it is right; nan where that is not known."""
-        right = torch.full(mine.there.shape, torch.nan)
-        for row, (form, own) in enumerate(zip(batch.forms, batch.own, strict=True)):
-            if own < 0 or (form is not None and not form.words):
-                continue
-            at = torch.nonzero(mine.there[row])[:, 0]
-            if form is None:
-                right[row, at.cpu()] = 1.0
-                continue
-            words = self.examples.words(form.sentence)
-            if words is None:
-                continue
-            right[row, at.cpu()] = 1.0
-            right[row, at[torch.from_numpy(np.isin(words, form.words))].cpu()] = 0.0
-        return right.to(self.on)
-
-
-class JudgeLearner(WordLearner):
-    """Words alone, by states of a lower layer, which are still those of words."""
-
-    recipe: JudgeRecipe
-
-    def __init__(self, examples: Examples, recipe: JudgeRecipe, layer: int, device: str = "cpu") -> None:
-        super().__init__(examples, recipe, examples.states(layer), device)
-        self.of_words = [*examples.judged, *examples.judged_alone]
-        self.photos = np.delete(np.arange(len(examples.captions)), slice(examples.trained, examples.matched))
-        self.network = self.module = Judge(JudgeShape(**self.sizes()), recipe.dropout)
-
-    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
-        """Each step is like the others."""
-        return [True] * self.recipe.steps
-
-    def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
-        """The loss of words."""
-        groups = self.drawn(rng).by_length(self.examples.pieces.lengths, _GROUPS)
-        return {"words": self._words(*((each, *self.right(each.candidates, each.references)) for each in groups))}
-
-    def drawn(self, rng: np.random.Generator) -> Batch:
-        """The captions of a step: those with one wrong word, and with as many as there may be; and of other photos.
-
-        Their references are more often many than few.
-        """
-        number = int(rng.integers(1, CAPTIONS, 2).max())
-        examples, batch = self.examples, self.judged(rng, number)
-        for i in rng.integers(0, examples.trained, self.recipe.photos).tolist():
-            references = examples.captions[i, 1 + rng.permutation(CAPTIONS - 1)[:number]]
-            known = [form for form in examples.wrong[i] if form.words]
-            batch.add_with_forms(int(examples.captions[i, 0]), references, known)
-        for i, j in rng.choice(self.photos, (self.recipe.others, 2)).tolist():
-            other, of_photo = int(examples.captions[j, rng.integers(CAPTIONS)]), examples.captions[i]
-            wrong = not_said(examples.sentences[other], [examples.sentences[each] for each in of_photo.tolist()])
-            references = of_photo[rng.permutation(CAPTIONS)[:number]]
-            batch.add(other, references, float("nan"), WrongForm(OF_ANOTHER, other, 1.0, wrong), own=len(batch.own))
-        return batch
-
-    def right(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Tensor, Side]:
-        """The logits of the candidates' pieces, and these."""
-        mine, theirs, flow = self.sides(candidates, references)
-        logits: Tensor = self.module(mine, theirs, flow)
-        return logits, mine
-
-    def logits(self) -> list[NDArray[np.float64]]:
-        """Those of the pieces of each row of `judged_rows`."""
-        rows = judged_rows(self.examples)
-        found: list[NDArray[np.float64]] = []
-        with torch.no_grad():
-            for start in range(0, len(rows), 256):
-                some = rows[start : start + 256]
-                told, mine = self.right([each[0] for each in some], [each[1] for each in some])
-                found.extend(
-                    logits[there].cpu().numpy().astype(np.float64)
-                    for logits, there in zip(told, mine.there, strict=True)
-                )
-        return found
-
-    def measured(self) -> Mapping[str, float]:
-        """On held-out photos: `words_found`."""
-        return words_found(*right_and_wrong(self.examples, self.logits()))
 
 
 class CapmeterLearner(WordLearner):
@@ -198,8 +48,9 @@ class CapmeterLearner(WordLearner):
     recipe: CapmeterRecipe
 
     def __init__(self, examples: Examples, recipe: CapmeterRecipe, device: str = "cpu") -> None:
-        super().__init__(examples, recipe, examples.encoded.table, device)
-        shape = Shape(**self.sizes(), parts=recipe.counted)
+        super().__init__(examples, recipe, device)
+        self.read = Read(examples.encoded.table, examples.alone, device)
+        shape = Shape(**self.sizes(self.read.table.states.shape[1]), parts=recipe.counted)
         self.network = self.module = Matcher(shape, recipe.dropout)
         self._means = examples.means()
         self._near = nearest(self._means, _NEAREST)
@@ -221,7 +72,7 @@ class CapmeterLearner(WordLearner):
         for part in ("correctness", "coverage"):
             losses[part] = self.recipe.parts * self._part(part, getattr(told, part), drawn)
         said = self.said(rng)
-        losses["fluency"] = self._part("fluency", self.network.said(*self.alone(said.candidates)), said)
+        losses["fluency"] = self._part("fluency", self.network.said(*self.alone(said.candidates, self.read)), said)
         return losses
 
     def _part(self, part: str, logits: Tensor, batch: Batch) -> Tensor:
@@ -270,7 +121,7 @@ class CapmeterLearner(WordLearner):
 
     def told(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[Told, Side]:
         """What the network says of candidates with these references, and the candidates' pieces."""
-        mine, theirs, flow = self.sides(candidates, references)
+        mine, theirs, flow = self.sides(candidates, references, self.read)
         rows, own = Ragged.from_rows([each.tolist() for each in references], np.int64), np.array(candidates, np.int64)
         similar = torch.from_numpy(self.examples.encoded.similar(own, rows)).to(self.on)
         return self.module(mine, theirs, similar, flow), mine
@@ -329,40 +180,6 @@ def told_apart(rows: Sequence[HeldOut], scores: NDArray[np.float64]) -> dict[str
             below.setdefault(form.kind, []).append(bool(scores[k] < scores[own]))
     shares = {kind: float(np.mean(each)) for kind, each in sorted(below.items())}
     return {**shares, TOLD_APART: float(np.mean(list(shares.values() or (0.0,))))}
-
-
-def judged_rows(examples: Examples) -> list[HeldOut]:
-    """`held_out_rows`, then the same photos' other captions, each with those beside it as references."""
-    rows = held_out_rows(examples)
-    for captions in examples.captions[examples.trained : examples.matched]:
-        for place in range(1, CAPTIONS):
-            rows.append((int(captions[place]), np.delete(captions, place), None, len(rows)))
-    return rows
-
-
-Floats = NDArray[np.float64]
-
-
-def right_and_wrong(examples: Examples, values: Sequence[Floats]) -> tuple[Floats, dict[str, Floats]]:
-    """Of values of the pieces of `judged_rows` those of captions, and by kind those of words made wrong."""
-    right: list[Floats] = []
-    wrong: dict[str, list[Floats]] = {}
-    for (sentence, _, form, _), each in zip(judged_rows(examples), values, strict=True):
-        if form is None:
-            right.append(each)
-        elif form.words and (words := examples.words(sentence)) is not None:
-            wrong.setdefault(form.kind, []).append(each[np.isin(words, form.words)])
-    return np.concatenate(right), {kind: np.concatenate(found) for kind, found in sorted(wrong.items())}
-
-
-def words_found(right: Floats, wrong: Mapping[str, Floats]) -> dict[str, float]:
-    """By kind the share of the pieces of wrong words that are doubted where `DOUBTED` of those of captions are.
-
-    >>> words_found(np.arange(1000.0), {"exchange": np.array([3.0, 500.0])})
-    {'wrong words found, exchange': 0.5}
-    """
-    doubted = np.quantile(right, DOUBTED)
-    return {f"wrong words found, {kind}": float((each < doubted).mean()) for kind, each in wrong.items()}
 
 
 def _known(part: str, batch: Batch, row: int) -> float:

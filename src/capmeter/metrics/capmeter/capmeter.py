@@ -13,8 +13,8 @@ something, as measured on captions made wrong that training did not see; parts a
 errors that concern them. The corpus score is the mean.
 
 Which words are wrong is told by a second, smaller network (`Judge`), which does nothing but that, and only where it is
-asked for (`explain`): it reads states of the unadapted encoder half way up, where they still are those of words more
-than of the sentence.
+asked for (`explain`): it reads states of the encoder half way up, where they still are those of words more than of the
+sentence, of layers that were adapted to this alone.
 
 From one reference to fifty; a caption's score depends on nothing but the caption and its references. Final punctuation
 is not read. An empty candidate scores 0.
@@ -38,6 +38,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
@@ -46,7 +47,16 @@ from numpy.typing import NDArray
 from capmeter.assets import find_checkpoint
 from capmeter.captions.model import CaptionSet
 from capmeter.checkpoints import load_checkpoint
-from capmeter.encoders import Encoder, StateTable, find_encoder, load_encoder, software
+from capmeter.encoders import (
+    Encoder,
+    EncoderFiles,
+    StateTable,
+    adapted_files,
+    find_encoder,
+    load_encoder,
+    load_files,
+    software,
+)
 from capmeter.encoders.side_by_side import side_by_side, torch_threads
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement
@@ -68,15 +78,18 @@ PARTS = ("score", "correctness", "coverage", "fluency")
 RIGHT = "right"
 """The calibration of single words."""
 JUDGE = "judge."
-"""What the names of the arrays of the network that judges words begin with in a checkpoint."""
+"""What the names of the arrays of the network that judges words begin with in a checkpoint, and those of the adaptation
+of the layers that it reads.
+"""
+LAYERS = "layers."
+"""What the latter's names go on with."""
 _NEAR = 0.6  # a concept whose word has so high a cosine in the candidate is said there in other words
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Both networks, their language model, what is known of word pieces, the encoders that the one and the other reads
-    (the judge reads the unadapted one), the first one's hash, their layers, and for each logit the slope and offset
-    that calibrate it.
+    """Both networks, their language model, what is known of word pieces, the encoder that the matcher reads, the files
+    of the judge's, the first one's hash, their layers, and for each logit the slope and offset that calibrate it.
     """
 
     network: Matcher
@@ -84,7 +97,7 @@ class Trained:
     language: LanguageModel
     words: Words
     encoder: str
-    judge_encoder: str
+    judge_encoder: EncoderFiles
     layer: int
     judge_layer: int
     sha256: str
@@ -224,7 +237,7 @@ class _Read:
 
         device = device_name(settings.device)
         judge, pieces = trained.judge.to(device), self.encoded.table.pieces
-        lower = load_encoder(trained.judge_encoder, settings).hidden_states(pieces, trained.judge_layer)
+        lower = load_files(trained.judge_encoder, settings).hidden_states(pieces, trained.judge_layer)
         for rows, mine, theirs in read_blocks(self.candidates, StateTable(pieces, lower), self.references):
             with torch.inference_mode():
                 flow = torch.from_numpy(trained.language.flow(mine)).to(device)
@@ -281,8 +294,9 @@ def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str
             if not is_of_knowledge(key)
         }
         of_judge = {key.removeprefix(JUDGE): weights.pop(key) for key in list(weights) if key.startswith(JUDGE)}
+        adapted = {key for key in of_judge if key.startswith(LAYERS)}
         network.load_state_dict(weights)
-        judge.load_state_dict(of_judge)
+        judge.load_state_dict({key: each for key, each in of_judge.items() if key not in adapted})
         known = Knowledge.from_weights(found.weights)
         calibration = {key: (float(slope), float(offset)) for key, (slope, offset) in parameters["calibration"].items()}
         trained_on = str(parameters["encoder"])
@@ -301,13 +315,16 @@ def _load(name: str, encoder: str | None, place: str, stamp: int, precision: str
             "train capmeter --encoder"
         )
     words = known.words(load_encoder(encoder or trained_on, Settings(device="cpu")))
+    lower = find_encoder(files.unadapted)
+    if adapted:
+        lower = adapted_files(lower, Path(place), found.sha256, name=f"{lower.name} of {name}'s judge", prefix=JUDGE)
     return Trained(
         network=network.eval(),
         judge=judge.eval(),
         language=known.language,
         words=words,
         encoder=encoder or trained_on,
-        judge_encoder=files.unadapted,
+        judge_encoder=lower,
         layer=layer,
         judge_layer=judge_layer,
         sha256=expected,
