@@ -356,8 +356,8 @@ def test_captions_that_were_counted_are_as_new_to_the_language_model_as_others()
     _, leaking = learner.alone(batch.candidates, read)
     differing = 0
     for row, photo in enumerate(batch.photo):
-        own = [found.pieces[each] for each in found.captions[photo].tolist()]
-        taken = known.language.own(own) if counted[row] else None
+        said = [found.pieces[each] for each in found.captions[photo].tolist()]
+        taken = known.language.own(said) if counted[row] else None
         pieces = read.laid_out(Ragged.from_rows([[batch.candidates[row]]], np.int64), ends=True)
         (expected,) = known.language.flow(pieces, [taken])
         np.testing.assert_array_equal(flow[row, : len(expected)].numpy(), expected)
