@@ -37,7 +37,9 @@ HEAVY |= {"torchmetrics", "evaluate", "datasets", "polars", "duckdb", "lightning
 # adapters whose classes are made of another library's: they import it when they are loaded, and nothing imports them
 ADAPTERS = re.compile(r"integrations/(torchmetrics|evaluate|wandb|mlflow)\.py")
 # they import torch when they are loaded, so nothing but their like imports them when it is loaded
-NETWORKS = re.compile(r"learning/loop\.py|(learning|metrics|encoders)/\w+/(network|training|tuning|averaged|run)\.py")
+NETWORKS = re.compile(
+    r"learning/(loop|capmeter/(judging|words))\.py|(learning|metrics|encoders)/\w+/(network|training|tuning|averaged|run)\.py"
+)
 MODULES = sorted(SOURCE.rglob("*.py"))
 
 
