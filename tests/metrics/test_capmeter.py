@@ -18,11 +18,12 @@ import capmeter
 from capmeter.assets import find_checkpoint
 from capmeter.checkpoints import Checkpoint
 from capmeter.encoders import StateTable, adapted_files, find_encoder, load_encoder, load_files
+from capmeter.encoders.adaptation import LAYERS
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context
 from capmeter.metrics.capmeter import inputs
 from capmeter.metrics.capmeter.associations import ASSOCIATED
-from capmeter.metrics.capmeter.capmeter import JUDGE, LAYERS, PARTS, Capmeter, word_probabilities
+from capmeter.metrics.capmeter.capmeter import JUDGE, PARTS, Capmeter, word_probabilities
 from capmeter.metrics.capmeter.inputs import Encoded, Words, plain, side
 from capmeter.metrics.capmeter.knowledge import Knowledge
 from capmeter.metrics.capmeter.language_model import FEATURES

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 KIND = "encoder"
 PARTS = ("heads", "join", "widen", "narrow")
 """The matrices of a `Layer` that are adapted."""
-_FIRST = "layers."
+LAYERS = "layers."
+"""What the names of factors begin with."""
 _DOWN, _UP = "layers.{}.{}.down", "layers.{}.{}.up"
 
 
@@ -62,7 +63,7 @@ def read_factors(folder: Path, prefix: str = "") -> dict[str, NDArray[Any]]:
     names begin so.
     """
     weights = (Checkpoint.read(folder) if prefix else read_adaptation(folder)).weights
-    start = prefix + _FIRST
+    start = prefix + LAYERS
     return {name.removeprefix(prefix): each for name, each in weights.items() if name.startswith(start)}
 
 
@@ -78,7 +79,7 @@ def adapted(layer: Layer, factors: Mapping[str, Tensor], number: int) -> Layer:
     """The layer of this number (from 0) with its matrices adapted; `factors`: A and B by name."""
     sums = {}
     for part in PARTS:
-        weight, bias = getattr(layer, part)[:2]
+        weight, bias = getattr(layer, part)
         down, up = factors[_DOWN.format(number, part)], factors[_UP.format(number, part)]
         sums[part] = weight + up @ down, bias
     return replace(layer, **sums)
@@ -92,7 +93,7 @@ def depth(factors: Mapping[str, Any]) -> int:
     """
     if not factors:
         raise ValueError("its adaptation has no factors of any layer")
-    return max(int(name.removeprefix(_FIRST).partition(".")[0]) + 1 for name in factors)
+    return max(int(name.removeprefix(LAYERS).partition(".")[0]) + 1 for name in factors)
 
 
 def with_factors(layer: Layer, factors: Mapping[str, Tensor], number: int) -> Layer:
@@ -100,5 +101,5 @@ def with_factors(layer: Layer, factors: Mapping[str, Tensor], number: int) -> La
     beside = {}
     for part in PARTS:
         down, up = (factors[name.format(number, part)] for name in (_DOWN, _UP))
-        beside[part] = (*getattr(layer, part)[:2], down, up)
+        beside[part] = (*getattr(layer, part), down, up)
     return replace(layer, **beside)

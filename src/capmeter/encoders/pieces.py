@@ -47,6 +47,14 @@ class PieceTable:
         positions, offsets = gather(self.offsets, np.asarray(indices, np.int64))
         return PieceTable(self.ids[positions], offsets, self.truncated[indices])
 
+    def padded(self, indices: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Some rows beside each other: ids int64[n, t], 0 in the padding, and where they are, bool[n, t]."""
+        chosen = self.take(indices)
+        there = np.arange(int(chosen.lengths.max(initial=0))) < chosen.lengths[:, None]
+        ids = np.zeros(there.shape, np.int64)
+        ids[there] = chosen.ids
+        return ids, there
+
 
 def gather(offsets: NDArray[np.int64], rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Positions of the given rows in the flat values, concatenated, and the offsets of the gathered rows."""

@@ -50,13 +50,11 @@ class ReadingJudge(nn.Module):
         layers = self.layers
         if layers is None:
             return normalize(torch.from_numpy(self._encoder.hidden_states(pieces, self._layer)), dim=1)
-        lengths, device = pieces.lengths, next(self.parameters()).device
-        order = np.argsort(lengths, kind="stable")
+        device = next(self.parameters()).device
+        order = np.argsort(pieces.lengths, kind="stable")
         found = []
         for rows in np.split(order, range(_READ_AT_ONCE, len(order), _READ_AT_ONCE)):
-            mask = np.arange(int(lengths[rows].max())) < lengths[rows, None]
-            ids = np.zeros(mask.shape, np.int64)
-            ids[mask] = pieces.take(rows).ids
+            ids, mask = pieces.padded(rows)
             spare = ((0, _READ_AT_ONCE - len(rows)), (0, 0))  # products of shapes seen before are much faster
             there = torch.from_numpy(np.pad(mask, spare)).to(device)
             found.append(layers.states(torch.from_numpy(np.pad(ids, spare)).to(device), there)[there])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from capmeter.checkpoints import Checkpoint, TrainingData
 from capmeter.encoders import find_encoder
+from capmeter.encoders.adaptation import LAYERS
 from capmeter.judgments.judged import Points
 from capmeter.learning.capmeter.examples import Examples
 from capmeter.learning.capmeter.judging import DOUBTED, JudgeLearner, right_and_wrong, words_found
@@ -23,7 +24,7 @@ from capmeter.learning.capmeter.wrong import STILL_TRUE
 from capmeter.learning.loop import Outcome, Run, Weights
 from capmeter.learning.selecting import check_selecting, name_of
 from capmeter.metrics.base import Context
-from capmeter.metrics.capmeter.capmeter import JUDGE, KIND, LAYERS, PARTS, RIGHT, Capmeter
+from capmeter.metrics.capmeter.capmeter import JUDGE, KIND, PARTS, RIGHT, Capmeter
 from capmeter.metrics.capmeter.network import JudgeShape
 from capmeter.settings import Settings
 

@@ -104,9 +104,7 @@ class EncoderLearner(Learner[bool]):
         order = np.argsort(lengths, kind="stable")
         found = []
         for rows in np.array_split(order, min(_GROUPS, len(order))):
-            ids = np.zeros((len(rows), int(lengths[rows].max())), np.int64)
-            mask = np.arange(ids.shape[1]) < lengths[rows, None]
-            ids[mask] = np.concatenate([self.pieces[sentence] for sentence in sentences[rows].tolist()])
+            ids, mask = self.pieces.padded(sentences[rows])
             found.append(self.module(torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)))
         return torch.cat(found)[torch.from_numpy(np.argsort(order)).to(self.device)]
 

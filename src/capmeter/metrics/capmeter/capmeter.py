@@ -57,6 +57,7 @@ from capmeter.encoders import (
     load_files,
     software,
 )
+from capmeter.encoders.adaptation import LAYERS
 from capmeter.encoders.side_by_side import side_by_side, torch_threads
 from capmeter.errors import AssetError
 from capmeter.metrics.base import Context, Floats, MeanMetric, Measurement
@@ -81,8 +82,6 @@ JUDGE = "judge."
 """What the names of the arrays of the network that judges words begin with in a checkpoint, and those of the adaptation
 of the layers that it reads.
 """
-LAYERS = "layers."
-"""What the latter's names go on with."""
 _NEAR = 0.6  # a concept whose word has so high a cosine in the candidate is said there in other words
 
 
