@@ -174,6 +174,26 @@ def test_memory_running_out_halves_the_batch(monkeypatch: pytest.MonkeyPatch) ->
         encoder.hidden_states(pieces, 6)
 
 
+def test_states_have_the_encoder_s_precision_within_a_training_as_well(tmp_path: Path) -> None:
+    import torch
+
+    sentences = ["a training in half precision asks first", "a metric reads what was kept"]
+    inside = load_encoder("minilm", Settings(threads=1, cache=str(tmp_path)))
+    pieces = inside.pieces(sentences)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so that the encoder runs in the thread that asks
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            found = inside.hidden_states(pieces, 3)
+    finally:
+        torch.set_num_threads(threads)
+    (expected,) = (batch.hidden for batch in inside.batches(sentences[:1], hidden=3))
+    assert expected is not None
+    first = slice(0, int(pieces.lengths[0]))
+    np.testing.assert_allclose(found[first], expected[0], atol=1e-5)
+    np.testing.assert_array_equal(load_encoder("minilm", Settings(cache=str(tmp_path))).hidden_states(pieces, 3), found)
+
+
 def test_the_disk_cache_gives_the_same_and_spares_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load_encoder("minilm")
     pieces = encoder.pieces(SENTENCES)

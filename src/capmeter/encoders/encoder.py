@@ -193,7 +193,8 @@ class Encoder:
 
         ids = torch.from_numpy(batch.ids).to(self.device)
         mask = None if batch.mask.all() else torch.from_numpy(batch.mask).to(self.device)
-        with torch.inference_mode():
+        # what is kept on disk and in memory has the encoder's own precision, whoever asks for it, a training as well
+        with torch.inference_mode(), torch.autocast(ids.device.type, enabled=False):
             states, maps = self._model.run(ids, mask, hidden, attentions)
         return replace(
             batch,
