@@ -19,6 +19,7 @@ from capmeter.learning.factual.examples import (
     kept_pieces,
     learn_spelling,
     learn_vocabulary,
+    named_as_in_caption,
     pack,
     parsed_examples,
     parsed_facts,
@@ -163,6 +164,16 @@ def test_packing() -> None:
     assert packed.rows.tolist() == [[[1] + [0] * 7, [4, 5] + [0] * 6], [[1] + [0] * 7, [1] + [0] * 7]]
     assert packed.copied.tolist() == [[8, 9, 10, 11], [8, 9, 10, 11]]
     assert packed.tokens.tolist() == [[9, 6, 7, 1], [9, 1, 0, 0]]
+
+
+def test_things_are_named_as_in_the_caption() -> None:
+    judge = FactJudge(Synonyms("boat\n1\ndog\n2\nman\n3\nsit\n4\n", "man\nmen\n"))
+    facts = (("boat", "next to", "boat"), ("red dog", "is", "big"), ("boat",), ("man", "dog", "cat"))
+    example = FactExample("two boats and red dogs sit by a dog", facts, "dev")
+    named = named_as_in_caption(example, AS_WRITTEN, judge.noun)
+    assert named.facts == (("boats", "next to", "boats"), ("red dog", "is", "big"), ("boats",), ("man", "dog", "cat"))
+    assert (named.caption, named.split) == (example.caption, "dev")
+    assert named_as_in_caption(named, AS_WRITTEN, judge.noun) == named
 
 
 def test_misspelt_captions_are_corrected_before_they_are_learned() -> None:

@@ -29,6 +29,15 @@ def maker() -> FactMaker:
     return FactMaker()
 
 
+@pytest.mark.parametrize("things", ["buses", "cats", "horses", "motorcycles", "boats", "umbrellas"])
+def test_things_next_to_their_like_keep_their_names(things: str) -> None:
+    """Zebras and giraffes stood there, whose singular is in the vocabulary."""
+    for caption in (f"two {things} next to each other", f"A couple of {things} standing next to one another."):
+        facts = shipped_maker().facts([caption])[0]
+        assert facts
+        assert {part for fact in facts for part in (fact[0], fact[-1])} <= {things, "2"}
+
+
 def test_what_it_says(maker: FactMaker) -> None:
     red, dogs, _, grass, nothing = maker.facts(CAPTIONS)
     assert red == [("bus", "is", "red")]
@@ -127,5 +136,5 @@ def test_agreement_with_people(maker: FactMaker, shared: Path) -> None:
     made = maker.facts([example.caption for example in dev])
     scores = FactJudge(english_synonyms()).scores(made, [example.facts for example in dev])
     assert scores.captions == 977
-    assert scores.exact > 77.9
-    assert scores.spice > 91.4
+    assert scores.exact > 78.6
+    assert scores.spice > 91.8

@@ -14,8 +14,8 @@ import hashlib
 import json
 import random
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +127,29 @@ def parsed_facts(parse: CaptionParse) -> tuple[Fact, ...]:
             facts.append((written_out(thing), IS, others[0]) if others else (written_out(thing),))
     spaced = [tuple(part.replace("_", " ") for part in fact) for fact in facts if all(fact)]
     return tuple(without_mentions(spaced))
+
+
+def named_as_in_caption(example: FactExample, spelling: Spelling, base: Callable[[str], str]) -> FactExample:
+    """The caption with facts whose things are named as it names them: "boats next to boats" for "boat next to boat".
+
+    A word that the caption has can be copied. One that it has in the plural alone can not: what is learned of it is
+    which other thing, whose singular is in the vocabulary, is often next to its like.
+
+    Args:
+        example: a caption with facts.
+        spelling: corrects the caption's words.
+        base: of a noun.
+    """
+    words = spelling.corrected(caption_words(example.caption))
+    named: dict[str, str] = {}
+    for word in words:
+        named.setdefault(base(word), word)
+
+    def name(thing: str) -> str:
+        return " ".join(word if word in words else named.get(base(word), word) for word in thing.split())
+
+    facts = tuple((name(fact[0]), *fact[1:-1], *map(name, fact[1:][-1:])) for fact in example.facts)
+    return replace(example, facts=facts)
 
 
 def words_of(examples: Iterable[FactExample]) -> Counter[str]:

@@ -17,11 +17,14 @@ from capmeter.encoders.bert import CONFIG, WEIGHTS
 from capmeter.encoders.layers import Layer
 from capmeter.encoders.models import find_encoder
 from capmeter.errors import AssetError, InputError
+from capmeter.learning.factual.evaluation import FactJudge
 from capmeter.learning.factual.examples import (
     FactExample,
+    Packed,
     kept_pieces,
     learn_spelling,
     learn_vocabulary,
+    named_as_in_caption,
     pack,
     words_of,
 )
@@ -37,6 +40,7 @@ from capmeter.text.lemmas import LemmaRules
 from capmeter.text.meteor_resources import english_synonyms
 
 ENCODER = "minilm"
+NAMED = "named"  # the folder of the last epochs, in that of the run
 SHIPPED = 6100  # pieces in the checkpoint: those that no training caption has keep their values, and can be left out
 _WORDS = "embeddings.word_embeddings.weight"
 _WORD = "w:"  # the parser's feature of a word as a whole
@@ -90,12 +94,23 @@ def train_factual(
 
     seeded(recipe.seed)
     reader = begun.reader(numbers, shape, recipe)
-    module = FactModule(reader, [recipe.writer(2 * reader.width, len(vocabulary)) for _ in range(recipe.writers)])
-    steps = recipe.shape.steps
-    packed, kept = (pack(each, vocabulary, pieces, spelling, lemmas, steps) for each in (learned, held_out))
-    more = pack(parsed, vocabulary, pieces, spelling, lemmas, steps)
-    learner = FactLearner(module, packed, kept, recipe, more)
+    writers = [recipe.writer(2 * reader.width, len(vocabulary)) for _ in range(recipe.writers)]
+    module = FactModule(reader, writers)
+
+    def packed(captions: Sequence[FactExample]) -> dict[int, Packed]:
+        return pack(captions, vocabulary, pieces, spelling, lemmas, recipe.shape.steps)
+
+    learner = FactLearner(module, packed(learned), packed(held_out), recipe, packed(parsed))
     outcome = Run(learner, recipe, folder, description="training the graph maker", device=device).train()
+    if recipe.named:
+        module.load_state_dict({name: torch.from_numpy(values) for name, values in outcome.weights.items()})
+        module = FactModule(reader, writers[: recipe.kept])
+        nouns = FactJudge(english_synonyms())
+        named, kept = (
+            packed([named_as_in_caption(each, spelling, nouns.noun) for each in some]) for some in (learned, held_out)
+        )
+        learner, last = FactLearner(module, named, kept, recipe.last), "training it to name things as captions do"
+        outcome = Run(learner, recipe.last, folder / NAMED, description=last, device=device).train()
     dropped = tuple(WRITER.format(number) for number in range(recipe.kept, recipe.writers))
     trained = {name: values for name, values in outcome.weights.items() if not name.startswith(dropped)}
     shipped = kept_pieces(begun.vocabulary, words, seen, min(recipe.pieces, SHIPPED))

@@ -7,7 +7,7 @@ share of held-out training captions whose facts are written exactly.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,8 @@ class FactRecipe(Recipe):
         reader_layers: of the encoder, that the reader begins as.
         parsed: of the epochs, the first ones that learn from facts read from parses, where there are such.
         pieces: number of the encoder's word pieces that are kept.
+        named: epochs after the others, in which things are named as in the caption (`named_as_in_caption`).
+        named_rate: highest learning rate of these.
     """
 
     epochs: int = 9
@@ -67,11 +69,18 @@ class FactRecipe(Recipe):
     width: int = 128
     reader_layers: int = 6
     pieces: int = 7000
+    named: int = 3
+    named_rate: float = 5e-4
 
     @property
     def shape(self) -> WriterShape:
         """The writer's sizes."""
         return WriterShape(layers=self.layers, hidden=self.hidden)
+
+    @property
+    def last(self) -> FactRecipe:
+        """The settings of the last epochs."""
+        return replace(self, epochs=self.named, parsed=0, rate=self.named_rate, warmup=0.05)
 
     def writer(self, read: int, tokens: int) -> WriterModule:
         """A new writer, of what is `read` wide, with so many tokens."""
