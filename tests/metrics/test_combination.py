@@ -178,7 +178,8 @@ def test_an_explanation_is_that_of_the_members(metric: Metric, members: list[str
     assert list(evidence.members) == members
     alone = explain(captions, members[:1], ids=["i0"])[0].evidence[members[0]]
     assert evidence.members[members[0]] == alone and alone.links
-    assert evidence.facts["score"] == pytest.approx(found.scores[str(metric)], abs=1e-6)
+    # float32 sums a sentence alone in another order than among others, on some processors
+    assert evidence.facts["score"] == pytest.approx(found.scores[str(metric)], rel=2e-6)
     (shown,) = json.loads(json.dumps(to_dicts([found])))
     assert list(shown["evidence"][str(metric)]["members"]) == members
     from rich.console import Console
