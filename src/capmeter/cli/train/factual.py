@@ -93,7 +93,8 @@ def factual(
     columns = [*(field.name for field in fields(FactScores)), "captions_per_second"]
     row = [*asdict(scores).values(), round(speed)]
     payload = {"maker": maker.version, "dev": dict(zip(columns, row, strict=True))}
-    show(Table("dev captions, %", columns, [row], [True] * len(columns)), payload, format)
+    rounded = [round(value, 2) for value in row]
+    show(Table("dev captions, %", columns, [rounded], [True] * len(columns)), payload, format)
     say(f"graph maker: {maker.version}")
 
 
