@@ -173,13 +173,13 @@ def test_an_explanation_is_that_of_the_members(metric: Metric, members: list[str
     if "minilm" in str(metric):
         pytest.importorskip("torch", reason="needs the neural extra")
     captions = caption_set(DOGS)
-    (found,) = explain(captions, [metric], ids=["i0"])
+    # all of them, as they are scored: on some processors float32 sums a sentence alone in another order
+    (found,) = (each for each in explain(captions, [metric]) if each.caption.id == "i0")
     evidence = found.evidence[str(metric)]
     assert list(evidence.members) == members
     alone = explain(captions, members[:1], ids=["i0"])[0].evidence[members[0]]
     assert evidence.members[members[0]] == alone and alone.links
-    # float32 sums a sentence alone in another order than among others, on some processors
-    assert evidence.facts["score"] == pytest.approx(found.scores[str(metric)], rel=2e-6)
+    assert evidence.facts["score"] == pytest.approx(found.scores[str(metric)], abs=1e-6)
     (shown,) = json.loads(json.dumps(to_dicts([found])))
     assert list(shown["evidence"][str(metric)]["members"]) == members
     from rich.console import Console

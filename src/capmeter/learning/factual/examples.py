@@ -132,13 +132,13 @@ def parsed_facts(parse: CaptionParse) -> tuple[Fact, ...]:
 def named_as_in_caption(example: FactExample, spelling: Spelling, base: Callable[[str], str]) -> FactExample:
     """The caption with facts whose things are named as it names them: "boats next to boats" for "boat next to boat".
 
-    A word that the caption has can be copied. One that it has in the plural alone can not: what is learned of it is
-    which other thing, whose singular is in the vocabulary, is often next to its like.
+    Only words that the caption has can be copied. Where it has the plural alone and the fact the singular, nothing but
+    things whose singular is in the vocabulary would be learned.
 
     Args:
         example: a caption with facts.
         spelling: corrects the caption's words.
-        base: of a noun.
+        base: gives a noun's base form.
     """
     words = spelling.corrected(caption_words(example.caption))
     named: dict[str, str] = {}
