@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -178,7 +179,7 @@ def test_things_are_named_as_in_the_caption() -> None:
 
 def test_misspelt_captions_are_corrected_before_they_are_learned() -> None:
     examples = [FactExample("a frisbee", (("frisbee",),))] * 10 + [FactExample("a frisbie", (("frisbee",),))]
-    spelling = learn_spelling(examples, ["grass"])
+    spelling = learn_spelling(examples, ["frisbee", "grass"], Synonyms("", ""))
     assert spelling.corrected(["frisbie", "frisbee", "brass", "grass"]) == ["frisbee", "frisbee", "brass", "grass"]
     vocabulary = learn_vocabulary(examples[-1:] * 2, LEMMAS, spelling)
     assert vocabulary.tokens[6:] == ()  # the right word can be copied
@@ -187,11 +188,20 @@ def test_misspelt_captions_are_corrected_before_they_are_learned() -> None:
 
 
 def test_words_of_a_dictionary_are_right() -> None:
-    examples = [FactExample("a group of tiles", (("tiles",),))] * 10
-    assert learn_spelling(examples, []).corrected(["grout", "grup"]) == ["group", "group"]
-    spelling = learn_spelling(examples, [], ["grout", "well", "in_group"])
-    assert spelling.corrected(["grout", "grup"]) == ["grout", "group"]
+    examples = [FactExample("a group of tiles", (("tiles",),))] * 10 + [FactExample("a group of men", (("men",),))]
+    none = Synonyms("", "")
+    assert learn_spelling(examples, ["group", "tiles"], none).corrected(["grout", "grup"]) == ["group", "group"]
+    dictionary = Synonyms("grout\n1\nwell\n2\nman\n3\ntile\n4\ngroup\n5\n", "")
+    spelling = learn_spelling(examples, [], dictionary)
+    assert spelling.corrected(["grout", "grup", "groups", "tile"]) == ["grout", "group", "groups", "tile"]
     assert "well" not in spelling.known  # nothing would correct it
+
+
+def test_a_frequent_mistake_is_corrected_too() -> None:
+    right, wrong = FactExample("a refrigerator", (("refrigerator",),)), FactExample("a refridgerator wiimote", ())
+    spelling = learn_spelling([right] * 30 + [wrong] * 12, ["refrigerator"], Synonyms("", ""))
+    assert spelling.corrected(["refridgerator", "wimote"]) == ["refrigerator", "wiimote"]
+    assert "refridgerator" not in spelling.frequent
 
 
 def test_the_most_frequent_pieces_are_kept() -> None:
@@ -273,7 +283,7 @@ def test_two_writers_and_beams() -> None:
     rows = rng.integers(1, 20, (40, 4, 2))
     copied = 10 + np.tile(np.arange(8), (40, 1))
     weights = {name: each.numpy() for name, each in module.state_dict().items()}
-    network = FactNetwork(weights, reader_shape, shape, writers=2)
+    network = FactNetwork(weights, reader_shape, shape, writers=2, predicates=[6, 7])
     read = network.read(np.arange(160).reshape(40, 4), network.reader.vectors(rows.reshape(160, 2)))
     expected = write(module, torch.from_numpy(rows), torch.from_numpy(copied), 12)
     assert network.write(read, copied, 12, beams=1) == expected
@@ -295,6 +305,41 @@ def test_two_writers_and_beams() -> None:
     with torch.no_grad():
         gains = [mean_log(k, searched[k]) - mean_log(k, expected[k]) for k in differ]
     assert np.mean(gains) > 0
+
+
+@pytest.mark.neural
+def test_a_single_thing_is_not_related_to_itself() -> None:
+    torch = pytest.importorskip("torch")
+    from capmeter.learning.factual.network import FactModule, ReaderModule, WriterModule
+    from capmeter.text.fact_network import FactNetwork, WriterShape
+    from capmeter.text.fact_reader import ReaderShape
+
+    torch.manual_seed(10)
+    shape, reader_shape = WriterShape(layers=1, heads=2, hidden=12, steps=12), ReaderShape(layers=1, heads=2, places=9)
+    module = FactModule(ReaderModule(20, reader_shape, width=8, hidden=12), [WriterModule(16, 8, 8, shape)])
+    for values in module.parameters():
+        torch.nn.init.normal_(values, std=1.0)
+    weights = {name: each.numpy() for name, each in module.state_dict().items()}
+    opened, predicate, first, second, verb = 4, 7, 8, 9, 10  # 3: the next fact; two words, then their base forms
+    network = FactNetwork(weights, reader_shape, shape, predicates=[predicate])
+    rows = np.random.default_rng(1).integers(1, 20, (200, 2, 2))
+    read = network.read(np.arange(400).reshape(200, 2), network.reader.vectors(rows.reshape(400, 2)))
+    copied = np.tile([first, second, verb, verb + 1], (200, 1))
+
+    def related_to_itself(tokens: list[int], thing: int) -> bool:
+        for fact in "".join(map(chr, tokens)).split(chr(3)):
+            before, _, behind = fact.partition(chr(predicate))
+            subject = "".join(takewhile(lambda token: ord(token) not in (opened, verb, verb + 1), before))
+            if subject.endswith(chr(thing)) and chr(thing) in behind:
+                return True
+        return False
+
+    free = network.write(read, copied, 12)
+    single = network.write(read, copied, 12, single=[{first}] * 200)
+    assert sum(related_to_itself(tokens, first) for tokens in free) > 3
+    assert not any(related_to_itself(tokens, first) for tokens in single)
+    assert any(related_to_itself(tokens, second) for tokens in single)  # named more than once
+    assert network.write(read, copied, 12, single=[set()] * 200) == free
 
 
 @pytest.mark.neural

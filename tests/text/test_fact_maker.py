@@ -38,6 +38,21 @@ def test_things_next_to_their_like_keep_their_names(things: str) -> None:
         assert {part for fact in facts for part in (fact[0], fact[-1])} <= {things, "2"}
 
 
+@pytest.mark.parametrize(
+    ("written", "right"),
+    [("a man sking", "a man skiing"), ("frisbie infront of a dog", "frisbee in front of a dog")],
+)
+def test_misspelt_captions_are_read_as_meant(written: str, right: str) -> None:
+    facts = shipped_maker().facts([written, right])
+    assert facts[0] == facts[1] != []
+
+
+def test_what_is_there_once_is_not_related_to_itself() -> None:
+    captions = ["handle with a big hole for several fingers", "fruit on a granite countertop"]
+    for fact in (fact for facts in shipped_maker().facts(captions) for fact in facts if len(fact) == 3):
+        assert fact[0].split()[-1] != fact[2].split()[-1], fact
+
+
 def test_what_it_says(maker: FactMaker) -> None:
     red, dogs, _, grass, nothing = maker.facts(CAPTIONS)
     assert red == [("bus", "is", "red")]
@@ -136,5 +151,5 @@ def test_agreement_with_people(maker: FactMaker, shared: Path) -> None:
     made = maker.facts([example.caption for example in dev])
     scores = FactJudge(english_synonyms()).scores(made, [example.facts for example in dev])
     assert scores.captions == 977
-    assert scores.exact > 78.6
-    assert scores.spice > 91.8
+    assert scores.exact > 78.9
+    assert scores.spice > 91.9

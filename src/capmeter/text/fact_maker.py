@@ -12,7 +12,7 @@ with more than `LONGEST` words are read in parts, so that time stays linear in t
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -42,6 +42,10 @@ LONGEST = 40
 _TOKENS_PER_WORD, _MORE_TOKENS = 4, 12  # what is written at most
 _SENTENCES_AT_ONCE = 192
 _VERB_TAG = "VBG"
+_SEVERAL = frozenset(  # words by which there may be more than one of what has one name
+    "other others another together each both next side one ones two three four 2 3 4 "  # noqa: SIM905
+    "himself herself itself themselves".split()
+)
 
 
 def caption_words(caption: str) -> list[str]:
@@ -52,6 +56,15 @@ def caption_words(caption: str) -> list[str]:
 def verb_lemmas(words: Sequence[str], lemmas: LemmaRules) -> list[str]:
     """The base forms of words as if they were verbs."""
     return [lemmas.lemma(word, _VERB_TAG) for word in words]
+
+
+def named_once(words: Sequence[str]) -> list[str]:
+    """Words that name one thing, which no fact relates to itself: those that a sentence has once.
+
+    >>> named_once("a cat on a mat".split()), named_once("two cats next to each other".split())
+    (['cat', 'on', 'mat'], [])
+    """
+    return [] if _SEVERAL.intersection(words) else [word for word, count in Counter(words).items() if count == 1]
 
 
 class FactMaker:
@@ -75,7 +88,8 @@ class FactMaker:
             self.vocabulary = FactVocabulary(found.parameters["tokens"])
             self.lemmas = LemmaRules(**found.parameters["lemmas"])
             reader, writer = ReaderShape(**found.parameters["reader"]), WriterShape(**found.parameters["writer"])
-            self.network = FactNetwork(found.weights, reader, writer, found.parameters["writers"])
+            before = self.vocabulary.before_objects
+            self.network = FactNetwork(found.weights, reader, writer, found.parameters["writers"], before)
         except (KeyError, TypeError, ValueError) as error:
             raise AssetError(
                 f"graph maker {checkpoint}: its parameters are not those of a graph maker ({error!r}); train it again"
@@ -123,7 +137,10 @@ class FactMaker:
         """The facts of sentences of one length, from what was read of them."""
         known = [self.vocabulary.sentence(words, verb_lemmas(words, self.lemmas)) for words in sentences]
         copied = np.array([sentence.numbers for sentence in known], np.int64)
-        made = self.network.write(read, copied, _TOKENS_PER_WORD * read.shape[1] + _MORE_TOKENS)
+        single = [
+            set(self.vocabulary.numbers(named_once(words), each)) for words, each in zip(sentences, known, strict=True)
+        ]
+        made = self.network.write(read, copied, _TOKENS_PER_WORD * read.shape[1] + _MORE_TOKENS, single)
         return [
             read_facts(self.vocabulary.texts(tokens, sentence)) for tokens, sentence in zip(made, known, strict=True)
         ]

@@ -5,7 +5,8 @@ What comes next is a token of the vocabulary or a word of the sentence: both are
 can be written or copied has the sum of both probabilities (Gu et al. 2016). Of several writers the mean is taken.
 
 What is written is searched for with beams: the likeliest beginnings are kept, if they are not far behind the best one,
-and of what has ended the one with the highest mean log probability of a token wins. No token follows itself.
+and of what has ended the one with the highest mean log probability of a token wins. No token follows itself; a
+thing that a sentence has once is not related to itself.
 
 The sentences of one call have the same number of words, so nothing is padded.
 
@@ -14,7 +15,7 @@ J. Gu, Z. Lu, H. Li, V. Li. Incorporating Copying Mechanism in Sequence-to-Seque
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.text.fact_reader import FactReader, ReaderShape
-from capmeter.text.fact_vocabulary import NOTHING_NUMBER, OTHER_NUMBER, STOP_NUMBER
+from capmeter.text.fact_vocabulary import NEXT_NUMBER, NOTHING_NUMBER, OPEN_NUMBER, OTHER_NUMBER, STOP_NUMBER
 from capmeter.text.parser_network import Floats, Integers, Linear
 
 READER = "reader."
@@ -59,12 +60,18 @@ class FactNetwork:
         reader: the reader's sizes.
         shape: the writers' sizes.
         writers: their number.
+        predicates: the numbers of the tokens after which a fact's object begins.
     """
 
     def __init__(
-        self, weights: Mapping[str, npt.NDArray[Any]], reader: ReaderShape, shape: WriterShape, writers: int = 1
+        self,
+        weights: Mapping[str, npt.NDArray[Any]],
+        reader: ReaderShape,
+        shape: WriterShape,
+        writers: int = 1,
+        predicates: Collection[int] = (),
     ) -> None:
-        self.shape = shape
+        self.shape, self.predicates = shape, np.array(sorted(predicates), np.int64)
         self.reader = FactReader(_under(weights, READER), reader)
         self._writers = _Writers([_under(weights, WRITER.format(number)) for number in range(writers)], shape)
 
@@ -72,26 +79,39 @@ class FactNetwork:
         """What is read of words [B, n], positions in `vectors` (`FactReader.vectors`)."""
         return self.reader.read(words, vectors)
 
-    def write(self, read: Floats, copied: Integers, most: int, beams: int = BEAMS) -> list[list[int]]:
+    def write(
+        self,
+        read: Floats,
+        copied: Integers,
+        most: int,
+        single: Sequence[Collection[int]] = (),
+        beams: int = BEAMS,
+    ) -> list[list[int]]:
         """The tokens of each sentence, without the last (`STOP_NUMBER`).
 
         Args:
             read: from `read`.
             copied: the numbers of the words and of their base forms as tokens [B, 2n].
             most: tokens written at most.
+            single: for each sentence the tokens that name one thing, which is not related to itself.
             beams: beginnings that are kept of a sentence; 1: the likeliest token is taken each time.
         """
         count, most = len(read), min(most, self.shape.steps)
         best, found = np.full(count, -np.inf), [list[int]() for _ in range(count)]
         begun = self._writers.begin(read, copied)
         sentences, values, last = np.arange(count), np.zeros(count, np.float32), np.full(count, NOTHING_NUMBER)
-        written = np.zeros((count, 0), np.int64)
+        written, subjects = np.zeros((count, 0), np.int64), np.full(count, NOTHING_NUMBER)
         for step in range(most):
             chances = self._writers.chances(last, step, begun)
             chances[np.arange(len(last)), last] = 0  # no token follows itself: loops would have high mean probabilities
+            chances[np.arange(len(last)), subjects] = 0
             rows, last, values = _likeliest(chances, values, sentences, beams)
             before, sentences = sentences, sentences[rows]
             written = np.column_stack([written[rows], last])
+            subjects = np.where(last == NEXT_NUMBER, NOTHING_NUMBER, subjects[rows])
+            for row in np.flatnonzero(np.isin(last, self.predicates)).tolist() if single else ():
+                subject = self._subject(written[row], copied.shape[1] // 2)
+                subjects[row] = subject if subject in single[sentences[row]] else NOTHING_NUMBER
             ended = (last == STOP_NUMBER) | (step + 1 == most)
             for row in np.flatnonzero(ended).tolist():
                 sentence, value = sentences[row], values[row] / (step + 1)
@@ -100,10 +120,17 @@ class FactNetwork:
             going = np.flatnonzero(~ended & (values / (step + 1 + _FURTHER) > best[sentences]))
             if not len(going):
                 break
-            rows, sentences = rows[going], sentences[going]
+            rows, sentences, subjects = rows[going], sentences[going], subjects[going]
             values, last, written = values[going], last[going], written[going]
             begun = begun.take(rows, same=np.array_equal(sentences, before))
         return [tokens[:-1] if tokens[-1:] == [STOP_NUMBER] else tokens for tokens in found]
+
+    def _subject(self, tokens: Integers, length: int) -> int:
+        """The last word of the subject of the fact that is being written about a sentence of this length."""
+        fact = tokens[max(np.flatnonzero(tokens == NEXT_NUMBER), default=-1) + 1 :]
+        verbs = self._writers.known + length  # base forms are behind the words
+        end = int(np.argmax((fact >= verbs) | (fact == OPEN_NUMBER) | np.isin(fact, self.predicates)))
+        return int(fact[end - 1]) if end else NOTHING_NUMBER
 
 
 def _under(weights: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:

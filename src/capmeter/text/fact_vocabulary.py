@@ -22,7 +22,7 @@ from capmeter.text.facts import CLOSE, NEXT, OPEN, PREDICATE, VERB
 
 NOTHING, STOP, OTHER = "<nothing>", "<stop>", "<other>"
 MARKS = (NOTHING, STOP, OTHER, NEXT, OPEN, CLOSE)  # the first tokens
-NOTHING_NUMBER, STOP_NUMBER, OTHER_NUMBER = 0, 1, 2
+NOTHING_NUMBER, STOP_NUMBER, OTHER_NUMBER, NEXT_NUMBER, OPEN_NUMBER, CLOSE_NUMBER = range(len(MARKS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +62,11 @@ class FactVocabulary:
 
     def __len__(self) -> int:
         return len(self.tokens)
+
+    @property
+    def before_objects(self) -> list[int]:
+        """The numbers of the tokens after which a fact's object begins."""
+        return [CLOSE_NUMBER, *(number for token, number in self._token.items() if token.startswith(PREDICATE))]
 
     def sentence(self, words: Sequence[str], lemmas: Sequence[str]) -> SentenceTokens:
         """What can be copied from a sentence.

@@ -32,6 +32,7 @@ from capmeter.text.facts import IS, PREDICATE, Fact, is_fact, without_mentions, 
 from capmeter.text.lemmas import LemmaRules
 from capmeter.text.parses import CaptionParse
 from capmeter.text.scene_tuples import scene_tuples
+from capmeter.text.wordnet import Synonyms
 
 HELD_OUT = 40
 PARSED = 40_000  # captions whose facts are read from parses
@@ -45,7 +46,7 @@ NO_VERBS = frozenset(
     "be have next top front side edge middle corner part bottom end".split()
 )
 _FEW = 2  # occurrences of a token of the vocabulary
-_SEEN, _OFTEN = 3, 10  # more occurrences than of most misspelt words; occurrences of a word that others become
+_OFTEN = 10  # occurrences of a word that others become
 _SHORT = 2  # letters
 
 
@@ -157,18 +158,26 @@ def words_of(examples: Iterable[FactExample]) -> Counter[str]:
     return Counter(word for example in examples for word in caption_words(example.caption))
 
 
-def learn_spelling(examples: Iterable[FactExample], known: Iterable[str], dictionary: Iterable[str] = ()) -> Spelling:
+def learn_spelling(examples: Iterable[FactExample], known: Iterable[str], dictionary: Synonyms) -> Spelling:
     """A spelling that corrects to frequent words of the captions.
+
+    A frequent word that is in no dictionary is misspelt where a frequent one that is known is near ("refridgerator").
 
     Args:
         examples: captions.
         known: words that are right, though rare.
-        dictionary: more such words, of which those are kept that would be corrected ("grout" to "group").
+        dictionary: more such words; those are kept that would be corrected ("grout" to "group").
     """
     counts = words_of(examples)
-    frequent = [word for word, count in counts.most_common() if count >= _OFTEN and len(word) > _SHORT]
-    spelling = Spelling(frequent, {*known, *(word for word, count in counts.items() if count > _SEEN)})
-    return Spelling(frequent, spelling.known.union(word for word in dictionary if spelling.corrected([word]) != [word]))
+    often = [word for word, count in counts.most_common() if count >= _OFTEN and len(word) > _SHORT]
+    right = {*known, *filter(dictionary.synsets, counts)}
+    first = Spelling((), right)
+    first = Spelling([word for word in often if first.is_right(word)], right)
+    frequent = [word for word in often if first.corrected([word]) == [word]]
+    kept = Spelling(frequent, known)
+    return Spelling(
+        frequent, kept.known.union(each for each in right.union(dictionary.words) if kept.corrected([each]) != [each])
+    )
 
 
 def kept_pieces(vocabulary: Sequence[str], words: Iterable[str], more: Iterable[str], most: int) -> list[int]:

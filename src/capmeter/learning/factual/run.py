@@ -85,7 +85,7 @@ def train_factual(
     start, begun = load_checkpoint(parser, PARSER), Encoder.of(encoder)
     lemmas = LemmaRules(**start.parameters["lemmas"])
     seen = [each.removeprefix(_WORD) for each in start.vocabulary if each.startswith(_WORD)]
-    spelling = learn_spelling(learned, [*begun.words, *seen], english_synonyms().words)
+    spelling = learn_spelling([*learned, *parsed], begun.words, english_synonyms())
     vocabulary = learn_vocabulary(learned, lemmas, spelling)
     words = spelling.corrected(list(words_of(learned)))
     numbers = kept_pieces(begun.vocabulary, words, seen, recipe.pieces)
