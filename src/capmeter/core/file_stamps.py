@@ -1,0 +1,29 @@
+"""Whether a file that was read before is still the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from stat import S_ISDIR
+
+from capmeter.core.errors import InputError
+
+
+def file_stamp(option: str, path: str, expected: str) -> tuple[int, int]:
+    """When a file was last changed, in ns, and its size in bytes: a cache of its content is valid while both are equal.
+
+    Args:
+        option: the metric's option that names the file, for the message.
+        path: of the file.
+        expected: what the option accepts, for the message.
+
+    Raises:
+        InputError: there is no such file, it is a folder, it cannot be reached, or its name is none (it has a NUL).
+    """
+    try:
+        stat = Path(path).stat()
+    except (OSError, ValueError) as problem:  # a `ValueError` for a name with NUL or half of a surrogate pair
+        reason = problem.strerror if isinstance(problem, OSError) else problem
+        raise InputError(f"{option}={path!a}: {reason}; {expected}") from problem
+    if S_ISDIR(stat.st_mode):
+        raise InputError(f"{option}={path!a}: it is a folder; {expected}")
+    return stat.st_mtime_ns, stat.st_size

@@ -1,0 +1,63 @@
+"""JSON as captions need it: duplicate keys are rejected, and every error gives line and column."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from capmeter.core.errors import InputError
+
+
+class _DuplicateKey(Exception):
+    """A duplicate key in one object."""
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        earlier: set[str] = set()
+        for key, _ in pairs:
+            if key in earlier:
+                raise _DuplicateKey(key)
+            earlier.add(key)
+    return fields
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_unique_keys)
+
+
+def decode_json(text: str, name: str, line: int | None = None) -> Any:
+    """The value of a JSON text.
+
+    Args:
+        text: the JSON.
+        name: the file or cell, for messages.
+        line: the text's line in the file, if it is one line of many.
+
+    Raises:
+        InputError: it is not valid JSON, has a duplicate key, or is nested too deeply.
+    """
+    try:
+        return _decoder.decode(text)
+    except _DuplicateKey as error:
+        raise InputError(f"{_location(name, line)}: duplicate key {error.args[0]!a} in one object; keep one") from None
+    except json.JSONDecodeError as error:
+        is_truncated = not text[error.pos :].strip() or error.msg.startswith("Unterminated string")
+        reason = error.msg
+        if is_truncated:
+            reason = "the file ends in the middle (truncated while it was written or copied?)"
+        if is_truncated and line is not None:
+            reason = "the line ends in the middle of its object; one JSON object per line was expected"
+        raise InputError(
+            f"{name}, line {line or error.lineno}, column {error.colno}: not valid JSON: {reason}; repair the file or "
+            "write it again"
+        ) from None
+    except RecursionError:
+        raise InputError(f"{_location(name, line)}: the JSON is nested too deeply to be captions") from None
+    except ValueError:  # Python reads no whole number of more than 4,300 digits
+        location = _location(name, line)
+        raise InputError(f"{location}: holds a whole number of thousands of digits; write an id as text") from None
+
+
+def _location(name: str, line: int | None) -> str:
+    return name if line is None else f"{name}, line {line}"

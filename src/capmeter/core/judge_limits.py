@@ -1,0 +1,110 @@
+"""How language models that judge captions are asked: concurrency, rate, tries, prices and budget.
+
+None of it changes an answer. Keys and addresses come from the environment (`capmeter.metrics.judges.connection`).
+
+>>> JudgeLimits(prices=(2.5, 10)).cost(1_000_000, 100_000)
+3.5
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+
+from capmeter.core.errors import InputError
+from capmeter.core.options import option
+
+
+@dataclass
+class JudgeUsage:
+    """The number of questions asked, and of the input and output tokens of their answers."""
+
+    questions: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+def read_prices(text: str) -> tuple[float, float]:
+    """The two prices in a text "IN,OUT".
+
+    Raises:
+        InputError: it is not two numbers of at least 0.
+    """
+    try:
+        inputs, outputs = (float(price) for price in text.split(","))
+        if not (0 <= inputs < math.inf and 0 <= outputs < math.inf):
+            raise ValueError
+    except ValueError:
+        raise InputError(
+            f"--judge-prices: {text!r} is not IN,OUT, the prices of a million input and output tokens, such as 2.5,10"
+        ) from None
+    return inputs, outputs
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeLimits:
+    """Limits of the questions to judges.
+
+    Args:
+        concurrency: number of questions in progress.
+        rate: maximum number of questions per minute; 0: no limit.
+        tries: maximum number of requests for one question.
+        timeout: seconds for one request, from the connection to the last byte.
+        prices: of a million input tokens and a million output tokens.
+        max_cost: what all questions under these limits may cost, by `prices`.
+        max_requests: how many questions may be asked under these limits (further tries of a question do not count).
+        usage: what was used under these limits so far.
+
+    Raises:
+        InputError: a value is out of range, or `max_cost` is without prices.
+    """
+
+    concurrency: int = option(
+        8, "Questions to a judge in progress at a time.", "--judge-concurrency", minimum=1, maximum=512
+    )
+    rate: float = option(
+        0.0, "Maximum number of questions per minute to a judge; 0: no limit.", "--judge-rate", minimum=0
+    )
+    tries: int = option(6, "Requests for one question, with growing pauses.", "--judge-tries", minimum=1, maximum=50)
+    timeout: float = option(120.0, "Seconds for one answer of a judge.", "--judge-timeout", minimum=0.1)
+    prices: tuple[float, float] | None = option(
+        None,
+        "Prices of a million input and output tokens of a judge, for estimates.",
+        "--judge-prices",
+        metavar="IN,OUT",
+        value_type=str | None,
+        check=read_prices,
+        convert=read_prices,
+    )
+    max_cost: float | None = option(
+        None, "Ask a judge no more than this costs by --judge-prices.", "--max-cost", minimum=0
+    )
+    max_requests: int | None = option(None, "Ask a judge at most this many questions.", "--max-requests", minimum=0)
+    usage: JudgeUsage = field(default_factory=JudgeUsage, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.prices is not None:
+            object.__setattr__(self, "prices", tuple(self.prices))  # the command line collects a list
+        for name, least in (("concurrency", 1), ("rate", 0), ("tries", 1), ("timeout", 0.1)):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value >= least):
+                raise InputError(f"judges: {name}={value}: expected a number of {least:g} or more")
+        if self.max_cost is not None and not (math.isfinite(self.max_cost) and self.max_cost >= 0):
+            raise InputError(f"judges: max_cost={self.max_cost}: expected a number of 0 or more")
+        if self.max_cost is not None and self.prices is None:
+            raise InputError("--max-cost needs --judge-prices IN,OUT, the prices of a million tokens")
+
+    def cost(self, inputs: int, outputs: int) -> float | None:
+        """The cost of these numbers of tokens; None without prices."""
+        return None if self.prices is None else (inputs * self.prices[0] + outputs * self.prices[1]) / 1e6
+
+    def divided(self, processes: int) -> JudgeLimits:
+        """The limits of one of several processes that share these."""
+        return replace(
+            self,
+            usage=JudgeUsage(),
+            concurrency=max(1, self.concurrency // processes),
+            rate=self.rate / processes,
+            max_cost=None if self.max_cost is None else self.max_cost / processes,
+            max_requests=None if self.max_requests is None else self.max_requests // processes,
+        )

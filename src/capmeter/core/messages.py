@@ -1,0 +1,44 @@
+"""Values of others in messages: described in words, shortened, printable.
+
+>>> describe({"image_id": 7}), list_names(["a dog", "a cat", "two dogs"], 2)
+('an object with the fields image_id', 'a dog, a cat and 1 more')
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+
+def describe(value: Any) -> str:
+    """A value in words."""
+    if value is None:
+        return "missing (null)"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "infinite"
+    if isinstance(value, int | float):
+        return f"the number {value}" if abs(value) < 10**40 else "a number of more than 40 digits"
+    if isinstance(value, str):
+        return f"the text {shorten(value)}"
+    if isinstance(value, Mapping):
+        fields = (key if isinstance(key, str) else describe(key) for key in value)
+        return f"an object with the fields {list_names(fields)}" if value else "an empty object"
+    if isinstance(value, Sequence) and not isinstance(value, bytes):
+        return f"a list of {len(value)}"
+    return f"a {type(value).__name__}"
+
+
+def shorten(text: str, length: int = 40) -> str:
+    """The beginning of a text, quoted and printable."""
+    start = text if len(text) <= length else text[: length - 1] + "…"
+    return '"' + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in start) + '"'
+
+
+def list_names(names: Iterable[str], most: int = 5, length: int = 40) -> str:
+    """The first of these names, up to this length, and the number of the others."""
+    names = list(names)
+    first_names = ", ".join(shorten(name, length)[1:-1] for name in names[:most])
+    return first_names + (f" and {len(names) - most:,} more" if len(names) > most else "")

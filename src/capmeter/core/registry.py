@@ -1,0 +1,224 @@
+"""A registry finds the class of a name: among capmeter's own, which are imported on first use, and among those that
+installed packages provide through an entry point group (name = "module:Class").
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field
+from functools import cached_property
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from capmeter.core.errors import InputError
+from capmeter.core.named import Named, parameters_of, read_parameters, split_name, split_text
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
+Kind = TypeVar("Kind", bound=Named)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A name in a registry.
+
+    Attributes:
+        target: its class, as "module:Class".
+        implied_parameters: the parameters that the name implies.
+        aliases: its other names.
+        package: the package, with its version, that provides it; None for capmeter.
+    """
+
+    target: str
+    implied_parameters: Mapping[str, Any] = field(default_factory=dict)
+    aliases: tuple[str, ...] = ()
+    package: str | None = None
+
+
+class Registry(Generic[Kind]):
+    """The names of one family of values: capmeter's own, then those of other packages.
+
+    A name from another package that cannot be used (its import fails, it is not a class of the family, two packages
+    provide it …) does not affect other names: `load_error` says why, and using it is an `InputError`.
+
+    Args:
+        what: a word for the family's values, for messages.
+        family: the base class.
+        group: the entry point group of other packages.
+        builtin: capmeter's own names.
+        bundles: names that stand for several others in a list.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        family: type[Kind],
+        group: str,
+        builtin: Mapping[str, Entry],
+        bundles: Mapping[str, tuple[str, ...]] = MappingProxyType({}),
+    ) -> None:
+        self.what, self.family, self.group, self.builtin, self.bundles = what, family, group, builtin, bundles
+        self._aliases = {fold_name(alias): name for name, entry in builtin.items() for alias in (name, *entry.aliases)}
+        self._classes: dict[str, type[Kind]] = {}
+
+    @cached_property
+    def _entry_points(self) -> dict[str, list[EntryPoint]]:
+        from importlib.metadata import entry_points  # takes longer to load than all of this module
+
+        points: dict[str, dict[tuple[str, str], EntryPoint]] = {}
+        for point in entry_points(group=self.group):
+            points.setdefault(point.name, {})[_package(point), point.value] = point
+        return {name: list(distinct.values()) for name, distinct in sorted(points.items())}
+
+    def __contains__(self, name: str) -> bool:
+        return self.builtin_name(name) is not None or name in self._entry_points
+
+    def builtin_name(self, name: str) -> str | None:
+        """capmeter's name that this is, whatever its case, hyphens and underscores; None if there is none."""
+        return self._aliases.get(fold_name(name))
+
+    def names(self) -> list[str]:
+        """All names, capmeter's first, including names from other packages that cannot be used."""
+        return [*self.builtin, *self.third_party()]
+
+    def third_party(self) -> list[str]:
+        """The names from other packages."""
+        return [name for name in self._entry_points if self.builtin_name(name) is None]
+
+    def available(self) -> list[str]:
+        """The names that can be used."""
+        return [name for name in self.names() if self.load_error(name) is None]
+
+    def overridden(self) -> dict[str, str]:
+        """capmeter's names that other packages also provide, without effect, and those packages."""
+        both = {name: points for name, points in self._entry_points.items() if self.builtin_name(name) is not None}
+        return {name: " and ".join(map(_package, points)) for name, points in both.items()}
+
+    def entry(self, name: str) -> Entry:
+        """The entry of a name.
+
+        Raises:
+            InputError: the name is unknown; suggests the nearest ones.
+        """
+        builtin = self.builtin_name(name)
+        if builtin is not None:
+            return self.builtin[builtin]
+        if name not in self._entry_points:
+            raise InputError(f"unknown {self.what} {name!r}; {self.suggest(name)} (`capmeter list` shows all)")
+        packages = " and ".join(map(_package, self._entry_points[name]))
+        return Entry(self._entry_points[name][0].value, package=packages)
+
+    def suggest(self, name: str) -> str:
+        """What may have been meant by an unknown name."""
+        import difflib  # needed for mistakes only
+
+        similar = difflib.get_close_matches(name.lower(), self.names(), n=3, cutoff=0.7)
+        return f"did you mean {' or '.join(similar)}?" if similar else f"known are: {', '.join(self.names())}"
+
+    def label(self, name: str) -> str:
+        """The name as it appears in errors: a name from another package is followed by the package."""
+        package = self.entry(name).package
+        return f"{name} (from {package})" if package else name
+
+    def class_of(self, name: str) -> type[Kind]:
+        """The class of a name.
+
+        Raises:
+            InputError: the name is unknown, or its class cannot be used.
+        """
+        entry = self.entry(name)
+        if name not in self._classes:
+            module, _, attribute = entry.target.partition(":")
+            builtin = entry.package is None
+            loaded = getattr(importlib.import_module(module), attribute) if builtin else self._load_third_party(name)
+            self._classes[name] = loaded
+        return self._classes[name]
+
+    def _load_third_party(self, name: str) -> Any:
+        label, points = self.label(name), self._entry_points[name]
+        if len(points) > 1:
+            raise InputError(f"the {self.what} {label} is provided twice; uninstall one of the packages")
+        try:
+            loaded = points[0].load()  # runs third-party code, which may raise anything
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(f"the {self.what} {label} cannot be imported: {reason}") from error
+        if not (isinstance(loaded, type) and issubclass(loaded, self.family)):
+            raise InputError(f"{label}: {points[0].value} is {loaded!r}, expected a {self.family.__name__} class")
+        missing = sorted(getattr(loaded, "__abstractmethods__", ()))
+        missing += [key for key in ("NAME", "SUMMARY") if not isinstance(getattr(loaded, key, None), str)]
+        if missing:
+            raise InputError(f"{label}: the class {loaded.__name__} has no {' and no '.join(missing)}; define it")
+        if name != loaded.NAME:
+            raise InputError(f"{label}: its NAME is {loaded.NAME!r}; class and entry point must agree")
+        try:
+            if all(parameter.default is not MISSING for parameter in parameters_of(loaded).values()):
+                loaded()
+        except Exception as error:
+            raise InputError(f"{label}: cannot create a {self.what} from {loaded.__name__}: {error}") from error
+        return loaded
+
+    def load_error(self, name: str) -> str | None:
+        """Why a name cannot be used, or None."""
+        try:
+            self.class_of(name)
+        except InputError as error:
+            return str(error)
+        return None
+
+    def package_of(self, value: Kind) -> str | None:
+        """The package, with its version, that a value's class comes from; None for capmeter's own."""
+        name = value.name
+        if name in self.builtin:  # without a look at the installed packages, which takes long
+            return None
+        if name not in self.third_party() or self.load_error(name) or self.class_of(name) is not type(value):
+            return None
+        return self.entry(name).package
+
+    def parse(self, text: str | Kind) -> Kind:
+        """The value with this text form; a value is returned unchanged.
+
+        Raises:
+            InputError: an unknown name, or parameters that are wrong or missing.
+        """
+        if isinstance(text, self.family):
+            return text
+        name, inside = split_name(text, self.what)  # type: ignore[arg-type]
+        implied, kind, label = self.entry(name).implied_parameters, self.class_of(name), self.label(name)
+        try:
+            parameters = read_parameters(kind, inside, label, implied=implied, member=self.parse)
+        except RecursionError:
+            raise InputError(f"the {self.what} {label} is nested too deeply") from None
+        required = [key for key, parameter in parameters_of(kind).items() if parameter.default is MISSING]
+        missing = [key for key in required if key not in parameters and key not in implied]
+        if missing:
+            raise InputError(f"{label} requires {', '.join(missing)}; give it in parentheses")
+        return kind(**implied, **parameters)
+
+    def parse_list(self, text: str | Iterable[str | Kind]) -> list[Kind]:
+        """Values from a comma-separated text (not at commas inside parentheses) or a list; a bundle gives its members.
+
+        Raises:
+            InputError: no value, the same value twice (outside bundles), or one that `parse` rejects.
+        """
+        bundled: dict[Kind, bool] = {}  # each value: whether only bundles contain it
+        for part in split_text(text, ",") if isinstance(text, str) else text:
+            bundle = self.bundles.get(part.strip().lower(), ()) if isinstance(part, str) else ()
+            for value in map(self.parse, bundle or (part,)):
+                if not bundle and not bundled.get(value, True):
+                    raise InputError(f"duplicate {self.what} {value}; name each {self.what} once")
+                bundled[value] = bool(bundle) and bundled.get(value, True)
+        if not bundled:
+            raise InputError(f"no {self.what} was given; expected at least one, such as {','.join(self.names()[:3])}")
+        return list(bundled)
+
+
+def fold_name(name: str) -> str:
+    """A name without what people write differently: case, hyphens, underscores."""
+    return name.lower().replace("-", "").replace("_", "")
+
+
+def _package(point: EntryPoint) -> str:
+    return f"{point.dist.name}-{point.dist.version}" if point.dist else "an unknown package"
