@@ -1,84 +1,113 @@
-"""Zip archives as files: `results.zip` that holds one file of captions, or `results.zip/inside.json` for one of many.
-
-Nothing is unpacked to disk, so no name inside can lead out of a folder. A member may unzip to as many bytes as a
-gzipped file may: archives say the sizes of their members, and zipfile reads no more than was said.
-
-An archive for the COCO leaderboard holds `captions_val2014_NAME_results.json` and
-`captions_test2014_NAME_results.json`; the former is read, since the references of test2014 are not public.
-"""
+"""Zip archives of captions: which file in them is read, and what damage raises. Nothing is unpacked to disk."""
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from capmeter.captions.rows import named
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 
 if TYPE_CHECKING:
     import zipfile
 
-ZIP = b"PK\x03\x04"
-_CAPTIONS = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
+_CAPTION_SUFFIXES = (".json", ".jsonl", ".csv", ".tsv", ".parquet")
 _LEADERBOARD = re.compile(r"captions_(val|test)2014_.+_results\.json")
 
 
-def split(path: Path) -> tuple[Path, str]:
-    """The file that a path names, and the name inside it: empty, unless the path leads into a file."""
-    if not path.exists():
-        for above in path.parents:
-            if above.is_file():
-                return above, path.relative_to(above).as_posix()
-    return path, ""
+@cache
+def zip_errors() -> tuple[type[Exception], ...]:
+    """What Python raises for a damaged archive, or one of a kind that it does not read."""
+    import lzma
+    import struct
+    import zipfile
+
+    damage = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError, struct.error, MemoryError)
+    return (*damage, NotImplementedError, RuntimeError, IndexError, KeyError, ValueError, TypeError, OverflowError)
 
 
 @contextmanager
-def member(file: BinaryIO, shown: str, inside: str, most: int) -> Iterator[BinaryIO]:
-    """The bytes of one file in this archive: the one named `inside`, or the only one that holds captions."""
+def open_member(file: BinaryIO, archive_name: str, member_name: str, max_content: int) -> Iterator[Any]:
+    """The content of one file in this archive: `member_name`, or without a name the only one that holds captions.
+
+    At most `max_content` bytes are unzipped; archives state the sizes of their members, and zipfile reads no more than
+    that.
+    """
     import zipfile  # which only archives need
 
     try:
         with zipfile.ZipFile(file) as archive:
-            found = _chosen([each for each in archive.infolist() if not each.is_dir()], shown, inside)
-            if found.file_size > most:
+            members = [each for each in archive.infolist() if each.filename and not each.is_dir()]
+            member = _select_member(members, archive_name, member_name)
+            if member.file_size > max_content:
                 raise InputError(
-                    f"{shown}: {named([found.filename])} in it unzips to more than {most / 2**30:.1f} GiB, which "
-                    "captions never do; unzip it yourself if it is intact"
+                    f"{archive_name}: {member.filename[:80]} in it unzips to more than "
+                    f"{max_content / 2**30:.1f} GiB, which captions never do; unzip it yourself if it is intact"
                 )
-            if found.flag_bits & 1:
-                raise InputError(f"{shown}: {named([found.filename])} in it is encrypted; unzip it with its password")
-            with archive.open(found) as content:
-                yield content  # type: ignore[misc]
-    except (zipfile.BadZipFile, NotImplementedError, EOFError) as error:
-        raise InputError(f"{shown}: its zip data is cut off or damaged ({error}); fetch it again") from None
+            if member.flag_bits & 1:
+                raise InputError(
+                    f"{archive_name}: {member.filename[:80]} in it is encrypted; unzip it with its password"
+                )
+            content = archive.open(member)
+    except zip_errors() as error:
+        raise InputError(f"{archive_name}: its zip data is cut off or damaged ({error!r}); fetch it again") from None
+    with content:
+        yield content
 
 
-def _chosen(members: list[zipfile.ZipInfo], shown: str, inside: str) -> zipfile.ZipInfo:
-    if inside:
-        same = [each for each in members if each.filename == inside]
-        if len(same) != 1:
-            why = "no file" if not same else "several files"
-            raise InputError(f"{shown}: {why} called {named([inside])} in this archive; it holds {_names(members)}")
-        return same[0]
-    found = [each for each in members if each.filename.lower().endswith(_CAPTIONS) and not _hidden(each.filename)]
-    board = [each for each in found if _LEADERBOARD.fullmatch(each.filename.rpartition("/")[2])]
-    if len(board) == len(found) == 2:
-        found = [each for each in board if "captions_val2014_" in each.filename] or found
-    if len(found) != 1:
+def is_workbook(path: Path) -> bool:
+    """Whether a zip archive is a workbook of Excel, which is not unzipped."""
+    import zipfile  # which only archives need
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except zip_errors():
+        return False  # opening the file reports why
+
+
+def _select_member(members: list[zipfile.ZipInfo], archive_name: str, name: str) -> zipfile.ZipInfo:
+    if name:
+        selected = [each for each in members if each.filename == name]
+        if len(selected) == 1:
+            return selected[0]
+        count = "several files" if selected else "no file"
+        contents = _list_members(members)
+        raise InputError(f"{archive_name}: {count} called {name[:80]} in this archive; it holds {contents}")
+    selected = [each for each in members if _may_hold_captions(each.filename)]
+    leaderboard = [each for each in selected if _LEADERBOARD.fullmatch(each.filename.rpartition("/")[2])]
+    if len(leaderboard) == len(selected) == 2:
+        selected = [each for each in leaderboard if "captions_val2014_" in each.filename] or selected
+    if len(selected) != 1:
+        contents = _list_members(selected or members)
+        advice = f"; choose one, such as {archive_name}/{selected[0].filename[:80]}" if selected else ""
         raise InputError(
-            f"{shown}: the archive holds {len(found):,} files of captions ({_names(found or members)}), expected one; "
-            f"name the one that is meant, such as {shown}/{found[0].filename if found else 'results.json'}"
+            f"{archive_name}: the archive holds {len(selected):,} files of captions ({contents}), expected one{advice}"
         )
-    return found[0]
+    return selected[0]
 
 
-def _hidden(name: str) -> bool:
-    """What macOS and editors add."""
-    return any(part.startswith((".", "__MACOSX")) and part != ".." for part in name.split("/"))
+def _list_members(members: list[zipfile.ZipInfo]) -> str:
+    names = ", ".join(each.filename[:80] for each in members[:5])
+    return (names + f" and {len(members) - 5:,} more" * (len(members) > 5)) or "nothing"
 
 
-def _names(members: list[zipfile.ZipInfo]) -> str:
-    return named([each.filename for each in members]) or "nothing"
+def _may_hold_captions(name: str) -> bool:
+    """Whether a member's name ends as files of captions do, and macOS or an editor did not add it."""
+    hidden = any(part.startswith((".", "__MACOSX")) and part != ".." for part in name.split("/"))
+    return name.lower().endswith(_CAPTION_SUFFIXES) and not hidden
+
+
+def largest_member(path: Path) -> int:
+    """The bytes of the largest file in an archive; 0 if it cannot be read."""
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return max((each.file_size for each in archive.infolist()), default=0)
+    except zip_errors():
+        return 0

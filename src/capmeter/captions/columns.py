@@ -1,9 +1,9 @@
-"""Column names of caption rows: capmeter's own, common alternatives, and those that the user chooses.
+"""Column names of caption rows: capmeter's own, common alternatives, and those that the user maps to fields.
 
 >>> columns = Columns({"photo": "image_id"})
 >>> [columns.field(name) for name in ("photo", "prediction", "ref0", "ground_truth", "score")]
 ['image_id', 'candidate', 'references', 'references', None]
->>> nearest(["imageid", "score"])
+>>> suggest_names(["imageid", "score"])
 'imageid (image_id?), score'
 """
 
@@ -15,103 +15,164 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from capmeter.captions.layouts import Layout, layout_of
-from capmeter.captions.rows import named, shortened
-from capmeter.errors import InputError
+from capmeter.captions.layouts import OTHER_NAMES, RowLayout, find_layout
+from capmeter.captions.rows import CaptionRow
+from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names, shorten
 
 FIELDS = ("id", "image_id", "candidate", "references", "image", "system", "human", "split")
 """The fields of a native row."""
-OTHER_NAMES = {
-    "caption": "candidate",
-    "prediction": "candidate",
-    "hypothesis": "candidate",
-    "reference": "references",
-    "ground_truth": "references",
-    "ground_truths": "references",
-}
+TIMES = ("start", "end")
+"""Start and end in seconds of a row that is one event of its video."""
+_EVENT_FIELDS = (*TIMES, "box", "annotator")
 _NUMBERED = re.compile(r"(?:ref|reference)s?_?(\d{1,9})")
-_KNOWN = (*FIELDS, *OTHER_NAMES, "captions")
+_KNOWN = dict.fromkeys((*FIELDS, *OTHER_NAMES, "captions"))
+_LONGEST_NAME = 100
+_SEVERAL = ("candidate", "references")  # fields that several columns may hold
 
 
 @dataclass
 class Columns:
-    """Which column holds which field: `chosen` (column → field) comes before the known names.
+    """Which column holds which field.
 
-    `ignored` collects the unknown names, `met` the chosen columns that were found; `layout` is that of another program,
-    where the rows have one.
+    mapping: the user's columns and their fields, which come before the known names.
+    numbered: whether rows with a candidate and references, but without an image, are numbered.
+    ignored: the unknown columns met so far.
+    used: the columns of `mapping` met so far.
+    notes: what was assumed about the rows read so far, for the notes of the captions.
+    layout: the layout of another program, if the rows have one.
+    image_field: the field that names the image in every row, decided by the first; "" if rows are numbered.
+    keep: the columns whose values are carried through with the rows; None: neither values nor numbers are.
+    names: with `keep`, the names of all columns met so far.
     """
 
-    chosen: Mapping[str, str] = field(default_factory=dict)
+    mapping: Mapping[str, str] = field(default_factory=dict)
+    numbered: bool = True
     ignored: set[str] = field(default_factory=set)
-    met: set[str] = field(default_factory=set)
-    layout: Layout | None = None
-    _found: dict[str, str | None] = field(default_factory=dict)
-    _decided: bool = False
+    used: set[str] = field(default_factory=set)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+    layout: RowLayout | None = None
+    image_field: str | None = None
+    keep: tuple[str, ...] | None = None
+    names: dict[str, None] = field(default_factory=dict)
+    _fields: dict[str, str | None] = field(default_factory=dict)
+    _first_names: set[str] | None = None
+    _noted: set[tuple[str, str]] = field(default_factory=set)
 
-    def layout_of(self, names: Iterable[Any]) -> Layout | None:
-        """Whose layout the rows have, decided by the names in the first; none where the user chose what they mean."""
-        if not self._decided:
-            given = list(names)
-            self._decided = True
-            self.layout = None if self.chosen.keys() & set(given) else layout_of(given)
+    def detect_layout(self, names: Iterable[Any]) -> RowLayout | None:
+        """The layout of the rows, decided by the names in the first; None where the user maps any of these."""
+        if self._first_names is None:
+            self._first_names = {name for name in names if isinstance(name, str)}
+            named = not self._first_names.isdisjoint(self.mapping)
+            self.layout = None if named else find_layout(self._first_names)
         return self.layout
 
     def native(self, names: Iterable[str]) -> list[str]:
-        """The native names of these columns, as far as their layout says them."""
-        given = list(names)
-        layout = self.layout_of(given)
-        return given if layout is None else [layout.renamed.get(name, name) for name in given]
+        """The native names of these columns, as far as their layout has them."""
+        names = list(names)
+        layout = self.detect_layout(names)
+        return names if layout is None else [layout.renamed.get(name, name) for name in names]
 
     def field(self, name: str) -> str | None:
         """The field that a column of this name holds; None where the name is not known."""
-        if name not in self._found:
-            self._found[name] = self._field(name)
-        return self._found[name]
+        if name not in self._fields:
+            self._fields[name] = self._field(name)
+        return self._fields[name]
+
+    def carry(self, row: CaptionRow, fields: Any, number: int) -> CaptionRow:
+        """Adds what is carried through: the row's number in its file and its values of the columns in `keep`."""
+        row.number = number
+        if self.keep and isinstance(fields, Mapping):
+            self.names.update(dict.fromkeys(fields))
+            row.kept = tuple(fields.get(name) for name in self.keep)
+        return row
+
+    def note(self, assumption: str, detail: str) -> None:
+        """Adds a note, once."""
+        if (assumption, detail) not in self._noted:
+            self._noted.add((assumption, detail))
+            self.notes.setdefault(assumption, []).append(detail)
 
     def _field(self, name: str) -> str | None:
-        if name in self.chosen:
-            self.met.add(name)
-            return self.chosen[name]
-        if name in FIELDS:
-            return name if name not in self.chosen.values() else None
-        found = OTHER_NAMES.get(name) or ("references" if number_of(name) is not None else None)
-        return None if found in self.chosen.values() else found
+        for known in (name, *self._equal_without_case(name)):
+            field = self.mapping.get(known)
+            if field is not None:
+                self.used.add(known)
+            else:
+                field = _known_field(known)
+                field = None if field in self.mapping.values() else field
+            if field is not None:
+                if known != name:
+                    self.note("headings_read_without_case", f"{shorten(name)[1:-1]} as {known}")
+                return field
+        return None
+
+    def _equal_without_case(self, name: str) -> list[str]:
+        """The names that this one equals but for its case, unless the rows have these names, too."""
+        if len(name) > _LONGEST_NAME or name in _KNOWN:
+            return []
+        folded = name.strip().casefold().replace(" ", "_")
+        names = [known for known in self.mapping if known.casefold() in (folded, name.casefold())]
+        names += [folded] if _known_field(folded) is not None else []
+        return [known for known in names if known != name and known not in (self._first_names or ())]
 
 
-def chosen_columns(given: Sequence[str]) -> dict[str, str]:
-    """`FIELD=NAME` texts as column → field; `references` may be given for several columns."""
-    chosen: dict[str, str] = {}
-    for each in given:
-        field, equals, name = each.partition("=")
-        if not equals or not name or field not in FIELDS:
+def _known_field(name: str) -> str | None:
+    field = name if name in (*FIELDS, *_EVENT_FIELDS) else OTHER_NAMES.get(name)
+    return "references" if field is None and reference_number(name) is not None else field
+
+
+def parse_columns(texts: Sequence[str], flag: str = "--column") -> dict[str, str]:
+    """`FIELD=NAME` texts of this option as column → field; `references=NAME,NAME` stands for several columns.
+
+    Several columns of candidates are systems of their names.
+
+    A column that holds both the candidate and the references is, in one file, the candidate, and in the other the
+    reference: it is stored as the candidate's, which files of references are read by, too.
+    """
+    mapping: dict[str, str] = {}
+    for text in texts:
+        field, equals, names = text.partition("=")
+        if not equals or not names or field not in (*FIELDS, *_EVENT_FIELDS):
             raise InputError(
-                f"--column {each}: expected FIELD=NAME, such as candidate=output; the fields are {', '.join(FIELDS)}"
+                f"{flag} {text}: expected FIELD=NAME, such as candidate=output; the fields are "
+                f"{', '.join((*FIELDS, *_EVENT_FIELDS))}"
             )
-        if name in chosen or (field in chosen.values() and field != "references"):
-            raise InputError(f"--column {each}: {shortened(name)} or {field} was given before; give each once")
-        chosen[name] = field
-    return chosen
+        for name in filter(None, names.split(",")) if field in _SEVERAL else [names]:
+            if {field, mapping.get(name)} == {"candidate", "references"}:
+                mapping[name] = "candidate"
+            elif name in mapping or (field in mapping.values() and field not in _SEVERAL):
+                raise InputError(f"{flag} {text}: {shorten(name)} or {field} was given before; give each once")
+            else:
+                mapping[name] = field
+    return mapping
 
 
-def number_of(name: Any) -> int | None:
+def reference_number(name: Any) -> int | None:
     """The number in `reference_1`, `ref0` and similar names."""
-    return _number(name) if isinstance(name, str) else None
+    return _parse_number(name) if isinstance(name, str) else None
 
 
-@lru_cache(maxsize=1024)  # asked of every row
-def _number(name: str) -> int | None:
+@lru_cache(maxsize=1024)  # called for every row
+def _parse_number(name: str) -> int | None:
     match = _NUMBERED.fullmatch(name)
     return int(match[1]) if match else None
 
 
-def nearest(names: Iterable[Any], most: int = 8) -> str:
-    """The first names, each unknown one followed by the known name that was probably meant."""
+def close_name(name: Any) -> str | None:
+    """The known name that was probably meant by an unknown one."""
     from difflib import get_close_matches  # which only mistakes need
 
-    shown = []
-    for name in names:
+    if not isinstance(name, str) or name in _KNOWN or reference_number(name) is not None:
+        return None
+    return next(iter(get_close_matches(name[:40].strip().lower().replace(" ", "_"), _KNOWN, 1, 0.75)), None)
+
+
+def suggest_names(names: Iterable[Any], most: int = 8) -> str:
+    """The first names, each unknown one followed by the known name that was probably meant."""
+    names, texts = list(names), []
+    for name in names[:most]:
+        close = close_name(name)
         text = name if isinstance(name, str) else f"({type(name).__name__})"
-        known = name in _KNOWN or number_of(name) is not None
-        close = [] if known else get_close_matches(text[:40].strip().lower().replace(" ", "_"), _KNOWN, 1, 0.75)
-        shown.append(text + (f" ({close[0]}?)" if close else ""))
-    return named(shown, most)
+        texts.append(f"{text} ({close}?)" if close else text)
+    return list_names([*texts, *[""] * (len(names) - most)], most)

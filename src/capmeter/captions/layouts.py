@@ -1,10 +1,11 @@
-"""What captioners write and benchmarks publish, read as native rows: one table, recognised by the fields' names.
+"""What captioners write and benchmarks publish, recognised by the names of fields.
 
-A `Layout` says which fields a row has that nothing else has (`marks`), which of them are whose (`renamed`), and where a
-value must be taken apart, how (`convert`). Rows may stand in any file of rows: JSON lines, a JSON list, CSV, TSV,
-Parquet, a workbook, or under one key of a JSON document (`INSIDE`). `docs/formats.md` cites where each is published.
+A `RowLayout` lists the fields that only its rows have (`marks`), their native names (`renamed`), and how values that
+must be taken apart are converted (`convert`). Rows may be in any file of rows: JSON lines, a JSON list, CSV, TSV,
+Parquet, a workbook, or under one key of a JSON document (`captions.wrappers`). `docs/formats.md` cites where
+each is published.
 
->>> layout = layout_of(["videoID", "enCap", "chCap"])
+>>> layout = find_layout(["videoID", "enCap", "chCap"])
 >>> layout.name, layout.fields({"videoID": "v7", "enCap": ["a dog runs"], "chCap": []}, "row 0")
 ('vatex', {'image_id': 'v7', 'references': ['a dog runs'], 'chCap': []})
 """
@@ -16,15 +17,32 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from capmeter.captions.rows import described, shortened
-from capmeter.errors import InputError
+from capmeter.captions.rows import is_finite
+from capmeter.core.errors import InputError
+from capmeter.core.messages import describe, list_names, shorten
 
 Fields = Mapping[Any, Any]
+OTHER_NAMES = {
+    "caption": "candidate",
+    "prediction": "candidate",
+    "hypothesis": "candidate",
+    "reference": "references",
+    "ground_truth": "references",
+    "ground_truths": "references",
+}
+"""Common names of the fields of native rows."""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """One program's rows. `single`: each row holds one of several references of its image."""
+class RowLayout:
+    """The rows of one program.
+
+    name, holds: its short name, and what its files hold.
+    marks, without: the fields that its rows have, and those that they do not have.
+    renamed: the native names of its fields.
+    convert: turns a row with native names, read at a location, into a native row.
+    single: each row holds one of several references of its image.
+    """
 
     name: str
     holds: str
@@ -34,72 +52,157 @@ class Layout:
     single: bool = False
     without: frozenset[str] = frozenset()
 
-    def fields(self, row: Fields, place: str) -> dict[Any, Any]:
-        """The row with the native names of its fields; fields that are not known stay as they are."""
+    def fields(self, row: Fields, location: str) -> dict[Any, Any]:
+        """The row with the native names of its fields; unknown fields stay as they are."""
         renamed = {self.renamed.get(name, name): value for name, value in row.items()}
-        return renamed if self.convert is None else self.convert(renamed, place)
+        return renamed if self.convert is None else self.convert(renamed, location)
 
 
-def _lmms_eval(row: Fields, place: str) -> dict[Any, Any]:
+def _lmms_eval(row: Fields, location: str) -> dict[Any, Any]:
     """A sample's entry for a metric has the caption, the references and the image; tasks without one have `target`."""
-    kept = {name: row[name] for name in ("doc_id", "doc_hash") if name in row}
     for value in row.values():
         if isinstance(value, Mapping) and "pred" in value and "image_id" in value:
-            found = {"image_id": value["image_id"], "candidate": _first(value["pred"], place, "pred")}
-            return found | ({"references": _listed(value["answer"], place, "answer")} if "answer" in value else {})
-    found = {"image_id": row.get("doc_id"), "candidate": _first(row.get("filtered_resps"), place, "filtered_resps")}
-    return found | ({"references": _listed(row["target"], place, "target")} if row.get("target") else {}) | kept
+            fields = {"image_id": value["image_id"], "candidate": _only_item(value["pred"], location, "pred")}
+            return fields | (
+                {"references": reference_list_of(value["answer"], location, "answer")} if "answer" in value else {}
+            )
+    candidate = _only_item(row.get("filtered_resps"), location, "filtered_resps")
+    fields = {"image_id": row.get("doc_id"), "candidate": candidate}
+    if row.get("target"):
+        fields["references"] = reference_list_of(row["target"], location, "target")
+    return fields | {name: row[name] for name in ("doc_id", "doc_hash") if name in row}
 
 
-def _vlmevalkit(row: Fields, place: str) -> dict[Any, Any]:
-    kept = {name: value for name, value in row.items() if name != "answer"}
-    return kept | {"references": _listed(row.get("answer"), place, "answer")}
+def _vlmevalkit(row: Fields, location: str) -> dict[Any, Any]:
+    return _without(row, "answer") | {"references": reference_list_of(row.get("answer"), location, "answer")}
 
 
-def _clip_benchmark(row: Fields, place: str) -> dict[Any, Any]:
-    kept = {name: value for name, value in row.items() if name not in ("gen", "true")}
-    generated = _listed(row.get("gen"), place, "gen")
+def _clip_benchmark(row: Fields, location: str) -> dict[Any, Any]:
+    generated = reference_list_of(row.get("gen"), location, "gen")
     if len(generated) != 1:
-        raise InputError(f"{place}: gen is {described(row.get('gen'))}, expected a list of one caption")
-    return kept | {"candidate": _text_of(generated[0]), "references": _listed(row.get("true"), place, "true")}
+        raise InputError(f"{location}: gen is {describe(row.get('gen'))}, expected a list of one caption")
+    references = reference_list_of(row.get("true"), location, "true")
+    return _without(row, "gen", "true") | {"candidate": _text_of(generated[0]), "references": references}
 
 
-def _blip(row: Fields, place: str) -> dict[Any, Any]:
-    kept = {name: value for name, value in row.items() if name != "caption"}
-    several = isinstance(row.get("caption"), Sequence) and not isinstance(row.get("caption"), str)
-    return kept | {"image": row.get("image_id"), "references" if several else "caption": row.get("caption")}
+def _blip(row: Fields, location: str) -> dict[Any, Any]:
+    captions = row.get("caption")
+    field = "references" if isinstance(captions, Sequence) and not isinstance(captions, str) else "caption"
+    return _without(row, "caption") | {"image": row.get("image_id"), field: captions}
 
 
-def _one_reference(row: Fields, place: str) -> dict[Any, Any]:
-    kept = {name: value for name, value in row.items() if name != "reference"}
-    return kept | {"references": _listed(row.get("reference"), place, "the caption")}
+def _one_reference(row: Fields, location: str) -> dict[Any, Any]:
+    return _without(row, "reference") | {"references": reference_list_of(row.get("reference"), location, "the caption")}
 
 
-def _first(value: Any, place: str, name: str) -> Any:
+def _inspect(row: Fields, location: str) -> dict[Any, Any]:
+    """A sample of a log: the answer is the output's `completion`, the references are the target."""
+    output = row.get("output")
+    completion = output.get("completion") if isinstance(output, Mapping) else None
+    references = reference_list_of(row.get("target"), location, "target")
+    return {"image_id": row.get("id"), "candidate": completion, "references": references}
+
+
+def _batch_answer(row: Fields, location: str) -> dict[Any, Any]:
+    """A line of a batch output: the answer is in the body of the response; failed requests are refused."""
+    response = row.get("response")
+    body = response.get("body") if isinstance(response, Mapping) else None
+    if row.get("error") is not None or not isinstance(body, Mapping) or body.get("error") is not None:
+        status = response.get("status_code") if isinstance(response, Mapping) else None
+        raise InputError(
+            f"{location}: the request failed (status {status}), so there is no caption; ask for it again, or leave "
+            "the row out"
+        )
+    choice = _only_item(body.get("choices"), location, "choices")
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    text = message.get("content") if isinstance(message, Mapping) else _text_field(choice)
+    return {"image_id": row.get("custom_id"), "candidate": text}
+
+
+def _text_field(choice: Any) -> Any:
+    """The text of a choice of the older completions interface."""
+    return choice.get("text") if isinstance(choice, Mapping) else None
+
+
+def _training_answer(row: Fields, location: str) -> dict[Any, Any]:
+    """A row of ms-swift: the only picture, a path or an object with one, is the image's id."""
+    reference = reference_list_of(row.get("reference"), location, "the label")
+    fields = _without(row, "reference", "images") | {"references": reference}
+    pictures = row.get("images")
+    if isinstance(pictures, Sequence) and not isinstance(pictures, str) and len(pictures) == 1:
+        picture = pictures[0].get("path") if isinstance(pictures[0], Mapping) else pictures[0]
+        if isinstance(picture, str) and picture.strip():
+            fields.setdefault("image_id", picture)
+    return fields
+
+
+def _llava(row: Fields, location: str) -> dict[Any, Any]:
+    """An answer, whose image is the question's number where the row does not name one."""
+    fields = _without(row, "question_id")
+    return fields if {"image", "image_id"} & fields.keys() else fields | {"image_id": row.get("question_id")}
+
+
+def _opencompass(row: Fields, location: str) -> dict[Any, Any]:
+    """A prediction, whose references are `gold`, if there are any."""
+    fields = _without(row, "gold")
+    return fields | ({"references": reference_list_of(row["gold"], location, "gold")} if row.get("gold") else {})
+
+
+def _vitt(row: Fields, location: str) -> dict[Any, Any]:
+    """Tags with their start in milliseconds: a tag ends where the next begins, the last at the end of the video."""
+    tags: Any = row["annotations"]
+    if isinstance(tags, str) or not isinstance(tags, Sequence):
+        raise InputError(f"{location}: annotations is {describe(tags)}, expected a list of {{timestamp, tag}}")
+    starts = []
+    for k, tag in enumerate(tags):
+        start = tag.get("timestamp") if isinstance(tag, Mapping) else None
+        if not is_finite(start):
+            raise InputError(f"{location}, annotations[{k}]: {describe(tag)}, expected {{timestamp (ms), tag}}")
+        starts.append(start / 1000)
+    times = chapter_times(starts, row.get("duration"), location)
+    events = {"timestamps": times, "sentences": [tag.get("tag") for tag in tags]}
+    return _without(row, "annotations", "duration") | events
+
+
+def chapter_times(starts: Sequence[Any], duration: Any, location: str) -> list[list[Any]]:
+    """The times of events that have only starts, in seconds; the last ends with the video."""
+    if starts and not is_finite(duration):
+        raise InputError(
+            f"{location}: it has the starts of its events but no duration, so that the last one has no end; add "
+            '"duration": seconds'
+        )
+    return [[start, end] for start, end in zip(starts, [*starts[1:], duration], strict=False)]
+
+
+def _without(row: Fields, *names: str) -> dict[Any, Any]:
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def _only_item(value: Any, location: str, name: str) -> Any:
     """The only text of a list, of lists of lists too: a model's answers, of which a captioner gives one."""
-    given = value
-    while isinstance(value, Sequence) and not isinstance(value, str):
-        if len(value) != 1:
-            raise InputError(f"{place}: {name} is {described(given)}, expected the one caption that the model gave")
-        value = value[0]
-    return value
+    item = value
+    while isinstance(item, Sequence) and not isinstance(item, str):
+        if len(item) != 1:
+            raise InputError(f"{location}: {name} is {describe(value)}, expected the one caption that the model gave")
+        item = item[0]
+    return item
 
 
-def _listed(value: Any, place: str, name: str) -> list[Any]:
-    """References as a list: as it is, of one text, or of the text that Python writes for a list."""
+def reference_list_of(value: Any, location: str, name: str) -> list[Any]:
+    """References as a list: unchanged, of one text, or parsed from the text that Python writes for a list."""
     if isinstance(value, str) and value.strip()[:1] == "[":
         try:
             value = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError, MemoryError, RecursionError):
             raise InputError(
-                f"{place}: {name} is the text {shortened(value)}, expected a list of captions as Python or JSON writes "
-                "it"
+                f"{location}: {name} is the text {shorten(value)}, expected a list of captions as Python or JSON "
+                "writes it"
             ) from None
     if isinstance(value, str):
         return [value]
     if isinstance(value, Mapping) or not isinstance(value, Sequence):
-        raise InputError(f"{place}: {name} is {described(value)}, expected the captions that people wrote")
-    return [_text_of(each) for each in value]
+        raise InputError(f"{location}: {name} is {describe(value)}, expected a list of human captions")
+    return [_text_of(item) for item in value]
 
 
 def _text_of(value: Any) -> Any:
@@ -112,16 +215,16 @@ _CLOTHO |= {f"caption_{k}": f"reference_{k}" for k in range(1, 100)}
 _CLOTHO |= {f"caption_reference_{k:02}": f"reference_{k}" for k in range(1, 100)}
 
 LAYOUTS = (
-    Layout("lmms-eval", "samples of lmms-eval", frozenset(("doc_id", "filtered_resps")), convert=_lmms_eval),
-    Layout(
+    RowLayout("lmms-eval", "samples of lmms-eval", frozenset(("doc_id", "filtered_resps")), convert=_lmms_eval),
+    RowLayout(
         "vlmevalkit",
         "predictions of VLMEvalKit",
         frozenset(("index", "prediction", "answer")),
-        {"index": "image_id", "prediction": "candidate"},
+        {"index": "image_id"},
         _vlmevalkit,
     ),
-    Layout("clip-benchmark", "results of clip_benchmark", frozenset(("gen", "true")), convert=_clip_benchmark),
-    Layout(
+    RowLayout("clip-benchmark", "results of clip_benchmark", frozenset(("gen", "true")), convert=_clip_benchmark),
+    RowLayout(
         "textcaps",
         "annotations of TextCaps",
         frozenset(("image_id", "caption_str")),
@@ -129,7 +232,7 @@ LAYOUTS = (
         _one_reference,
         single=True,
     ),
-    Layout(
+    RowLayout(
         "msr-vtt",
         "sentences of MSR-VTT",
         frozenset(("video_id", "caption", "sen_id")),
@@ -137,13 +240,14 @@ LAYOUTS = (
         _one_reference,
         single=True,
     ),
-    Layout("msr-vtt results", "results for MSR-VTT", frozenset(("video_id", "caption")), {"video_id": "image_id"}),
-    Layout(
+    RowLayout("msr-vtt results", "results for MSR-VTT", frozenset(("video_id", "caption")), {"video_id": "image_id"}),
+    RowLayout(
         "vatex", "annotations of VATEX", frozenset(("videoID", "enCap")), {"videoID": "image_id", "enCap": "references"}
     ),
-    Layout("audiocaps", "AudioCaps", frozenset(("youtube_id", "caption")), {"youtube_id": "image_id"}),
+    RowLayout("vitt", "tags of ViTT", frozenset(("id", "annotations")), {"id": "image_id"}, _vitt, without=_IMAGE_ID),
+    RowLayout("audiocaps", "AudioCaps", frozenset(("youtube_id", "caption")), {"youtube_id": "image_id"}),
     *(
-        Layout(name, holds, frozenset(("file_name", mark)), _CLOTHO)
+        RowLayout(name, holds, frozenset(("file_name", mark)), _CLOTHO)
         for name, holds, mark in (
             ("clotho", "captions of Clotho", "caption_1"),
             ("clotho results", "predictions for DCASE", "caption_predicted"),
@@ -151,10 +255,56 @@ LAYOUTS = (
         )
     ),
     *(
-        Layout("nocaps", "results for NoCaps", frozenset((mark, "caption")), {mark: "image_id"}, without=_IMAGE_ID)
+        RowLayout("nocaps", "results for NoCaps", frozenset((mark, "caption")), {mark: "image_id"}, without=_IMAGE_ID)
         for mark in ("open_images_id", "open-images-id")
     ),
-    Layout(
+    RowLayout(
+        "llama-factory",
+        "predictions of LLaMA-Factory",
+        frozenset(("predict", "label")),
+        {"predict": "candidate", "label": "reference"},
+    ),
+    *(
+        RowLayout(
+            "ms-swift",
+            "predictions of ms-swift",
+            frozenset(marks),
+            {"response": "candidate", marks[1]: "reference"},
+            _training_answer,
+        )
+        for marks in (("response", "labels"), ("response", "label", "query"))
+    ),
+    RowLayout(
+        "llava", "answers of LLaVA", frozenset(("question_id", "text", "answer_id")), {"text": "candidate"}, _llava
+    ),
+    RowLayout("inspect", "a log of Inspect", frozenset(("id", "epoch", "target", "output")), convert=_inspect),
+    RowLayout("batch", "answers of a batch", frozenset(("custom_id", "response")), convert=_batch_answer),
+    RowLayout(
+        "opencompass",
+        "predictions of OpenCompass",
+        frozenset(("origin_prompt", "prediction")),
+        convert=_opencompass,
+    ),
+    RowLayout(
+        "magic",
+        "results of MAGIC",
+        frozenset(("image_name", "captions")),
+        {"image_name": "image_id", "captions": "references"},
+    ),
+    RowLayout(
+        "r2gen",
+        "annotations of R2Gen",
+        frozenset(("id", "report", "image_path")),
+        {"id": "image_id", "report": "reference"},
+    ),
+    RowLayout(
+        "flickr30k",
+        "captions of Flickr30k",
+        frozenset(("image_name", "comment")),
+        {"image_name": "image_id", "comment": "reference"},
+        single=True,
+    ),
+    RowLayout(
         "blip",
         "annotations of BLIP",
         frozenset(("image", "caption")),
@@ -163,31 +313,79 @@ LAYOUTS = (
         without=_IMAGE_ID | {"candidate", "references"},
     ),
 )
-"""Every layout; the first whose marks a row has is taken."""
-INSIDE = ("data", "result", "sentences", "logs")
-"""Keys of documents under which such rows stand: TextCaps, MSR-VTT's results, its sentences, lmms-eval's older logs."""
+"""Every layout; the first whose marks a row has is used."""
 
 
-def layout_of(names: Iterable[Any]) -> Layout | None:
+def find_layout(names: Iterable[Any]) -> RowLayout | None:
     """The layout of rows with these fields; None for native rows and any other."""
-    given = {name for name in names if isinstance(name, str)}
-    return next((each for each in LAYOUTS if each.marks <= given and not each.without & given), None)
+    texts = {name for name in names if isinstance(name, str)}
+    return next((each for each in LAYOUTS if each.marks <= texts and not each.without & texts), None)
 
 
-def rows_under(document: Mapping[Any, Any], key: str) -> list[Any]:
-    """The rows under this key; sentences of MSR-VTT with the split of their video."""
-    rows: list[Any] = document[key]
-    videos = document.get("videos")
-    if key != "sentences" or not isinstance(videos, list):
-        return rows
-    splits = {each.get("video_id"): each.get("split") for each in videos if isinstance(each, Mapping)}
-    return [row | {"split": splits.get(row.get("video_id"))} if isinstance(row, dict) else row for row in rows]
+def is_row(document: Any) -> bool:
+    """Whether an object is one native row rather than captions keyed by image."""
+    return isinstance(document, Mapping) and (
+        "candidate" in document
+        or "references" in document
+        or ("image_id" in document and not document.keys().isdisjoint(("captions", "timestamps", *OTHER_NAMES)))
+        or find_layout(document) is not None
+    )
 
 
-def rows_inside(document: Mapping[Any, Any]) -> str | None:
-    """The key of this document under which rows of a known layout stand."""
-    for key in INSIDE:
-        rows = document.get(key)
-        if isinstance(rows, list) and rows and isinstance(rows[0], Mapping) and layout_of(rows[0]) is not None:
-            return key
-    return None
+def detect_format(document: Any, name: str) -> str:
+    """The format of a JSON document, or of an object of the same form."""
+    if is_row(document):
+        return "json"
+    if events_in(document) is not None:
+        return "events"
+    if isinstance(document, list) and not document:
+        raise InputError(f"{name}: an empty list; no captions were written")
+    if not isinstance(document, Mapping | Sequence) or isinstance(document, str | bytes) or not document:
+        raise InputError(f"{name}: {describe(document)}, expected captions as a list or an object")
+    if isinstance(document, Mapping):
+        if isinstance(document.get("annotations"), list):
+            return "coco"
+        images = document.get("images")
+        if isinstance(images, list) and images and isinstance(images[0], Mapping):
+            if "sentences" in images[0]:
+                return "karpathy"
+            raise InputError(
+                f"{name}: it has images, but neither annotations (COCO) nor sentences (Karpathy): it holds no captions"
+            )
+        return "clipscore" if isinstance(next(iter(document.values())), str) else "pycocoevalcap"
+    first = document[0]
+    if isinstance(first, Mapping):
+        times = ("captions", "timestamps", "start", "end", "box")
+        row_names = {"candidate", "references", "system", "human", *times, *OTHER_NAMES} - {"caption"}
+        is_result = "caption" in first and not first.keys() & row_names and find_layout(first) is None
+        return "coco" if is_result else "json"
+    if first is None or isinstance(first, bool | int | float):
+        raise InputError(f"{name}[0]: {describe(first)}, expected a caption, a list of references or an object")
+    return "list"
+
+
+def events_in(document: Any) -> Mapping[Any, Any] | None:
+    """The videos of a document with events in time, by id (see `capmeter.captions.formats.events`); None: it has none.
+
+    The first video decides.
+    """
+    if not isinstance(document, Mapping):
+        return None
+    for key in ("results", "database"):
+        if isinstance(document.get(key), Mapping):
+            document = document[key]
+            break
+    first = next(iter(document.values()), None)
+    names: set[Any] = set(first) if isinstance(first, Mapping) else set()
+    if isinstance(first, list) and first and isinstance(first[0], Mapping):
+        names = set(first[0])
+    marks = ({"timestamps", "sentences"}, {"timestamp", "sentence"}, {"chapters"}, {"subset", "annotations"})
+    return document if any(mark <= names for mark in marks) else None
+
+
+def wrong_form(document: Any, name: str, format: str, key: str = "") -> InputError:
+    """The error for a document that does not have this format, which is a list under `key` or at the top."""
+    if isinstance(document, Mapping) and key:
+        keys = list_names(key if isinstance(key, str) else describe(key) for key in document)
+        return InputError(f"{name}: no list {key!r}, which the format {format} has (the keys are {keys})")
+    return InputError(f"{name}: {describe(document)} is not in the format {format}; leave the format out")

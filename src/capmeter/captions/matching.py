@@ -1,135 +1,400 @@
-"""Candidates find their references: by image id, else by the image's file name or COCO number."""
+"""Candidates are matched with their references: by image id, else by the image's file name or COCO number."""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import PurePosixPath
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from capmeter.captions.rows import Row, named
-from capmeter.errors import InputError
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.chat_artifacts import CLEANED, clean_row
+from capmeter.captions.events import Events, VideoEvents
+from capmeter.captions.formats import RowReader, open_rows
+from capmeter.captions.image_files import PictureFiles
+from capmeter.captions.load_options import LoadOptions
+from capmeter.captions.references import IMAGE_ID, KEYS, ReferenceTable
+from capmeter.captions.rows import CaptionRow, Side
+from capmeter.captions.text_checks import normalise_captions
+from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names, shorten
 
-_COCO_NUMBER = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?0*(\d+)(?:\.[A-Za-z]+)?", re.ASCII)
-
-
-def _same(name: str) -> str:
-    return name
-
-
-def _base_name(name: str) -> str:
-    return PurePosixPath(name).name
-
-
-def _stem(name: str) -> str:
-    return PurePosixPath(name).stem
-
-
-def _coco_number(name: str) -> str:
-    match = _COCO_NUMBER.fullmatch(_base_name(name))
-    return match[1] if match else ""
-
-
-WAYS: dict[str, Callable[[str], str]] = {
-    "image id": _same,
-    "file name": _base_name,
-    "file name without its ending": _stem,
-    "COCO number in the file name": _coco_number,
-}
-"""How an image of the candidates can be the same as one of the references, in the order of preference."""
-
-
-@dataclass
-class ReferenceTable:
-    """The references of each image, and the images' other names."""
-
-    name: str
-    references: dict[str, tuple[str, ...]]
-    images: dict[str, str]
-    aliases: dict[str, tuple[str, ...]]
-    splits: dict[str, str]
-
-    @classmethod
-    def collect(cls, rows: Iterable[Row], name: str, split: str | None = None) -> ReferenceTable:
-        """Groups rows of references by image; `split` keeps only the images of one split."""
-        lists: dict[str, tuple[str, ...]] = {}
-        singles: dict[str, list[str]] = {}
-        places: dict[str, str] = {}
-        images: dict[str, str] = {}
-        aliases: dict[str, tuple[str, ...]] = {}
-        splits: dict[str, str] = {}
-        for row in rows:
-            if row.split is not None:
-                splits[row.image_id] = row.split
-            if split is not None and row.split != split:
-                continue
-            given = row.references or ()
-            if row.image_id in singles:
-                singles[row.image_id] += given
-            elif row.image_id in lists:
-                first = lists[row.image_id]
-                if row.one_of_many:
-                    singles[row.image_id] = [*first, *given]
-                elif first != given:
-                    raise InputError(
-                        f"{row.place}: image {row.image_id!a} has different references here than at "
-                        f"{places[row.image_id]}; give each image one list of references"
-                    )
-            else:
-                lists[row.image_id] = given
-                places[row.image_id] = row.place
-                if row.aliases:
-                    aliases[row.image_id] = row.aliases
-                if row.image is not None:
-                    images[row.image_id] = row.image
-        if split is not None and not lists:
-            had = named(sorted(set(splits.values()))) or "not named"
-            raise InputError(f"{name}: no image belongs to the split {split!a}; the splits are {had}")
-        if not lists:
-            raise InputError(f"{name}: there are no references")
-        lists.update((image_id, tuple(texts)) for image_id, texts in singles.items())
-        return cls(name, lists, images, aliases, splits)
-
-    def rows(self) -> Iterator[Row]:
-        """One row per image."""
-        for image_id, texts in self.references.items():
-            image, split = self.images.get(image_id), self.splits.get(image_id)
-            yield Row(f"image {image_id}", image_id, references=texts, image=image, split=split)
-
-    def names(self, way: str) -> Mapping[str, str]:
-        """For each name of this kind that is unique, its image."""
-        if way == "image id":
-            return {image_id: image_id for image_id in self.references}
-        found: dict[str, str] = {}
-        twice: set[str] = set()
-        for image_id in self.references:
-            for name in {WAYS[way](known) for known in (image_id, *self.aliases.get(image_id, ()))}:
-                if name and found.setdefault(name, image_id) != image_id:
-                    twice.add(name)
-        return {name: image_id for name, image_id in found.items() if name not in twice}
+_PATH = re.compile(
+    r"(?:[A-Za-z]:)?[\w.\-~/\\%]*\.(?:jsonl?|csv|tsv|txt|parquet|gz|zip|jpe?g|png|gif|webp|bmp|tiff?|npy|npz|pkl|h5)",
+    re.IGNORECASE,
+)
 
 
 @dataclass
 class Matching:
-    """The way in which most images of the candidates find their references, and which of the table's each finds."""
+    """Which references the images of the candidates have.
 
-    way: str
-    found: Mapping[str, str]
+    table: the references; None: each row of candidates has its own.
+    key: by what most images are matched: `IMAGE_ID`, or one of `KEYS`.
+    table_ids: the candidates' image ids and those of the table that they match.
+    ambiguous: of images that match none because their name could mean several, or several have it: the names, by image.
+    """
+
+    table: ReferenceTable | None
+    key: str = IMAGE_ID
+    table_ids: Mapping[str, str] = field(default_factory=dict)
+    ambiguous: Mapping[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def best(cls, image_ids: Iterable[str], table: ReferenceTable) -> Matching:
-        """The first way that matches all images, or the one that matches most."""
-        images = dict.fromkeys(image_ids)
-        best = cls("image id", {})
-        for way, name_of in WAYS.items():
-            names = table.names(way)
-            found = {image_id: names[name] for image_id in images if (name := name_of(image_id)) in names}
-            if len(found) > len(best.found):
-                best = cls(way, found)
-            if len(found) == len(images):
+    def find(cls, image_ids: Iterable[str], table: ReferenceTable | None) -> Matching:
+        """Matches these images by the first key that all of them have in the table, or by that which most have.
+
+        Two images never match the same one: names that could mean several images match none.
+        """
+        if table is None:
+            return cls(table)
+        distinct_ids = dict.fromkeys(image_ids)
+        best = cls(table, IMAGE_ID, {each: each for each in distinct_ids if each in table.references})
+        if len(best.table_ids) == len(distinct_ids):
+            return best
+        ambiguous: dict[str, list[str]] = {}
+        for key, value_of in KEYS.items():
+            reference_ids = table.image_ids_by(key)
+            candidate_ids: dict[str, list[str]] = {}
+            for each in distinct_ids:
+                if (value := value_of(each)) in reference_ids:
+                    candidate_ids.setdefault(value, []).append(each)
+            pairs = [(ids, reference_ids[value]) for value, ids in candidate_ids.items()]
+            table_ids = {ids[0]: next(iter(images)) for ids, images in pairs if len(ids) == len(images) == 1}
+            ambiguous.update(
+                (each, ids if len(ids) > 1 else sorted(images))
+                for ids, images in pairs
+                if len(ids) > 1 or len(images) > 1
+                for each in ids
+            )
+            if len(table_ids) > len(best.table_ids):
+                best = cls(table, key, table_ids)
+            if len(table_ids) == len(distinct_ids):
                 break
+        best.ambiguous = {each: names for each, names in ambiguous.items() if each not in best.table_ids}
         return best
 
-    def find(self, image_id: str) -> str | None:
-        """The table's id for this image."""
-        return self.found.get(image_id)
+    def references(self, row: CaptionRow) -> tuple[str, ...]:
+        """The references of this candidate."""
+        return row.references or () if self.table is None else self.table_references(row.image_id)
+
+    def table_references(self, image_id: str) -> tuple[str, ...]:
+        """The references of this image in the table."""
+        table_id = self.table_ids.get(image_id)
+        return () if table_id is None or self.table is None else self.table.references[table_id]
+
+    def table_image(self, image_id: str) -> str | None:
+        """The picture of this image in the table."""
+        return None if self.table is None else self.table.images.get(self.table_ids.get(image_id, ""))
+
+    def caption(self, row: CaptionRow, id: str, references: tuple[str, ...]) -> Caption:
+        """The row under its final id, with its references."""
+        image = self.table_image(row.image_id) if row.image is None else row.image
+        events = None
+        if row.events is not None:
+            events = VideoEvents(row.events, self.reference_events(row))
+        return Caption(id, row.image_id, row.candidate or "", references, image, row.system, row.human, events)
+
+    def empty_caption(self, image_id: str) -> Caption:
+        """An empty candidate for an image of the table."""
+        assert self.table is not None
+        references, events = self.table.references[image_id], self.table.events.get(image_id)
+        none = None if events is None else VideoEvents(Events(), events)
+        return Caption(image_id, image_id, "", references, self.table.images.get(image_id), events=none)
+
+    def reference_events(self, row: CaptionRow) -> tuple[Events, ...]:
+        """The events of each reference of this video."""
+        table_id = self.table_ids.get(row.image_id, "")
+        return row.reference_events if self.table is None else self.table.events.get(table_id, ())
+
+    def unused_references(self, image_ids: Iterable[str]) -> list[str]:
+        """The images with references but no candidate, in the splits that the candidates belong to."""
+        if self.table is None:
+            return []
+        matched_ids = {self.table_ids.get(image_id) for image_id in image_ids}
+        splits = {self.table.splits.get(image_id) for image_id in matched_ids if image_id is not None}
+        return [
+            image_id
+            for image_id in self.table.references
+            if image_id not in matched_ids and (not splits or self.table.splits.get(image_id) in splits)
+        ]
+
+    @property
+    def matched_by(self) -> list[str]:
+        """The key, for the notes, if it is not the image id."""
+        return [] if self.key == IMAGE_ID else [self.key]
+
+
+class CaptionInputs:
+    """Candidates and, if in a separate source, the references of all images.
+
+    reader: what reads the candidates.
+    options: how they are read.
+    table: the references of a separate source.
+    """
+
+    def __init__(self, reader: RowReader, options: LoadOptions) -> None:
+        self.reader, self.options = reader, options
+        self.table: ReferenceTable | None = None
+        self._used_columns: set[str] = set()
+        self._columns = [reader.columns]
+        self._pictures = PictureFiles(options.images_root) if options.images_root else None
+        if options.references is not None:
+            self.reader.columns.numbered = False
+            next(self.reader.rows("candidates"), None)  # errors in the candidates are reported first
+            references = open_references(options)
+            self.table = ReferenceTable.read(references, options.splits)
+            self._used_columns = set().union(*(each.columns.used for each in references))
+            self._columns += [each.columns for each in references]
+            texts = [text for texts in self.table.references.values() for text in texts]
+            refuse_paths(texts, self.table.name, "references")
+
+    def rows(self) -> Iterator[CaptionRow]:
+        """The candidates, of one system or split if the options choose one."""
+        system, splits = self.options.system, self.options.splits if self.table is None else ()
+        others, is_empty = set[str](), True
+        for row in self.reader.rows("candidates"):
+            if system is not None and row.system != system:
+                others.add(f"system {row.system}" if row.system else "captions without a system name")
+            elif splits and row.split not in splits:
+                others.add(f"split {row.split}" if row.split else "captions without a named split")
+            else:
+                is_empty = False
+                if self.options.clean is not None:
+                    clean_row(row)
+                if row.image is None and self._pictures is not None:
+                    row.image = self._pictures.find(row.image_id)
+                yield row
+        self._refuse_absent_columns()
+        name = self.reader.name
+        if is_empty:
+            selection = " and ".join(
+                f"{what} {value!a}"
+                for what, value in (("system", system), *(("split", each) for each in splits))
+                if value
+            )
+            only = f" of {selection}; it has {list_names(sorted(others), 12)}" if selection and others else ""
+            raise InputError(f"{name}: there are no candidates{only}")
+
+    @property
+    def reading_notes(self) -> dict[str, list[str]]:
+        """What was assumed about the rows that were read, for the notes."""
+        notes: dict[str, list[str]] = {}
+        for columns in self._columns:
+            for assumption, details in columns.notes.items():
+                notes[assumption] = list(dict.fromkeys([*notes.get(assumption, []), *details]))
+        return notes
+
+    def _refuse_absent_columns(self) -> None:
+        """Raises if no row, of candidates or of references, has a column that the user named."""
+        columns = {**(self.options.columns or {}), **(self.options.reference_columns or {})}
+        absent = [column for column in columns if column not in self._used_columns | self.reader.columns.used]
+        if absent:
+            unknown = list_names(sorted(self.reader.ignored), 8)
+            others = f"the columns that are not used are {unknown}" if unknown else "all columns are used"
+            raise InputError(
+                f"{self.reader.name}: no row has the column {list_names(absent)} that was chosen for "
+                f"{columns[absent[0]]}; {others}"
+            )
+
+    def make_set(self, captions: Iterable[Caption], notes: dict[str, list[str]] | None = None) -> CaptionSet:
+        """These captions as a set, whose pictures and regions are where the options say."""
+        places = {"images_root": os.fspath(self.options.images_root or ""), "regions": self.options.regions}
+        return CaptionSet.from_captions(captions, notes=notes).replace(**places, adjustments=self.options.adjustments)
+
+
+def open_references(options: LoadOptions) -> list[RowReader]:
+    """What reads the separate references: a file, or each of several.
+
+    Raises:
+        InputError: a file cannot be read, or is named twice.
+    """
+    format, columns = options.references_format, options.columns_of_references
+    readers = [open_rows(each, format, side="references", columns=columns) for each in options.reference_sources]
+    paths = [each.path for each in readers if each.path is not None]
+    for k, path in enumerate(paths):
+        if any(path.samefile(other) for other in paths[:k]):
+            raise InputError(f"{readers[k].name} is named twice as references; name each file once")
+    return readers
+
+
+@dataclass
+class MissingCount:
+    """Number of candidates, and of those that lack something, with the ids of the first images that do."""
+
+    total: int = 0
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+    more: bool = False
+
+    def add(self, image_id: str, candidates: int, is_present: bool) -> None:
+        """Counts candidates of one image."""
+        self.total += candidates
+        if not is_present:
+            self.count += candidates
+            if image_id not in self.first:
+                if len(self.first) < 5:
+                    self.first.append(image_id)
+                else:
+                    self.more = True
+
+
+def match_captions(
+    rows: Sequence[CaptionRow], inputs: CaptionInputs
+) -> tuple[list[CaptionRow], list[Caption], dict[str, list[str]]]:
+    """The candidates that stay, as rows and as captions with their references, and notes on all of them.
+
+    Args:
+        rows: the candidates, or those of one system.
+        inputs: where they come from.
+
+    Raises:
+        InputError: ids are duplicated, candidates lack references, or the sources do not fit each other.
+    """
+    on_missing = inputs.options.on_missing
+    counts = Counter(row.image_id for row in rows)
+    refuse_mismatch(rows, inputs, counts)
+    matching = Matching.find(counts, inputs.table)
+    unused = matching.unused_references(counts)
+    missing = MissingCount()
+    matched_rows, captions, ids_without = list[CaptionRow](), list[Caption](), list[str]()
+    for row, id in zip(rows, final_ids(rows), strict=True):
+        references = matching.references(row)
+        missing.add(row.image_id, 1, bool(references))
+        if not references:
+            ids_without.append(id)
+            if on_missing != "keep":
+                continue
+        matched_rows.append(row)
+        captions.append(matching.caption(row, id, references))
+    refuse_missing(missing, inputs, matching, unused)
+    scores_absent = inputs.options.on_absent == "empty"
+    if scores_absent:
+        captions += [matching.empty_caption(image_id) for image_id in unused]
+    captions, normalised_ids = normalise_captions(captions, inputs.options.unicode)
+    cleaned_ids = [caption.id for row, caption in zip(matched_rows, captions, strict=False) if row.cleaned]
+    notes = {
+        CLEANED: cleaned_ids,
+        f"normalised to Unicode {inputs.options.unicode}": normalised_ids,
+        "skipped_without_references" if on_missing == "skip" else "kept_without_references": ids_without,
+        "scored_as_empty" if scores_absent else "references_without_candidate": unused,
+        "repeated_candidates": _repeated_candidates(captions),
+        "matched_by": matching.matched_by,
+        "ambiguous_names": list(matching.ambiguous),
+        **inputs.reading_notes,
+    }
+    return matched_rows, captions, {reason: ids for reason, ids in notes.items() if ids}
+
+
+def final_ids(rows: Sequence[CaptionRow]) -> list[str]:
+    """The id of each candidate: its own, else its image's where that is unique, else `image#k` for the k-th."""
+    counts = Counter(row.image_id for row in rows)
+    positions: Counter[str] = Counter()
+    ids: list[str] = []
+    for row in rows:
+        image_id = row.image_id
+        if row.id is not None:
+            ids.append(row.id)
+        elif counts[image_id] == 1:
+            ids.append(image_id)
+        else:
+            ids.append(f"{image_id}#{positions[image_id]}")
+        positions[image_id] += 1
+    if len(set(ids)) != len(ids):
+        first_rows: dict[str, CaptionRow] = {}
+        for id, row in zip(ids, rows, strict=True):
+            refuse_repeated_id(row, id, first_rows)
+    return ids
+
+
+def refuse_repeated_id(row: CaptionRow, id: str, first_rows: dict[str, CaptionRow]) -> None:
+    """Raises if an earlier row has this id; otherwise adds the row."""
+    if id in first_rows:
+        raise InputError(
+            f"{row.location}: duplicate id {id!a}, also at {first_rows[id].location}; scores are keyed by id: give "
+            "each candidate an id of its own, or leave the ids out"
+        )
+    first_rows[id] = row
+
+
+def refuse_mismatch(rows: Sequence[CaptionRow], inputs: CaptionInputs, counts: Mapping[str, int]) -> None:
+    """Raises for file names instead of captions, lists of different lengths, and swapped candidates and references.
+
+    Args:
+        rows: the candidates, or the first of them.
+        inputs: where they come from.
+        counts: number of candidates of each image.
+    """
+    reader, table = inputs.reader, inputs.table
+    refuse_paths([row.candidate or "" for row in rows], reader.name, "candidates")
+    refuse_paths([text for row in rows[:1000] for text in row.references or ()], reader.name, "references")
+    if table is None:
+        return
+    if reader.format == "list" == table.format and len(counts) != len(table.references):
+        raise InputError(
+            f"there are {len(counts):,} candidates, but {len(table.references):,} lists of references; in lists the "
+            "k-th belongs to the k-th: give each candidate a list"
+        )
+    if reader.format not in ("coco", "pycocoevalcap", "clipscore"):
+        return
+    # several candidates for every image and one reference each
+    if min(counts.values()) > 1 and all(len(texts) == 1 for texts in table.references.values()):
+        raise InputError(
+            f"{reader.name} has {max(counts.values())} candidates for an image, {table.name} one reference for each; "
+            "are the two swapped? If these are samples of a system, give them as rows of JSON lines"
+        )
+
+
+def refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
+    """Raises if most captions look like file names: names were passed instead of the files' contents."""
+    paths = [text for text in captions if " " not in text and _PATH.fullmatch(text)]
+    if paths and 2 * len(paths) > len(captions):
+        raise InputError(
+            f"{name}: the {side} look like file names, not captions ({list_names(paths, 3)}); pass the captions "
+            "themselves, or one file of captions as the argument"
+        )
+
+
+def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Matching, unused: list[str]) -> None:
+    """Raises where candidates without references are an error, or where no others are left."""
+    name, table, on_missing = inputs.reader.name, inputs.table, inputs.options.on_missing
+    if not missing.count or on_missing == "keep" or (on_missing == "skip" and missing.count < missing.total):
+        return
+    first_images = ", ".join(map(shorten, missing.first)) + " and more" * missing.more
+    have = "has" if missing.count == 1 else "have"
+    message = f"{name}: {missing.count:,} of {missing.total:,} candidates {have} no references"
+    if table is None:
+        raise InputError(
+            f"{message}: {first_images}. Name a file of references (references=, --references), leave these out "
+            "(on_missing='skip', --on-missing skip), or keep them for metrics that need none (on_missing='keep')"
+        )
+    message += f" in {table.name}: {first_images}."
+    if matching.ambiguous:
+        names = ", ".join(map(shorten, next(iter(matching.ambiguous.values()))[:5]))
+        message += (
+            f" The names of {len(matching.ambiguous):,} of these match ambiguously ({names} could be one image): use "
+            "the same ids in both files."
+        )
+    if unused:
+        images_have = "image there has" if len(unused) == 1 else "images there have"
+        quoted = ", ".join(map(shorten, unused[:5])) + f" and {len(unused) - 5:,} more" * (len(unused) > 5)
+        message += f" {len(unused):,} {images_have} no candidate: {quoted}."
+    raise InputError(
+        f"{message} Check that both are of the same split and name the images alike, or leave these candidates out "
+        "(on_missing='skip', --on-missing skip)"
+    )
+
+
+def _repeated_candidates(captions: Sequence[Caption]) -> list[str]:
+    """The ids of captions that repeat an earlier one of the same image and system, as padded data loaders write."""
+    if len({caption.image_id for caption in captions}) == len(captions):
+        return []
+    earlier: set[tuple[str, str | None, str]] = set()
+    repeated_ids: list[str] = []
+    for caption in captions:
+        key = (caption.image_id, caption.system, caption.candidate)
+        if key in earlier:
+            repeated_ids.append(caption.id)
+        earlier.add(key)
+    return repeated_ids

@@ -1,40 +1,42 @@
 """Checks a file of captions before it is scored: what it holds, and what may be wrong with it.
 
-Two kinds of finding: a *problem* prevents scoring or makes it wrong; a *warning* should be looked into.
+There are two kinds of findings: a *problem* prevents scoring or makes scores wrong; a *warning* should be looked into.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean, median
-from typing import Any
+from statistics import median
+from typing import TYPE_CHECKING, Any
 
-from capmeter.captions.endings import cut_off
-from capmeter.captions.formats import open_reading
-from capmeter.captions.joining import How, Source, Sources, joined
-from capmeter.captions.matching import ReferenceTable
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.captions.rows import Side, named
-from capmeter.captions.scripts import unspaced
-from capmeter.captions.writing import side_of
-from capmeter.errors import InputError
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.formats import open_rows
+from capmeter.captions.load_options import LoadOptions, Source
+from capmeter.captions.matching import CaptionInputs, match_captions
+from capmeter.captions.reference_fit import ReferenceFit
+from capmeter.captions.references import ReferenceTable
+from capmeter.captions.rows import Side
+from capmeter.captions.text_checks import check_captions, find_artefacts, has_no_words, is_blank
+from capmeter.captions.truncation import find_truncated
+from capmeter.captions.unsegmented_scripts import is_unsegmented
+from capmeter.captions.writing import detect_side
+from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names, shorten
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*")
-_SPECIAL = re.compile(
-    r"</?s>|<(?:pad|unk|eos|bos|start|end|mask|\|[a-z]+\|)>|\[(?:CLS|SEP|PAD|UNK|MASK)\]", re.IGNORECASE
-)
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffd]")
-_LONG = 1000
-_OWN_TO_OTHER = 1.1
-_CUT_OFF = 0.02  # people end fewer than one caption in a hundred in a function word
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from capmeter.captions.load_options import LoadKeywords
+
+_LONG, _LONGER = 1000, 14  # characters; words
+_MAX_TRUNCATED = 0.02  # fewer than one human caption in a hundred ends in a function word
 
 
 @dataclass
 class Findings:
-    """What a file of captions holds (`facts`, by name), and what is wrong with it."""
+    """What a file of captions holds (`facts`, by name), and what may be wrong with it."""
 
     facts: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -45,70 +47,69 @@ class Findings:
         """Whether the captions can be scored as they are."""
         return not self.problems
 
+    def warn(self, problem: str, ids: Sequence[str], advice: str = "") -> None:
+        """Adds a warning about these captions or images, if there are any."""
+        if ids:
+            self.warnings.append(f"{problem}: {len(ids):,} ({list_names(ids)}){advice}")
+
 
 def examine(
     source: Source,
     references: Source | None = None,
     *,
-    format: str | None = None,
-    references_format: str | None = None,
-    system: str | None = None,
-    split: str | None = None,
     side: Side | None = None,
-    columns: Mapping[str, str] | None = None,
+    options: LoadOptions | None = None,
+    **keywords: Unpack[LoadKeywords],
 ) -> Findings:
-    """Checks a file of captions, alone or with the file of its references; a mistake in it is a finding."""
+    """Checks a file of captions, alone or with the file of its references; a mistake in it is a finding.
+
+    Args:
+        source: a file in any format, or its content.
+        references: the references, if they are in a separate source.
+        side: what the source holds, if `{id: [caption, ...]}` could be either.
+        options: how the captions are read.
+        keywords: fields of `LoadOptions`, which replace those of `options`.
+    """
     findings = Findings()
-    how = How(
-        format=format,
-        references_format=references_format,
-        on_missing="keep",
-        system=system,
-        split=split,
-        columns=columns,
-    )
+    options = LoadOptions.of(options, {**keywords, "on_missing": "keep"}, references)
     try:
-        reading = open_reading(source, format, columns=columns)
-        findings.facts["format"] = reading.format
-        if references is None and (side or side_of(reading)) == "references":
-            table = ReferenceTable.collect(reading.rows("references"), reading.name, split)
-            _look_at_references(table, findings)
+        reader = open_rows(source, options.format, columns=options.columns)
+        findings.facts["format"] = reader.format
+        if options.references is None and (side or detect_side(reader)) == "references":
+            _check_references(ReferenceTable.read([reader], options.splits), findings)
         else:
-            sources = Sources(source, references, how)
-            if sources.references_format is not None:
-                findings.facts["references format"] = sources.references_format
-            found = joined(sources)
-            captions = CaptionSet.from_captions(found.captions, notes=found.notes)
-            _look_at_captions(captions, findings, apart=references is not None)
-            reading = sources.reading
-        if reading.columns.layout is not None:
-            findings.facts["layout"] = reading.columns.layout.holds
-        if reading.ignored:
-            findings.facts["fields not used"] = sorted(reading.ignored)
+            inputs = CaptionInputs(reader, options)
+            if inputs.table is not None:
+                findings.facts["references format"] = inputs.table.format
+            _, captions, notes = match_captions(list(inputs.rows()), inputs)
+            _check_captions(CaptionSet.from_captions(captions, notes=notes), inputs.table is not None, findings)
+        if reader.columns.layout is not None:
+            findings.facts["layout"] = reader.columns.layout.holds
+        for assumption, details in reader.columns.notes.items():
+            findings.facts[assumption.replace("_", " ")] = details
+        if reader.ignored:
+            findings.facts["fields not used"] = sorted(reader.ignored)
     except InputError as error:
         findings.problems.append(str(error))
     return findings
 
 
-def _look_at_references(table: ReferenceTable, findings: Findings) -> None:
+def _check_references(table: ReferenceTable, findings: Findings) -> None:
     facts = findings.facts
     facts["holds"] = "references"
     facts["images"] = len(table.references)
     if table.splits:
         facts["splits"] = dict(Counter(table.splits.get(image_id, "") for image_id in table.references))
     _count_references([len(texts) for texts in table.references.values()], findings)
-    without = [image_id for image_id, texts in table.references.items() if not texts]
-    if without:
-        findings.warnings.append(f"images without a reference: {len(without):,} ({named(without)})")
-    empty = [image_id for image_id, texts in table.references.items() if not all(text.strip() for text in texts)]
-    if empty:
-        findings.warnings.append(f"images with an empty reference: {len(empty):,} ({named(empty)})")
-    _look_at_texts(
-        ((image_id, text) for image_id, texts in table.references.items() for text in texts), "references", findings
-    )
+    findings.warn("images without a reference", [image_id for image_id, texts in table.references.items() if not texts])
+    blank_ids = [image_id for image_id, texts in table.references.items() if any(map(has_no_words, texts))]
+    findings.warn("images with an empty reference", blank_ids)
+    all_texts = ((image_id, text) for image_id, texts in table.references.items() for text in texts)
+    _check_texts(all_texts, "references", findings)
 
 
-def _look_at_captions(captions: CaptionSet, findings: Findings, *, apart: bool) -> None:
+def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings) -> None:
+    """Checks candidates and their references, which are or are not in a separate file."""
     facts, notes = findings.facts, captions.notes
     rows = list(captions)
     facts["holds"] = "candidates and references" if len(captions.references.values) else "candidates"
@@ -117,63 +118,65 @@ def _look_at_captions(captions: CaptionSet, findings: Findings, *, apart: bool) 
     systems = Counter(system for system in captions.systems if system is not None)
     if systems:
         facts["systems"] = dict(systems)
-    without = notes.get("kept_without_references", [])
-    if len(without) == len(rows) and not apart:
+    ids_without = notes.get("kept_without_references", [])
+    if len(ids_without) == len(rows) and not are_separate:
         facts["references"] = "none; name their file with --references"
     else:
         _count_references(captions.references.lengths.tolist(), findings)
-        if without:
+        if ids_without:
             findings.problems.append(
-                f"candidates without references: {len(without):,} of {len(rows):,} ({named(without)})"
+                f"candidates without references: {len(ids_without):,} of {len(rows):,} ({list_names(ids_without)})"
             )
-    unused = notes.get("references_without_candidate", [])
-    if unused:
-        findings.warnings.append(f"images with references but no candidate: {len(unused):,} ({named(unused)})")
+    findings.warn("images with references but no candidate", notes.get("references_without_candidate", []))
+    findings.warn(
+        "images whose names match ambiguously",
+        notes.get("ambiguous_names", []),
+        ": use the same ids in both files",
+    )
     if "matched_by" in notes:
         facts["images matched by"] = notes["matched_by"][0]
     facts["distinct candidates"] = len(set(captions.candidates.tolist()))
-    empty = [row.id for row in rows if not row.candidate.strip()]
-    facts["empty candidates"] = len(empty)
-    if empty:
-        findings.warnings.append(f"empty candidates, which get the lowest score: {len(empty):,} ({named(empty)})")
-    repeated = notes.get("repeated_candidates", [])
-    if repeated:
-        findings.warnings.append(
-            "candidates that repeat an earlier one of the same image, as padded data loaders produce: "
-            f"{len(repeated):,} ({named(repeated)})"
+    blank_ids = [row.id for row in rows if is_blank(row.candidate)]
+    facts["empty candidates"] = len(blank_ids)
+    findings.warn("empty candidates, which get the lowest score", blank_ids)
+    findings.warn(
+        "candidates that repeat an earlier one of the same image, as padded data loaders produce",
+        notes.get("repeated_candidates", []),
+    )
+    _check_endings(rows, findings)
+    unsegmented_ids = [row.id for row in rows if is_unsegmented(row.candidate)]
+    if 2 * len(unsegmented_ids) > len(rows):
+        findings.warn(
+            "candidates without spaces between words, as in Chinese or Japanese",
+            unsegmented_ids,
+            "; choose a tokenizer, such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)",
         )
-    _look_at_ends(rows, findings)
-    joined = [row.id for row in rows if unspaced(row.candidate)]
-    if 2 * len(joined) > len(rows):
-        findings.warnings.append(
-            f"candidates without spaces between words, as in Chinese or Japanese: {len(joined):,} ({named(joined)}); "
-            "choose a tokenizer, such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)"
-        )
-    texts, counts = Counter(row.candidate for row in rows), len(rows)
-    common, often = texts.most_common(1)[0]
-    if counts >= 20 and often > counts / 5:
-        findings.warnings.append(f'{often:,} of {counts:,} candidates are the same: "{common[:60]}"')
-    _look_at_texts(((row.id, row.candidate) for row in rows), "candidates", findings)
-    if len(without) < len(rows):
+    most_common, count = Counter(row.candidate for row in rows).most_common(1)[0]
+    if len(rows) >= 20 and count > len(rows) / 5:
+        findings.warnings.append(f"{count:,} of {len(rows):,} candidates are the same: {shorten(most_common, 60)}")
+    _check_texts(((row.id, row.candidate) for row in rows), "candidates", findings)
+    for reason, ids in check_captions(captions, artefacts=False).items():
+        findings.warn(reason, ids)
+    if len(ids_without) < len(rows):
         _compare_words(captions, findings)
 
 
-def _look_at_ends(rows: Sequence[Caption], findings: Findings) -> None:
+def _check_endings(rows: Sequence[Caption], findings: Findings) -> None:
     """Counts the candidates that end in a function word: by system, where there are several."""
     candidates: dict[str, dict[str, str]] = {}
     for row in rows:
         candidates.setdefault(row.system or "", {})[row.id] = row.candidate
-    ends = {system: cut_off(texts) for system, texts in candidates.items()}
-    counts = {system: len(ids) for system, ids in ends.items()}
+    truncated_ids = {system: find_truncated(texts) for system, texts in candidates.items()}
+    counts = {system: len(ids) for system, ids in truncated_ids.items()}
     findings.facts["candidates that end in a function word"] = counts if len(counts) > 1 else sum(counts.values())
-    for system, ids in ends.items():
+    for system, ids in truncated_ids.items():
         texts = candidates[system]
-        if len(ids) > _CUT_OFF * len(texts):
-            of_whom = f" of {system}" if len(counts) > 1 else ""
+        if len(ids) > _MAX_TRUNCATED * len(texts):
+            of_system = f" of {system}" if len(counts) > 1 else ""
             examples = ", ".join(f'{id} "… {" ".join(texts[id].split()[-4:])}"' for id in ids[:3])
             more = f" and {len(ids) - 3:,} more" if len(ids) > 3 else ""
             findings.warnings.append(
-                f"candidates{of_whom} that end in a function word, as truncated captions do: {len(ids):,} of "
+                f"candidates{of_system} that end in a function word, as truncated captions do: {len(ids):,} of "
                 f"{len(texts):,} ({examples}{more})"
             )
 
@@ -183,65 +186,41 @@ def _count_references(lengths: Sequence[int], findings: Findings) -> None:
     findings.facts["references per caption"] = {"min": min(lengths), "median": median(lengths), "max": max(lengths)}
 
 
-def _look_at_texts(texts: Iterable[tuple[str, str]], side: Side, findings: Findings) -> None:
-    seen: dict[str, list[str]] = {}
+def _check_texts(texts: Iterable[tuple[str, str]], side: Side, findings: Findings) -> None:
+    ids_by_problem: dict[str, list[str]] = {}
     for id, text in texts:
         if len(text) > _LONG:
-            seen.setdefault(f"texts longer than {_LONG:,} characters", []).append(id)
-        if _SPECIAL.search(text):
-            seen.setdefault("special tokens such as <eos>, which would be scored as words", []).append(id)
-        if _CONTROL.search(text):
-            seen.setdefault("control or replacement characters", []).append(id)
-    for what, ids in seen.items():
-        findings.warnings.append(f"{what}: in {len(ids):,} of the {side} ({named(dict.fromkeys(ids))})")
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
+            ids_by_problem.setdefault(f"texts longer than {_LONG:,} characters", []).append(id)
+        for reason in find_artefacts(text):
+            ids_by_problem.setdefault(reason, []).append(id)
+    for problem, ids in ids_by_problem.items():
+        names = list_names(dict.fromkeys(ids))
+        findings.warnings.append(f"{problem}: in {len(ids):,} of the {side} ({names})")
 
 
 def _compare_words(captions: CaptionSet, findings: Findings) -> None:
-    """Lengths, and how many of a candidate's words its own references have, and another image's."""
-    words = [_words(sentence) for sentence in captions.pool.sentences]
-    rows = [row for row in range(len(captions)) if len(captions.references[row])]
-    candidates = {row: words[captions.candidates[row]] for row in rows}
-    references = {row: [word for index in captions.references[row] for word in words[index]] for row in rows}
-    lengths = [len(words[index]) for row in rows for index in captions.references[row]]
-    mean_candidate, mean_reference = fmean(len(found) for found in candidates.values()), fmean(lengths)
-    findings.facts["words per candidate"] = round(mean_candidate, 2)
-    findings.facts["words per reference"] = round(mean_reference, 2)
-    if mean_reference:
-        findings.facts["length ratio"] = round(mean_candidate / mean_reference, 3)
-    vocabulary = {word for found in candidates.values() for word in found}
-    if not vocabulary:
+    """Lengths, and the share of a candidate's words that occur in its own references and in another image's."""
+    fit, facts = ReferenceFit.measure(captions), findings.facts
+    facts["words per candidate"] = round(fit.candidate_words, 2)
+    facts["words per reference"] = round(fit.reference_words, 2)
+    if fit.reference_words:
+        facts["length ratio"] = round(fit.candidate_words / fit.reference_words, 3)
+    if abs(fit.candidate_words - fit.reference_words) >= _LONGER:
+        longer = "longer" if fit.candidate_words > fit.reference_words else "shorter"
+        findings.warnings.append(
+            f"candidates are {abs(fit.candidate_words - fit.reference_words):.0f} words {longer} than references on "
+            f"average: {_LONGER} words cost 93 % of CIDEr-D; meteor, spice or a metric on embeddings compare such texts"
+        )
+    if fit.vocabulary_share is None:
         return
-    known = {word for found in references.values() for word in found}
-    findings.facts["candidate words that references know"] = round(len(vocabulary & known) / len(vocabulary), 3)
-    others = _rows_of_other_images(captions, rows)
-    own = _shared(candidates, references, {row: row for row in rows})
-    findings.facts["words found in own references"] = round(own, 3)
-    if others:
-        other = _shared(candidates, references, others)
-        findings.facts["words found in another image's references"] = round(other, 3)
-        if len(others) >= 20 and own < _OWN_TO_OTHER * other:
-            findings.warnings.append(
-                f"candidates share no more words with their own references ({own:.0%}) than with those of other images "
-                f"({other:.0%}): do the references belong to these images?"
-            )
-
-
-def _rows_of_other_images(captions: CaptionSet, rows: Sequence[int]) -> dict[int, int]:
-    """For each row one of another image, half the set away."""
-    shift = len(rows) // 2
-    pairs = {row: rows[(place + shift) % len(rows)] for place, row in enumerate(rows)}
-    return {row: other for row, other in pairs.items() if captions.image_ids[row] != captions.image_ids[other]}
-
-
-def _shared(candidates: dict[int, list[str]], references: dict[int, list[str]], pairs: dict[int, int]) -> float:
-    """The mean share of a candidate's distinct words that occur in the references of its partner."""
-    shares = [
-        len(set(candidates[row]) & set(references[other])) / len(set(candidates[row]))
-        for row, other in pairs.items()
-        if candidates[row]
-    ]
-    return fmean(shares) if shares else 0.0
+    facts["candidate words that occur in references"] = round(fit.vocabulary_share, 3)
+    facts["words found in own references"] = round(fit.own_share, 3)
+    if fit.other_share is not None:
+        facts["words found in another image's references"] = round(fit.other_share, 3)
+    if mismatch := fit.describe_mismatch():
+        findings.warnings.append(mismatch)
+    elif fit.is_doubtful:
+        findings.warnings.append(
+            f"candidates share hardly more words with their own references ({fit.own_share:.0%}) than with those of "
+            f"other images ({fit.other_share:.0%}): do the references belong to these images?"
+        )

@@ -1,25 +1,31 @@
-"""Captions out: to every format that is read, whole or not at all, reporting what the format cannot hold."""
+"""Writing captions to every format that is read, whole or not at all, reporting what the format cannot hold."""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.columns import FIELDS
-from capmeter.captions.files import atomic_writer
-from capmeter.captions.formats import Reading, coco, karpathy, mapping, native, open_reading, parquet, table
-from capmeter.captions.joining import How, Source, Sources, joined
-from capmeter.captions.matching import ReferenceTable
-from capmeter.captions.model import CaptionSet
-from capmeter.captions.rows import NotCandidates, Row, Side
-from capmeter.errors import InputError
+from capmeter.captions.formats import RowReader, coco, karpathy, mapping, native, open_rows, parquet, table
+from capmeter.captions.load_options import LoadOptions, Source
+from capmeter.captions.matching import CaptionInputs, match_captions
+from capmeter.captions.references import ReferenceTable
+from capmeter.captions.rows import CaptionRow, NotCandidates, Side
+from capmeter.core.errors import InputError
+from capmeter.core.output_files import atomic_writer
 
-Writer = Callable[[Iterable[Row], BinaryIO], None]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from capmeter.captions.load_options import LoadKeywords
+
+Writer = Callable[[Iterable[CaptionRow], BinaryIO], None]
 Fields = frozenset[str]
 
 _IMAGE_AND_CANDIDATE = frozenset(("image_id", "candidate"))
@@ -35,16 +41,20 @@ REFERENCES: dict[str, tuple[Writer, Fields]] = {
     "clipscore": (mapping.write_references, _IMAGE_AND_REFERENCES),
     "karpathy": (karpathy.write, _IMAGE_AND_REFERENCES | {"image", "split"}),
 }
+WITH_EVENTS = ("jsonl", "json")
+"""The formats that hold events in time; the others hold their paragraphs."""
 ROWS = ("jsonl", "json", "csv", "tsv", "parquet")
 TARGETS = (*ROWS, *dict.fromkeys([*CANDIDATES, *REFERENCES]))
 
 
 @dataclass
-class Written:
+class ConversionSummary:
     """What a conversion read and wrote.
 
-    `files` says what each file holds, and of how many captions or images; `dropped` counts the rows whose field did not
-    fit; `ignored` names the source's fields that capmeter does not know.
+    source_format, side: the source's format, and whether it holds candidates or references.
+    files: what each file holds, and the number of rows or images in it.
+    dropped: number of rows by field that the new format cannot hold.
+    ignored: the source's fields that capmeter does not know.
     """
 
     source_format: str
@@ -56,20 +66,33 @@ class Written:
 
 @dataclass
 class _Rows:
-    """Rows that can be iterated again, so that a large file is never whole in memory."""
+    """Rows that can be iterated again, so that a large file is never held in memory."""
 
-    again: Callable[[], Iterator[Row]]
+    again: Callable[[], Iterator[CaptionRow]]
 
-    def __iter__(self) -> Iterator[Row]:
+    def __iter__(self) -> Iterator[CaptionRow]:
         return self.again()
 
 
 def save(
     captions: CaptionSet, path: str | os.PathLike[str], *, to: str, references: str | os.PathLike[str] | None = None
-) -> Written:
-    """Writes a set in the format `to`; formats that keep references separate write them to the path `references`."""
-    rows = [Row("", c.image_id, c.candidate, c.references, c.id, c.image, c.system, c.human) for c in captions]
-    return _write(rows, path, to, references, Written("captions", "candidates"))
+) -> ConversionSummary:
+    """Writes a set.
+
+    Args:
+        captions: the captions.
+        path: the file to write.
+        to: the format, one of `TARGETS`.
+        references: where to write the references, for formats that keep them in a separate file.
+
+    Raises:
+        InputError: the file or the format cannot be written.
+    """
+    rows = [CaptionRow("", c.image_id, c.candidate, c.references, c.id, c.image, c.system, c.human) for c in captions]
+    for row, caption in zip(rows, captions, strict=True):
+        if caption.events is not None:
+            row.events, row.reference_events = caption.events.candidate, caption.events.references
+    return _write(rows, path, to, references, ConversionSummary("captions", "candidates"))
 
 
 def convert(
@@ -79,95 +102,98 @@ def convert(
     to: str,
     references: Source | None = None,
     references_path: str | os.PathLike[str] | None = None,
-    format: str | None = None,
-    references_format: str | None = None,
-    system: str | None = None,
-    split: str | None = None,
     side: Side | None = None,
-    columns: Mapping[str, str] | None = None,
-) -> Written:
-    """Turns captions of one format into another; arguments for reading are those of `load`.
+    options: LoadOptions | None = None,
+    **keywords: Unpack[LoadKeywords],
+) -> ConversionSummary:
+    """Converts captions from one format to another.
 
-    Formats that keep references in a separate file write the candidates to `path` and the references to
-    `references_path`; a source of references alone becomes one file of them. `side` says what the source holds if `{id:
-    [caption, ...]}` could be either.
+    Args:
+        source: a file in any format, or its content.
+        path: the file to write.
+        to: the format to write, one of `TARGETS`.
+        references: the references, if they are in a separate source.
+        references_path: where to write the references, for formats that keep them in a separate file.
+        side: what the source holds, if `{id: [caption, ...]}` could be either; a source of references alone becomes one
+            file of them.
+        options: how the captions are read.
+        keywords: fields of `LoadOptions`, which replace those of `options`.
+
+    Raises:
+        InputError: the source cannot be read, or the format cannot be written.
     """
-    reading = open_reading(source, format, columns=columns)
-    how = How(
-        format=format,
-        references_format=references_format,
-        on_missing="keep",
-        system=system,
-        split=split,
-        columns=columns,
-    )
-    rows: Iterable[Row]
-    if references is not None:
-        sources = Sources(source, references, how)
-        found = joined(sources)
-        rows = [
-            replace(row, references=caption.references or None, image=caption.image)
-            for row, caption in zip(found.rows, found.captions, strict=True)
-        ]
-        reading = sources.reading
-        written = Written(reading.format, "candidates")
-    elif (side or side_of(reading)) == "references":
-        rows = _Rows(lambda: (row for row in reading.rows("references") if split in (None, row.split)))
-        written = Written(reading.format, "references")
+    options = LoadOptions.of(options, {**keywords, "on_missing": "keep"}, references)
+    reader = open_rows(source, options.format, columns=options.columns)
+    summary = ConversionSummary(reader.format, "candidates")
+    rows: Iterable[CaptionRow]
+    if options.references is None and (side or detect_side(reader)) == "references":
+        splits = options.splits
+        rows = _Rows(lambda: (row for row in reader.rows("references") if not splits or row.split in splits))
+        summary.side = "references"
     else:
-        sources = Sources(source, None, how)
-        reading, rows = sources.reading, _Rows(sources.rows)
-        written = Written(reading.format, "candidates")
-    _write(rows, path, to, references_path, written)
-    written.ignored = sorted(reading.ignored)
-    return written
+        inputs = CaptionInputs(reader, options)
+        rows = _Rows(inputs.rows)
+        if inputs.table is not None:
+            matched_rows, captions, _ = match_captions(list(rows), inputs)
+            rows = [
+                replace(
+                    row,
+                    references=caption.references or None,
+                    image=caption.image,
+                    reference_events=caption.events.references if caption.events else (),
+                )
+                for row, caption in zip(matched_rows, captions, strict=True)
+            ]
+    _write(rows, path, to, references_path, summary)
+    summary.ignored = sorted(reader.ignored)
+    return summary
 
 
-def side_of(reading: Reading) -> Side:
+def detect_side(reader: RowReader) -> Side:
     """Whether a source holds candidates or references only, judging by its form."""
     try:
-        rows = reading.rows("candidates")
+        rows = reader.rows("candidates")
         first = next(rows, None)
     except NotCandidates:
-        if next(reading.rows("references"), None) is None:
+        if next(reader.rows("references"), None) is None:
             raise
         return "references"
-    if first is None or reading.format != "pycocoevalcap":
+    if first is None or reader.format != "pycocoevalcap":
         return "candidates"
     images = Counter(row.image_id for row in (first, *rows))
     return "references" if max(images.values()) > 1 else "candidates"
 
 
 def _write(
-    rows: Iterable[Row],
+    rows: Iterable[CaptionRow],
     path: str | os.PathLike[str],
     to: str,
     references_path: str | os.PathLike[str] | None,
-    written: Written,
-) -> Written:
+    summary: ConversionSummary,
+) -> ConversionSummary:
     if to not in TARGETS:
         raise InputError(f"cannot write the format {to!a}; expected one of {', '.join(TARGETS)}")
     present: Counter[str] = Counter()
     for row in rows:
-        present.update(name for name in FIELDS if getattr(row, name) is not None)
+        present.update(name for name in (*FIELDS, "events") if getattr(row, name) is not None)
     if not present:
         raise InputError(f"there is nothing to write to {path}: no rows")
     if to in ROWS and references_path is not None:
         raise InputError(
             f"the format {to} holds candidates and references in one file: leave out the file of references"
         )
-    held: set[str] = set()
+    held_fields: set[str] = set()
     with ExitStack() as open_files:
         for target, what, write, fields in _parts(present, path, to, references_path):
-            entries: Iterable[Row] = rows
+            entries: Iterable[CaptionRow] = rows
             if what == "images' references":
                 entries = list(ReferenceTable.collect(rows, "the source").rows())
             write(entries, open_files.enter_context(atomic_writer(target)))
-            held.update(fields)
+            held_fields.update(fields)
             number = len(entries) if isinstance(entries, list) else present["image_id"]
-            written.files[str(target)] = (what, number)
-    written.dropped = {name: count for name, count in present.items() if name not in held}
-    return written
+            summary.files[str(target)] = (what, number)
+    summary.dropped = {name: count for name, count in present.items() if name not in held_fields}
+    return summary
 
 
 def _parts(
@@ -176,7 +202,7 @@ def _parts(
     """The files to write: where to, what goes in, how, and the fields that it holds."""
     columns = [name for name in FIELDS if present[name]]
     if to in ROWS:
-        yield path, "rows", _row_writer(to, columns), FIELDS
+        yield path, "rows", _row_writer(to, columns), (*FIELDS, *(("events",) if to in WITH_EVENTS else ()))
     elif to in CANDIDATES and present["candidate"]:
         yield path, "candidates", *CANDIDATES[to]
         if references_path is not None and present["references"]:

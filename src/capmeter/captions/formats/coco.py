@@ -6,21 +6,52 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
-from capmeter.captions.rows import NotCandidates, Row, Side, caption_text, described, image_key
-from capmeter.errors import InputError
+from capmeter.captions.columns import Columns, suggest_names
+from capmeter.captions.formats.native import read_document
+from capmeter.captions.layouts import wrong_form
+from capmeter.captions.rows import (
+    CaptionRow,
+    NotCandidates,
+    Side,
+    candidate_text,
+    caption_text,
+    image_key,
+    optional_text,
+)
+from capmeter.core.errors import InputError
+from capmeter.core.messages import describe
+
+_FIELDS = {"image_id", "caption", "id", "split"}
 
 
-def read_results(items: Sequence[Any], name: str, side: Side) -> Iterator[Row]:
+def read(document: Any, name: str, side: Side, columns: Columns) -> Iterator[CaptionRow]:
+    """The rows of a document: results are a list, annotations an object."""
+    if isinstance(document, Mapping) and isinstance(document.get("annotations"), list):
+        return _read_annotations(document, name, side, columns)
+    if isinstance(document, Mapping | str) or not isinstance(document, Sequence):
+        raise wrong_form(document, name, "coco", "annotations")
+    if columns.mapping:
+        return read_document(document, name, side, columns)
+    return _read_results(document, name, side, columns)
+
+
+def _read_results(items: Sequence[Any], name: str, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """One row per entry: a candidate, or one reference of its image."""
     for number, item in enumerate(items):
-        image_id, caption = _entry(item, name, "", number)
+        split = None
+        if isinstance(item, Mapping) and len(item) > 2:
+            columns.ignored.update(field for field in item.keys() - _FIELDS if isinstance(field, str))
+            if isinstance(item.get("split"), str):
+                split = optional_text(item["split"], f"{name}[{number}]", "split")
+        image_id, caption = _entry(item, name, number)
         if side == "candidates":
-            yield Row(f"{name}[{number}]", image_id, candidate=caption)
+            row = CaptionRow(f"{name}[{number}]", image_id, candidate=caption, split=split)
+            yield columns.carry(row, item, number)
         else:
-            yield Row(f"{name}[{number}]", image_id, references=(caption,), one_of_many=True)
+            yield CaptionRow(f"{name}[{number}]", image_id, references=(caption,), one_of_many=True, split=split)
 
 
-def read_annotations(document: Mapping[str, Any], name: str, side: Side) -> Iterator[Row]:
+def _read_annotations(document: Mapping[str, Any], name: str, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """One row per image with all its captions, in the order of their entries."""
     if side == "candidates":
         raise NotCandidates(
@@ -28,45 +59,47 @@ def read_annotations(document: Mapping[str, Any], name: str, side: Side) -> Iter
             "files swapped? Candidates come as COCO results: a list of {image_id, caption}"
         )
     annotations, images = document["annotations"], document.get("images") or []
-    if not isinstance(annotations, list) or not isinstance(images, list):
+    if not isinstance(images, list):
         raise InputError(f"{name}: annotations and images must be lists, as in COCO's captions_val2014.json")
     file_names: dict[str, str] = {}
     captions: dict[str, list[str]] = {}
-    others: dict[str, str] = {}
+    other_ids: dict[str, str] = {}
     for number, entry in enumerate(images):
-        place = f"{name}, images[{number}]"
+        location = f"{name}, images[{number}]"
         if not isinstance(entry, Mapping) or "id" not in entry:
-            raise InputError(f"{place}: {described(entry)}, expected an object with id (and file_name)")
-        key = image_key(entry["id"], place, "id")
+            raise InputError(f"{location}: {describe(entry)}, expected an object with id (and file_name)")
+        key = image_key(entry["id"], location, "id")
         captions[key] = []
         for other in ("open_images_id", "open-images-id"):  # NoCaps
             if isinstance(entry.get(other), str):
-                others[key] = entry[other]
+                other_ids[key] = entry[other]
         file_name = entry.get("file_name")
+        if isinstance(file_name, str):
+            file_name = caption_text(file_name, location, "file_name")
         if isinstance(file_name, str) and file_names.setdefault(key, file_name) != file_name:
-            raise InputError(f"{place}: duplicate image id {key} with different file names; keep one")
-    for number, item in enumerate(_kept(annotations)):
+            raise InputError(f"{location}: duplicate image id {key} with different file names; keep one")
+    for number, item in enumerate(_renamed(_without_rejected(annotations), columns)):
         try:
             raw_id, caption = item["image_id"], item["caption"]
-            usual = type(raw_id) is int and raw_id < 1 << 63 and type(caption) is str and caption.isascii()
+            is_plain = type(raw_id) is int and raw_id < 1 << 63 and type(caption) is str and caption.isascii()
         except (KeyError, TypeError, IndexError):
-            usual = False
-        if usual:  # spelled out, since a file has tens of thousands of these
+            is_plain = False
+        if is_plain:  # inlined, since a file has tens of thousands of these
             image_id = str(raw_id)
         else:
-            image_id, caption = _entry(item, name, "annotations", number)
+            image_id, caption = _entry(item, f"{name}, annotations", number)
         if image_id in captions:
             captions[image_id].append(caption)
         else:
             captions[image_id] = [caption]
     for image_id, texts in captions.items():
         image = file_names.get(image_id)
-        aliases = tuple(filter(None, (image, others.get(image_id))))
-        yield Row(f"{name}, image {image_id}", image_id, references=tuple(texts), image=image, aliases=aliases)
+        aliases = tuple(filter(None, (image, other_ids.get(image_id))))
+        yield CaptionRow(f"{name}, image {image_id}", image_id, references=tuple(texts), image=image, aliases=aliases)
 
 
-def _kept(annotations: list[Any]) -> list[Any]:
-    """Without what VizWiz marks as rejected, or as saying only that nothing can be seen: its evaluation omits both."""
+def _without_rejected(annotations: list[Any]) -> list[Any]:
+    """The annotations except those that VizWiz marks as rejected or precanned: its evaluation omits both."""
     if not annotations or not isinstance(annotations[0], Mapping) or "is_rejected" not in annotations[0]:
         return annotations
     return [
@@ -76,38 +109,57 @@ def _kept(annotations: list[Any]) -> list[Any]:
     ]
 
 
-def _entry(item: Any, name: str, where: str, number: int) -> tuple[str, str]:
+def _renamed(annotations: list[Any], columns: Columns) -> list[Any]:
+    """The annotations with COCO's names of the fields that the user named."""
+    fields = {"image_id": "image_id", "references": "caption", "candidate": "caption"}
+    names = {name: fields[field] for name, field in columns.mapping.items() if field in fields}
+    if not names:
+        return annotations
+    columns.used |= {name for each in annotations if isinstance(each, Mapping) for name in names if name in each}
+    return [
+        {key: value for key, value in each.items() if key not in names.values()}
+        | {field: each[name] for name, field in names.items() if name in each}
+        if isinstance(each, Mapping)
+        else each
+        for each in annotations
+    ]
+
+
+def _entry(item: Any, location: str, number: int) -> tuple[str, str]:
+    """The image id and the caption of an entry of a list."""
     try:
         image_id, caption = item["image_id"], item["caption"]
     except (KeyError, TypeError, IndexError):
-        missing = "image_id" if isinstance(item, Mapping) and "image_id" not in item else "caption"
-        came = f"{missing} is missing ({described(item)})" if isinstance(item, Mapping) else described(item)
-        place = _place(name, where, number)
-        raise InputError(f'{place}: {came}, expected {{"image_id": …, "caption": "…"}}') from None
+        problem = describe(item)
+        if isinstance(item, Mapping):
+            missing = "caption" if "image_id" in item else "image_id"
+            problem = f"{missing} is missing: the fields are {suggest_names(item)}"
+            if missing == "caption":
+                missing = "candidate"
+            problem += f"; --column {missing}=NAME says which field it is"
+        raise InputError(f'{location}[{number}]: {problem}, expected {{"image_id": …, "caption": "…"}}') from None
     if type(image_id) is int and image_id < 1 << 63 and type(caption) is str and caption.isascii():
         return str(image_id), caption
-    place = _place(name, where, number)
-    return image_key(image_id, place), caption_text(caption, place, "caption")
-
-
-def _place(name: str, where: str, number: int) -> str:
-    return f"{name}, {where}[{number}]" if where else f"{name}[{number}]"
+    location = f"{location}[{number}]"
+    return image_key(image_id, location), candidate_text(caption, location, "caption")
 
 
 def number_or_text(image_id: str) -> int | str:
-    """COCO's ids are numbers: numeric text becomes a number again, other text is kept."""
-    plain = image_id.isascii() and image_id.isdigit() and len(image_id) < 19 and (image_id == "0" or image_id[0] != "0")
-    return int(image_id) if plain else image_id
+    """COCO's ids are numbers: numeric text becomes a number again, other text stays text."""
+    is_number = (
+        image_id.isascii() and image_id.isdigit() and len(image_id) < 19 and (image_id == "0" or image_id[0] != "0")
+    )
+    return int(image_id) if is_number else image_id
 
 
-def write_results(rows: Iterable[Row], file: BinaryIO) -> None:
+def write_results(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """The candidates, in their order."""
     items = [{"image_id": number_or_text(row.image_id), "caption": row.candidate} for row in rows]
     _write_list(items, file)
     file.write(b"\n")
 
 
-def write_annotations(rows: Iterable[Row], file: BinaryIO) -> None:
+def write_annotations(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """The references, image by image; annotation ids count from 1."""
     images: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []

@@ -1,78 +1,85 @@
 """Workbooks of Excel: the first sheet, whose first row names the columns.
 
-VLMEvalKit writes its predictions so. Needs openpyxl (`capmeter[excel]`).
+VLMEvalKit writes such predictions. Needs openpyxl (`capmeter[excel]`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from capmeter.captions.archives import ZIP
+from capmeter.captions.archives import zip_errors
 from capmeter.captions.columns import Columns
-from capmeter.captions.files import most_unzipped
 from capmeter.captions.formats.native import native_rows
 from capmeter.captions.formats.table import check_header
-from capmeter.captions.rows import Row, Side
-from capmeter.errors import InputError, MissingBackend
+from capmeter.captions.rows import CaptionRow, Side
+from capmeter.captions.sources import CaptionSource
+from capmeter.core.errors import InputError, MissingBackend
 
 
-def is_workbook(path: Path) -> bool:
-    """Whether this file is a workbook, and no other zip archive."""
-    try:
-        if not path.is_file():  # opening a pipe would wait for whoever writes into it
-            return False
-        with path.open("rb") as file:
-            return file.read(len(ZIP)) == ZIP and _holds_workbook(file)
-    except (OSError, ValueError):
-        return False  # whoever opens the file says why
+def is_workbook(start: bytes) -> bool:
+    """Whether a file that begins so is a workbook; other zip archives are unzipped."""
+    return start.startswith(b"PK\x03\x04")
 
 
-def _holds_workbook(archive: BinaryIO) -> bool:
-    import zipfile  # which only archives need
-
-    try:
-        with zipfile.ZipFile(archive) as opened:
-            return "xl/workbook.xml" in opened.namelist()
-    except zipfile.BadZipFile:
-        return False
-
-
-def read(path: Path, name: str, side: Side, columns: Columns) -> Iterator[Row]:
+def read(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """The rows of the first sheet; empty cells are left out."""
     import zipfile
 
+    name = source.name
     try:
         from openpyxl import load_workbook
     except ImportError:
         raise MissingBackend(
             f"{name}: workbooks need openpyxl; install it with: pip install 'capmeter[excel]', or save as CSV"
         ) from None
-    most = most_unzipped(path)
-    with zipfile.ZipFile(path) as archive:
-        if sum(each.file_size for each in archive.infolist()) > most:
-            raise InputError(
-                f"{name}: the workbook unzips to more than {most / 2**30:.1f} GiB, which captions never do"
-            )
-    try:
-        book = load_workbook(path, read_only=True, data_only=True)
-        try:
+    with ExitStack() as opened:
+        with _damage(name):
+            file = opened.enter_context(Path(source.path).open("rb"))  # of a path openpyxl looks at the ending, too
+            with zipfile.ZipFile(file) as archive:
+                size = sum(each.file_size for each in archive.infolist())
+            if size > source.max_content:
+                raise InputError(
+                    f"{name}: the workbook unzips to more than {source.max_content / 2**30:.1f} GiB, which captions "
+                    "never do"
+                )
+            book = load_workbook(file, read_only=True, data_only=True)
+            opened.callback(book.close)
             lines = book.worksheets[0].iter_rows(values_only=True)
             header = ["" if cell is None else str(cell).strip() for cell in next(lines, ())]
-            check_header(header, name, columns)
-            for number, cells in enumerate(lines, 2):
-                if any(cell is not None for cell in cells):
-                    yield from native_rows(_fields(header, cells, columns), f"{name}, row {number}", side, columns)
-        finally:
-            book.close()
-    except (zipfile.BadZipFile, KeyError, IndexError, ValueError, TypeError, SyntaxError, EOFError) as error:
-        raise InputError(f"{name}: not a whole workbook ({error}); save it again, or as CSV") from None
+        check_header(header, name, columns)
+        for number in count(2):
+            with _damage(name):
+                cells = next(lines, None)
+            if cells is None:
+                return
+            if any(cell is not None for cell in cells):
+                fields = _fields(header, cells, columns)
+                yield from native_rows(fields, f"{name}, row {number}", side, columns, number - 2)
+
+
+@contextmanager
+def _damage(name: str) -> Iterator[None]:
+    """Errors of the block, while a workbook is read, become an `InputError`."""
+    damage: tuple[type[Exception], ...] = (*zip_errors(), SyntaxError, AttributeError)  # `SyntaxError`: of its XML
+    try:
+        yield
+    except InputError:
+        raise
+    except damage as error:
+        raise InputError(f"{name}: not a whole workbook ({error!r}); save it again, or as CSV") from None
 
 
 def _fields(header: list[str], cells: tuple[Any, ...], columns: Columns) -> dict[str, Any]:
-    """Excel keeps no empty text: an empty cell of a candidate is an empty caption."""
-    held = dict(zip(header, cells, strict=False))
+    """Excel does not store empty text: an empty cell of a candidate is an empty caption."""
+    values = dict(zip(header, cells, strict=False))
     native = dict(zip(header, columns.native(header), strict=True))
-    texts = {name for name in header if columns.field(native[name]) == "candidate"}
-    return {name: "" if value is None else value for name, value in held.items() if value is not None or name in texts}
+    candidates = {name for name in header if columns.field(native[name]) == "candidate"}
+    return {
+        name: "" if value is None else value
+        for name, value in values.items()
+        if value is not None or name in candidates
+    }

@@ -9,49 +9,58 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
+from capmeter.captions.columns import Columns
 from capmeter.captions.formats.coco import number_or_text
-from capmeter.captions.rows import NotCandidates, Row, Side, caption_text, described, image_key, optional_text
-from capmeter.errors import InputError
+from capmeter.captions.layouts import wrong_form
+from capmeter.captions.rows import CaptionRow, NotCandidates, Side, caption_text, image_key, optional_text
+from capmeter.core.errors import InputError
+from capmeter.core.messages import describe
 
 
-def read(document: Mapping[str, Any], name: str, side: Side) -> Iterator[Row]:
+def read(document: Any, name: str, side: Side, _: Columns) -> Iterator[CaptionRow]:
     """One row per image."""
+    if not isinstance(document, Mapping) or not isinstance(document.get("images"), list):
+        raise wrong_form(document, name, "karpathy", "images")
     if side == "candidates":
         raise NotCandidates(
             f"{name}: this is a Karpathy dataset file, which holds references, where candidates were expected; are the "
             "two files swapped?"
         )
     for number, image in enumerate(document["images"]):
-        place = f"{name}, images[{number}]"
+        location = f"{name}, images[{number}]"
         if not isinstance(image, Mapping) or not isinstance(image.get("sentences"), list):
-            raise InputError(f"{place}: {described(image)}, expected an object with filename, split and sentences")
+            raise InputError(f"{location}: {describe(image)}, expected an object with filename, split and sentences")
         key = image.get("cocoid", image.get("filename"))
         file_name = image.get("filename")
-        yield Row(
-            place,
-            image_key(key, place, "cocoid" if "cocoid" in image else "filename"),
-            references=tuple(_sentence(item, f"{place}, sentences[{k}]") for k, item in enumerate(image["sentences"])),
+        if isinstance(file_name, str):
+            file_name = caption_text(file_name, location, "filename")
+        yield CaptionRow(
+            location,
+            image_key(key, location, "cocoid" if "cocoid" in image else "filename"),
+            references=tuple(
+                _sentence(item, f"{location}, sentences[{k}]") for k, item in enumerate(image["sentences"])
+            ),
             image=file_name if isinstance(file_name, str) else None,
             aliases=(file_name,) if isinstance(file_name, str) else (),
-            split=optional_text(image.get("split"), place, "split"),
+            split=optional_text(image.get("split"), location, "split"),
         )
 
 
-def _sentence(item: Any, place: str) -> str:
+def _sentence(item: Any, location: str) -> str:
     if not isinstance(item, Mapping) or "raw" not in item:
-        raise InputError(f"{place}: {described(item)}, expected an object with the caption as raw")
-    return caption_text(item["raw"], place, "raw")
+        raise InputError(f"{location}: {describe(item)}, expected an object with the caption as raw")
+    return caption_text(item["raw"], location, "raw")
 
 
-def write(rows: Iterable[Row], file: BinaryIO) -> None:
-    """The references; images of no known split go to `test`."""
+def write(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
+    """The references; images without a split go to `test`."""
     images = []
-    sentences = 0
+    sentence_count = 0
     for number, row in enumerate(rows):
         key = number_or_text(row.image_id)
         texts = row.references or ()
-        ids = range(sentences, sentences + len(texts))
-        sentences += len(texts)
+        ids = range(sentence_count, sentence_count + len(texts))
+        sentence_count += len(texts)
         image: dict[str, Any] = {"imgid": number, "split": row.split or "test"}
         if isinstance(key, int):
             image["cocoid"] = key

@@ -10,44 +10,80 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
-from capmeter.captions.rows import NotCandidates, Row, Side, caption_text, image_key, reference_list
-from capmeter.errors import InputError
+from capmeter.captions.columns import Columns, suggest_names
+from capmeter.captions.formats.native import native_rows
+from capmeter.captions.layouts import wrong_form
+from capmeter.captions.rows import CaptionRow, NotCandidates, Side, caption_text, image_key, reference_list
+from capmeter.core.errors import InputError
+from capmeter.core.messages import shorten
 
 
-def read(document: Mapping[Any, Any], name: str, side: Side) -> Iterator[Row]:
+def read(document: Any, name: str, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """One row per candidate, or one row of references per image."""
-    seen: set[str] = set()
-    for key, value in document.items():
+    if not isinstance(document, Mapping):
+        raise wrong_form(document, name, "pycocoevalcap or clipscore")
+    image_ids: set[str] = set()
+    for number, (key, value) in enumerate(document.items()):
         image_id = image_key(key, name, "the key")
-        place = f"{name}, key {image_id!a}"
-        if image_id in seen:
-            raise InputError(f"{place}: duplicate key, as a number and as text; keep one")
-        seen.add(image_id)
+        location = f"{name}, key {image_id!a}"
+        if image_id in image_ids:
+            raise InputError(f"{location}: duplicate key, as a number and as text; keep one")
+        image_ids.add(image_id)
+        if isinstance(value, Mapping):
+            _refuse_other_id(value, image_id, location, columns)
+            yield from native_rows({**value, "image_id": image_id}, location, side, columns, number)
+            continue
+        if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
+            value = [_caption_of(item, image_id, f"{location}[{k}]", columns) for k, item in enumerate(value)]
         if side == "references":
-            yield Row(place, image_id, references=reference_list(value, place, "the value"))
-        elif isinstance(value, str):
-            yield Row(place, image_id, candidate=caption_text(value, place, "the value"))
-        else:
-            if value is None or isinstance(value, bool | int | float | Mapping):
-                caption_text(value, place, "the value")
-            texts = reference_list(value, place, "the value")
-            if not texts:
-                raise NotCandidates(
-                    f"{place}: the list of candidates is empty; leave the image out, or give it a caption"
-                )
-            for text in texts:
-                yield Row(place, image_id, candidate=text)
+            yield CaptionRow(location, image_id, references=reference_list(value, location, "the value"))
+            continue
+        if value is None or isinstance(value, bool | int | float):
+            caption_text(value, location, "the value")
+        texts = reference_list(value, location, "the value")
+        if not texts:
+            raise NotCandidates(
+                f"{location}: the list of candidates is empty; leave the image out, or give it a caption"
+            )
+        for text in texts:
+            yield CaptionRow(location, image_id, candidate=text)
 
 
-def write_candidates(rows: Iterable[Row], file: BinaryIO) -> None:
+def _caption_of(item: Any, image_id: str, location: str, columns: Columns) -> Any:
+    """The caption of an object, as COCO's annotations are; its other fields are ignored, but not another image's id."""
+    if not isinstance(item, Mapping):
+        return item
+    _refuse_other_id(item, image_id, location, columns)
+    names = [name for name in item if isinstance(name, str) and columns.field(name) in ("candidate", "references")]
+    if len(names) != 1:
+        raise InputError(
+            f"{location}: the fields are {suggest_names(item)}; expected one caption among them, such as "
+            '{"caption": "a dog"}'
+        )
+    columns.ignored.update(name for name in item if isinstance(name, str) and columns.field(name) is None)
+    return item[names[0]]
+
+
+def _refuse_other_id(item: Mapping[Any, Any], image_id: str, location: str, columns: Columns) -> None:
+    """Raises if an object under an image's key names another image."""
+    for name, value in item.items():
+        is_id = isinstance(name, str) and columns.field(name) == "image_id" and value is not None
+        if is_id and image_key(value, location, name) != image_id:
+            raise InputError(
+                f"{location}: {name} is {shorten(str(value))} under the key {shorten(image_id)}, expected the same "
+                "image; give the rows as a list, or under one key such as results"
+            )
+
+
+def write_candidates(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """pycocoevalcap's `{id: [candidate, ...]}`."""
-    grouped: dict[str, list[str]] = {}
+    by_image: dict[str, list[str]] = {}
     for row in rows:
-        grouped.setdefault(row.image_id, []).append(row.candidate or "")
-    _write(grouped, file)
+        by_image.setdefault(row.image_id, []).append(row.candidate or "")
+    _write(by_image, file)
 
 
-def write_single_candidates(rows: Iterable[Row], file: BinaryIO) -> None:
+def write_single_candidates(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """CLIPScore's `{image: candidate}`; an image with two candidates is an `InputError`."""
     single: dict[str, str] = {}
     for row in rows:
@@ -60,7 +96,7 @@ def write_single_candidates(rows: Iterable[Row], file: BinaryIO) -> None:
     _write(single, file)
 
 
-def write_references(rows: Iterable[Row], file: BinaryIO) -> None:
+def write_references(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """`{id: [reference, ...]}`."""
     _write({row.image_id: list(row.references or ()) for row in rows}, file)
 

@@ -5,131 +5,255 @@ for `candidate` and `references` (see `capmeter.captions.columns`; `reference` a
 `reference_1`, `ref0` … are a column for each), and names that the user chooses; `references` as the JSON text of a
 list; `captions: {system: text}` for the candidates of several systems. Read as references, a row with nothing but a
 `caption` is one reference of its image.
+
+Events in time (see `capmeter.captions.events`): `{"image_id", "timestamps": [[start, end], ...], "sentences": [...]}`,
+whose `references` may be such objects too, or a row for each event with `start` and `end` in seconds beside its
+caption (and, in references, `annotator`).
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
 from typing import Any, BinaryIO
 
-from capmeter.captions.columns import FIELDS, Columns, nearest, number_of
-from capmeter.captions.files import text_lines
-from capmeter.captions.jsontext import decode_json
+from capmeter.captions.columns import FIELDS, TIMES, Columns, close_name, reference_number, suggest_names
+from capmeter.captions.event_rows import read_events
+from capmeter.captions.events import Events
+from capmeter.captions.layouts import is_row, wrong_form
 from capmeter.captions.rows import (
+    CaptionRow,
     NotCandidates,
-    Row,
     Side,
+    candidate_text,
     caption_text,
-    described,
     human_ratings,
     image_key,
     optional_text,
     reference_list,
 )
-from capmeter.errors import InputError
+from capmeter.captions.sources import CaptionSource
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+from capmeter.core.messages import describe
+
+EVENT_LISTS = ("timestamps", "sentences")
+PYTHON_LIST = " (this looks like a Python list; write it with json.dumps)"
 
 
-def native_rows(fields: Mapping[Any, Any], place: str, side: Side, columns: Columns) -> list[Row]:
-    """The rows that one object holds: one, or one for each system in `captions`."""
+def native_rows(
+    fields: Mapping[Any, Any], location: str, side: Side, columns: Columns, number: int
+) -> list[CaptionRow]:
+    """The rows that one object, the one with this number, holds: one, or one for each system in `captions`."""
+    rows = _rows_of(fields, location, side, columns, number)
+    return [columns.carry(row, fields, number) for row in rows] if columns.keep is not None else rows
+
+
+def _rows_of(fields: Mapping[Any, Any], location: str, side: Side, columns: Columns, number: int) -> list[CaptionRow]:
     if not isinstance(fields, Mapping):
-        raise InputError(f"{place}: {described(fields)}, expected an object with image_id, candidate and references")
-    layout = columns.layout_of(fields)
+        raise InputError(f"{location}: {describe(fields)}, expected an object with image_id, candidate and references")
+    layout = columns.detect_layout(fields)
     if layout is not None:
-        fields = layout.fields(fields, place)
-    held: dict[str, Any] = {}
+        fields = layout.fields(fields, location)
+    values, candidates, references = _sort_fields(fields, location, columns)
+    row = CaptionRow(location, _image_id(values, fields, bool(candidates and references), location, columns, number))
+    if "timestamps" in fields or set(TIMES) <= values.keys() or "box" in values:
+        fields = _with_events(row, fields, values, candidates)
+    row.references = _references(fields, references, location, columns)
+    row.id = optional_text(values.get("id"), location, "id")
+    row.image = optional_text(values.get("image"), location, "image")
+    row.system = optional_text(values.get("system"), location, "system")
+    row.split = optional_text(values.get("split"), location, "split")
+    row.human = human_ratings(values.get("human"), location)
+    if row.image is not None and row.image != row.image_id:
+        row.aliases = (row.image,)
+    if side == "candidates":
+        return _candidate_rows(row, fields, candidates, columns)
+    one_text = len(references) == 1 and isinstance(fields[references[0]], str) and len(row.references or ()) == 1
+    row.one_of_many = (layout is not None and layout.single) or (one_text and not candidates)
+    return [_reference_row(row, fields, candidates, columns)]
+
+
+def _sort_fields(
+    fields: Mapping[Any, Any], location: str, columns: Columns
+) -> tuple[dict[str, Any], list[str], list[str]]:
+    """The values of fields that occur once, and the names of the candidates and of the references."""
+    values: dict[str, Any] = {}
+    names: dict[str, str] = {}
     candidates, references = [], []
     for name, value in fields.items():
         field = columns.field(name) if isinstance(name, str) else None
+        if field is None and isinstance(name, str) and name == "captions":
+            # by system, or a list of human captions
+            field = "candidate" if isinstance(value, Mapping | str) or value is None else "references"
         if field == "candidate":
             candidates.append(name)
         elif field == "references":
             references.append(name)
-        elif field is not None:
-            held[field] = value
-        elif name != "captions":
+        elif field is None and not (isinstance(name, str) and name in EVENT_LISTS and "timestamps" in fields):
             columns.ignored.add(name if isinstance(name, str) else f"({type(name).__name__})")
-    if held.get("image_id") is None:
-        raise InputError(
-            f"{place}: image_id is missing, expected the id of the image that the caption is of "
-            f"(the fields are {nearest(fields) or 'none'}); --column image_id=NAME says which field it is"
+        elif field is not None and names.setdefault(field, name) != name:
+            raise InputError(f"{location}: both {names[field]} and {name} are given for {field}; keep one of the two")
+        elif field is not None:
+            values[field] = value
+    return values, candidates, references
+
+
+def _image_id(
+    values: dict[str, Any], fields: Mapping[Any, Any], is_whole: bool, location: str, columns: Columns, number: int
+) -> str:
+    """The row's image: `image_id`, else its picture or id; rows with a candidate and references may be numbered."""
+    if columns.image_field is None:
+        columns.image_field = _image_field(values, fields, is_whole, columns)
+    name = columns.image_field
+    if name == "" and "image_id" not in values:
+        return str(number)
+    if name and values.get(name) is not None:
+        return image_key(values.pop("id") if name == "id" else values[name], location, name)
+    raise InputError(
+        f"{location}: {name or 'image_id'} is missing{' in the first row' * (name == '')}, expected the id of the "
+        f"image that the caption is of (the fields are {suggest_names(fields) or 'none'}); --column "
+        "image_id=NAME says which field it is; rows with a caption and its references need none: --column "
+        "candidate=NAME --column references=NAME"
+    )
+
+
+def _image_field(values: dict[str, Any], fields: Mapping[Any, Any], is_whole: bool, columns: Columns) -> str:
+    """The field that names the image in rows like this one; "" if they are numbered."""
+    for name in ("image_id", "image", "id"):
+        if name in values:
+            if name != "image_id":
+                columns.note("images_by", name)
+            return name
+    if not is_whole or not columns.numbered or any(close_name(name) == "image_id" for name in islice(fields, 100)):
+        return "image_id"
+    columns.note("rows_without_image", "each row is an image of its own; --column image_id=NAME names their column")
+    return ""
+
+
+def _with_events(
+    row: CaptionRow, fields: Mapping[Any, Any], values: Mapping[str, Any], candidates: list[str]
+) -> dict[Any, Any]:
+    """Reads the row's events; returns its fields with paragraphs in place of references that are events."""
+    if "timestamps" in fields:
+        row.events = read_events(fields["timestamps"], fields.get("sentences"), row.location)
+    else:
+        caption = next((fields[name] for name in (*candidates, "caption") if name in fields), None)
+        box = values.get("box")
+        if box is not None:
+            times = [decode_cell(box, row.location, "box") if isinstance(box, str) else box]
+        else:
+            times = [[_seconds(values[name], row.location, name) for name in TIMES]]
+        row.events, row.single_event = read_events(times, [caption], row.location), True
+        row.annotator = optional_text(values.get("annotator"), row.location, "annotator")
+    references = fields.get("references")
+    if isinstance(references, Sequence) and references and isinstance(references[0], Mapping):
+        locations = (f"{row.location}, references[{k}]" for k in range(len(references)))
+        row.reference_events = tuple(
+            read_events(each.get("timestamps"), each.get("sentences"), location)
+            for each, location in zip(references, locations, strict=True)
         )
-    row = Row(place, image_key(held["image_id"], place))
-    row.references = _references(fields, references, place, columns)
-    row.id = optional_text(held.get("id"), place, "id")
-    row.image = optional_text(held.get("image"), place, "image")
-    row.system = optional_text(held.get("system"), place, "system")
-    row.split = optional_text(held.get("split"), place, "split")
-    row.human = human_ratings(held.get("human"), place)
-    if row.image is not None and row.image != row.image_id:
-        row.aliases = (row.image,)
-    row.one_of_many = layout is not None and layout.single
-    return [_reference_row(row, fields)] if side == "references" else _candidate_rows(row, fields, candidates)
+        return {**fields, "references": [events.paragraph for events in row.reference_events]}
+    return dict(fields)
 
 
-def _references(fields: Mapping[Any, Any], names: list[str], place: str, columns: Columns) -> tuple[str, ...] | None:
+def _seconds(value: Any, location: str, name: str) -> Any:
+    """A time in seconds, which tables hold as text."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return float(value)
+    except ValueError:
+        raise InputError(f"{location}: {name} is {describe(value)}, expected seconds") from None
+
+
+def _references(fields: Mapping[Any, Any], names: list[str], location: str, columns: Columns) -> tuple[str, ...] | None:
     """The references under these names: one list (or its JSON text), one text, or a column for each text."""
     names = [name for name in names if fields[name] is not None]
-    if len(names) == 1 and number_of(names[0]) is None:
-        return _reference_field(fields[names[0]], place, names[0], columns)
-    if all(name in columns.chosen for name in names):
-        texts = [_reference_field(fields[name], place, name, columns) for name in names]
-        return tuple(text for several in texts for text in several) if names else None
-    names.sort(key=lambda name: -1 if (number := number_of(name)) is None else number)
-    if number_of(names[0]) is None:
-        raise InputError(f"{place}: both {names[0]} and {names[1]} are given; keep one of the two")
+    if len(names) == 1 and reference_number(names[0]) is None:
+        return _reference_field(fields[names[0]], location, names[0], columns)
+    if all(name in columns.mapping for name in names):
+        lists = [_reference_field(fields[name], location, name, columns) for name in names]
+        return tuple(text for texts in lists for text in texts) if names else None
+    names.sort(key=lambda name: -1 if (number := reference_number(name)) is None else number)
+    if reference_number(names[0]) is None:
+        raise InputError(f"{location}: both {names[0]} and {names[1]} are given; keep one of the two")
     values = [fields[name] for name in names]
-    return reference_list([value for value in values if not (isinstance(value, str) and not value)], place, "reference")
+    texts = [value for value in values if not (isinstance(value, str) and not value)]
+    return reference_list(texts, location, "reference")
 
 
-def _reference_field(value: Any, place: str, name: str, columns: Columns) -> tuple[str, ...]:
+def _reference_field(value: Any, location: str, name: str, columns: Columns) -> tuple[str, ...]:
     if isinstance(value, str) and value.lstrip()[:1] == "[":
         try:
-            value = decode_json(value, f"{place}, column {name}")
+            value = decode_cell(value, location, name)
         except InputError as error:
-            python = " (this looks like a Python list; write it with json.dumps)" if "'" in value else ""
-            if name in FIELDS or python:
-                raise InputError(f"{error}{python}") from None
-    if isinstance(value, str) and (name not in FIELDS or name in columns.chosen):
-        return (caption_text(value, place, name),)
-    return reference_list(value, place, name)
+            if name in FIELDS or PYTHON_LIST in str(error):
+                raise
+    return reference_list(value, location, name)
 
 
-def _candidate_rows(row: Row, fields: Mapping[Any, Any], names: list[str]) -> list[Row]:
-    given = [*names, *(["captions"] if "captions" in fields else [])]
-    if len(given) > 1:
+def decode_cell(text: str, location: str, column: str) -> Any:
+    """The value of a cell of JSON."""
+    try:
+        return decode_json(text, f"{location}, column {column}")
+    except InputError as error:
+        hint = PYTHON_LIST if "'" in text else ""
+        raise InputError(f"{error}{hint}") from None
+
+
+def _candidate_rows(row: CaptionRow, fields: Mapping[Any, Any], names: list[str], columns: Columns) -> list[CaptionRow]:
+    location = row.location
+    if row.events is not None and (len(names) > 1 or any(isinstance(fields[name], Mapping) for name in names)):
         raise InputError(
-            f"{row.place}: {' and '.join(given)} are all given, and any could be the candidate; keep one, or say which "
-            f"it is with --column candidate={given[0]}"
+            f"{location}: captions of several systems beside one list of events; give each system a row with "
+            "timestamps and sentences of its own, and its name as system"
         )
-    if not given:
+    if len(names) > 1 and all(name in columns.mapping for name in names):
+        return [
+            replace(row, candidate=candidate_text(fields[name], location, name), id=None, system=name) for name in names
+        ]
+    if len(names) > 1:
+        raise InputError(
+            f"{location}: {' and '.join(names)} are all given, and any could be the candidate; keep one, or say which "
+            f"it is with --column candidate={names[0]}"
+        )
+    if not names and row.events is not None:
+        row.candidate = row.events.paragraph
+        return [row]
+    if not names:
         if "candidate_a" in fields:
-            why = "it holds pairs (candidate_a, candidate_b), as benchmarks of human judgment do: see `capmeter meta`"
+            reason = (
+                "it holds pairs (candidate_a, candidate_b), as benchmarks of human judgment do: see `capmeter meta`"
+            )
         elif row.references is not None:
-            why = (
-                "it holds references only: name the file as references, and a file of candidates beside it "
-                f"(the fields are {nearest(fields)})"
+            reason = (
+                "it holds references only: name the file as references, and a file of candidates with it "
+                f"(the fields are {suggest_names(fields)})"
             )
         else:
-            why = f"the fields are {nearest(fields)}; --column candidate=NAME says which one it is"
-        raise NotCandidates(f"{row.place}: candidate is missing, expected a caption as text; {why}")
-    if given[0] != "captions":
-        row.candidate = caption_text(fields[given[0]], row.place, given[0])
+            reason = f"the fields are {suggest_names(fields)}; --column candidate=NAME says which one it is"
+        raise NotCandidates(f"{location}: candidate is missing, expected a caption as text; {reason}")
+    if names[0] != "captions" or isinstance(fields["captions"], str):
+        row.candidate = candidate_text(fields[names[0]], location, names[0])
         return [row]
     captions = fields["captions"]
     if not isinstance(captions, Mapping) or not captions:
         raise InputError(
-            f'{row.place}: captions is {described(captions)}, expected {{"system": "caption", ...}}; a list of what '
-            "people wrote is called references"
+            f'{location}: captions is {describe(captions)}, expected {{"system": "caption", ...}}; a list of human '
+            "captions is called references"
         )
-    systems = {image_key(name, row.place, "the system's name"): text for name, text in captions.items()}
+    systems = {image_key(name, location, "the system's name"): text for name, text in captions.items()}
+    if len(systems) < len(captions):
+        raise InputError(f"{location}: captions names a system twice, as number and as text; name each system once")
     return [
-        Row(
-            row.place,
+        CaptionRow(
+            location,
             row.image_id,
-            candidate=caption_text(text, row.place, f"captions[{system!a}]"),
-            references=row.references,
+            caption_text(text, location, f"captions[{system!a}]"),
+            row.references,
             id=row.id if len(captions) == 1 else None,
             image=row.image,
             system=system,
@@ -140,51 +264,83 @@ def _candidate_rows(row: Row, fields: Mapping[Any, Any], names: list[str]) -> li
     ]
 
 
-def _reference_row(row: Row, fields: Mapping[Any, Any]) -> Row:
-    if row.references is None:
-        if "caption" in fields and "candidate" not in fields:
-            row.references = (caption_text(fields["caption"], row.place, "caption"),)
-            row.one_of_many = True
-        else:
-            why = "it holds candidates only: are the two files swapped?" if "candidate" in fields else ""
-            raise InputError(
-                f"{row.place}: references is missing, expected a list of captions; {why or nearest(fields)}"
-            )
-    return row
+def _reference_row(row: CaptionRow, fields: Mapping[Any, Any], candidates: list[str], columns: Columns) -> CaptionRow:
+    """The row read as references: its caption is one of them if it has no others."""
+    if row.references is None and row.events is not None:
+        row.references, row.reference_events, row.one_of_many = (row.events.paragraph,), (row.events,), True
+    if row.references is not None:
+        return row
+    caption = candidates[0] if len(candidates) == 1 else ""
+    if caption and (caption.casefold() == "caption" or caption in columns.mapping):
+        row.references = (candidate_text(fields[caption], row.location, caption),)
+        row.one_of_many = True
+        return row
+    if candidates:
+        raise InputError(
+            f"{row.location}: references are missing: it holds candidates only: are the two files swapped? (the fields "
+            f"are {suggest_names(fields)})"
+        )
+    raise InputError(
+        f"{row.location}: neither a candidate (caption) nor references; the fields are {suggest_names(fields)}: "
+        "--column candidate=NAME and --column references=NAME say which is which"
+    )
 
 
-def read_json_lines(path: Path, name: str, side: Side, columns: Columns) -> Iterator[Row]:
+def read_json_lines(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """The rows of a file with one JSON object per line, one line in memory at a time."""
-    for number, line in text_lines(path):
+    row_number = 0
+    for number, line in source.lines():
         if line.strip():
-            fields = decode_json(line.rstrip("\r\n"), name, number)
-            yield from native_rows(fields, f"{name}, line {number}", side, columns)
+            fields = decode_json(line.rstrip("\r\n"), source.name, number)
+            yield from native_rows(fields, f"{source.name}, line {number}", side, columns, row_number)
+            row_number += 1
 
 
-def read_list(items: Iterable[Any], name: str, side: Side, columns: Columns) -> Iterator[Row]:
-    """The rows of a list of objects."""
+def read_document(document: Any, name: str, side: Side, columns: Columns) -> Iterator[CaptionRow]:
+    """The rows of a list of objects, or of one object."""
+    items = [document] if is_row(document) else document
+    if isinstance(items, Mapping | str) or not isinstance(items, Sequence):
+        raise wrong_form(items, name, "json")
     for number, item in enumerate(items):
-        yield from native_rows(item, f"{name}[{number}]", side, columns)
+        yield from native_rows(item, f"{name}[{number}]", side, columns, number)
 
 
-def fields_of(row: Row) -> dict[str, Any]:
+def row_fields(row: CaptionRow) -> dict[str, Any]:
     """The row as an object, without the fields that it does not have."""
-    held = {name: getattr(row, name) for name in FIELDS}
+    values = {name: getattr(row, name) for name in FIELDS}
     return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in held.items() if value is not None
+        name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if value is not None
     }
 
 
-def write_json_lines(rows: Iterable[Row], file: BinaryIO) -> None:
+def _json_fields(row: CaptionRow) -> dict[str, Any]:
+    """The fields of a row, with its events and those of its references in place of the paragraphs."""
+    fields = row_fields(row)
+    if row.events is None:
+        return fields
+    if row.candidate is None or row.reference_events:
+        fields.pop("references", None)
+    fields.pop("candidate", None)
+    fields |= _event_lists(row.events)
+    if row.candidate is not None and row.reference_events:
+        fields["references"] = [_event_lists(each) for each in row.reference_events]
+    return fields
+
+
+def _event_lists(events: Events) -> dict[str, Any]:
+    return {"timestamps": [list(each) for each in events.times], "sentences": list(events.sentences)}
+
+
+def write_json_lines(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """One object per line."""
     for row in rows:
-        file.write(json.dumps(fields_of(row), ensure_ascii=False).encode() + b"\n")
+        file.write(json.dumps(_json_fields(row), ensure_ascii=False).encode() + b"\n")
 
 
-def write_json(rows: Iterable[Row], file: BinaryIO) -> None:
+def write_json(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """A JSON list, one row a line."""
     separator = b"[\n"
     for row in rows:
-        file.write(separator + json.dumps(fields_of(row), ensure_ascii=False).encode())
+        file.write(separator + json.dumps(_json_fields(row), ensure_ascii=False).encode())
         separator = b",\n"
     file.write(b"\n]\n" if separator == b",\n" else b"[]\n")

@@ -1,7 +1,7 @@
 """CSV and TSV with a header: one native row per line.
 
-`references` is a JSON list in its cell (`["a dog", "a puppy"]`), or there is a column for each: `reference_1`,
-`reference_2` … Empty cells mean "not given", except the candidate's, which is then an empty caption.
+`references` is a JSON list in its cell (`["a dog", "a puppy"]`) or one text, or there is a column for each:
+`reference_1`, `reference_2` … Empty cells mean "not given", except the candidate's, which is then an empty caption.
 """
 
 from __future__ import annotations
@@ -9,69 +9,90 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any, BinaryIO
 
-from capmeter.captions.columns import OTHER_NAMES, Columns, nearest
-from capmeter.captions.csvtext import CsvWriter
-from capmeter.captions.files import text_lines
-from capmeter.captions.formats.native import fields_of, native_rows
-from capmeter.captions.jsontext import decode_json
-from capmeter.captions.rows import Row, Side, named, shortened
-from capmeter.errors import InputError
+from capmeter.captions.columns import Columns, suggest_names
+from capmeter.captions.formats.native import decode_cell, native_rows, row_fields
+from capmeter.captions.layouts import OTHER_NAMES
+from capmeter.captions.rows import CaptionRow, Side
+from capmeter.captions.sources import CaptionSource
+from capmeter.core.csv_text import CsvWriter
+from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names
 
 DELIMITERS = {"csv": ",", "tsv": "\t"}
-_DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon"}
+_DELIMITER_NAMES = {",": "a comma", "\t": "a tab", ";": "a semicolon", "|": "a vertical bar"}
 _LONGEST_CELL = 1 << 28
+_MOST_TRIED = 1000  # names of a header, by which its delimiter is found
 
 
-def read(path: Path, name: str, side: Side, columns: Columns, delimiter: str) -> Iterator[Row]:
+def read(source: CaptionSource, side: Side, columns: Columns, *, delimiter: str) -> Iterator[CaptionRow]:
     """The rows, one line in memory at a time."""
     if csv.field_size_limit() < _LONGEST_CELL:
         csv.field_size_limit(_LONGEST_CELL)
-    lines = (line for _, line in text_lines(path))
+    lines = (line for _, line in source.lines())
     first = next(lines, "")
-    delimiter = _delimiter(first, delimiter, columns)
-    reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
-    cells = _cells(reader, name)
+    delimiter = _detect_delimiter(first, delimiter, columns)
+    if delimiter == "|":  # Flickr30k's results.csv, whose captions hold quotes
+        reader = csv.reader(chain([first], lines), delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    else:
+        reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
+    cells = _cells(reader, source.name)
     header = [column.strip() for column in next(cells, [])]
-    check_header(header, name, columns)
+    check_header(header, source.name, columns)
+    columns.names.update(dict.fromkeys(header))
     fields_of_header = [columns.field(column) for column in columns.native(header)]
-    for values in cells:
-        place = f"{name}, line {reader.line_num}"
+    for number, values in enumerate(cells):
+        location = f"{source.name}, line {reader.line_num}"
+        if delimiter == "|":
+            values = _bar_cells(values, len(header))
         if len(values) != len(header):
             raise InputError(
-                f"{place}: {len(values)} cells where the header has {len(header)}; put quotes around text that holds "
-                f"{_DELIMITER_NAMES[delimiter]}, a quote or a line break"
+                f"{location}: {len(values)} cells where the header has {len(header)}; put quotes around text that "
+                f"holds {_DELIMITER_NAMES[delimiter]}, a quote or a line break"
             )
         fields: dict[str, Any] = {}
         for column, field, value in zip(header, fields_of_header, values, strict=True):
             if value or field in ("candidate", "image_id"):
-                listed = field == "human" or (column == "references" and column not in columns.chosen)
-                fields[column] = _listed(value, place, column) if listed else value
-        yield from native_rows(fields, place, side, columns)
+                is_list = field == "human" or (column == "references" and column not in columns.mapping)
+                fields[column] = _list_cell(value, location, column) if is_list else value
+        yield from native_rows(fields, location, side, columns, number)
 
 
-def _delimiter(header: str, delimiter: str, columns: Columns) -> str:
-    """A semicolon if the header's names are recognised only that way, as in files from Excel with decimal commas."""
+def _detect_delimiter(header: str, delimiter: str, columns: Columns) -> str:
+    """A semicolon (as in files from Excel with decimal commas) or a bar if names are recognised only that way."""
 
-    def known(by: str) -> int:
-        return sum(columns.field(column.strip().strip('"')) is not None for column in header.rstrip("\r\n").split(by))
+    def count_known(separator: str) -> tuple[int, int]:
+        names = [name.strip().strip('"') for name in header.rstrip("\r\n").split(separator)]
+        scratch = Columns(columns.mapping)
+        return sum(scratch.field(name) is not None for name in scratch.native(names[:_MOST_TRIED])), len(names)
 
-    return ";" if delimiter == "," and known(";") > known(",") else delimiter
+    return max((delimiter, ";", "|"), key=count_known) if delimiter == "," else delimiter
+
+
+def _bar_cells(cells: list[str], count: int) -> list[str]:
+    """The cells without spaces around them; a row of Flickr30k's file lacks the bar after its number."""
+    cells = [cell.strip() for cell in cells]
+    number, space, text = cells[-1].partition(" ")
+    return [*cells[:-1], number, text.strip()] if len(cells) == count - 1 and space and number.isdigit() else cells
 
 
 def check_header(header: list[str], name: str, columns: Columns) -> None:
-    """Captions need an image and a text."""
-    twice = {column for column in header if column and header.count(column) > 1}
-    if twice:
-        raise InputError(f"{name}: duplicate column {named(sorted(twice))} in the header; keep one")
+    """Raises if the columns are not those of captions: a candidate and references, or one of them and its image."""
+    duplicates = {column for column, count in Counter(header).items() if column and count > 1}
+    if duplicates:
+        raise InputError(f"{name}: duplicate column {list_names(sorted(duplicates))} in the header; keep one")
     fields = {columns.field(column) for column in columns.native(header)}
-    if "image_id" not in fields or not fields & {"candidate", "references"}:
+    if "captions" in header:
+        fields.add("references")
+    texts = fields & {"candidate", "references"}
+    if not texts or not (fields & {"image_id", "image", "id"} or len(texts) == 2):
+        names = "the columns" if len(header) != 1 else "one column,"
         raise InputError(
-            f"{name}: the first line names the columns {nearest(header)}; expected image_id with candidate (or "
+            f"{name}: the first line names {names} {suggest_names(header)}; expected image_id with candidate (or "
             f"{', '.join(name for name, field in OTHER_NAMES.items() if field == 'candidate')}) and references (or "
             "reference, ground_truth, reference_1, reference_2, …); add a header line with these names, or say which "
             "column is which: --column image_id=NAME --column candidate=NAME --column references=NAME"
@@ -92,27 +113,19 @@ def _cells(reader: Any, name: str) -> Iterator[list[str]]:
             yield values
 
 
-def _listed(cell: str, place: str, column: str) -> Any:
-    if column == "references" and not cell.lstrip().startswith("["):
-        raise InputError(
-            f'{place}: references is the text {shortened(cell)}, expected a JSON list such as ["a dog", "a puppy"]; or '
-            "use columns reference_1, reference_2, …"
-        )
-    try:
-        return decode_json(cell, f"{place}, column {column}")
-    except InputError as error:
-        python = " (this looks like a Python list; write it with json.dumps)" if "'" in cell else ""
-        raise InputError(f"{error}{python}") from None
+def _list_cell(cell: str, location: str, column: str) -> Any:
+    is_text = column == "references" and not cell.lstrip().startswith("[")
+    return cell if is_text else decode_cell(cell, location, column)
 
 
-def write(rows: Iterable[Row], columns: Sequence[str], delimiter: str, file: BinaryIO) -> None:
+def write(rows: Iterable[CaptionRow], columns: Sequence[str], delimiter: str, file: BinaryIO) -> None:
     """These columns of the rows; the references are a JSON list."""
     text = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
         table = CsvWriter(text, delimiter)
         table.write(columns)
         for row in rows:
-            fields = fields_of(row)
+            fields = row_fields(row)
             for column in ("references", "human"):
                 if column in fields:
                     fields[column] = json.dumps(fields[column], ensure_ascii=False)

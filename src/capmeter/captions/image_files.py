@@ -19,7 +19,7 @@ import re
 from functools import cached_property
 from pathlib import Path
 
-from capmeter.captions.model import CaptionSet
+from capmeter.captions.caption_set import CaptionSet
 
 ENDINGS = {".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".avif"}
 _NUMBER = re.compile(r"(?:.*_)?0*(\d+)")
@@ -33,8 +33,8 @@ class PictureFiles:
 
     def find(self, image_id: str) -> str | None:
         """The name of the image's file in the folder, or None."""
-        for known in self._files:
-            if (name := known.get(image_id)) is not None:
+        for files in self._files:
+            if (name := files.get(image_id)) is not None:
                 return name
         return None
 
@@ -58,27 +58,7 @@ class PictureFiles:
 
 
 def with_picture_files(captions: CaptionSet, folder: str | os.PathLike[str]) -> CaptionSet:
-    """The captions, where those that name no picture have the one of their image in this folder."""
+    """The captions, where those that name no picture have that of their image in this folder."""
     files = PictureFiles(folder)
-    images = [name or files.find(image) for name, image in zip(captions.images, captions.image_ids, strict=True)]
-    return CaptionSet(
-        ids=captions.ids,
-        image_ids=captions.image_ids,
-        pool=captions.pool,
-        candidates=captions.candidates,
-        references=captions.references,
-        images=images,
-        systems=captions.systems,
-        humans=captions.humans,
-        notes=captions.notes,
-        reference_set=captions.reference_set,
-        images_root=os.fspath(files.folder),
-        regions=captions.regions,
-    )
-
-
-def with_regions(captions: CaptionSet, regions: str | os.PathLike[str]) -> CaptionSet:
-    """The captions, with their pictures' regions in this folder or LMDB."""
-    beside = captions.renamed(captions.ids, captions.notes)
-    beside.regions = os.fspath(regions)
-    return beside
+    images = [name or files.find(image_id) for name, image_id in zip(captions.images, captions.image_ids, strict=True)]
+    return captions.replace(images=images, images_root=os.fspath(files.folder))

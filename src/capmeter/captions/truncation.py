@@ -4,9 +4,9 @@ A captioner with a length limit produces "a room with a bed and a". The list of 
 auxiliary verbs, and the prepositions that English rarely ends a sentence with. People write a few such captions
 ("a bench to sit on"); a system with many of them truncates its captions.
 
->>> ends_cut_off("a living room with a couch and a tv in a"), ends_cut_off("A dog that runs in."), ends_cut_off("a dog")
+>>> is_truncated("a living room with a couch and a tv in a"), is_truncated("A dog that runs in."), is_truncated("a dog")
 (True, True, False)
->>> cut_off({"1": "a cat on the", "2": "a cat on the mat", "3": "a man with"})
+>>> find_truncated({"1": "a cat on the", "2": "a cat on the mat", "3": "a man with"})
 ['1', '3']
 """
 
@@ -24,12 +24,12 @@ _END = 200  # characters that hold the last word, however long the caption is
 _LAST_WORD = re.compile(r"\S\s+\W*(\w+(?:['’]\w+)*)\W*\Z")
 
 
-def ends_cut_off(caption: str) -> bool:
+def is_truncated(caption: str) -> bool:
     """Whether the caption's last word is a function word that follows another word."""
     last = _LAST_WORD.search(caption[-_END:].lower())
     return last is not None and last.group(1) in FINAL_WORDS
 
 
-def cut_off(captions: Mapping[str, str]) -> list[str]:
+def find_truncated(captions: Mapping[str, str]) -> list[str]:
     """The ids of the captions (id → text) that end in a function word."""
-    return [id for id, text in captions.items() if ends_cut_off(text)]
+    return [id for id, text in captions.items() if is_truncated(text)]

@@ -1,11 +1,11 @@
-"""What one pass over a file found, kept for the next: in memory if small, else in an unnamed temporary file.
+"""Objects that one pass over a file leaves for the next: in memory if small, else in an unnamed temporary file.
 
-The file belongs to this process and vanishes with it; nothing written by another process is read back.
+The file belongs to this process and vanishes with it; nothing that another process wrote is read back.
 
->>> spool = Spool()
+>>> rows = TemporaryRows()
 >>> for value in ("a", ["b"]):
-...     spool.write(value)
->>> list(spool.read()), list(spool.read())
+...     rows.write(value)
+>>> list(rows.read()), list(rows.read())
 (['a', ['b']], ['a', ['b']])
 """
 
@@ -16,23 +16,20 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 
 _IN_MEMORY = 1 << 19
 
 
-class Spool:
-    """Values written one after the other, and read in that order as often as needed."""
+class TemporaryRows:
+    """Objects written one after the other, and read in that order as often as needed."""
 
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, prefix="capmeter-")  # noqa: SIM115
         self._ends = [0]
 
-    def __len__(self) -> int:
-        return len(self._ends) - 1
-
     def write(self, value: Any) -> None:
-        """Adds a value."""
+        """Appends an object."""
         self._file.seek(self._ends[-1])
         try:
             pickle.dump(value, self._file, pickle.HIGHEST_PROTOCOL)
@@ -44,7 +41,7 @@ class Spool:
         self._ends.append(self._file.tell())
 
     def read(self) -> Iterator[Any]:
-        """The values, one in memory at a time."""
+        """The objects, one in memory at a time."""
         for start in self._ends[:-1]:
             self._file.seek(start)
             yield pickle.load(self._file)

@@ -1,0 +1,400 @@
+"""The in-memory caption set: captions keyed by id, every distinct sentence stored once.
+
+A `CaptionSet` is an ordered, immutable table. Its candidates and references are indices into a `SentencePool`, so
+that a sentence that occurs five times is analysed once. An *analysis* (tokens, n-grams, embeddings …) is a hashable
+value that turns a pool or a set into a table; pools and sets cache the table of each analysis.
+
+>>> captions = CaptionSet.from_captions([Caption("7", "7", "a dog runs", ("a dog runs", "the dog is running"))])
+>>> len(captions), len(captions.pool)
+(1, 2)
+>>> captions["7"].references
+('a dog runs', 'the dog is running')
+
+Captions that share one list of references (those of one image, usually) have the same index into `reference_sets`, so
+that what depends on the references alone is computed once for each of them. The distinct pictures that the captions
+name are in the set's `image_pool`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.events import VideoEvents
+from capmeter.core.errors import InputError
+from capmeter.core.ragged import Ragged
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Item = TypeVar("Item")
+Table = TypeVar("Table")
+TableOut = TypeVar("TableOut", covariant=True)
+Ratings = tuple[float, ...]
+Indices = npt.NDArray[np.int64]
+CacheScope = Literal["batch", "run"]
+"""How long an analysis's table is cached.
+
+batch: it is computed for each part of a set and dropped with it (large tables).
+run: it is computed once for a whole pool and sliced for its parts by `take(indices)` (small tables).
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """One candidate caption of one image or video, with its references and human scores."""
+
+    id: str
+    image_id: str
+    candidate: str
+    references: tuple[str, ...] = ()
+    image: str | None = None
+    system: str | None = None
+    human: Ratings | None = None
+    events: VideoEvents | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ImageRef:
+    """The path or address of a picture, and the id of the first image that names it, for messages."""
+
+    path: str
+    image_id: str
+
+
+class PoolAnalysis(Protocol[TableOut]):
+    """What is computed from each sentence (or picture) alone; row i of its table belongs to item i of the pool."""
+
+    @property
+    def cache_scope(self) -> CacheScope:
+        """How long its table is cached."""
+        ...
+
+    def run(self, pool: Any) -> TableOut:
+        """The table of this pool's sentences or pictures."""
+        ...
+
+
+class SetAnalysis(Protocol[TableOut]):
+    """What is computed from candidates together with their references."""
+
+    def run(self, captions: CaptionSet) -> TableOut:
+        """The table of this set's captions."""
+        ...
+
+
+class Pool(Generic[Item]):
+    """Distinct items, and the tables of the analyses of them.
+
+    items: the sentences or pictures.
+    parent: the pool that this is a part of, and the indices of the items in it.
+    cached_references: the `CachedReferencePool` with tables of an earlier run, if there is one.
+    """
+
+    cached_references: Any = None
+
+    def __init__(self, items: Sequence[Item], *, parent: tuple[Pool[Item], Indices] | None = None) -> None:
+        self.items = items
+        self._parent = parent
+        self._tables: dict[Any, Any] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for another process or the next pass: the items, and the tables that are worth it."""
+        portable = {analysis: table for analysis, table in self._tables.items() if getattr(analysis, "portable", False)}
+        return {"items": self.items, "_parent": None, "_tables": portable}
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: int) -> Item:
+        return self.items[index]
+
+    def part(self, indices: Indices) -> Self:
+        """The pool of the items at these (distinct) indices; it shares the tables that are cached for the run."""
+        return type(self)([self.items[i] for i in indices.tolist()], parent=(self, indices))
+
+    def analyse(self, analysis: PoolAnalysis[Table]) -> Table:
+        """The analysis's table for this pool's items, computed at the first call."""
+        if analysis not in self._tables:
+            self._tables[analysis] = self.compute(analysis)
+        table: Table = self._tables[analysis]
+        return table
+
+    def compute(self, analysis: PoolAnalysis[Table]) -> Table:
+        """The analysis's table, cut from the parent's or joined from a cached one where that is cheaper."""
+        table: Any = None
+        if self.cached_references and hasattr(analysis, "ARRAYS"):  # a `MergeableAnalysis`
+            table = self.cached_references.table(analysis)
+        elif self._parent is not None and analysis.cache_scope == "run" and not self.cached_references:
+            table = self._parent[0].analyse(analysis)
+            table = table.take(self._parent[1])
+        result: Table = analysis.run(self) if table is None else table
+        return result
+
+
+class SentencePool(Pool[str]):
+    """The distinct sentences of a set."""
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """The sentences."""
+        return self.items
+
+
+class ImagePool(Pool[ImageRef]):
+    """The distinct pictures of a set, by path; files are opened only by analyses (see `capmeter.images`)."""
+
+
+_ATTRIBUTES = (
+    *("ids", "image_ids", "pool", "candidates", "references", "images", "systems", "humans", "events", "notes"),
+    *("images_root", "regions", "adjustments"),
+)
+
+
+class CaptionSet:
+    """An ordered, immutable table of n captions, keyed by id. Make it with `from_captions`, or read it with `load`.
+
+    Args:
+        ids: n distinct texts.
+        image_ids: n texts, the image of each caption.
+        pool: the distinct sentences.
+        candidates: int[n], indices into `pool`.
+        references: n rows of indices into `pool`.
+        images: the images' paths or addresses, None for captions without one.
+        systems: the names of the systems that wrote the captions, or None.
+        humans: human scores of the captions, or None.
+        events: the videos' events in time, None for captions without times.
+        notes: what was adjusted when the captions were read: reason → ids.
+        reference_set_indices: int[n], which captions share one list of references (found if left out).
+        images_root: the folder that relative paths of `images` start from.
+        regions: a folder or an LMDB with the images' regions, "" without any.
+        adjustments: how all texts were changed when they were read, for signatures: option → value.
+        image_pool: the distinct images, with int[n] indices into them, -1 for captions without one (None: found).
+    """
+
+    def __init__(
+        self,
+        *,
+        ids: Sequence[str],
+        image_ids: Sequence[str],
+        pool: SentencePool,
+        candidates: npt.NDArray[Any],
+        references: Ragged,
+        images: Sequence[str | None] | None = None,
+        systems: Sequence[str | None] | None = None,
+        humans: Sequence[Ratings | None] | None = None,
+        events: Sequence[VideoEvents | None] | None = None,
+        notes: dict[str, list[str]] | None = None,
+        reference_set_indices: npt.NDArray[Any] | None = None,
+        images_root: str = "",
+        regions: str = "",
+        adjustments: Mapping[str, str] | None = None,
+        image_pool: tuple[ImagePool, Indices] | None = None,
+    ) -> None:
+        self.ids, self.image_ids, self.pool = ids, image_ids, pool
+        self.candidates, self.references = candidates, references
+        absent = (None,) * len(ids)
+        self.images: Sequence[str | None] = images or absent
+        self.systems: Sequence[str | None] = systems or absent
+        self.humans: Sequence[Ratings | None] = humans or absent
+        self.events: Sequence[VideoEvents | None] = events or absent
+        self.notes = notes or {}
+        self.images_root, self.regions, self.adjustments = images_root, regions, dict(adjustments or {})
+        self._reference_set_indices, self._image_pool = reference_set_indices, image_pool
+        self._reference_sets: Ragged | None = None
+        self._rows: dict[str, int] | None = None
+        self._tables: dict[Any, Any] = {}
+
+    @classmethod
+    def from_captions(
+        cls,
+        captions: Iterable[Caption],
+        *,
+        notes: dict[str, list[str]] | None = None,
+        images_root: str = "",
+        regions: str = "",
+    ) -> CaptionSet:
+        """The set of these captions, in their order. Two captions with one id are an `InputError`."""
+        sentences: dict[str, int] = {}  # each distinct sentence and its index
+        list_indices: dict[tuple[str, ...], int] = {}  # each distinct list of references and its index
+        reference_lists: list[list[int]] = []
+        ids: dict[str, None] = {}
+        candidates: list[int] = []
+        reference_set_indices: list[int] = []
+        captions = tuple(captions)
+        for caption in captions:
+            if caption.id in ids:
+                raise InputError(
+                    f"duplicate id {caption.id!r} (captions {list(ids).index(caption.id)} and {len(ids)}, "
+                    "counted from 0); scores are keyed by id: give each caption an id of its own"
+                )
+            ids[caption.id] = None
+            candidates.append(sentences.setdefault(caption.candidate, len(sentences)))
+            index = list_indices.get(caption.references)
+            if index is None:
+                index = list_indices[caption.references] = len(reference_lists)
+                reference_lists.append([sentences.setdefault(text, len(sentences)) for text in caption.references])
+            reference_set_indices.append(index)
+        set_indices = np.array(reference_set_indices, np.int32)
+        return cls(
+            ids=tuple(ids),
+            image_ids=tuple(caption.image_id for caption in captions),
+            pool=SentencePool(tuple(sentences)),
+            candidates=np.array(candidates, np.int32),
+            references=Ragged.from_rows(reference_lists, np.int32).take(set_indices),
+            reference_set_indices=set_indices,
+            images_root=images_root,
+            regions=regions,
+            images=tuple(caption.image for caption in captions),
+            systems=tuple(caption.system for caption in captions),
+            humans=tuple(caption.human for caption in captions),
+            events=tuple(caption.events for caption in captions),
+            notes=notes,
+        )
+
+    def replace(self, **changes: Any) -> CaptionSet:
+        """The same captions with other values of these arguments of `CaptionSet`; analyses of sentences are shared."""
+        arguments: dict[str, Any] = {name: getattr(self, name) for name in _ATTRIBUTES}
+        if "references" not in changes:
+            arguments["reference_set_indices"] = self._reference_set_indices
+        if not changes.keys() & {"images", "images_root", "image_ids"}:
+            arguments["image_pool"] = self._image_pool
+        return CaptionSet(**arguments | changes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The state for another process: everything that cannot be recomputed."""
+        return {**self.__dict__, "_rows": None, "_reference_sets": None, "_tables": {}}
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[Caption]:
+        return (self._caption(row) for row in range(len(self)))
+
+    def __getitem__(self, id: str) -> Caption:
+        return self._caption(self.row(id))
+
+    def __repr__(self) -> str:
+        return f"CaptionSet({len(self)} captions, {len(self.references.values)} references, {len(self.pool)} sentences)"
+
+    def row(self, id: str) -> int:
+        """The position of the caption with this id."""
+        if self._rows is None:
+            self._rows = {each: row for row, each in enumerate(self.ids)}
+        if id not in self._rows:
+            raise InputError(f"there is no caption with the id {id!r} among the {len(self)} captions of this set")
+        return self._rows[id]
+
+    def _caption(self, row: int) -> Caption:
+        return Caption(
+            id=self.ids[row],
+            image_id=self.image_ids[row],
+            candidate=self.pool[int(self.candidates[row])],
+            references=tuple(self.pool[int(i)] for i in self.references[row]),
+            image=self.images[row],
+            system=self.systems[row],
+            human=self.humans[row],
+            events=self.events[row],
+        )
+
+    @property
+    def reference_set_indices(self) -> npt.NDArray[np.int32]:
+        """int[n]: each caption's row in `reference_sets`, numbered in the order of their first caption."""
+        if self._reference_set_indices is None:
+            numbers: dict[bytes, int] = {}
+            indices = (numbers.setdefault(self.references[k].tobytes(), len(numbers)) for k in range(len(self)))
+            self._reference_set_indices = np.fromiter(indices, np.int32, len(self))
+        return self._reference_set_indices
+
+    @property
+    def reference_sets(self) -> Ragged:
+        """The distinct lists of references, as indices into `pool`."""
+        if self._reference_sets is None:
+            first_rows = np.unique(self.reference_set_indices, return_index=True)[1]
+            all_distinct = len(first_rows) == len(self)
+            self._reference_sets = self.references if all_distinct else self.references.take(first_rows)
+        return self._reference_sets
+
+    @property
+    def image_pool(self) -> ImagePool:
+        """The distinct pictures that the captions name; it shares its analyses with the set that this is a part of."""
+        return self._pooled_images()[0]
+
+    @property
+    def image_indices(self) -> Indices:
+        """int[n]: each caption's picture in `image_pool`, -1 where it names none."""
+        return self._pooled_images()[1]
+
+    def _pooled_images(self) -> tuple[ImagePool, Indices]:
+        if self._image_pool is None:
+            numbers: dict[str, int] = {}
+            pictures: list[ImageRef] = []
+            indices = np.full(len(self), -1, np.int64)
+            for row, name in enumerate(self.images):
+                if name is not None:
+                    if name not in numbers:
+                        numbers[name] = len(pictures)
+                        path = name if "://" in name else str(Path(self.images_root, name))
+                        pictures.append(ImageRef(path, self.image_ids[row]))
+                    indices[row] = numbers[name]
+            self._image_pool = ImagePool(tuple(pictures)), indices
+        return self._image_pool
+
+    def analyse(self, analysis: SetAnalysis[Table]) -> Table:
+        """The analysis's table for this set, computed at the first call."""
+        if analysis not in self._tables:
+            self._tables[analysis] = analysis.run(self)
+        table: Table = self._tables[analysis]
+        return table
+
+    def select(self, rows: Iterable[int] | npt.NDArray[Any]) -> CaptionSet:
+        """The captions at these positions, in this order; the selection's pool holds only their sentences."""
+        selected = np.asarray(rows if isinstance(rows, np.ndarray | range) else list(rows), np.int64)
+        references = self.references.take(selected)
+        sentence_indices, new_indices = np.unique(
+            np.concatenate([self.candidates[selected], references.values]).astype(np.int64), return_inverse=True
+        )
+        new_indices = new_indices.astype(np.int32)
+        order, image_pool = selected.tolist(), None
+        if any(self.images[i] is not None for i in order):
+            pool, image_indices = self._pooled_images()
+            used_images, new_image_indices = np.unique(image_indices[selected], return_inverse=True)
+            some_without = int(used_images[0] < 0)
+            image_pool = pool.part(used_images[some_without:]), new_image_indices - some_without
+        set_indices = self._reference_set_indices
+        return self.replace(
+            ids=tuple(self.ids[i] for i in order),
+            image_ids=tuple(self.image_ids[i] for i in order),
+            pool=self.pool.part(sentence_indices),
+            candidates=new_indices[: len(selected)],
+            references=Ragged(new_indices[len(selected) :], references.offsets),
+            images=tuple(self.images[i] for i in order),
+            systems=tuple(self.systems[i] for i in order),
+            humans=tuple(self.humans[i] for i in order),
+            events=tuple(self.events[i] for i in order),
+            notes=None,
+            reference_set_indices=None if set_indices is None else _renumber(set_indices[selected]),
+            image_pool=image_pool,
+        )
+
+    def chunks(self, rows: int) -> Iterator[CaptionSet]:
+        """The set in parts of at most `rows` captions, the first with the notes; one that fits is its own part."""
+        if len(self) <= rows:
+            yield self
+            return
+        for start in range(0, len(self), rows):
+            notes = None if start else self.notes
+            yield self.select(range(start, min(start + rows, len(self)))).replace(notes=notes)
+
+
+def _renumber(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+    """The same partition, numbered from 0 in the order of first use."""
+    _, first_rows, groups = np.unique(numbers, return_index=True, return_inverse=True)
+    rank = np.empty(len(first_rows), np.int32)
+    rank[np.argsort(first_rows)] = np.arange(len(first_rows))
+    return rank[groups]

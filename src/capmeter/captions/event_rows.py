@@ -1,0 +1,97 @@
+"""Reading events in time: times and sentences are checked, and rows of single events are joined to videos.
+
+>>> read_events([[4, 9.5], [0, 4]], ["it sleeps", " a dog eats."], "v7").paragraph
+'it sleeps a dog eats.'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from capmeter.captions.events import Events
+from capmeter.captions.rows import CaptionRow, caption_text, is_finite
+from capmeter.core.errors import InputError
+from capmeter.core.messages import describe
+
+
+def read_events(times: Any, sentences: Any, location: str) -> Events:
+    """Checks times and sentences as files hold them.
+
+    Args:
+        times: a list of [start, end] in seconds.
+        sentences: a list of texts, one for each.
+        location: where they stand, for messages.
+
+    Raises:
+        InputError: lists of different lengths, or a time that is missing, negative, not finite, or before the start.
+    """
+    for name, values in (("timestamps", times), ("sentences", sentences)):
+        if isinstance(values, str) or not isinstance(values, Sequence):
+            raise InputError(f"{location}: {name} is {describe(values)}, expected a list with one entry per event")
+    if len(times) != len(sentences):
+        raise InputError(
+            f"{location}: {len(times):,} timestamps for {len(sentences):,} sentences; give each event one of both"
+        )
+    texts = tuple(caption_text(text, location, f"sentences[{k}]").strip() for k, text in enumerate(sentences))
+    return Events(tuple(_span(each, f"{location}, event {k}") for k, each in enumerate(times)), texts)
+
+
+def _span(value: Any, location: str) -> tuple[float, ...]:
+    """[start, end] in seconds, or a box of four or six numbers."""
+    if isinstance(value, str) or not isinstance(value, Sequence) or len(value) not in (2, 4, 6):
+        raise InputError(
+            f"{location}: {describe(value)}, expected [start, end] in seconds, or a box of four (in space six) numbers"
+        )
+    half, is_time = len(value) // 2, len(value) == 2
+    names = ("start", "end") if is_time else tuple(f"number {k + 1}" for k in range(len(value)))
+    for name, number in zip(names, value, strict=True):
+        if not is_finite(number) or (is_time and number < 0):
+            what = "seconds from 0 on" if is_time else "a finite number"
+            raise InputError(f"{location}: its {name} is {describe(number)}, expected {what}")
+    numbers = tuple(map(float, value))
+    if is_time and numbers[1] < numbers[0]:
+        raise InputError(
+            f"{location}: it ends at {numbers[1]:g} s, before its start at {numbers[0]:g} s; are the two swapped?"
+        )
+    if any(upper < lower for lower, upper in zip(numbers[:half], numbers[half:], strict=True)):
+        raise InputError(f"{location}: the box {list(value)} has its upper corner first; expected [x1, y1, x2, y2]")
+    return numbers
+
+
+def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
+    """Joins rows of single events to one row per video (and system, and annotator); other rows pass unchanged."""
+    videos: dict[tuple[str, str | None, str | None], list[CaptionRow]] = {}
+    for row in rows:
+        if not row.single_event or row.events is None:
+            yield row
+            continue
+        videos.setdefault((row.image_id, row.system, row.annotator), []).append(row)
+    for parts in videos.values():
+        row, events = parts[0], [part.events for part in parts if part.events is not None]
+        is_reference = row.candidate is None and row.reference_events == (row.events,)
+        row.events = Events(
+            tuple(time for each in events for time in each.times),
+            tuple(text for each in events for text in each.sentences),
+        )
+        if is_reference:
+            row.references, row.reference_events = (row.events.paragraph,), (row.events,)
+        else:
+            row.references, row.reference_events = _references_of_video(parts)
+        if row.candidate is not None:
+            row.id, row.candidate = None, row.events.paragraph
+        yield row
+
+
+def _references_of_video(rows: list[CaptionRow]) -> tuple[tuple[str, ...] | None, tuple[Events, ...]]:
+    """The references of a video, which rows of its events repeat or leave out."""
+    texts = rows[0].references, rows[0].reference_events
+    for row in rows[1:]:
+        if row.references and not texts[0]:
+            texts = row.references, row.reference_events
+        elif row.references and (row.references, row.reference_events) != texts:
+            raise InputError(
+                f"{row.location}: other references than an earlier event of {row.image_id!a}; repeat all references "
+                "of the video beside each event, or give them in a file of their own, a row for each with start and end"
+            )
+    return texts

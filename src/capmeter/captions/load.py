@@ -1,0 +1,117 @@
+"""Reading captions: from files of every common format, from lists and dicts.
+
+>>> captions = load(["a dog runs", "two cats"], references=[["a dog is running"], ["two cats sleep", "cats"]])
+>>> captions["1"].references
+('two cats sleep', 'cats')
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.formats import open_rows
+from capmeter.captions.load_options import LoadOptions, Source
+from capmeter.captions.matching import CaptionInputs, match_captions, open_references
+from capmeter.captions.references import ReferenceTable
+from capmeter.captions.rows import CaptionRow
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from capmeter.captions.load_options import LoadKeywords, ReferenceKeywords
+
+
+def load(
+    candidates: Source,
+    references: Source | None = None,
+    *,
+    options: LoadOptions | None = None,
+    **keywords: Unpack[LoadKeywords],
+) -> CaptionSet:
+    """Reads captions into memory.
+
+    Args:
+        candidates: a file in any of the formats of `capmeter.captions.formats.NAMES`, plain or compressed, or the
+            content of such a file: a list or a dict.
+        references: the references, if they are not in the same rows; they take precedence.
+        options: how the captions are read.
+        keywords: fields of `LoadOptions`, which replace those of `options`.
+
+    Returns:
+        The captions. Their `notes` list what was adjusted: `skipped_without_references` or `kept_without_references`,
+        `references_without_candidate` or `scored_as_empty`, `repeated_candidates`, and `matched_by` if images were not
+        matched by id.
+
+    Raises:
+        InputError: the captions are not as expected; the message says where and how to correct them.
+    """
+    options = LoadOptions.of(options, keywords, references)
+    reader = open_rows(candidates, options.format, columns=options.columns)
+    inputs = CaptionInputs(reader, options)
+    _, captions, notes = match_captions(list(inputs.rows()), inputs)
+    return inputs.make_set(captions, notes)
+
+
+def load_systems(
+    candidates: Source,
+    references: Source | None = None,
+    *,
+    options: LoadOptions | None = None,
+    **keywords: Unpack[LoadKeywords],
+) -> dict[str, CaptionSet]:
+    """Reads captions of several systems (`system` in a row, or `captions: {system: text}`): one set for each.
+
+    The arguments are those of `load`. The sets share their analyses. Captions that name no system get the file's name.
+    """
+    options = LoadOptions.of(options, keywords, references)
+    reader = open_rows(candidates, options.format, columns=options.columns)
+    inputs = CaptionInputs(reader, options)
+    rows: dict[str, list[CaptionRow]] = {}
+    for row in inputs.rows():
+        rows.setdefault(row.system or reader.label, []).append(row)
+    matched = {system: match_captions(system_rows, inputs)[1:] for system, system_rows in rows.items()}
+    captions, notes = next(iter(matched.values()))
+    if len(matched) > 1:
+        all_captions = [caption for captions, _ in matched.values() for caption in captions]
+        captions, notes = [replace(caption, id=str(k)) for k, caption in enumerate(all_captions)], {}
+    all_systems = inputs.make_set(captions, notes)
+    if len(matched) == 1:
+        return dict.fromkeys(matched, all_systems)
+    systems: dict[str, CaptionSet] = {}
+    start = 0
+    for system, (captions, notes) in matched.items():
+        part = all_systems.select(np.arange(start, start + len(captions)))
+        systems[system] = part.replace(ids=tuple(caption.id for caption in captions), notes=notes)
+        start += len(captions)
+    return systems
+
+
+def load_references(
+    references: Source, *, options: LoadOptions | None = None, **keywords: Unpack[ReferenceKeywords]
+) -> dict[str, tuple[str, ...]]:
+    """Reads references only.
+
+    Args:
+        references: a file or its content, in any format, or a list of files, whose references are joined by image.
+        options: how they are read; only `format`, `split` and `columns` matter.
+        keywords: these fields of `LoadOptions`, which replace those of `options`.
+
+    Returns:
+        Each image's references, by image id.
+
+    >>> load_references({"7": ["a dog", "a puppy"]})
+    {'7': ('a dog', 'a puppy')}
+    """
+    return load_reference_table(references, options=options, **keywords).references
+
+
+def load_reference_table(
+    references: Source, *, options: LoadOptions | None = None, **keywords: Unpack[ReferenceKeywords]
+) -> ReferenceTable:
+    """Reads references, and the pictures that their file names (`images`), by image id; see `load_references`."""
+    options = LoadOptions.of(options, keywords, references)
+    return ReferenceTable.read(open_references(replace(options, references_format=options.format)), options.splits)

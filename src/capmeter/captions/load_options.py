@@ -1,0 +1,217 @@
+"""How captions are read: declared once, for functions and for commands.
+
+`capmeter.load` and the other functions that read captions take a `LoadOptions`, or its fields as keyword arguments;
+commands get an option for each field (`capmeter.cli.command.with_options`).
+
+>>> LoadOptions(split="test", columns={"output": "candidate"}).split
+'test'
+>>> LoadOptions.of(LoadOptions(split="test"), {"on_missing": "skip"}).on_missing
+'skip'
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal, TypedDict
+
+from capmeter.captions.columns import parse_columns
+from capmeter.captions.formats import NAMES
+from capmeter.captions.sources import CaptionSource
+from capmeter.core.errors import InputError
+from capmeter.core.options import flat_options, option
+
+Source = str | os.PathLike[str] | CaptionSource | Mapping[Any, Any] | Sequence[Any]
+"""A file, or what a file of captions may hold."""
+OnMissing = Literal["error", "skip", "keep"]
+OnAbsent = Literal["skip", "empty"]
+
+
+def _reference_files(paths: Sequence[str]) -> str | list[Path]:
+    return paths[0] if len(paths) == 1 else [Path(path) for path in paths]
+
+
+def _is_file(value: Any) -> bool:
+    """Whether this names a file, rather than being a caption or a list of captions."""
+    if isinstance(value, str):
+        with suppress(OSError, ValueError):  # too long, or with NUL
+            return Path(value).is_file()
+    return isinstance(value, os.PathLike | CaptionSource)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """How candidates and references are read.
+
+    Args:
+        references: the references, in any format, if in a separate source; they take precedence. A list of files: the
+            references of all of them, joined by image.
+        format: the candidates' format, one of `capmeter.captions.formats.NAMES` (None: detected from the content).
+        references_format: the format of `references`, likewise.
+        on_missing: what happens to candidates without references: "error" raises `InputError`, "skip" leaves them out
+            and notes their ids, "keep" keeps them for metrics that need no references.
+        on_absent: what happens to images with references but without a candidate: "skip" leaves them out and notes
+            their ids, "empty" scores an empty caption for each.
+        system: reads only this system of a source with several.
+        split: reads only the images of this split, or of these (of `references`, if they are separate).
+        columns: other column names and the fields that they hold, such as `{"hyp": "candidate", "gt": "references"}`.
+        reference_columns: those of separate `references`, where they differ from `columns`.
+        unicode: brings candidates and references into this Unicode form, "nfc" or "nfkc"; None: as they are.
+        clean: "chat-artifacts" removes from candidates what chat models and tokenizers leave around a caption (see
+            `capmeter.captions.chat_artifacts`); None: they are scored as they are.
+        images_root: the folder of the pictures: relative paths start here, and captions that name no picture have the
+            file of their image id (see `capmeter.captions.image_files`).
+        regions: a folder of .npz files or an LMDB with the pictures' regions.
+    """
+
+    references: Source | None = option(
+        None,
+        "The references, in any format, if in a separate file; repeatable: joined by image.",
+        "--references",
+        "-r",
+        value_type=list[str] | None,
+        convert=_reference_files,
+    )
+    format: str | None = option(
+        None,
+        f"Override format detection: {', '.join(NAMES)}.",
+        "--input-format",
+        choices=tuple(NAMES),
+        metavar="FORMAT",
+    )
+    references_format: str | None = option(
+        None, "Override format detection for the references.", choices=tuple(NAMES), metavar="FORMAT"
+    )
+    on_missing: OnMissing = option(
+        "error",
+        "Captions without references: stop, skip them, or keep them for metrics that need none.",
+        value_type=str,
+        choices=("error", "skip", "keep"),
+    )
+    on_absent: OnAbsent = option(
+        "skip",
+        "Images or videos that have references but no candidate: skip them, or score an empty caption for each.",
+        value_type=str,
+        choices=("skip", "empty"),
+    )
+    system: str | None = option(None, "Use only this system of a file with several.")
+    split: str | Sequence[str] | None = option(
+        None,
+        "Use only the images of this split (named in Karpathy's files); repeatable.",
+        value_type=list[str] | None,
+    )
+    columns: Mapping[str, str] | None = option(
+        None,
+        "Which column holds a field: candidate=NAME, references=NAME,NAME …; repeatable.",
+        "--column",
+        value_type=list[str] | None,
+        convert=parse_columns,
+    )
+    reference_columns: Mapping[str, str] | None = option(
+        None,
+        "The same for the file of references, where its columns have other names; repeatable.",
+        "--reference-column",
+        value_type=list[str] | None,
+        convert=partial(parse_columns, flag="--reference-column"),
+    )
+    unicode: str | None = option(
+        None,
+        "Bring all texts into one Unicode form: nfc (letters with their accents), or nfkc (also full-width forms).",
+        choices=("nfc", "nfkc"),
+    )
+    clean: str | None = option(
+        None,
+        "Remove what is not caption from candidates: chat-artifacts (reasoning such as <think>…</think>, tokens of "
+        "chat templates, code fences, ASSISTANT:, marks of tokenizers).",
+        choices=("chat-artifacts",),
+    )
+    images_root: Path | None = option(
+        None,
+        "The folder of the pictures, for metrics that need them: relative paths start here, and captions that name no "
+        "picture have the file of their image id (also COCO's numbers).",
+        path="folder",
+    )
+    regions: str = option("", "Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB.")
+
+    def __post_init__(self) -> None:
+        for name, choices, default in _CHOICES:
+            allowed = (*choices, None) if default is None else choices
+            if (value := getattr(self, name)) not in allowed:
+                *others, last = map(repr, allowed)
+                raise InputError(f"{name} is {value!a}, expected {', '.join(others)} or {last}")
+        object.__setattr__(self, "images_root", Path(self.images_root) if self.images_root else None)
+        object.__setattr__(self, "regions", os.fspath(self.regions))
+
+    @property
+    def adjustments(self) -> dict[str, str]:
+        """The options by which texts are changed when they are read, for signatures."""
+        chosen = {"clean": self.clean, "unicode": self.unicode}
+        return {name: value for name, value in chosen.items() if value is not None}
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that are read; empty: all."""
+        return (self.split,) if isinstance(self.split, str) else tuple(self.split or ())
+
+    @property
+    def reference_sources(self) -> list[Any]:
+        """The sources of references: the files of a list of files, else the one source."""
+        return [] if self.references is None else self.reference_files or [self.references]
+
+    @property
+    def reference_files(self) -> list[Any]:
+        """The files of references; none if they are an object."""
+        references = self.references
+        if isinstance(references, str | os.PathLike | CaptionSource):
+            return [references]
+        if isinstance(references, list | tuple) and references and all(map(_is_file, references)):
+            return list(references)
+        return []
+
+    @property
+    def columns_of_references(self) -> dict[str, str]:
+        """The columns of separate references: those of `reference_columns`, and those of `columns` for other fields."""
+        special = dict(self.reference_columns or {})
+        shared = {name: field for name, field in (self.columns or {}).items() if field not in special.values()}
+        return shared | special
+
+    @classmethod
+    def of(
+        cls, options: LoadOptions | None, keywords: Mapping[str, Any], references: Source | None = None
+    ) -> LoadOptions:
+        """The options (None: the defaults) with the fields in `keywords`, and `references` if given, replaced."""
+        replaced = keywords if references is None else {**keywords, "references": references}
+        return replace(options or cls(), **replaced)
+
+
+_CHOICES = [
+    (each.name, declared.choices, default)
+    for each, _, declared, default in flat_options(LoadOptions)
+    if declared.choices and declared.choices != tuple(NAMES)  # formats are checked when a file is opened
+]
+
+
+class ReferenceKeywords(TypedDict, total=False):
+    """The fields of `LoadOptions` that matter for references alone, as keyword arguments."""
+
+    format: str | None
+    split: str | Sequence[str] | None
+    columns: Mapping[str, str] | None
+
+
+class LoadKeywords(ReferenceKeywords, total=False):
+    """The fields of `LoadOptions` but `references`, as keyword arguments."""
+
+    references_format: str | None
+    reference_columns: Mapping[str, str] | None
+    on_missing: OnMissing
+    on_absent: OnAbsent
+    system: str | None
+    unicode: str | None
+    clean: str | None
+    images_root: str | os.PathLike[str] | None
+    regions: str | os.PathLike[str]

@@ -1,0 +1,149 @@
+"""Do candidates and references belong together? Their words and lengths are compared.
+
+Two mistakes give scores near 0 without any error: references of other images (then a candidate shares no more words
+with its own references than with those of any other image), and several references joined into one text (then BLEU's
+brevity penalty and CIDEr-D's length penalty leave nothing).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.unsegmented_scripts import CJK, HAN_AND_KANA, is_unsegmented
+
+_WORD = re.compile(r"\w+(?:['’]\w+)*")
+_UNTOKENISED = re.compile(r"[^\W\d_]{2,}[.!?]$")
+_FEWEST_IMAGES, _FEWEST_CAPTIONS = 20, 10  # fewer images, or fewer different captions, say nothing
+_OWN_TO_OTHER = 1.1
+_MIN_EXCESS = 3.0  # standard errors
+_JOINED = 3.0
+
+
+@dataclass(frozen=True)
+class ReferenceFit:
+    """Words and lengths of the candidates beside those of their references.
+
+    Args:
+        candidate_words, reference_words: mean number of words of a candidate, of a reference.
+        vocabulary_share: share of the candidates' distinct words that occur in any reference; None without words.
+        own_share: mean share of a candidate's distinct words that occur in its own references.
+        other_share: likewise in the references of another image; None if there is only one image.
+        other_count: number of candidates compared with another image.
+        excess: mean difference of the two shares, in standard errors.
+        distinct_count: number of different candidates.
+        has_single_references: every image has one reference.
+    """
+
+    candidate_words: float
+    reference_words: float
+    vocabulary_share: float | None
+    own_share: float
+    other_share: float | None
+    other_count: int
+    excess: float
+    distinct_count: int
+    has_single_references: bool
+
+    @classmethod
+    def measure(cls, captions: CaptionSet) -> ReferenceFit:
+        """Compares the candidates that have references; there must be at least one."""
+        words = [split_words(sentence) for sentence in captions.pool.sentences]
+        rows = [row for row in range(len(captions)) if len(captions.references[row])]
+        candidates = {row: set(words[captions.candidates[row]]) for row in rows}
+        references = {row: {word for index in captions.references[row] for word in words[index]} for row in rows}
+        vocabulary = set[str]().union(*candidates.values())
+        known_words = set[str]().union(*references.values())
+        others = _pair_with_other_images(captions, [row for row in rows if candidates[row]])
+        own_shares = [_overlap(candidates[row], references[row]) for row in rows if candidates[row]]
+        other_shares = [_overlap(candidates[row], references[other]) for row, other in others]
+        differences = [
+            _overlap(candidates[row], references[row]) - share
+            for (row, _), share in zip(others, other_shares, strict=True)
+        ]
+        return cls(
+            candidate_words=fmean(len(words[captions.candidates[row]]) for row in rows),
+            reference_words=fmean(len(words[index]) for row in rows for index in captions.references[row]),
+            vocabulary_share=len(vocabulary & known_words) / len(vocabulary) if vocabulary else None,
+            own_share=fmean(own_shares) if own_shares else 0.0,
+            other_share=fmean(other_shares) if others else None,
+            other_count=len(others),
+            excess=_standardise(differences),
+            distinct_count=len({int(captions.candidates[row]) for row in rows}),
+            has_single_references=all(len(captions.references[row]) == 1 for row in rows),
+        )
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Whether a candidate shares hardly more words with its own references than with another image's."""
+        return (
+            self.other_count >= _FEWEST_IMAGES
+            and self.other_share is not None
+            and self.own_share <= _OWN_TO_OTHER * self.other_share
+        )
+
+    def describe_mismatch(self) -> str | None:
+        """Why the references cannot be those of these candidates, in a sentence; None if they can."""
+        if self.distinct_count < _FEWEST_CAPTIONS:
+            return None
+        if self.is_doubtful and self.excess < _MIN_EXCESS:
+            return (
+                f"the candidates share no more words with their own references ({self.own_share:.0%}) than with those "
+                f"of other images ({self.other_share:.0%}): the references belong to other images, or are in another "
+                "order; check which field is the image id, and that both are of the same split"
+            )
+        if self.has_single_references and self.reference_words > _JOINED * self.candidate_words > 0:
+            return (
+                f"every image has one reference, of {self.reference_words:.0f} words on average where a candidate has "
+                f"{self.candidate_words:.0f}: several references seem to be joined into one text, which leaves BLEU "
+                "and CIDEr-D near 0; give a list with one text for each reference"
+            )
+        return None
+
+
+def split_words(text: str) -> list[str]:
+    """The words of a text in lower case, without punctuation: characters, where nothing separates words.
+
+    >>> split_words("A dog's ball"), split_words("两只狗"), split_words("개 한 마리가 달린다")
+    (['a', "dog's", 'ball'], ['两', '只', '狗'], ['개', '한', '마리가', '달린다'])
+    """
+    if text.isascii():
+        return _WORD.findall(text.lower())
+    single = CJK if is_unsegmented(text) else HAN_AND_KANA
+    letter = rf"(?:(?![{single}])\w)"
+    return re.findall(rf"[{single}]|{letter}+(?:['’]{letter}+)*", text.lower())
+
+
+def find_untokenised(texts: Iterable[str]) -> list[str]:
+    """The texts whose last word and full stop, exclamation or question mark are not separated.
+
+    >>> find_untokenised(["A dog runs.", "a dog runs .", "a dog in the u.s.", "a dog"])
+    ['A dog runs.']
+    """
+    return [text for text in texts if _UNTOKENISED.search(text.rstrip())]
+
+
+def _pair_with_other_images(captions: CaptionSet, rows: Sequence[int]) -> list[tuple[int, int]]:
+    """For each row one of another image, half the set away."""
+    shift = len(rows) // 2
+    pairs = ((row, rows[(k + shift) % len(rows)]) for k, row in enumerate(rows))
+    return [(row, other) for row, other in pairs if captions.image_ids[row] != captions.image_ids[other]]
+
+
+def _overlap(words: set[str], others: set[str]) -> float:
+    return len(words & others) / len(words)
+
+
+def _standardise(differences: Sequence[float]) -> float:
+    """The mean in standard errors."""
+    if len(differences) < 2:
+        return 0.0
+    spread = stdev(differences)
+    mean = fmean(differences)
+    if not spread:
+        return 0.0 if not mean else float("inf") if mean > 0 else float("-inf")
+    return mean / spread * math.sqrt(len(differences))

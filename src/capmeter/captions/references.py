@@ -1,0 +1,156 @@
+"""The references of all images of a source, and the keys by which candidates' images can equal theirs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from capmeter.captions.events import Events
+from capmeter.captions.formats import RowReader
+from capmeter.captions.rows import CaptionRow
+from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names
+
+_COCO_NUMBER = re.compile(r"(?:COCO_[A-Za-z0-9]+_)?(\d+)(?:\.[A-Za-z]+)?", re.ASCII)
+IMAGE_ID = "image id"
+Item = TypeVar("Item")
+
+
+def _file_name(image: str) -> str:
+    return PurePosixPath(image).name
+
+
+def _coco_number(image: str) -> str:
+    match = _COCO_NUMBER.fullmatch(_file_name(image))
+    return match[1].lstrip("0") or "0" if match else ""
+
+
+KEYS: dict[str, Callable[[str], str]] = {
+    "file name": _file_name,
+    "file name without its ending": lambda image: PurePosixPath(image).stem,
+    "COCO number in the file name": _coco_number,
+}
+"""By what an image of the candidates can equal one of the references if not by its id, in the order of preference."""
+
+
+def _join_lists(lists: dict[str, tuple[Item, ...]], others: dict[str, tuple[Item, ...]]) -> dict[str, tuple[Item, ...]]:
+    """The items of both by key, those of `lists` first."""
+    return {key: lists.get(key, ()) + others.get(key, ()) for key in lists | others}
+
+
+@dataclass
+class ReferenceTable:
+    """The references of a source, by image id.
+
+    name, format: those of the source.
+    references: each image's texts.
+    images: each image's picture, if the source names it.
+    aliases: other names of the images.
+    splits: the images' splits, if the source has any.
+    events: of videos with events in time those of each reference.
+    """
+
+    name: str
+    references: dict[str, tuple[str, ...]]
+    images: dict[str, str]
+    aliases: dict[str, tuple[str, ...]]
+    splits: dict[str, str]
+    format: str = ""
+    events: dict[str, tuple[Events, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, readers: Sequence[RowReader], splits: Collection[str] = ()) -> ReferenceTable:
+        """The references that these sources hold, joined by image; see `collect`."""
+        tables = []
+        for reader in readers:
+            tables.append(cls.collect(reader.rows("references"), reader.name, splits))
+            tables[-1].format = reader.format
+        table = tables[0]
+        for other in tables[1:]:
+            table = table._joined(other)
+        return table
+
+    def _joined(self, other: ReferenceTable) -> ReferenceTable:
+        """The references of both, image by image."""
+        if "list" in (self.format, other.format) and len(self.references) != len(other.references):
+            raise InputError(
+                f"{self.name} has references of {len(self.references):,} images, {other.name} of "
+                f"{len(other.references):,}; in lists the k-th belongs to the k-th: make both equally long"
+            )
+        return ReferenceTable(
+            f"{self.name} and {other.name}",
+            _join_lists(self.references, other.references),
+            other.images | self.images,
+            _join_lists(self.aliases, other.aliases),
+            other.splits | self.splits,
+            self.format,
+            _join_lists(self.events, other.events),
+        )
+
+    @classmethod
+    def collect(cls, rows: Iterable[CaptionRow], name: str, splits: Collection[str] = ()) -> ReferenceTable:
+        """Groups rows of references by image.
+
+        Args:
+            rows: rows with references.
+            name: the source's name, for messages.
+            splits: keeps only the images of these splits, if any.
+
+        Raises:
+            InputError: two rows give an image different lists of references, or there are no references.
+        """
+        lists: dict[str, tuple[str, ...]] = {}
+        single_texts: dict[str, list[str]] = {}  # of images with a row for each reference
+        locations: dict[str, str] = {}
+        table = cls(name, lists, {}, {}, {})
+        for row in rows:
+            image_id, texts = row.image_id, row.references or ()
+            if row.split is not None:
+                table.splits[image_id] = row.split
+            if splits and row.split not in splits:
+                continue
+            if row.reference_events and (row.one_of_many or image_id not in table.events):
+                table.events[image_id] = (*table.events.get(image_id, ()), *row.reference_events)
+            if image_id in single_texts:
+                single_texts[image_id] += texts
+            elif image_id not in lists:
+                lists[image_id], locations[image_id] = texts, row.location
+                if row.aliases:
+                    table.aliases[image_id] = row.aliases
+                if row.image is not None:
+                    table.images[image_id] = row.image
+            elif row.one_of_many:
+                single_texts[image_id] = [*lists[image_id], *texts]
+            elif lists[image_id] != texts:
+                raise InputError(
+                    f"{row.location}: image {image_id!a} has different references here than at {locations[image_id]}; "
+                    "give each image one list of references"
+                )
+        absent = [split for split in splits if split not in table.splits.values()]
+        if absent:
+            named = list_names(sorted(set(table.splits.values()))) or "not named"
+            raise InputError(f"{name}: no image belongs to the split {absent[0]!a}; the splits are {named}")
+        if not lists:
+            raise InputError(f"{name}: there are no references")
+        lists.update((image_id, tuple(texts)) for image_id, texts in single_texts.items())
+        return table
+
+    def rows(self) -> Iterator[CaptionRow]:
+        """One row per image."""
+        for image_id, texts in self.references.items():
+            image, split = self.images.get(image_id), self.splits.get(image_id)
+            events = self.events.get(image_id, ())
+            yield CaptionRow(
+                f"image {image_id}", image_id, references=texts, image=image, split=split, reference_events=events
+            )
+
+    def image_ids_by(self, key: str) -> Mapping[str, set[str]]:
+        """For each value of this key (of `KEYS`) the images that have it."""
+        image_ids: dict[str, set[str]] = {}
+        for image_id in self.references:
+            for value in {KEYS[key](name) for name in (image_id, *self.aliases.get(image_id, ()))} - {""}:
+                image_ids.setdefault(value, set()).add(image_id)
+        return image_ids

@@ -1,0 +1,335 @@
+"""Where captions are read from: a file, plain or compressed, a file in a zip archive, or standard input.
+
+A `CaptionSource` is what a path names, resolved once. Whether it is compressed (gzip, zstd, zip) is decided by its
+first bytes.
+
+An archive `results.zip` stands for the only file of captions in it, `results.zip/inside.json` for one of several. An
+archive for the COCO leaderboard holds `captions_val2014_NAME_results.json` and `captions_test2014_NAME_results.json`;
+the former is read, since the references of test2014 are not public. Nothing is unpacked to disk, so no name inside can
+lead out of a folder. Compressed content is bounded (`max_content`): a small file can hold more than memory does.
+
+Standard input is `-`, `/dev/stdin`, or what a shell passes as `/dev/fd/N`. Captions are read more than once (in which
+format are they? which images have several candidates?), so a pipe is copied to a temporary file, which is removed when
+Python ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import gzip
+import io
+import os
+import stat
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, cast
+
+from capmeter.captions.archives import is_workbook, largest_member, open_member, zip_errors
+from capmeter.core.errors import InputError
+from capmeter.core.output_files import display_path, file_name_error
+
+Compression = Literal["gzip", "zstd", "zip"]
+_SIGNATURES: dict[bytes, Compression] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
+LARGEST_DOCUMENT = 1 << 30
+"""Bytes of a file that is read whole; JSON lines, tables and Parquet may be longer."""
+LARGE = 1 << 28
+"""Bytes above which a file is read in parts (a quarter of it for a compressed one)."""
+LONGEST_LINE = 1 << 28
+"""Bytes of one line, of a file that is read line by line."""
+MAX_RATIO = 100
+"""Compressed content may be this many times as large as the file, or `LARGEST_DOCUMENT` bytes if that is more."""
+BOM = b"\xef\xbb\xbf"
+_STANDARD_INPUT = "standard input"
+_BUFFER = 1 << 18
+_LONGEST_FRAME_HEADER = 18
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaptionSource:
+    """A file that captions are read from; make it with `resolve`.
+
+    path: the file on disk, for standard input a copy of it.
+    name: what the user calls it, for messages.
+    label: the name of the system whose captions it holds, if they name none.
+    size: its bytes on disk.
+    member: the name inside the archive, "" if the path has none.
+    """
+
+    path: Path
+    name: str
+    label: str
+    size: int
+    compression: Compression | None
+    member: str = ""
+
+    @classmethod
+    def resolve(cls, path: str | os.PathLike[str]) -> CaptionSource:
+        """What this path names.
+
+        Raises:
+            InputError: there is no such file, or it cannot be read.
+        """
+        text = os.fsdecode(path)
+        is_pipe = text in ("-", "/dev/stdin") or (text.startswith("/dev/fd/") and text[8:].isdigit())
+        named_path = _copy_pipe(text) if is_pipe else Path(text)
+        name = _STANDARD_INPUT if is_pipe else display_path(named_path)
+        with _read_errors(name, named_path):
+            file, member = _split_member(named_path)
+            status = file.stat()
+            if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+                raise InputError(
+                    f"{name} is a pipe, a socket or a device, which cannot be read twice; write the captions to a file "
+                    "first, or pipe them in and name the file -"
+                )
+            with file.open("rb") as opened:
+                head = opened.read(max(map(len, _SIGNATURES)))
+        compression = next((kind for start, kind in _SIGNATURES.items() if head.startswith(start)), None)
+        if compression == "zip" and not member and is_workbook(file):
+            compression = None
+        if member and compression != "zip":
+            raise InputError(f"{name}: {display_path(file)} is a file, not a folder or a zip archive")
+        label = named_path.name.removesuffix(".gz").rpartition(".")[0] or named_path.name
+        return cls(
+            path=file,
+            name=name,
+            label=_STANDARD_INPUT if is_pipe else label,
+            size=status.st_size,
+            compression=compression,
+            member=member,
+        )
+
+    @property
+    def max_content(self) -> int:
+        """The bytes that a compressed file may hold."""
+        return max(LARGEST_DOCUMENT, MAX_RATIO * self.size)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether the file, or what it unzips to, is large enough to be read in parts."""
+        return self.size > (LARGE // 4 if self.compression else LARGE) or self._stated_size > LARGE
+
+    @property
+    def _stated_size(self) -> int:
+        """The bytes that the content has, as a gzipped file (modulo 4 GiB), a zstd file's first frame or a zip archive
+        says."""
+        if self.compression == "zip":
+            return largest_member(self.path)
+        with suppress(OSError), self.path.open("rb") as file:
+            if self.compression == "zstd":
+                return _frame_content_size(file.read(_LONGEST_FRAME_HEADER))
+            if self.compression == "gzip" and self.size > 4:
+                file.seek(-4, os.SEEK_END)
+                return int.from_bytes(file.read(4), "little")
+        return 0
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """The content, decompressed; errors inside the block become an `InputError`."""
+        with _read_errors(self.name, self.path), self.path.open("rb") as file:
+            if self.compression == "gzip":
+                with gzip.GzipFile(fileobj=file) as content:
+                    yield _buffered(_BoundedReader(content, self))
+            elif self.compression == "zstd":
+                with _open_zstd(file, self.name) as content:
+                    yield _buffered(_BoundedReader(content, self))
+            elif self.compression == "zip":
+                archive_name = display_path(self.path) if self.member else self.name
+                with open_member(file, archive_name, self.member, self.max_content) as content:
+                    yield _buffered(_BoundedReader(content, self))
+            else:
+                yield file
+
+    def first_lines(self) -> tuple[bytes, bytes]:
+        """The first two lines that are not blank, without white space around them, and of long ones the ends."""
+        with self.open() as file:
+            start = file.read(4)
+            if start == b"PAR1":  # Parquet may have no line breaks
+                return start, b""
+            line = start if start.endswith(b"\n") else start + _line_ends(file)
+            lines = filter(None, (line.strip() for line in iter(lambda: _line_ends(file), b"")))
+            first = line.removeprefix(BOM).strip() or next(lines, b"")
+            return first, next(lines, b"")
+
+    def read_text(self) -> str:
+        """The content as text, without a byte order mark."""
+        with self.open() as file:
+            data = file.read(LARGEST_DOCUMENT + 1)
+        if len(data) > LARGEST_DOCUMENT:
+            raise InputError(
+                f"{self.name}: more than {LARGEST_DOCUMENT / 2**30:.1f} GiB in one document; JSON lines, CSV and "
+                "Parquet are read in parts: convert the captions to one of these"
+            )
+        return decode(data.removeprefix(BOM), self.name)
+
+    def lines(self) -> Iterator[tuple[int, str]]:
+        """The lines with their numbers from 1, read lazily. Only \\n ends a line (not \\r, not U+2028)."""
+        with self.open() as file:
+            number = 0
+            while line := file.readline(LONGEST_LINE + 1):
+                number += 1
+                if len(line) > LONGEST_LINE:
+                    raise InputError(f"{self.name}: a line of more than {LONGEST_LINE >> 20:,} MiB, too long for a row")
+                if number == 1:
+                    line = line.removeprefix(BOM)
+                try:
+                    text = line.decode("utf-8")
+                except UnicodeDecodeError:
+                    text = decode(line, f"{self.name}, line {number}")  # which raises with a reason
+                yield number, text
+
+
+def open_bytes(path: str | os.PathLike[str]) -> Any:
+    """A context manager with the content of a file, see `CaptionSource.open`."""
+    return CaptionSource.resolve(path).open()
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """The whole file as text, see `CaptionSource.read_text`."""
+    return CaptionSource.resolve(path).read_text()
+
+
+def text_lines(path: str | os.PathLike[str]) -> Iterator[tuple[int, str]]:
+    """The file's lines with their numbers, see `CaptionSource.lines`."""
+    return CaptionSource.resolve(path).lines()
+
+
+def decode(data: bytes, name: str) -> str:
+    """UTF-8 bytes as text; other bytes are an `InputError`."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        where = f"{name}, line {line}" if line > 1 else name
+        hint = "it looks like UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "it may be Latin-1 or binary"
+        raise InputError(
+            f"{where}: byte 0x{data[error.start]:02x} is not UTF-8 ({hint}); save the file as UTF-8"
+        ) from None
+
+
+@contextmanager
+def _read_errors(name: str, path: Path) -> Iterator[None]:
+    """Errors in the block, while this file is read, become an `InputError`."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise InputError(f"{name}: there is no such file; check the name and the folder") from None
+    except IsADirectoryError:
+        raise InputError(f"{name} is a folder; name a file of captions in it") from None
+    except PermissionError:
+        raise InputError(f"{name}: no permission to read it; change its mode or copy it") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(f"{name}: its gzip data is cut off or damaged ({error}); fetch it again") from None
+    except OSError as error:
+        raise InputError(f"{name}: cannot be read ({error.strerror or error})") from None
+    except RuntimeError as error:
+        if "Symlink loop" not in str(error):
+            raise
+        raise InputError(f"{name}: its symbolic links form a circle") from None
+    except ValueError as error:
+        raise file_name_error(path, error) from None
+
+
+class _BoundedReader(io.RawIOBase):
+    """The content of a compressed file, up to its `max_content`."""
+
+    def __init__(self, content: Any, source: CaptionSource) -> None:
+        self._content, self._source, self._bytes_left = content, source, source.max_content
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            count = int(self._content.readinto(buffer))
+        except _zip_errors_of(self._source) as error:
+            raise InputError(
+                f"{self._source.name}: its zip data is cut off or damaged ({error!r}); fetch it again"
+            ) from None
+        self._bytes_left -= count
+        if self._bytes_left < 0:
+            raise InputError(
+                f"{self._source.name}: it unzips to more than {self._source.max_content / 2**30:.1f} GiB and "
+                f"{MAX_RATIO} times its size, which captions never do; unzip it yourself if it is intact"
+            )
+        return count
+
+
+def _zip_errors_of(source: CaptionSource) -> tuple[type[Exception], ...]:
+    return zip_errors() if source.compression == "zip" else ()
+
+
+def _line_ends(file: BinaryIO) -> bytes:
+    """The next line; of a long one its beginning and its end."""
+    line = file.readline(_BUFFER)
+    if len(line) < _BUFFER or line.endswith(b"\n"):
+        return line
+    start, end, size = line.rstrip(bytes(range(128, 256))), line, len(line)  # not within a character
+    while not end.endswith(b"\n") and size < LARGEST_DOCUMENT and (more := file.readline(_BUFFER)):
+        end, size = end[-1024:] + more, size + len(more)
+    return start + b" " + end.rstrip()[-1:] + b"\n"
+
+
+def _frame_content_size(header: bytes) -> int:
+    """The size of the content that the header of a Zstandard frame states (RFC 8878, 3.1.1.1); 0 if it states none."""
+    descriptor = header[4] if len(header) > 4 else 0
+    is_single_segment = descriptor >> 5 & 1
+    length = (is_single_segment, 2, 4, 8)[descriptor >> 6]
+    start = 6 - is_single_segment + (0, 1, 2, 4)[descriptor & 3]  # after the window and the dictionary's id
+    field = header[start : start + length]
+    return int.from_bytes(field, "little") + 256 * (length == 2) if length and len(field) == length else 0
+
+
+def _buffered(content: Any) -> BinaryIO:
+    return cast(BinaryIO, io.BufferedReader(content, _BUFFER))
+
+
+@contextmanager
+def _open_zstd(file: BinaryIO, name: str) -> Iterator[Any]:
+    """The content of a file in the format of Zstandard."""
+    import pyarrow
+
+    try:
+        with pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd") as content:
+            yield content
+    except pyarrow.ArrowInvalid as error:
+        raise InputError(f"{name}: its zstd data is cut off or damaged ({error}); fetch it again") from None
+
+
+def _split_member(path: Path) -> tuple[Path, str]:
+    """The file that a path names, and the name inside it: empty, unless the path leads into a file."""
+    if not path.exists():
+        for parent in path.parents:
+            if parent.is_file():
+                return parent, path.relative_to(parent).as_posix()
+    return path, ""
+
+
+@cache
+def _copy_pipe(path: str) -> Path:
+    """The file behind an open pipe of this process, or a copy of what comes through it."""
+    import shutil  # which only pipes need
+    import tempfile
+
+    try:
+        descriptor = sys.stdin.fileno() if path in ("-", "/dev/stdin") else int(path[8:])
+        if stat.S_ISREG(os.fstat(descriptor).st_mode) and path != "-":
+            return Path(path)
+        if os.isatty(descriptor):
+            raise InputError(f"{_STANDARD_INPUT} is a terminal; pipe captions in, or name a file")
+        handle, name = tempfile.mkstemp(prefix="capmeter-", suffix=".captions")
+        atexit.register(_remove, name)
+        with os.fdopen(handle, "wb") as target, os.fdopen(os.dup(descriptor), "rb") as pipe:
+            shutil.copyfileobj(pipe, target, 1 << 20)
+    except (OSError, ValueError, AttributeError) as error:
+        raise InputError(f"{_STANDARD_INPUT} cannot be read ({error}); name a file instead") from None
+    return Path(name)
+
+
+def _remove(name: str) -> None:
+    with suppress(OSError):
+        Path(name).unlink()

@@ -1,0 +1,1 @@
+"""Captions read as a stream, in bounded memory."""

@@ -1,0 +1,267 @@
+"""Captions that do not fit in memory: read repeatedly, in parts of bounded size.
+
+One pass over the file collects what requires all captions (see `scanner`). The file is read once, however many systems
+it holds and however often it is iterated: rows, and then parts with the tokens of their sentences, are stored in a
+temporary file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.chat_artifacts import CLEANED
+from capmeter.captions.formats import open_rows
+from capmeter.captions.load_options import LoadOptions, Source
+from capmeter.captions.matching import CaptionInputs, MissingCount, open_references
+from capmeter.captions.rows import CaptionRow
+from capmeter.captions.sources import CaptionSource
+from capmeter.captions.streaming.disk_join import HasEvents, join_on_disk
+from capmeter.captions.streaming.scanner import StreamScanner, StreamSummary
+from capmeter.captions.streaming.temporary_rows import TemporaryRows
+from capmeter.captions.text_checks import normalise_captions
+from capmeter.core.errors import InputError
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from capmeter.captions.load_options import LoadKeywords
+
+_MAX_SYSTEMS = 4  # a part holds at most this many times the requested number of captions, of all systems together
+
+
+def stream(
+    candidates: Source,
+    references: Source | None = None,
+    *,
+    options: LoadOptions | None = None,
+    rows: int = 8192,
+    **keywords: Unpack[LoadKeywords],
+) -> CaptionStream:
+    """Reads captions in parts of at most `rows`; the other arguments are those of `load`, and so are the ids.
+
+    Native rows in JSON lines, CSV, TSV, Parquet and tar shards are read row by row. A separate file of references is
+    held in memory, unless it is large: with DuckDB, both are then joined by image id on disk.
+
+    Raises:
+        InputError: the captions are not as expected, or `rows` is below 1.
+    """
+    options = LoadOptions.of(options, keywords, references)
+    return CaptionStream(_StreamedFile(candidates, options, rows, by_system=False))
+
+
+def stream_systems(
+    candidates: Source,
+    references: Source | None = None,
+    *,
+    options: LoadOptions | None = None,
+    rows: int = 8192,
+    **keywords: Unpack[LoadKeywords],
+) -> dict[str, CaptionStream]:
+    """Reads captions of several systems in parts: one stream for each, as `load_systems` gives one set for each."""
+    options = LoadOptions.of(options, keywords, references)
+    file = _StreamedFile(candidates, options, rows, by_system=True)
+    systems = file.systems()
+    label = file.inputs.reader.label
+    if len(systems) == 1:
+        (system,) = systems
+        return {system or label: CaptionStream(file, system)}
+    if None in systems:
+        raise InputError(f"{label}: some captions name their system and some do not; name it in all, or in none")
+    return {system: CaptionStream(file, system) for system in systems if system is not None}
+
+
+class CaptionStream:
+    """Captions in parts, which can be iterated more than once; its length is the number of captions."""
+
+    def __init__(self, file: _StreamedFile, system: str | None = None) -> None:
+        self._file, self._system = file, system
+
+    def __len__(self) -> int:
+        missing = self.summary.missing
+        return missing.total if self._file.keeps_missing else missing.total - missing.count
+
+    @property
+    def notes(self) -> dict[str, list[str]]:
+        """Notes on all captions; each part's own notes list those that were left out."""
+        return self.summary.notes
+
+    @property
+    def regions(self) -> str:
+        """Where the pictures' regions are; "" without any."""
+        return self._file.inputs.options.regions
+
+    @property
+    def adjustments(self) -> dict[str, str]:
+        """How all texts are changed when they are read, for signatures."""
+        return self._file.inputs.options.adjustments
+
+    def lacking(self, need: str) -> MissingCount:
+        """How many captions lack "references" or a picture ("image"), and the first of these by image."""
+        if need == "references":
+            return self.summary.missing if self._file.keeps_missing else MissingCount()
+        return self.summary.pictureless
+
+    @property
+    def summary(self) -> StreamSummary:
+        """What requires all captions, collected at the first call."""
+        return self._file.summary(self._system)
+
+    def __iter__(self) -> Iterator[CaptionSet]:
+        reason = "kept_without_references" if self._file.keeps_missing else "skipped_without_references"
+        for part in self._file.parts():
+            selection = part.systems.get(self._system)
+            if selection is None or not selection.rows:
+                continue
+            is_all = len(selection.rows) == len(part.captions)
+            captions = part.captions if is_all else part.captions.select(selection.rows)
+            notes = {**selection.notes, reason: selection.ids_without}
+            yield captions.replace(ids=tuple(selection.ids), notes={each: ids for each, ids in notes.items() if ids})
+
+
+@dataclass
+class _Selection:
+    """One system's captions in a part: rows, ids, the ids of those without references, and notes on their texts."""
+
+    rows: list[int] = field(default_factory=list)
+    ids: list[str] = field(default_factory=list)
+    ids_without: list[str] = field(default_factory=list)
+    notes: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass
+class _Part:
+    """A part of the file with the captions of all its systems, which share the analyses of sentences."""
+
+    captions: CaptionSet
+    systems: dict[str | None, _Selection]
+
+
+class _StreamedFile:
+    """The file behind the streams of its systems, read once: its rows are stored, then its parts with their tokens."""
+
+    def __init__(self, candidates: Source, options: LoadOptions, rows: int, *, by_system: bool) -> None:
+        if rows < 1:
+            raise InputError(f"rows is {rows}, expected a number of captions from 1")
+        if options.on_absent == "empty":
+            raise InputError("on_absent=empty needs all captions at once: read them without a stream (--no-stream)")
+        self._rows, self._by_system = rows, by_system
+        self._folder: tempfile.TemporaryDirectory[str] | None = None  # removed with this object
+        self.inputs = self._open(candidates, options)
+        self.keeps_missing = options.on_missing == "keep"
+        self._stored_rows, self._stored_parts = TemporaryRows(), TemporaryRows()
+        self._parts_are_stored = False
+        self._scanners: dict[str | None, StreamScanner] = {}
+        self._summaries: dict[str | None, StreamSummary] = {}
+
+    def _open(self, candidates: Source, options: LoadOptions) -> CaptionInputs:
+        """The inputs; with a large file of references without events, and DuckDB, one of both, joined on disk."""
+        reader = open_rows(candidates, options.format, columns=options.columns)
+        files = [
+            each if isinstance(each, CaptionSource) else CaptionSource.resolve(each) for each in options.reference_files
+        ]
+        options = replace(options, references=files) if files else options
+        if options.splits or not any(file.is_large for file in files) or find_spec("duckdb") is None:
+            return CaptionInputs(reader, options)
+        self._folder = tempfile.TemporaryDirectory(prefix="capmeter-")
+        reader.columns.numbered = False
+        try:
+            joined = join_on_disk(reader, open_references(options), self._folder.name, on_missing=options.on_missing)
+        except HasEvents:
+            return CaptionInputs(reader, options)
+        joined_reader = replace(open_rows(joined), label=reader.label)
+        joined_reader.columns.notes = reader.columns.notes
+        return CaptionInputs(joined_reader, replace(options, references=None, columns=None, reference_columns=None))
+
+    def systems(self) -> list[str | None]:
+        """The systems that captions are of, in the order of their first caption."""
+        self._scan()
+        return list(self._scanners)
+
+    def summary(self, system: str | None) -> StreamSummary:
+        """What requires all of one system's captions."""
+        self._scan()
+        if system not in self._summaries:
+            scanner = self._scanners[system]
+            self._summaries[system] = scanner.summarise(lambda summary: self._rows_with_ids({system: summary}))
+        return self._summaries[system]
+
+    def parts(self) -> Iterator[_Part]:
+        """The parts; those of the first complete pass are stored with their analyses for the next."""
+        if self._parts_are_stored:
+            yield from self._stored_parts.read()
+            return
+        summaries = {system: self.summary(system) for system in self.systems()}
+        stored_parts = TemporaryRows()
+        rows = self._rows_with_ids(summaries)
+        while batch := list(islice(rows, self._rows * min(len(summaries), _MAX_SYSTEMS))):
+            part = self._part(batch, summaries)
+            if part is not None:
+                yield part
+                stored_parts.write(part)
+        self._stored_parts, self._stored_rows, self._parts_are_stored = stored_parts, TemporaryRows(), True
+
+    def _part(self, batch: list[tuple[CaptionRow, str]], summaries: dict[str | None, StreamSummary]) -> _Part | None:
+        captions: list[Caption] = []
+        selections: dict[str | None, _Selection] = {}
+        for row, id in batch:
+            system = self._system_of(row)
+            selection, matching = selections.setdefault(system, _Selection()), summaries[system].matching
+            references = matching.references(row)
+            if not references:
+                selection.ids_without.append(id)
+            if references or self.keeps_missing:
+                selection.rows.append(len(captions))
+                selection.ids.append(id)
+                if row.cleaned:
+                    selection.notes.setdefault(CLEANED, []).append(id)
+                captions.append(matching.caption(row, str(len(captions)), references))
+        unicode = self.inputs.options.unicode
+        captions, normalised_ids = normalise_captions(captions, unicode)
+        normalised_rows = set(map(int, normalised_ids))  # until here, a caption's id is its row
+        for selection in selections.values():
+            ids = [id for row, id in zip(selection.rows, selection.ids, strict=True) if row in normalised_rows]
+            selection.notes[f"normalised to Unicode {unicode}"] = ids
+        return _Part(self.inputs.make_set(captions), selections) if captions else None
+
+    def _system_of(self, row: CaptionRow) -> str | None:
+        return row.system if self._by_system else None
+
+    def _scan(self) -> None:
+        """The one pass over the file."""
+        if self._scanners:
+            return
+        stored_rows, scanners = TemporaryRows(), dict[str | None, StreamScanner]()
+        rows = self.inputs.rows()
+        while batch := list(islice(rows, self._rows)):
+            for row in batch:
+                system = self._system_of(row)
+                if system not in scanners:
+                    scanners[system] = StreamScanner(self.inputs)
+                scanners[system].add(row)
+            stored_rows.write(batch)
+        self._stored_rows, self._scanners = stored_rows, scanners
+
+    def _rows_with_ids(self, summaries: dict[str | None, StreamSummary]) -> Iterator[tuple[CaptionRow, str]]:
+        """The rows of these systems with their final ids, as `load` gives them."""
+        positions: dict[str | None, Counter[str]] = {system: Counter() for system in summaries}
+        for batch in self._stored_rows.read():
+            image_ids: dict[str | None, list[str]] = {system: [] for system in summaries}
+            for row in batch:
+                if (system := self._system_of(row)) in summaries:
+                    image_ids[system].append(row.image_id)
+            shared = {system: iter(summaries[system].are_shared(ids).tolist()) for system, ids in image_ids.items()}
+            for row in batch:
+                if (system := self._system_of(row)) not in summaries:
+                    continue
+                id = row.image_id
+                if next(shared[system]):
+                    id = f"{row.image_id}#{positions[system][row.image_id]}"
+                    positions[system][row.image_id] += 1
+                yield row, id if row.id is None else row.id

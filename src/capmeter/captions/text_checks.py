@@ -1,0 +1,257 @@
+"""What makes scores misleading, seen in the texts: leftovers of machines, invisible characters, other languages.
+
+`check_captions` gives the reasons with the ids of the captions, for `validate` and for the notes of `score`. A check of
+single texts is an entry of `ARTEFACTS`.
+
+>>> find_artefacts("a dog runs<|im_end|>"), find_artefacts("a dog runs")
+(['special tokens such as <eos>, which would be scored as words'], [])
+>>> compare_texts("ein Hund auf der Straße", ["the dog is on the road"])
+['in another language than its references']
+>>> is_blank("\\u200b \\u202e"), is_blank("🐕")
+(True, False)
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Literal
+
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.chat_artifacts import MARKS, REASONING, TOKENS
+from capmeter.captions.events import VideoEvents
+from capmeter.captions.reference_fit import split_words
+
+_HTML_TAGS = "p|br|div|span|b|i|u|em|strong|a|li|ul|ol|h[1-6]|img|table|tr|td"
+ARTEFACTS = {
+    "reasoning such as <think>…</think>, which would be scored as part of the caption": REASONING,
+    "special tokens such as <eos>, which would be scored as words": TOKENS,
+    "marks of a tokenizer such as ▁, Ġ, ## or @@, which would be scored as words": MARKS,
+    "HTML such as <br> or &amp;": re.compile(
+        rf"</?(?:{_HTML_TAGS})\b[^<>]{{0,200}}>|&(?:amp|lt|gt|quot|nbsp|apos|#\d{{1,6}});", re.IGNORECASE
+    ),
+    "Markdown such as **bold** or a list": re.compile(
+        r"\*\*[^*\s][^*]{0,200}\*\*|^ {0,3}#{1,6} \S|^ {0,3}[-*+] +\S.*\n|```|\]\(https?:", re.MULTILINE
+    ),
+    "control or replacement characters": re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffd]"),
+    "invisible characters, such as a zero-width space": re.compile(
+        r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
+    ),
+}
+_PLAIN = re.compile(r"[A-Za-z0-9 ,.'\"!?()-]*")  # no artefact is written with these alone
+# in lower case; each refusal has one of them
+_REFUSAL_WORDS = ("sorry", "can", "unable", "not able", "an ai", "apologi", "please")
+_REFUSAL = re.compile(
+    r"(?:\A|[.!?])\W*(?:i['’]?m|i am|we are) (?:really |very |so )?sorry\b|\bas an ai\b|\bi apologi[sz]e\b"
+    r"|\bi(?: can(?: ?no|['’])?t|(?: am|['’]?m) (?:unable|not able) to) (?:see|view|help|assist|provide|describe|"
+    r"identify|process|analy[sz]e|access|determine)|\bplease (?:provide|upload|attach) (?:an|the|your) image"
+)
+_REFUSES = "refusals, which say nothing of the image"
+_REPEATS = "repeated phrases, as of a model that loops"
+_FEWEST_WORDS, _GRAM = 20, 4
+_SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
+_OTHER_LANGUAGE = "in another language than its references"
+_ONE_SIDE = "on one side only, so that equal words count as different; see"
+_LONG_WORDS, _LENGTH_RATIO = 60, 3
+_TOO_LONG = "more than three times as long as its references: what they do not mention counts as wrong"
+_TOO_SHORT = "less than a third as long as its references: what it leaves out, not what it says, decides its score"
+_FULL_WIDTH = re.compile("[\uff01-\uff5e]")
+_ONE_SCRIPT = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "IDEOGRAPHIC", "BOPOMOFO"), "CJK")
+
+# frequent function words; those of several languages count for each
+_FUNCTION_WORDS = {
+    language: frozenset(words.split())
+    for language, words in {
+        "en": "a the of in on with and is are at to his her their its by from an that it he she they while for two",
+        "de": "der die das ein eine einen einem einer und mit auf im dem den ist sind am vor von zwei sich zu aus",
+        "fr": "un une le la les des dans avec sur est et du qui au aux deux sont son sa en sous devant pour",
+        "es": "un una el la los las con del y está en por que dos de su al se sobre unos unas para",
+        "it": "un una il lo la gli con di su che due del della sono è nel nella al dei sulla e per",
+        "pt": "um uma o os as com de em que dois duas do da no na está ao e sobre para seu sua",
+        "nl": "een de het van met op en zijn is in aan voor twee die bij naar staat uit door",
+        "sv": "en ett och med på är av som det den två för till vid i sitter står har",
+        "pl": "na w z i jest się do przez nad pod przed obok dwa dwie po ze który która",
+        "tr": "bir ve ile bu için üzerinde içinde olan iki de da adam yanında gibi",
+        "id": "seorang di dan yang dengan sebuah dari sedang ke pada dua untuk para ini",
+        "vi": "một đang và trên có của với những người trong cho các ở đi",
+    }.items()
+}
+
+
+def is_blank(text: str) -> bool:
+    """Whether nothing of a text is visible: white space, controls, zero-width and combining characters."""
+    if text.isascii():
+        return not text.strip() or all(unicodedata.category(each)[0] in "CZ" for each in text)
+    return all(unicodedata.category(each)[0] in "CZM" for each in text)
+
+
+def has_no_words(text: str) -> bool:
+    """Whether nothing of a text can be compared: it is blank, or punctuation alone."""
+    return (not text.isascii() or not any(map(str.isalnum, text))) and all(
+        unicodedata.category(each)[0] in "CZMP" for each in text
+    )
+
+
+def find_artefacts(text: str) -> list[str]:
+    """What machines left in a text, or what they wrote instead of a caption."""
+    reasons = [] if _PLAIN.fullmatch(text) else [reason for reason, mark in ARTEFACTS.items() if mark.search(text)]
+    beginning = text[:1000].lower()
+    if any(word in beginning for word in _REFUSAL_WORDS) and _REFUSAL.search(beginning):
+        reasons.append(_REFUSES)
+    if text.count(" ") >= _FEWEST_WORDS and _repeats(text.lower().split()):
+        reasons.append(_REPEATS)
+    return reasons
+
+
+def compare_texts(candidate: str, references: Sequence[str]) -> list[str]:
+    """In what a caption differs from all of its references: language or script, Unicode form, full-width letters."""
+    if not references or is_blank(candidate):
+        return []
+    together = " ".join(references)
+    scripts = {_script(candidate), _script(together)}
+    reasons = []
+    if (len(scripts) > 1 and None not in scripts) or _other_language(candidate, together):
+        reasons.append(_OTHER_LANGUAGE)
+    if unicodedata.is_normalized("NFC", candidate) != unicodedata.is_normalized("NFC", together):
+        reasons.append(f"accents as characters of their own (Unicode NFD) {_ONE_SIDE} --unicode nfc")
+    if bool(_FULL_WIDTH.search(candidate)) != bool(_FULL_WIDTH.search(together)):
+        reasons.append(f"full-width letters {_ONE_SIDE} --unicode nfkc")
+    return reasons
+
+
+def compare_lengths(candidate: str, references: Sequence[str]) -> list[str]:
+    """Whether a detailed caption is compared with short references, or a short one with detailed references.
+
+    >>> compare_lengths("a dog " * 40, ["a dog runs on grass"]), compare_lengths("a dog runs", ["a dog runs on grass"])
+    (['more than three times as long as its references: what they do not mention counts as wrong'], [])
+    """
+    if max(len(candidate), *map(len, references), 0) < 2 * _LONG_WORDS or not references or is_blank(candidate):
+        return []
+    length, *others = (len(text.split()) for text in (candidate, *references))
+    if length >= _LONG_WORDS and length > _LENGTH_RATIO * max(others):
+        return [_TOO_LONG]
+    return [_TOO_SHORT] if min(others) >= _LONG_WORDS and _LENGTH_RATIO * length < min(others) else []
+
+
+def normalise_captions(captions: list[Caption], unicode: str | None) -> tuple[list[Caption], list[str]]:
+    """The captions in a Unicode form, "nfc" or "nfkc" (None: as they are), and the ids of those that had another."""
+    if unicode is None:
+        return captions, []
+    form: Literal["NFC", "NFKC"] = "NFC" if unicode == "nfc" else "NFKC"
+    normalise = partial(unicodedata.normalize, form)
+    normalised = []
+    for caption in captions:
+        candidate, events = normalise(caption.candidate), caption.events
+        if events is not None:
+            references = tuple(each.map(normalise) for each in events.references)
+            events = VideoEvents(events.candidate.map(normalise), references)
+        texts = tuple(map(normalise, caption.references))
+        normalised.append(replace(caption, candidate=candidate, references=texts, events=events))
+    return normalised, [new.id for new, old in zip(normalised, captions, strict=True) if new != old]
+
+
+def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str, list[str]]:
+    """What may make the scores of these captions misleading: each reason with the ids of the captions.
+
+    Args:
+        captions: candidates with or without references.
+        artefacts: whether to look for artefacts in candidates.
+
+    Returns:
+        Reasons in a fixed order, only those that apply.
+    """
+    pool = captions.pool
+    notes: dict[str, list[str]] = {}
+    of_candidate: dict[int, list[str]] = {}
+    blank = {k for k, text in enumerate(pool.sentences) if has_no_words(text)}
+    for row, candidate in enumerate(captions.candidates.tolist()):
+        if candidate not in of_candidate:
+            of_candidate[candidate] = find_artefacts(pool[candidate]) if artefacts else []
+        reasons = list(of_candidate[candidate])
+        if not _looks_english(pool[candidate]) or not all(
+            _looks_english(pool[k]) for k in captions.references[row][:1]
+        ):
+            reasons += compare_texts(pool[candidate], [pool[k] for k in captions.references[row].tolist()])
+        reasons += compare_lengths(pool[candidate], [pool[k] for k in captions.references[row].tolist()])
+        if not blank.isdisjoint(captions.references[row].tolist()):
+            reasons.append("empty reference")
+        for reason in reasons:
+            notes.setdefault(reason, []).append(captions.ids[row])
+    return notes | _check_beginnings(captions) | _check_vocabulary(captions)
+
+
+def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
+    """The captions that begin with the same words, if nearly all do: a prompt, or a phrase of the model."""
+    beginnings = {k: " ".join(captions.pool[k].split()[:_BEGINNING]) for k in set(captions.candidates.tolist())}
+    if len(beginnings) < _FEWEST:
+        return {}
+    beginning, count = Counter(beginnings.values()).most_common(1)[0]
+    if count < _SHARE_OF_BEGINNINGS * len(beginnings) or len(beginning.split()) < _BEGINNING:
+        return {}
+    ids = [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if beginnings[k] == beginning]
+    return {f'begins with "{beginning[:40]}", as nearly all do: a prompt?': ids}
+
+
+def _check_vocabulary(captions: CaptionSet) -> dict[str, list[str]]:
+    """All captions, if none of their words occurs in any reference."""
+    words = {k: set(split_words(captions.pool[k])) for k in set(captions.candidates.tolist())}
+    if len(words) < _FEWEST or not len(captions.references.values):
+        return {}
+    vocabulary = set[str]().union(*words.values())
+    references = set(captions.references.values.tolist())
+    if not vocabulary or any(not vocabulary.isdisjoint(split_words(captions.pool[k])) for k in references):
+        return {}
+    return {"no word of any candidate occurs in any reference: are these captions?": list(captions.ids)}
+
+
+def _repeats(words: Sequence[str]) -> bool:
+    """Whether more than half of a long text's runs of four words occur before in it."""
+    grams = [tuple(words[k : k + _GRAM]) for k in range(len(words) - _GRAM + 1)]
+    return 2 * len(set(grams)) < len(grams)
+
+
+def has_foreign_words(text: str) -> bool:
+    """Whether a text has another script than Latin, or more function words of another language than English ones."""
+    if _script(text) not in ("LATIN", None):
+        return True
+    words = Counter(_split(text))
+    english = sum(words[word] for word in _FUNCTION_WORDS["en"])
+    return max(sum(words[word] for word in each) for each in _FUNCTION_WORDS.values()) > english
+
+
+def _looks_english(text: str) -> bool:
+    return text.isascii() and not _FUNCTION_WORDS["en"].isdisjoint(text.lower().split())
+
+
+def _other_language(candidate: str, references: str) -> bool:
+    """Whether the references have a language whose function words the caption lacks, where it has another's."""
+    language, hits = _language(references)
+    words = Counter(_split(candidate))
+    if hits < 2 or any(word in _FUNCTION_WORDS[language] for word in words):
+        return False
+    return max(sum(words[word] for word in each) for each in _FUNCTION_WORDS.values()) >= 2
+
+
+def _language(text: str) -> tuple[str, int]:
+    """The language with most function words in a text, and their number."""
+    words = Counter(_split(text))
+    hits = {language: sum(words[word] for word in each) for language, each in _FUNCTION_WORDS.items()}
+    language = max(hits, key=lambda name: hits[name])
+    return language, hits[language]
+
+
+def _split(text: str) -> Iterable[str]:
+    return re.findall(r"[^\W\d_]+", unicodedata.normalize("NFC", text.lower()))
+
+
+def _script(text: str) -> str | None:
+    """The script of most letters, by the first word of their names; None without letters."""
+    if text.isascii():
+        return "LATIN" if any(each.isalpha() for each in text) else None
+    letters = (each for each in unicodedata.normalize("NFKC", text[:500]) if each.isalpha())
+    scripts = Counter(unicodedata.name(each, "?").split()[0] for each in letters)
+    return _ONE_SCRIPT.get(name := scripts.most_common(1)[0][0], name) if scripts else None

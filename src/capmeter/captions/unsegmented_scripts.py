@@ -1,0 +1,26 @@
+"""Captions in scripts that are written without spaces between words.
+
+>>> is_unsegmented("一只狗在沙滩上跑。"), is_unsegmented("개 한 마리가 달린다"), is_unsegmented("a 狗 runs")
+(True, False, False)
+"""
+
+from __future__ import annotations
+
+import re
+
+HAN_AND_KANA = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3038-\u303c\u3040-\u30ff\u3105-\u312f"
+    "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
+)
+"""The inside of a character class: Han with its extensions, kana, bopomofo, and their half-width forms."""
+CJK = f"{HAN_AND_KANA}\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff\uffa0-\uffdc"
+"""The same with Hangul, whose words are mostly separated by spaces."""
+_LONGEST_WORD = 5
+
+
+def is_unsegmented(text: str) -> bool:
+    """Whether a text is mainly in Chinese, Japanese or Korean characters, with hardly any spaces."""
+    if text.isascii():
+        return False
+    characters = len(re.findall(f"[{CJK}]", text))  # compiled when it is first needed, which is rarely
+    return 2 * characters > len(text) and characters > _LONGEST_WORD * len(text.split())
