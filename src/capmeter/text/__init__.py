@@ -1,3 +1,3 @@
 """Analyses of a single sentence: tokens, n-grams, stems, synonyms, word vectors."""
 
-from capmeter.text import ptb as ptb
+from capmeter.text.tokenization import ptb as ptb

@@ -8,7 +8,7 @@ changed at every larger one.
 The first three are from Cui et al. (2018, Eq. 7–9; their names T_RC, T_WP and T_RW are accepted too); repetition,
 removal and substitution are the captioning errors that Lee et al. (2021, UMIC) train with.
 
->>> from capmeter.captions.model import Caption, CaptionSet
+>>> from capmeter.captions.caption_set import Caption, CaptionSet
 >>> from capmeter.transforms.registry import parse
 >>> captions = CaptionSet.from_captions(
 ...     [
@@ -16,10 +16,10 @@ removal and substitution are the captioning errors that Lee et al. (2021, UMIC) 
 ...         Caption("2", "2", "two cats sleep on a sofa", ("cats on a sofa",)),
 ...     ]
 ... )
->>> worse = parse("permutation").fitted(captions, seed=0)
+>>> worse = parse("permutation").fit(captions, seed=0)
 >>> worse(0, 0.0), worse(0, 1.0)
 ('a dog runs on the grass', 'the a grass runs on dog')
->>> parse("rc").fitted(captions, seed=0)(0, 1.0)
+>>> parse("rc").fit(captions, seed=0)(0, 1.0)
 'two cats sleep on a sofa'
 """
 
@@ -29,24 +29,29 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Protocol
 
 import numpy as np
 
-from capmeter.captions.model import CaptionSet
-from capmeter.errors import InputError
-from capmeter.named import Named
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.core.named import Named
 from capmeter.transforms import perturbations
 from capmeter.transforms.perturbations import ReplacementWords, SentenceWords, is_content
 from capmeter.transforms.similarity import Neighbours, Scorer, Similarity
 
 
 class Degrade(Protocol):
-    """The degraded form of the caption in a row of the fitted set, at a given strength."""
+    """A function that degrades the caption in a row of the fitted set."""
 
     def __call__(self, row: int, strength: float) -> str:
-        """The degraded caption."""
+        """The caption degraded at this strength."""
         ...
+
+
+Change = Callable[[tuple[str, ...], int, np.random.Generator], list[str]]
+"""Changes this number of words of a sentence, chosen by the random generator."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,8 +64,14 @@ class Degradation(Named, ABC):
         return self.NAME
 
     @abstractmethod
-    def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
-        """The function that degrades these captions; `scorer` compares images if the similarity is a metric."""
+    def fit(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
+        """The function that degrades these captions.
+
+        Args:
+            captions: their candidates are degraded; their references give words and similar images.
+            seed: what is changed depends on it and on the caption's id only.
+            scorer: compares images if the similarity is a metric.
+        """
 
     def random(self, seed: int, id: str) -> np.random.Generator:
         """A caption's random generator: the same at every strength, independent of the other captions."""
@@ -71,33 +82,33 @@ class Degradation(Named, ABC):
 class WordDegradation(Degradation):
     """A degradation that changes round(γ n) of a caption's n words, at least one if γ > 0."""
 
-    def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
+    def fit(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
         change = self._change(captions)
         split: dict[int, SentenceWords] = {}
 
         def degrade(row: int, strength: float) -> str:
-            _check(strength)
+            check_strength(strength)
             if row not in split:
                 split[row] = SentenceWords.of(captions.pool[int(captions.candidates[row])])
             words = split[row]
             if strength == 0 or not words.core:
                 return captions.pool[int(captions.candidates[row])]
-            touched = max(1, int(strength * self._touchable(words) + 0.5))
-            return words.sentence(change(words.core, touched, self.random(seed, captions.ids[row])))
+            number = max(1, int(strength * self._changeable(words) + 0.5))
+            return words.sentence(change(words.core, number, self.random(seed, captions.ids[row])))
 
         return degrade
 
-    def _touchable(self, words: SentenceWords) -> int:
+    def _changeable(self, words: SentenceWords) -> int:
         return len(words.core)
 
     @abstractmethod
-    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
+    def _change(self, captions: CaptionSet) -> Change:
         """The change itself, prepared for this set."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Permutation(WordDegradation):
+class WordPermutation(WordDegradation):
     """T_WP: a share γ of the words (at least two) swap positions; none of them stays in place.
 
     Cui et al. accept any order other than the original; here every selected word moves, so that γ is exact.
@@ -106,8 +117,8 @@ class Permutation(WordDegradation):
     NAME = "permutation"
     SUMMARY = "words swap positions"
 
-    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
-        return perturbations.permuted
+    def _change(self, captions: CaptionSet) -> Change:
+        return perturbations.permute_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,28 +128,28 @@ class Replacement(WordDegradation):
     NAME = "replacement"
     SUMMARY = "words are replaced by random words from the references"
 
-    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
+    def _change(self, captions: CaptionSet) -> Change:
         vocabulary = _vocabulary(captions)
-        return lambda words, touched, random: perturbations.replaced(words, touched, random, vocabulary)
+        return partial(perturbations.replace_words, vocabulary=vocabulary)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Substitution(WordDegradation):
     """A share γ of the content words is replaced by other content words that follow the same word in the references.
 
-    The caption stays fluent but is wrong. Lee et al. substitute 30 % of the words by words of the same part of speech;
-    here the preceding word stands in for a part-of-speech tagger.
+    The caption stays fluent but becomes wrong. Lee et al. substitute 30 % of the words by words of the same part of
+    speech; here the preceding word replaces a part-of-speech tagger.
     """
 
     NAME = "substitution"
     SUMMARY = "content words are replaced by wrong ones that fit the sentence"
 
-    def _touchable(self, words: SentenceWords) -> int:
+    def _changeable(self, words: SentenceWords) -> int:
         return sum(map(is_content, words.core))
 
-    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
+    def _change(self, captions: CaptionSet) -> Change:
         vocabulary = _vocabulary(captions)
-        return lambda words, touched, random: perturbations.substituted(words, touched, random, vocabulary)
+        return partial(perturbations.substitute_words, vocabulary=vocabulary)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,8 +159,8 @@ class Repetition(WordDegradation):
     NAME = "repetition"
     SUMMARY = "words are repeated"
 
-    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
-        return perturbations.repeated
+    def _change(self, captions: CaptionSet) -> Change:
+        return perturbations.repeat_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,8 +170,8 @@ class Removal(WordDegradation):
     NAME = "removal"
     SUMMARY = "words are removed"
 
-    def _change(self, captions: CaptionSet) -> Callable[[tuple[str, ...], int, np.random.Generator], list[str]]:
-        return perturbations.removed
+    def _change(self, captions: CaptionSet) -> Change:
+        return perturbations.remove_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,39 +182,45 @@ class OtherCaption(Degradation):
     words of their references, rare ones weighing more), `random` (any image at every γ > 0), the name of a metric (the
     other image's caption against this image's references), or a file of image features (.npz with `image_ids` and
     `features`, compared by cosine); in Python also a function of two lists of image ids that returns a matrix.
-    `nearest` chooses among so many most similar images at every γ > 0 instead: hard negatives (Lee et al. 2021: 3).
+    `nearest` chooses among this number of most similar images at every γ > 0 instead: hard negatives (Lee et al. 2021:
+    3).
     """
 
     NAME = "other-caption"
     SUMMARY = "replaced by the caption of a similar image"
 
     similarity: Annotated[Similarity, "how images are compared: tf-idf, random, a metric, or a file"] = "tf-idf"
-    nearest: Annotated[int, "choose among so many most similar images at every strength; 0: by strength"] = 0
+    nearest: Annotated[int, "number of most similar images to choose among at every strength; 0: by strength"] = 0
 
-    def fitted(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
+    def fit(self, captions: CaptionSet, seed: int = 0, scorer: Scorer | None = None) -> Degrade:
         """The function that degrades these captions."""
         neighbours = Neighbours.of(captions, self.similarity, scorer)
-        chosen = [self.random(seed, id).random(2).tolist() for id in captions.ids]
+        fractions = [self.random(seed, id).random(2).tolist() for id in captions.ids]
 
         def degrade(row: int, strength: float) -> str:
-            _check(strength)
+            check_strength(strength)
             if strength == 0:
                 return captions.pool[int(captions.candidates[row])]
-            among, which = chosen[row]
-            rows = neighbours.rows(row, strength, among, self.nearest)
-            return captions.pool[int(captions.candidates[rows[int(which * len(rows))]])]
+            image_fraction, caption_fraction = fractions[row]
+            rows = neighbours.rows(row, strength, image_fraction, self.nearest)
+            return captions.pool[int(captions.candidates[rows[int(caption_fraction * len(rows))]])]
 
         return degrade
 
 
 def _vocabulary(captions: CaptionSet) -> ReplacementWords:
-    used = np.unique(captions.references.values).tolist()
-    vocabulary = ReplacementWords.of(captions.pool[index] for index in used)
+    vocabulary = ReplacementWords.of(reference_texts(captions))
     if len(vocabulary.words) < 2:
         raise InputError("the references have no words to use as replacements; give captions with references")
     return vocabulary
 
 
-def _check(strength: float) -> None:
+def reference_texts(captions: CaptionSet) -> list[str]:
+    """The distinct references of a set."""
+    return [captions.pool[index] for index in np.unique(captions.references.values).tolist()]
+
+
+def check_strength(strength: float) -> None:
+    """An `InputError` if γ is not in [0, 1]."""
     if not 0 <= strength <= 1:
         raise InputError(f"expected a strength from 0 (unchanged) to 1 (strongest), but got {strength}")

@@ -1,14 +1,14 @@
 """Word-level perturbations of sentences, for measuring robustness and for training metrics with negatives.
 
-Every function takes the words, how many of them to change, and a random generator. The order in which words would be
-changed is drawn before `touched` is used: with the same generator state, the words changed are also changed when
-`touched` is larger.
+Every function takes the words, the number of them to change, and a random generator. The order in which words are
+changed is sampled before `number` is used: with the same generator state, words that are changed for one number are
+also changed for every larger one.
 
 >>> import numpy as np
 >>> words = SentenceWords.of("Two dogs run on the grass.")
 >>> words.core, words.end
 (('Two', 'dogs', 'run', 'on', 'the', 'grass'), '.')
->>> words.sentence(permuted(words.core, 2, np.random.default_rng(0)))
+>>> words.sentence(permute_words(words.core, 2, np.random.default_rng(0)))
 'Two dogs on run the grass.'
 """
 
@@ -22,23 +22,23 @@ from operator import ne
 
 import numpy as np
 
-from capmeter.text.porter import stem
-from capmeter.text.stopwords import STOP_WORDS
+from capmeter.text.tokenization.porter import stem
+from capmeter.text.tokenization.stop_words import STOP_WORDS
 
-_TRIES = 8
+_ATTEMPTS = 8
 _MARKS = ".,;:!?…\"'`()[]{}«»“”‘’"
 
 
 @dataclass(frozen=True)
 class SentenceWords:
-    """A sentence as words, with its final punctuation kept apart so that it stays at the end."""
+    """A sentence as words, with its final punctuation separate so that it stays at the end."""
 
     core: tuple[str, ...]
     end: str
 
     @classmethod
     def of(cls, sentence: str) -> SentenceWords:
-        """The words between spaces; punctuation that ends the sentence is kept apart."""
+        """The words between spaces, and the punctuation that ends the sentence."""
         text = " ".join(sentence.split())
         core = text.rstrip(".!?… ")
         return cls(tuple(core.split()), text[len(core) :].strip() if core else text)
@@ -50,7 +50,7 @@ class SentenceWords:
 
 @dataclass(frozen=True)
 class ReplacementWords:
-    """The distinct words of some sentences, and for `substituted` the content words that follow each word."""
+    """The distinct words of some sentences, and for `substitute_words` the content words that follow each word."""
 
     words: tuple[str, ...]
     content: tuple[str, ...] = field(repr=False)
@@ -64,7 +64,7 @@ class ReplacementWords:
         after: dict[str, list[str]] = {}
         for sentence in sentences:
             last = ""
-            for word in map(bare, sentence.split()):
+            for word in map(strip_punctuation, sentence.split()):
                 if not word:
                     continue
                 words.add(word)
@@ -76,90 +76,83 @@ class ReplacementWords:
         return cls(tuple(sorted(words)), tuple(sorted(content)), frames)
 
 
-def bare(word: str) -> str:
+def strip_punctuation(word: str) -> str:
     """The word in lower case, without surrounding punctuation."""
     return word.strip(_MARKS).lower()
 
 
 def is_content(word: str) -> bool:
     """Whether a word is a content word: neither a stop word nor punctuation."""
-    plain = bare(word)
+    plain = strip_punctuation(word)
     return plain not in STOP_WORDS and any(letter.isalnum() for letter in plain)
 
 
-def permuted(words: Sequence[str], touched: int, random: np.random.Generator) -> list[str]:
-    """`touched` words swap positions cyclically: each moves to the position of the next.
+def permute_words(words: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
+    """`number` words swap positions cyclically: each moves to the position of the next.
 
     At least two words are moved, and more if these are all equal, so that the sentence changes if it can.
     """
     order = random.permutation(len(words)).tolist()
-    for number in range(min(max(2, touched), len(words)), len(words) + 1) if touched and words else ():
-        places = order[:number]
+    for moved in range(min(max(2, number), len(words)), len(words) + 1) if number and words else ():
+        positions = order[:moved]
         result = list(words)
-        for place, source in zip(places, places[1:] + places[:1], strict=True):
-            result[place] = words[source]
+        for position, source in zip(positions, positions[1:] + positions[:1], strict=True):
+            result[position] = words[source]
         if result != list(words):
             return result
     return list(words)
 
 
-def replaced(
-    words: Sequence[str], touched: int, random: np.random.Generator, vocabulary: ReplacementWords
+def replace_words(
+    words: Sequence[str], number: int, random: np.random.Generator, vocabulary: ReplacementWords
 ) -> list[str]:
-    """`touched` words are replaced by other words, drawn uniformly from the vocabulary."""
+    """`number` words are replaced by other words, sampled uniformly from the vocabulary."""
     order = random.permutation(len(words)).tolist()
-    drawn = random.random((len(words), _TRIES)).tolist()
+    fractions = random.random((len(words), _ATTEMPTS)).tolist()
     result = list(words)
-    for place in order[:touched]:
-        old = bare(words[place])
-        result[place] = _drawn(vocabulary.words, drawn[place], partial(ne, old)) or words[place]
+    for k in order[:number]:
+        result[k] = _sample_word(vocabulary.words, fractions[k], partial(ne, strip_punctuation(words[k]))) or words[k]
     return result
 
 
-def substituted(
-    words: Sequence[str], touched: int, random: np.random.Generator, vocabulary: ReplacementWords
+def substitute_words(
+    words: Sequence[str], number: int, random: np.random.Generator, vocabulary: ReplacementWords
 ) -> list[str]:
-    """`touched` content words are replaced by other content words, so that the sentence stays fluent but is wrong.
+    """`number` content words are replaced by other content words, so that the sentence stays fluent but becomes wrong.
 
-    The new word is drawn from those that follow the same word in the vocabulary's sentences, in proportion to their
+    The new word is sampled from those that follow the same word in the vocabulary's sentences, in proportion to their
     frequency; if there are none, any content word. Another form of the same stem does not count as a replacement.
     """
-    order = [place for place in random.permutation(len(words)).tolist() if is_content(words[place])]
-    drawn = random.random((len(words), _TRIES)).tolist()
+    order = [k for k in random.permutation(len(words)).tolist() if is_content(words[k])]
+    fractions = random.random((len(words), _ATTEMPTS)).tolist()
     result = list(words)
-    for place in order[:touched]:
-        old = stem(bare(words[place]))
-        before = bare(words[place - 1]) if place else ""
-        for choices in (vocabulary.after.get(before, ()), vocabulary.content):
-            found = _drawn(choices, drawn[place], partial(_another_stem, old))
-            if found is not None:
-                result[place] = found
-                break
+    for k in order[:number]:
+        fits = partial(_has_other_stem, stem(strip_punctuation(words[k])))
+        before = strip_punctuation(words[k - 1]) if k else ""
+        choices = vocabulary.after.get(before, ()), vocabulary.content
+        samples = (_sample_word(options, fractions[k], fits) for options in choices)
+        result[k] = next((word for word in samples if word is not None), words[k])
     return result
 
 
-def repeated(words: Sequence[str], touched: int, random: np.random.Generator) -> list[str]:
-    """`touched` words are repeated in place."""
-    chosen = set(random.permutation(len(words))[:touched].tolist())
-    return [word for place, word in enumerate(words) for _ in range(1 + (place in chosen))]
+def repeat_words(words: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
+    """`number` words are repeated in place."""
+    repeated = set(random.permutation(len(words))[:number].tolist())
+    return [word for k, word in enumerate(words) for _ in range(1 + (k in repeated))]
 
 
-def removed(words: Sequence[str], touched: int, random: np.random.Generator) -> list[str]:
-    """`touched` words are removed, but at least one word remains."""
-    chosen = set(random.permutation(len(words))[: min(touched, len(words) - 1)].tolist()) if words else set()
-    return [word for place, word in enumerate(words) if place not in chosen]
+def remove_words(words: Sequence[str], number: int, random: np.random.Generator) -> list[str]:
+    """`number` words are removed, but at least one word remains."""
+    removed = set(random.permutation(len(words))[: min(number, len(words) - 1)].tolist()) if words else set()
+    return [word for k, word in enumerate(words) if k not in removed]
 
 
-def _drawn(choices: Sequence[str], drawn: Sequence[float], fits: Callable[[str], bool]) -> str | None:
-    """The first drawn choice that fits; if none does, the next that fits in the order of the choices."""
-    places = [int(number * len(choices)) for number in drawn]
-    for place in chain(places, range(places[-1], len(choices)), range(places[-1])):
-        if place < len(choices):
-            found: str = choices[place]
-            if fits(found):
-                return found
-    return None
+def _sample_word(choices: Sequence[str], fractions: Sequence[float], fits: Callable[[str], bool]) -> str | None:
+    """The first sampled choice that fits; if none does, the next that fits in the order of the choices."""
+    positions = [int(fraction * len(choices)) for fraction in fractions]
+    order = chain(positions, range(positions[-1], len(choices)), range(positions[-1]))
+    return next((choices[k] for k in order if k < len(choices) and fits(choices[k])), None)
 
 
-def _another_stem(old: str, word: str) -> bool:
+def _has_other_stem(old: str, word: str) -> bool:
     return stem(word) != old

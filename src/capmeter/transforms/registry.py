@@ -8,7 +8,7 @@ Other packages add degradations through the entry point group `capmeter.transfor
 
 from __future__ import annotations
 
-from capmeter.registry import Entry, Registry
+from capmeter.core.registry import Entry, Registry
 from capmeter.transforms.degradations import Degradation
 
 TRANSFORMS: Registry[Degradation] = Registry(
@@ -17,7 +17,7 @@ TRANSFORMS: Registry[Degradation] = Registry(
     "capmeter.transforms",
     {
         "other-caption": Entry("capmeter.transforms.degradations:OtherCaption", aliases=("rc", "t_rc")),
-        "permutation": Entry("capmeter.transforms.degradations:Permutation", aliases=("wp", "t_wp")),
+        "permutation": Entry("capmeter.transforms.degradations:WordPermutation", aliases=("wp", "t_wp")),
         "replacement": Entry("capmeter.transforms.degradations:Replacement", aliases=("rw", "t_rw")),
         "substitution": Entry("capmeter.transforms.degradations:Substitution"),
         "pos-substitution": Entry("capmeter.transforms.keywords:PosSubstitution"),

@@ -1,8 +1,8 @@
 """Words with their parts of speech, by the caption parser's tagger, and the words of each part of speech in a corpus.
 
-UMIC's negatives (Lee et al. 2021) change verbs, nouns and adjectives: the words by which a caption says what is seen.
+UMIC's negatives (Lee et al. 2021) change verbs, nouns and adjectives: the words that describe what is visible.
 
->>> tagged_words(["a dog runs on the grass."])[0]
+>>> tag_words(["a dog runs on the grass."])[0]
 ('DT', 'NN', 'VBZ', 'IN', 'DT', 'NN')
 >>> words = TaggedVocabulary.of(["a dog runs", "a cat sleeps", "a cat runs"])
 >>> words.words["NN"], words.counts["NN"]
@@ -16,48 +16,48 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from itertools import accumulate
+from itertools import accumulate, chain
 
-from capmeter.text.caption_parser import LONGEST, shipped_parser
-from capmeter.text.ptb import split_as_written
-from capmeter.transforms.perturbations import SentenceWords, bare
+from capmeter.text.parsing.caption_parser import MAX_WORDS, bundled_caption_parser
+from capmeter.text.tokenization.ptb import split_as_written
+from capmeter.transforms.perturbations import SentenceWords, strip_punctuation
 
-_VISUAL = ("V", "N", "J")
+_KEYWORD_TAGS = ("V", "N", "J")
 _AT_ONCE = 8192
 
 
 def is_keyword(tag: str) -> bool:
     """Whether a tag is a verb's, a noun's or an adjective's."""
-    return tag.startswith(_VISUAL)
+    return tag.startswith(_KEYWORD_TAGS)
 
 
-def tagged_words(sentences: Sequence[str]) -> list[tuple[str, ...]]:
-    """The tag of each word of each sentence; words are those of `SentenceWords`, final punctuation left out.
+def tag_words(sentences: Sequence[str]) -> list[tuple[str, ...]]:
+    """The tag of each word of each sentence; words are those of `SentenceWords`, without final punctuation.
 
     A word that the tokenizer splits (`dog's`) has the tag of its first token.
     """
-    found: list[tuple[str, ...]] = []
+    sentence_tags: list[tuple[str, ...]] = []
     for start in range(0, len(sentences), _AT_ONCE):
         tokens = [_tokens(sentence) for sentence in sentences[start : start + _AT_ONCE]]
-        tags = shipped_parser().tags([[token for token, _ in each] for each in tokens])
+        tags = bundled_caption_parser().tags([[token for token, _ in each] for each in tokens])
         for sentence, pairs, row in zip(sentences[start:], tokens, tags, strict=False):
             first: dict[int, str] = {}
             for (_, word), tag in zip(pairs, row, strict=True):
                 first.setdefault(word, tag)
-            found.append(tuple(first.get(k, "NN") for k in range(len(SentenceWords.of(sentence).core))))
-    return found
+            sentence_tags.append(tuple(first.get(k, "NN") for k in range(len(SentenceWords.of(sentence).core))))
+    return sentence_tags
 
 
 @lru_cache(maxsize=65536)
-def tags_of(sentence: str) -> tuple[str, ...]:
+def tag_sentence(sentence: str) -> tuple[str, ...]:
     """The tags of one sentence's words."""
-    return tagged_words([sentence])[0]
+    return tag_words([sentence])[0]
 
 
 def _tokens(sentence: str) -> list[tuple[str, int]]:
     """The tokens of the first words of a sentence, each with the number of its word."""
-    core = SentenceWords.of(sentence).core[:LONGEST]
-    return [(token, place) for place, word in enumerate(core) for token in split_as_written(word)][:LONGEST]
+    core = SentenceWords.of(sentence).core[:MAX_WORDS]
+    return [(token, k) for k, word in enumerate(core) for token in split_as_written(word)][:MAX_WORDS]
 
 
 @dataclass(frozen=True)
@@ -70,19 +70,19 @@ class TaggedVocabulary:
     @classmethod
     def of(cls, sentences: Iterable[str]) -> TaggedVocabulary:
         """The words of these sentences, in lower case."""
-        listed = list(sentences)
-        return cls.tagged(zip(listed, tagged_words(listed), strict=True))
+        texts = list(sentences)
+        return cls.tagged(zip(texts, tag_words(texts), strict=True))
 
     @classmethod
     def tagged(cls, sentences: Iterable[tuple[str, Sequence[str]]]) -> TaggedVocabulary:
         """The words of sentences whose tags are known."""
-        found: dict[str, Counter[str]] = {}
+        counters: dict[str, Counter[str]] = {}
         for sentence, tags in sentences:
             for word, tag in zip(SentenceWords.of(sentence).core, tags, strict=False):
-                if is_keyword(tag) and (plain := bare(word)):
-                    found.setdefault(tag, Counter())[plain] += 1
-        words = {tag: tuple(sorted(counts)) for tag, counts in sorted(found.items())}
-        return cls(words, {tag: tuple(found[tag][word] for word in listed) for tag, listed in words.items()})
+                if is_keyword(tag) and (plain := strip_punctuation(word)):
+                    counters.setdefault(tag, Counter())[plain] += 1
+        words = {tag: tuple(sorted(counts)) for tag, counts in sorted(counters.items())}
+        return cls(words, {tag: tuple(counters[tag][word] for word in of_tag) for tag, of_tag in words.items()})
 
     @cached_property
     def totals(self) -> dict[str, tuple[int, ...]]:
@@ -90,11 +90,8 @@ class TaggedVocabulary:
         return {tag: tuple(accumulate(counts)) for tag, counts in self.counts.items()}
 
 
-def other_word(vocabulary: TaggedVocabulary, tag: str, drawn: Sequence[float], old: str) -> str | None:
-    """A word with this tag, drawn by frequency, that is not the old one; None if the tag has no other."""
+def sample_other_word(vocabulary: TaggedVocabulary, tag: str, fractions: Sequence[float], old: str) -> str | None:
+    """A word with this tag, sampled by frequency, that is not the old one; None if the tag has no other."""
     words, sums = vocabulary.words.get(tag, ()), vocabulary.totals.get(tag, ())
-    for number in drawn if words else ():
-        found = words[min(bisect_right(sums, number * sums[-1]), len(words) - 1)]
-        if found != old:
-            return found
-    return next((word for word in words if word != old), None)
+    sampled = (words[min(bisect_right(sums, each * sums[-1]), len(words) - 1)] for each in (fractions if words else ()))
+    return next((word for word in chain(sampled, words) if word != old), None)

@@ -1,0 +1,1 @@
+"""METEOR's alignment: normalisation, stems, synonyms, paraphrases, beam search."""

@@ -1,0 +1,285 @@
+"""METEOR 1.5's word alignment of many sentence pairs at once: candidate matches, unambiguous matches, beam search.
+
+A match is a span of words in the candidate (the program's line 1) and one in the reference (line 2), and the module
+that found it: the same word, the same stem, a shared synset, or a pair in the paraphrase table. Matches of all modules
+are in the program's order, which breaks ties in its beam search.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.text.meteor.aligner_sentences import BACKWARD, RANK_BITS, SYNONYM, AlignerSentences
+from capmeter.text.meteor.search import find_best_alignments
+from capmeter.text.meteor.word_matches import KINDS, Ints, WordMatches, expand_ranges
+
+Mask = npt.NDArray[np.bool_]
+# The largest numbers of pairs, and of pairs of words, in a batch; of pairs that are searched at once.
+_BATCH_PAIRS, _BATCH_CELLS, _SEARCH_PAIRS = 2048, 1_000_000, 4096
+# Pairs with more pairs of words are not a caption and its reference. Pairs that repeat words are slow to search, or
+# need much memory; the Java program takes minutes, or fails.
+_MAX_CELLS, _MAX_WORK, _MAX_OPTIONS = 4_000_000, 1_000_000_000, 10_000_000
+
+
+class _Lengths(NamedTuple):
+    """Numbers of words of pairs."""
+
+    candidate: Ints  # (pairs,)
+    reference: Ints  # (pairs,)
+
+    def take(self, rows: Ints | Mask | slice) -> _Lengths:
+        return _Lengths(self.candidate[rows], self.reference[rows])
+
+
+@dataclass(frozen=True, eq=False)
+class MatchedPairs:
+    """All matches of pairs of sentences, from which `align` chooses the best alignments of some pairs.
+
+    Inside, pairs are sorted by their lengths, so that neighbours have similar lengths.
+    """
+
+    order: Ints  # (sorted pairs,): index of each pair
+    lengths: _Lengths  # of the sorted pairs
+    matches: WordMatches  # of the sorted pairs
+    settled: Mask  # (matches,): those that compete with no other
+    min_chunks: Ints  # (sorted pairs,): a lower bound of the number of chunks of any alignment
+    unaligned: Ints  # pairs that are too long or repeat too many words to be aligned; they have no match
+    beam: int
+
+    @classmethod
+    def from_sentences(
+        cls,
+        sentences: AlignerSentences,
+        candidates: Ints,
+        references: Ints,
+        *,
+        beam: int = 40,
+        matches_per_pair: int = 64,
+    ) -> MatchedPairs:
+        """Finds the matches of pairs.
+
+        Args:
+            sentences: all sentences.
+            candidates: the candidate of each pair, as an index of a sentence (pairs,).
+            references: the reference of each pair (pairs,).
+            beam: number of paths of the search.
+            matches_per_pair: if a batch has more, because captions repeat words, only those of the best alignments are
+                stored.
+        """
+        lengths = _Lengths(sentences.lengths[candidates], sentences.lengths[references])
+        too_long = lengths.candidate * lengths.reference > _MAX_CELLS
+        pairs = np.flatnonzero(~too_long)
+        order = pairs[np.lexsort((lengths.candidate[pairs], lengths.reference[pairs]))]
+        lengths = lengths.take(order)
+        parts, settled_parts, unaligned = [], [np.zeros(0, bool)], [np.flatnonzero(too_long)]
+        min_chunks: list[Ints] = [np.zeros(0, np.int64)]
+        for first, last in _batches(lengths, _BATCH_PAIRS):
+            batch, batch_lengths = order[first:last], lengths.take(slice(first, last))
+            matches, settled, skipped = _match_batch(sentences, candidates[batch], references[batch], beam)
+            if len(matches.pair) > matches_per_pair * len(batch):
+                matches = matches.take(np.sort(_best_matches(matches, settled, batch_lengths, beam)))
+                settled = np.ones(len(matches.pair), bool)
+            parts.append(replace(matches, pair=matches.pair + first))
+            settled_parts.append(settled)
+            min_chunks.append(_min_chunks(matches, settled, len(batch)))
+            unaligned.append(batch[skipped])
+        return cls(
+            order,
+            lengths,
+            WordMatches.concatenate(parts),
+            np.concatenate(settled_parts),
+            np.concatenate(min_chunks),
+            np.sort(np.concatenate(unaligned)),
+            beam,
+        )
+
+    def align(self, pairs: Ints) -> WordMatches:
+        """Aligns some pairs.
+
+        Args:
+            pairs: their indices.
+
+        Returns:
+            The matches of their alignments, by pair (numbered from 0, as in `pairs`) and position in the reference.
+        """
+        number = np.full(int(max(self.order.max(initial=-1), pairs.max(initial=-1))) + 1, -1)
+        number[pairs] = np.arange(len(pairs))
+        selected = np.flatnonzero(number[self.order] >= 0)
+        lengths = self.lengths.take(selected)
+        begin = np.searchsorted(self.matches.pair, np.arange(len(self.order) + 1))
+        indices = []
+        for first, last in _batches(lengths, _SEARCH_PAIRS):
+            batch = selected[first:last]
+            count = begin[batch + 1] - begin[batch]
+            inside = expand_ranges(begin[batch], count)
+            matches = replace(self.matches.take(inside), pair=np.repeat(np.arange(len(batch)), count))
+            batch_lengths = lengths.take(slice(first, last))
+            indices.append(inside[_best_matches(matches, self.settled.take(inside), batch_lengths, self.beam)])
+        best = self.matches.take(np.concatenate([np.zeros(0, np.int64), *indices]))
+        best = replace(best, pair=number[self.order[best.pair]])
+        return best.take(np.argsort(best.pair << 32 | best.start))
+
+
+def _best_matches(matches: WordMatches, settled: Mask, lengths: _Lengths, beam: int) -> Ints:
+    """Returns the indices of the matches that form the best alignment of each pair."""
+    # Pairs whose matches are all settled need no search.
+    is_searched = np.zeros(len(lengths.candidate), bool)
+    is_searched[matches.pair.take(np.flatnonzero(~settled))] = True
+    searched = np.flatnonzero(is_searched.take(matches.pair))
+    number, inside = np.cumsum(is_searched) - 1, matches.take(searched)
+    inside = replace(inside, pair=number.take(inside.pair))
+    best = find_best_alignments(inside, settled[searched], lengths.take(is_searched), beam)
+    elsewhere = settled.copy()
+    elsewhere[searched] = False
+    return np.concatenate([np.flatnonzero(elsewhere), searched[best]])
+
+
+def _batches(lengths: _Lengths, max_pairs: int) -> Iterator[tuple[int, int]]:
+    """Yields ranges of neighbouring pairs with a limited number of pairs and of pairs of words."""
+    first = 0
+    while first < len(lengths.candidate):
+        width, depth = map(np.maximum.accumulate, lengths.take(slice(first, first + max_pairs)))
+        cells = np.arange(1, len(depth) + 1) * depth * width  # of a table of all pairs of words
+        size = max(1, int(np.searchsorted(cells, _BATCH_CELLS, side="right")))
+        yield first, min(first + size, len(lengths.candidate))
+        first += size
+
+
+def _match_batch(
+    sentences: AlignerSentences, candidates: Ints, references: Ints, beam: int
+) -> tuple[WordMatches, Mask, Mask]:
+    """Returns the matches of pairs, which of them are settled, and which pairs are too slow to align."""
+    lengths = _Lengths(sentences.lengths[candidates], sentences.lengths[references])
+    matches = _find_matches(sentences, candidates, references, lengths)
+    settled = _find_settled(matches, lengths)
+    depth = int(lengths.reference.max(initial=0)) + 1
+    cell = matches.pair[~settled] * depth + matches.start[~settled]
+    competing = np.bincount(cell, minlength=len(candidates) * depth).reshape(len(candidates), -1)
+    size = beam * ((lengths.candidate + lengths.reference) // 64 + 1)
+    too_slow = (competing.sum(axis=1) * size > _MAX_WORK) | (competing.max(axis=1) * size > _MAX_OPTIONS)
+    if too_slow.any():
+        fast = ~too_slow[matches.pair]
+        matches, settled = matches.take(fast), settled[fast]
+    return matches, settled, too_slow
+
+
+def _find_matches(sentences: AlignerSentences, candidates: Ints, references: Ints, lengths: _Lengths) -> WordMatches:
+    """Returns every match of each pair, ordered by pair, position in the reference, and then as in the program."""
+    depth, width, pairs = int(lengths.reference.max(initial=0)), int(lengths.candidate.max(initial=0)), len(candidates)
+    rows, columns = np.arange(depth)[:, None], np.arange(width)[:, None]
+    reference_words = sentences.padded.take(sentences.offsets[references] + rows)
+    candidate_words = sentences.padded.take(sentences.offsets[candidates] + columns)
+
+    def equal_cells(numbers: npt.NDArray[np.int32]) -> Mask:
+        """Returns a table (words of the reference, words of the candidate, pairs)."""
+        reference = np.where(rows < lengths.reference, numbers.take(reference_words), -1)
+        candidate = np.where(columns < lengths.candidate, numbers.take(candidate_words), -2)
+        cells: Mask = reference[:, None] == candidate
+        return cells
+
+    same_word = equal_cells(sentences.exact)
+    pair, start, candidate_start = _unravel_cells(np.flatnonzero(same_word), width, pairs)
+    # Two identical lists of words are matched by the exact module alone.
+    on_diagonal = np.bincount(pair[start == candidate_start], minlength=pairs)
+    differ = (lengths.candidate != lengths.reference) | (on_diagonal != lengths.reference)
+    single_words = [(0, pair, start, candidate_start)]
+    if sentences.stem is not None:
+        same_stem = equal_cells(sentences.stem) > same_word
+        if not differ.all():
+            same_stem &= differ
+        single_words.append((1, *_unravel_cells(np.flatnonzero(same_stem), width, pairs)))
+    pair, phrase, other = _find_related(sentences, candidates, references, differ)
+    cells, relation = sentences.relations.find(sentences.phrase.take(phrase), sentences.phrase.take(other))
+    pair, phrase, other = pair[cells], phrase[cells], other[cells]
+    is_synonym = relation >> RANK_BITS == SYNONYM
+    synonyms = np.flatnonzero(is_synonym)
+    word, other_word = (sentences.exact[sentences.phrase[side[synonyms]]] for side in (phrase, other))
+    synonyms = synonyms[word != other_word]
+    starts = sentences.phrase_start[phrase[synonyms]], sentences.phrase_start[other[synonyms]]
+    single_words.append((2, pair[synonyms], *starts))
+    parts = [
+        WordMatches(pair, np.full(len(pair), kind), start, np.ones_like(start), other_start, np.ones_like(other_start))
+        for kind, pair, start, other_start in single_words
+    ]
+    rest = ~is_synonym
+    parts.append(_match_paraphrases(sentences, pair[rest], phrase[rest], other[rest], relation[rest]))
+    matches = WordMatches.concatenate(parts)
+    rank = (matches.pair * max(depth, 1) + matches.start) * len(KINDS) + matches.kind
+    return matches.take(np.sort(rank << 32 | np.arange(len(rank))) & 0xFFFFFFFF)  # faster than a stable argsort
+
+
+def _unravel_cells(cells: Ints, width: int, pairs: int) -> tuple[Ints, Ints, Ints]:
+    """Returns the (pair, row, column) of cells of a table (depth, width, pairs)."""
+    cell, pair = np.divmod(cells, max(pairs, 1))
+    return pair, *np.divmod(cell, max(width, 1))
+
+
+def _find_related(
+    sentences: AlignerSentences, candidates: Ints, references: Ints, differ: Mask
+) -> tuple[Ints, Ints, Ints]:
+    """Returns phrases that may be synonyms or paraphrases: (pair, the reference's phrase, the candidate's phrase)."""
+    offsets = sentences.phrase_offsets
+    count = np.where(differ, offsets[references + 1] - offsets[references], 0)
+    order = np.argsort(-count, kind="stable")  # so that the pairs with a k-th phrase of the reference are the first
+    count, first, other_first = count[order], offsets[references[order]], offsets[candidates[order]]
+    other_count = offsets[candidates[order] + 1] - other_first
+    column = np.arange(int(other_count.max(initial=0)))[:, None]
+    # Phrases beyond a sentence's last one are related to nothing.
+    sign = np.where(column < other_count, sentences.sign.take(other_first + column), 0)
+    parts = []
+    for row in range(int(count.max(initial=0))):  # a table of all rows would not fit the processor's cache
+        pairs = int(np.searchsorted(-count, -row))
+        cells = np.flatnonzero((sentences.related_signs.take(first[:pairs] + row) & sign[:, :pairs]) != 0)
+        place, pair = np.divmod(cells, pairs)
+        parts.append((order.take(pair), first.take(pair) + row, other_first.take(pair) + place))
+    if not parts:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
+    pair, phrase, other = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    return pair, phrase, other
+
+
+def _match_paraphrases(
+    sentences: AlignerSentences, pair: Ints, phrase: Ints, other: Ints, relation: Ints
+) -> WordMatches:
+    """Returns the matches of related phrases of references and candidates, in the program's order.
+
+    The program looks the table's left sides up in the reference, then in the candidate. The first direction orders a
+    word's matches by (length, rank in the table, position in the candidate), the second by (position and length in the
+    candidate, rank).
+    """
+    start, length = sentences.phrase_start[phrase], sentences.phrase_length[phrase]
+    other_start, other_length = sentences.phrase_start[other], sentences.phrase_length[other]
+    backward, rank = relation >> RANK_BITS == BACKWARD, relation & ((1 << RANK_BITS) - 1)
+    order = np.where(backward, other_start << 32 | other_length << 28 | rank, length << 60 | rank << 28 | other_start)
+    matches = WordMatches(pair, np.full(len(pair), 3), start, length, other_start, other_length)
+    return matches.take(np.lexsort((order, pair << 32 | start << 1 | backward)))
+
+
+def _min_chunks(matches: WordMatches, settled: Mask, pairs: int) -> Ints:
+    """Counts the settled matches of each pair that begin where no match ends: each begins a chunk in any alignment."""
+    end, candidate_end = matches.start + matches.length, matches.candidate_start + matches.candidate_length
+    depth, width = int(end.max(initial=0)) + 1, int(candidate_end.max(initial=0)) + 1
+    is_end = np.zeros(pairs * depth * width, bool)
+    is_end[(matches.pair * depth + end) * width + candidate_end] = True
+    begins = settled & ~is_end.take((matches.pair * depth + matches.start) * width + matches.candidate_start)
+    return np.bincount(matches.pair[begins], minlength=pairs)
+
+
+def _find_settled(matches: WordMatches, lengths: _Lengths) -> Mask:
+    """Returns which matches compete with no other: no other match covers a word of theirs, on both sides."""
+    settled = np.ones(len(matches.pair), bool)
+    for words, start, length in (
+        (lengths.reference, matches.start, matches.length),
+        (lengths.candidate, matches.candidate_start, matches.candidate_length),
+    ):
+        first = np.cumsum(words)[matches.pair] - words[matches.pair] + start
+        cover_count = np.bincount(expand_ranges(first, length), minlength=int(words.sum()))
+        for step in range(int(length.max(initial=0))):
+            inside = length > step
+            settled[inside] &= cover_count[first[inside] + step] == 1
+    return settled

@@ -1,0 +1,223 @@
+"""Sentences prepared for METEOR's aligner: which of their words and phrases may match.
+
+Word identity follows the reference program, which compares 32-bit hash codes of words and stems: two words with the
+same hash ("variants" and "gelato") count as the same word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.core.ragged import Ragged, distinct
+from capmeter.text.meteor.resources import MeteorResources
+from capmeter.text.meteor.sentence_features import MeteorFeatureTable
+from capmeter.text.meteor.word_matches import Ints, expand_ranges
+from capmeter.text.tokenization.token_tables import TokenTable
+
+Mask = npt.NDArray[np.bool_]
+RANK_BITS = 40  # of the rank in a relation's value, below its kind
+SYNONYM, FORWARD, BACKWARD = 0, 1, 2
+_HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+
+
+class PairTable:
+    """A multiset of ordered pairs of numbers below 2**31, each with a value, for batched look-ups.
+
+    Args:
+        left: first numbers (pairs,).
+        right: second numbers (pairs,).
+        values: (pairs,).
+    """
+
+    def __init__(self, left: Ints, right: Ints, values: Ints) -> None:
+        keys = left.astype(np.int64) << 32 | right.astype(np.int64)
+        order = np.argsort(keys, kind="stable")
+        self._keys, self._values = keys[order], values[order]
+        self._shift = np.uint64(64 - max(12, (8 * len(keys)).bit_length()))
+        # This hash table rejects nearly all queries at once.
+        self._occupied = np.zeros(1 << int(64 - self._shift), bool)
+        self._occupied[self._hash(self._keys)] = True
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def _hash(self, keys: Ints) -> npt.NDArray[np.uint64]:
+        hashes: npt.NDArray[np.uint64] = keys.view(np.uint64) * _HASH_FACTOR >> self._shift
+        return hashes
+
+    def sides(self) -> tuple[Ints, Ints]:
+        """Returns the left and the right numbers of all pairs."""
+        return self._keys >> 32, self._keys & 0xFFFFFFFF
+
+    def find(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
+        """Looks pairs up; returns the indices of those in the table (one per occurrence), and their values."""
+        keys = left.astype(np.int64, copy=False) << 32 | right
+        possible = np.flatnonzero(self._occupied.take(self._hash(keys).view(np.int64)))
+        first = np.searchsorted(self._keys, keys[possible])
+        count = np.searchsorted(self._keys, keys[possible], side="right") - first
+        return np.repeat(possible, count), self._values[expand_ranges(first, count)]
+
+
+@dataclass(frozen=True, eq=False)
+class AlignerSentences:
+    """Sentences as the aligner reads them.
+
+    A phrase is one or more words that a synonym or a paraphrase may match. Phrases k and l can match only if
+    `related_signs[k] & sign[l]`. Both arrays are longer than the phrases, so that one may read beyond the end.
+    """
+
+    table: TokenTable
+    exact: npt.NDArray[np.int32]  # (vocabulary,): equal numbers are the same word
+    stem: npt.NDArray[np.int32] | None  # (vocabulary,): equal numbers are the same stem; None without a stemmer
+    function_sum: Ints  # (words + 1,): number of function words before each position
+    relations: PairTable  # a reference's phrase, a candidate's phrase: `SYNONYM`, or direction and rank of a paraphrase
+    phrase_start: Ints  # (phrases,): position of the first word in the sentence
+    phrase_length: Ints  # (phrases,): number of words
+    phrase: Ints  # (phrases,): id; that of a single word is the word's
+    phrase_offsets: Ints  # (sentences + 1,)
+    related_signs: npt.NDArray[np.uint64]  # (more than phrases,): the bits of all phrases that it may match
+    sign: npt.NDArray[np.uint64]  # (more than phrases,): one of 64 bits
+
+    @property
+    def words(self) -> Ints:
+        """The words of all sentences, as indices into the vocabulary (words,)."""
+        return self.table.ids.values
+
+    @property
+    def offsets(self) -> Ints:
+        """Where each sentence begins in `words`, and the end of the last (sentences + 1,)."""
+        return self.table.ids.offsets
+
+    @cached_property
+    def lengths(self) -> Ints:
+        """The number of words of each sentence (sentences,)."""
+        return self.table.ids.lengths
+
+    @cached_property
+    def padded(self) -> Ints:
+        """`words`, and zeros, so that one may read beyond the end of the last sentence."""
+        return np.concatenate([self.words, np.zeros(int(self.lengths.max(initial=0)) + 1, np.int64)])
+
+
+def prepare_sentences(features: MeteorFeatureTable, resources: MeteorResources, candidates: Ints) -> AlignerSentences:
+    """Prepares sentences for alignment.
+
+    Args:
+        features: of all sentences.
+        resources: METEOR's resources.
+        candidates: indices of the sentences that are candidates; other synonyms and paraphrases are left out.
+    """
+    table, count = features.table, len(features.table.vocabulary)
+    words, offsets = table.ids.values, table.ids.offsets
+    in_candidate = np.zeros(count, bool)
+    in_candidate[table.ids.take(candidates).values] = True
+    synonyms = _pair_synonyms(features.synsets, in_candidate)
+    long_phrases, paraphrases, phrase_id = _pair_paraphrases(features, resources, candidates, in_candidate)
+    # A word is a phrase if a synonym or a paraphrase of it occurs; longer phrases have been selected already.
+    is_phrase = np.zeros(count, bool)
+    for side in (*synonyms, *paraphrases[:2]):
+        is_phrase[side[side < count]] = True
+    single = np.flatnonzero(is_phrase[words])
+    single_sentence = table.ids.rows[single]
+    sentence = np.concatenate([single_sentence, features.phrases.rows[long_phrases]])
+    order = np.argsort(sentence, kind="stable")
+    start = np.concatenate([single - offsets[single_sentence], features.start[long_phrases]])
+    length = np.concatenate([np.ones(len(single), np.int64), features.length[long_phrases]])
+    phrase_id = np.concatenate([words[single], phrase_id])[order]
+    padding = np.zeros(int(np.bincount(sentence).max(initial=0)) + 1, np.uint64)
+    relations = _build_relations(synonyms, paraphrases)
+    related_signs, sign = _compute_signs(phrase_id, relations)
+    return AlignerSentences(
+        table=table,
+        exact=_rank_codes(features.exact),
+        stem=_rank_codes(features.stem) if resources.stem else None,
+        function_sum=_offsets(features.function[words].astype(np.int64)),
+        relations=relations,
+        phrase_start=start[order],
+        phrase_length=length[order],
+        phrase=phrase_id,
+        phrase_offsets=_offsets(np.bincount(sentence, minlength=len(table.ids))),
+        related_signs=np.concatenate([related_signs[phrase_id], padding]),
+        sign=np.concatenate([sign[phrase_id], padding]),
+    )
+
+
+def _rank_codes(codes: Ints) -> npt.NDArray[np.int32]:
+    ranks: npt.NDArray[np.int32] = np.unique(codes, return_inverse=True)[1].astype(np.int32)
+    return ranks
+
+
+def _offsets(lengths: Ints) -> Ints:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+
+
+def _build_relations(synonyms: tuple[Ints, Ints], paraphrases: tuple[Ints, Ints, Ints]) -> PairTable:
+    """Returns the pairs of words that share a synset, and those of the paraphrase table in both directions."""
+    (one, other), (left, right, rank) = synonyms, paraphrases
+    values = np.zeros(len(one), np.int64), FORWARD << RANK_BITS | rank, BACKWARD << RANK_BITS | rank
+    return PairTable(np.concatenate([one, left, right]), np.concatenate([other, right, left]), np.concatenate(values))
+
+
+def _compute_signs(phrase_id: Ints, relations: PairTable) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """Returns for each phrase the signs of all that it is related to, and its own sign.
+
+    Phrases may be related to ones that none of the sentences has: the vocabulary can be that of more sentences.
+    """
+    one, other = relations.sides()
+    phrases = 1 + max(int(ids.max(initial=0)) for ids in (phrase_id, one, other))
+    sign = np.uint64(1) << (np.arange(phrases, dtype=np.uint64) * _HASH_FACTOR >> np.uint64(58))
+    related_signs = np.zeros(phrases, np.uint64)
+    np.bitwise_or.at(related_signs, one, sign[other])
+    return related_signs, sign
+
+
+def _pair_synonyms(synsets: Ragged, in_candidate: Mask) -> tuple[Ints, Ints]:
+    """Returns all pairs of words that share a synset, at least one of them in a candidate, in both orders."""
+    synset, word = synsets.values.astype(np.int64), synsets.rows
+    order = np.argsort(synset, kind="stable")
+    _, first, count = np.unique(synset[order], return_index=True, return_counts=True)
+    members = word[order]
+    left = np.repeat(members, np.repeat(count, count))
+    right = members[expand_ranges(np.repeat(first, count), np.repeat(count, count))]
+    pairs = (left != right) & (in_candidate[left] | in_candidate[right])
+    keys = distinct(left[pairs] << 32 | right[pairs])
+    return keys >> 32, keys & 0xFFFFFFFF
+
+
+def _pair_paraphrases(
+    features: MeteorFeatureTable, resources: MeteorResources, candidates: Ints, in_candidate: Mask
+) -> tuple[Ints, tuple[Ints, Ints, Ints], Ints]:
+    """Finds the paraphrases among the phrases of the sentences.
+
+    Returns:
+        The indices of longer phrases that may be paraphrases; all pairs of phrases, at least one of them in a
+        candidate, with their ranks; and the ids of these longer phrases.
+    """
+    nothing = np.zeros(0, np.int64)
+    if resources.paraphrases is None:
+        return nothing, (nothing, nothing, nothing), nothing
+    index, count = resources.paraphrases, len(in_candidate)
+    word = np.flatnonzero(features.node >= 0)
+    nodes = distinct(np.concatenate([features.node[word], features.phrases.values]))
+    # The id of a single word is that in the vocabulary; those of longer phrases follow; other nodes of the table: -1.
+    phrase_ids = np.full(index.nodes, -1, np.int32)
+    phrase_ids[nodes] = count + np.arange(len(nodes))
+    phrase_ids[features.node[word]] = word
+    is_candidate_phrase = np.zeros(count + len(nodes), bool)
+    is_candidate_phrase[:count] = in_candidate
+    is_candidate_phrase[phrase_ids[features.phrases.take(candidates).values]] = True
+    left, right, rank = index.rights(nodes)
+    left, right = phrase_ids[nodes[left]], phrase_ids[right]
+    occurring = np.flatnonzero(right >= 0)
+    left, right, rank = left[occurring], right[occurring], rank[occurring]
+    pairs = is_candidate_phrase[left] | is_candidate_phrase[right]
+    left, right, rank = left[pairs], right[pairs], rank[pairs]
+    ids = phrase_ids[features.phrases.values]
+    is_related = np.zeros(count + len(nodes), bool)
+    is_related[left] = is_related[right] = True
+    related = np.flatnonzero(is_related[ids])
+    return related, (left, right, rank), ids[related]

@@ -1,0 +1,202 @@
+"""METEOR's synonyms: words that share a WordNet synset, directly or by their base forms.
+
+A word has its own synsets and those of its base forms: the bases of which it is listed as an irregular form, else the
+first word of the dictionary that WordNet's suffix rules give. The list of synsets has pairs of lines: a word (lower
+case, `_` for a space), then the numbers of its synsets for all parts of speech. The list of exceptions has pairs of
+lines: a base form, then its irregular forms.
+
+`Synonyms` looks single words up. `SynonymIndex` looks up all words of a set at once: it is built once from the lists
+and then memory-mapped. It identifies words by 64-bit hashes, so that nothing has to be read into memory first (147,000
+words; among them and 100,000 others the chance of any collision is 1 in a billion).
+
+>>> lists = "car\\n1\\nautomobile\\n1 2\\ngoose\\n3\\n", "goose\\ngeese\\n"
+>>> sorted(Synonyms(*lists).synsets("automobiles")), sorted(Synonyms(*lists).synsets("geese"))
+([1, 2], [3])
+>>> table = SynonymIndex.from_lists(*lists).synsets(["automobiles", "geese", "dog"])
+>>> [table[row].tolist() for row in range(3)]
+[[1, 2], [3], []]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, fields
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.core.arrays import read_arrays, write_arrays
+from capmeter.core.assets import cache_folder
+from capmeter.core.ragged import Ragged
+
+Hashes = npt.NDArray[np.uint64]
+_FORMAT = 1
+_HASH_FACTOR = 0x9E3779B97F4A7C15  # odd, as the factor of a hash modulo 2⁶⁴ must be
+# WordNet's rules for nouns, verbs and adjectives: suffix:replacement
+_RULES = "s: ses:s xes:x zes:z ches:ch shes:sh men:man ies:y s: ies:y es:e es: ed:e ed: ing:e ing: er: est: er:e est:e"
+_SUFFIXES = [(rule.partition(":")[0], rule.partition(":")[2]) for rule in _RULES.split()]
+_SUFFIXES_BY_LETTER = {
+    last: tuple(rule for rule in _SUFFIXES if rule[0].endswith(last))
+    for last in {suffix[-1] for suffix, _ in _SUFFIXES}
+}
+
+
+def base_candidates(word: str) -> list[str]:
+    """Applies WordNet's suffix rules in their order: the first result that is a word is the base form."""
+    if word.endswith("ss") or len(word) <= 2:
+        return []
+    rules = _SUFFIXES_BY_LETTER.get(word[-1], ())
+    return [word[: -len(suffix)] + replacement for suffix, replacement in rules if word.endswith(suffix)]
+
+
+def _read_lists(synsets: str, exceptions: str) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """Returns the numbers of each word's synsets, as text, and the base forms of each irregular form."""
+
+    def pairs(text: str) -> Iterable[tuple[str, str]]:
+        lines = text.split("\n")
+        return zip(lines[0::2], lines[1::2], strict=False)
+
+    bases: dict[str, list[str]] = {}
+    for base, forms in dict(pairs(exceptions)).items():
+        for form in forms.split():
+            bases.setdefault(form, []).append(base)
+    return dict(pairs(synsets)), bases
+
+
+class Synonyms:
+    """The synsets of words.
+
+    Args:
+        synsets: the list of synsets.
+        exceptions: the list of exceptions.
+    """
+
+    def __init__(self, synsets: str, exceptions: str) -> None:
+        self._synsets, self._bases = _read_lists(synsets, exceptions)
+
+    def synsets(self, word: str) -> frozenset[int]:
+        """Returns the numbers of the synsets of a word and of its base forms."""
+        numbers = self._synsets.get(word, "")
+        for base in self._bases.get(word) or (self._find_base(word),):
+            if base != word and base in self._synsets:
+                numbers = f"{numbers} {self._synsets[base]}"
+        return frozenset(map(int, numbers.split()))
+
+    @property
+    def words(self) -> Iterable[str]:
+        """All words of the dictionary, with `_` for a space."""
+        return self._synsets.keys()
+
+    def knows(self, word: str) -> bool:
+        """Whether the word is in the dictionary."""
+        return word in self._synsets
+
+    def bases(self, word: str) -> list[str]:
+        """Returns the base forms of an irregular form."""
+        return list(self._bases.get(word, ()))
+
+    def _find_base(self, word: str) -> str:
+        return next((base for base in base_candidates(word) if base in self._synsets), "")
+
+
+@dataclass(frozen=True, eq=False)
+class SynonymIndex:
+    """Words with their synsets, and irregular forms with their bases, by hash.
+
+    Word k has the synsets `numbers[starts[k] : starts[k + 1]]`, form k the bases `bases[base_starts[k] : …]`.
+    """
+
+    words: Hashes  # (words,): sorted
+    starts: npt.NDArray[np.int64]  # (words + 1,)
+    numbers: npt.NDArray[np.int32]
+    forms: Hashes  # (forms,): sorted
+    base_starts: npt.NDArray[np.int64]  # (forms + 1,)
+    bases: Hashes
+
+    @classmethod
+    def from_lists(cls, synsets: str, exceptions: str) -> SynonymIndex:
+        """Builds the index of these lists, which are those of `Synonyms`."""
+        numbers_of_word, bases = _read_lists(synsets, exceptions)
+        number_rows = [[*map(int, each.split())] for each in numbers_of_word.values()]
+        words, numbers = _sort_by_hash(list(numbers_of_word), number_rows, np.int32)
+        base_rows = [word_hashes(each).tolist() for each in bases.values()]
+        forms, base_hashes = _sort_by_hash(list(bases), base_rows, np.uint64)
+        return cls(words, numbers.offsets, numbers.values, forms, base_hashes.offsets, base_hashes.values)
+
+    def synsets(self, words: Sequence[str]) -> Ragged:
+        """Looks words up.
+
+        Returns:
+            The numbers of the synsets of each word and of its base forms, in no order; a number may occur twice.
+        """
+        hashes = word_hashes(words)
+        irregular, form = _find_hashes(self.forms, hashes)
+        irregular_bases = Ragged(self.bases, self.base_starts).take(form)
+        # the base of a word that is not an irregular form is the first word of the dictionary that the rules give
+        rule_bases = [base_candidates(word) for word in words]
+        row = np.repeat(np.arange(len(words)), [len(each) for each in rule_bases])
+        is_regular = np.ones(len(words), bool)
+        is_regular[irregular] = False
+        regular = np.flatnonzero(is_regular[row])
+        rule_hashes = word_hashes([base for each in rule_bases for base in each])[regular]
+        in_dictionary, _ = _find_hashes(self.words, rule_hashes)
+        first = in_dictionary[np.unique(row[regular][in_dictionary], return_index=True)[1]]
+        base_rows = np.concatenate([irregular[irregular_bases.rows], row[regular][first]])
+        base_hashes = np.concatenate([irregular_bases.values, rule_hashes[first]])
+        new = base_hashes != hashes[base_rows]  # a form may be its own base
+        all_rows = np.concatenate([np.arange(len(words)), base_rows[new]])
+        which, positions = _find_hashes(self.words, np.concatenate([hashes, base_hashes[new]]))
+        numbers = Ragged(self.numbers, self.starts).take(positions)
+        number_rows = all_rows[which][numbers.rows]
+        order = np.argsort(number_rows, kind="stable")
+        return Ragged.from_lengths(numbers.values[order], np.bincount(number_rows, minlength=len(words)))
+
+
+def load_synonym_index(name: str, version: str, read_lists: Callable[[], tuple[str, str]]) -> SynonymIndex:
+    """Returns the index of this version of the lists, from the user's cache, or built and stored there."""
+    path = cache_folder(f"{name}-{version}-{_FORMAT}.index")
+    names = [each.name for each in fields(SynonymIndex)]
+    saved = read_arrays(path)
+    if saved is not None and list(saved[0]) == names:
+        return SynonymIndex(**saved[0])
+    index = SynonymIndex.from_lists(*read_lists())
+    with suppress(OSError):  # then it is built again in the next run
+        write_arrays(path, {each: getattr(index, each) for each in names})
+    return index
+
+
+def word_hashes(words: Sequence[str]) -> Hashes:
+    """Returns a 64-bit hash of each word."""
+    return polynomial_hashes(words, _HASH_FACTOR)
+
+
+def polynomial_hashes(words: Sequence[str], factor: int) -> Hashes:
+    """Returns Σ unitᵢ factorⁿ⁻¹⁻ⁱ over the n units of UTF-16 of each word, modulo 2⁶⁴."""
+    encoded = [word.encode("utf-16-le", "surrogatepass") for word in words]
+    units = np.frombuffer(b"".join(encoded), "<u2").astype(np.uint64)
+    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) // 2
+    ends = np.cumsum(lengths)
+    powers = np.full(int(lengths.max(initial=0)) + 1, factor, np.uint64)
+    powers[0] = 1
+    powers = np.cumprod(powers)
+    exponent = np.repeat(ends, lengths) - np.arange(len(units)) - 1
+    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(units * powers[exponent])])
+    hashes: Hashes = sums[ends] - sums[ends - lengths]
+    return hashes
+
+
+def _sort_by_hash(words: Sequence[str], rows: Sequence[Sequence[int]], kind: npt.DTypeLike) -> tuple[Hashes, Ragged]:
+    """Returns the words' hashes, sorted, and their rows in that order."""
+    hashes = word_hashes(words)
+    order = np.argsort(hashes)
+    return hashes[order], Ragged.from_rows([rows[k] for k in order.tolist()], kind)
+
+
+def _find_hashes(sorted_hashes: Hashes, queries: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Returns the indices of the queries that are among sorted hashes, and their positions there."""
+    positions = np.searchsorted(sorted_hashes, queries)
+    is_present = positions < len(sorted_hashes)
+    is_present[is_present] = sorted_hashes[positions[is_present]] == queries[is_present]
+    which = np.flatnonzero(is_present)
+    return which, positions[which]

@@ -1,0 +1,1 @@
+"""Dependency parses of captions, and lemmas."""

@@ -1,0 +1,182 @@
+"""The caption parser's network: its forward pass in numpy.
+
+A word's embedding is the sum of its features' embeddings, plus a projection of a window of three words. Layers of
+self-attention (Vaswani et al. 2017; pre-normalised, attention biased by the distance of two words) encode the sentence.
+After some of them the words' tags are predicted and fed to the following layers, so that the tree fits the tags.
+Biaffine scores (Dozat and Manning 2017) say which word governs which; a perceptron over a word and its governor
+predicts the relation.
+
+The sentences of one call have the same number of words n, so that nothing is padded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from capmeter.text.parsing.numpy_layers import (
+    Floats,
+    Integers,
+    Weights,
+    attend_to_itself,
+    load_linear,
+    load_normalised_linear,
+    normalise,
+)
+
+_MASKED = np.float32(-1e9)
+
+
+@dataclass(frozen=True)
+class ParserShape:
+    """What cannot be inferred from the shapes of the weights.
+
+    Args:
+        heads: number of attention heads.
+        layers: number of self-attention layers.
+        tags_after: number of layers before tags are predicted.
+    """
+
+    heads: int = 4
+    layers: int = 4
+    tags_after: int = 2
+
+
+class ParserNetwork:
+    """The trained network.
+
+    Args:
+        weights: the tensors of `capmeter_recipes.parser.network.ParserModule` by name.
+        shape: what the weights do not say.
+    """
+
+    def __init__(self, weights: Weights, shape: ParserShape) -> None:
+        self.shape = shape
+        self._weights = {name: np.ascontiguousarray(values, np.float32) for name, values in weights.items()}
+        self._features = self._weights["features.weight"]
+        self.dim = self._features.shape[1]
+        window = load_linear(self._weights, "window")
+        self._windows, self._window_bias = np.split(window.weight, 3), window.bias
+        self._layers = [_Layer(self._weights, f"layers.{k}", shape.heads) for k in range(shape.layers)]
+        self._tag = load_normalised_linear(self._weights, "tag_norm", "tag")
+        self._dependent = load_normalised_linear(self._weights, "norm", "dependent")
+        self._head = _GovernorMap(self._weights, "head")
+        self._relation_dependent = load_normalised_linear(self._weights, "norm", "relation_dependent")
+        self._relation_head = _GovernorMap(self._weights, "relation_head")
+        self._relation = load_linear(self._weights, "relation")
+        agreement = self._weights["agreement.weight"]
+        self._agreement = np.ascontiguousarray(agreement.T / np.sqrt(np.float32(agreement.shape[0])))
+
+    def embed_words(self, feature_ids: Integers) -> tuple[Floats, Floats]:
+        """Embeds distinct words.
+
+        Args:
+            feature_ids: the ids of their features (words, features).
+
+        Returns:
+            The embeddings (words + 1, dim), the last one zero (beyond a sentence's ends), and what each word adds to
+            the word after it, to itself and to the word before it (3, words + 1, dim).
+        """
+        embeddings = np.zeros((len(feature_ids) + 1, self.dim), np.float32)
+        for column in feature_ids.T:
+            embeddings[:-1] += self._features[column]
+        return embeddings, np.stack([embeddings @ window for window in self._windows])
+
+    def read_words(self, words: Integers, embedded: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+        """Runs the layers before tags are predicted.
+
+        Args:
+            words: indices of embedded words (sentences, n).
+            embedded: the result of `embed_words`.
+
+        Returns:
+            Hidden states (sentences, n, dim) and the scores of every tag (sentences, n, tags).
+        """
+        embeddings, shares = embedded
+        count, length = words.shape
+        beyond = np.full((count, 1), len(embeddings) - 1, np.int64)
+        padded = np.concatenate([beyond, words, beyond], axis=1)
+        window = shares[1][words] + self._window_bias
+        window += shares[0][padded[:, :-2]]
+        window += shares[2][padded[:, 2:]]
+        states = (embeddings[words] + np.maximum(window, 0, out=window)).reshape(count * length, self.dim)
+        for layer in self._layers[: self.shape.tags_after]:
+            layer.add_to(states, count)
+        scores = self._tag(normalise(states)).reshape(count, length, -1)
+        return states.reshape(count, length, self.dim), scores
+
+    def read_tagged(self, states: Floats, tags: Integers) -> Floats:
+        """Runs the other layers, which know the tags (sentences, n).
+
+        Returns:
+            Normalised hidden states (sentences, n, dim), from which trees and relations are scored.
+        """
+        tagged = (states + self._weights["tag_vectors.weight"][tags]).reshape(-1, self.dim)
+        for layer in self._layers[self.shape.tags_after :]:
+            layer.add_to(tagged, len(states))
+        return normalise(tagged).reshape(states.shape)
+
+    def score_governors(self, states: Floats) -> Floats:
+        """Scores each governor of each word (sentences, n, n + 1): (dependent, governor), governor 0 is the root."""
+        length = states.shape[1]
+        dependents = np.maximum(self._dependent(states), 0) @ self._agreement
+        governors = np.maximum(self._head(states), 0)
+        scores: Floats = dependents @ governors.transpose(0, 2, 1)
+        scores += (governors @ self._weights["governor_bias.weight"][0])[:, None, :]
+        distances = self._weights["distance"]
+        scores += distances[_distances(length, len(distances) // 2)]
+        positions = np.arange(length)
+        scores[:, positions, positions + 1] = _MASKED
+        return scores
+
+    def score_relations(self, states: Floats, heads: Integers) -> Floats:
+        """Scores every label for the arc from each word to its head (sentences, n, labels)."""
+        hidden = np.take_along_axis(self._relation_head(states), heads[:, :, None], axis=1)
+        hidden += self._relation_dependent(states)
+        return self._relation(np.maximum(hidden, 0, out=hidden))
+
+
+class _GovernorMap:
+    """A linear map of the root's own vector and of all states: (sentences, n, dim) to (sentences, n + 1, outputs)."""
+
+    def __init__(self, weights: Weights, name: str) -> None:
+        self.root = load_linear(weights, name)(weights["root"])
+        self.words = load_normalised_linear(weights, "norm", name)
+
+    def __call__(self, states: Floats) -> Floats:
+        count, length, _ = states.shape
+        mapped = np.empty((count, length + 1, len(self.root)), np.float32)
+        mapped[:, 0] = self.root
+        mapped[:, 1:] = self.words(states)
+        return mapped
+
+
+class _Layer:
+    """Self-attention and a feed-forward network, each pre-normalised and residual."""
+
+    def __init__(self, weights: Weights, name: str, heads: int) -> None:
+        self.heads = heads
+        self.qkv = load_normalised_linear(weights, f"{name}.attention_norm", f"{name}.attend")
+        dim = self.qkv.weight.shape[0]
+        self.qkv.weight[:, :dim] /= np.sqrt(np.float32(dim // heads))
+        self.qkv.bias[:dim] /= np.sqrt(np.float32(dim // heads))
+        self.attention_out = load_linear(weights, f"{name}.mix")
+        self.ffn_up = load_normalised_linear(weights, f"{name}.perceptron_norm", f"{name}.widen")
+        self.ffn_down = load_linear(weights, f"{name}.narrow")
+        self.distance = weights[f"{name}.distance"]
+
+    def add_to(self, states: Floats, sentences: int) -> None:
+        """Adds to the states (sentences · n, dim), in place."""
+        distances = _distances(len(states) // sentences, self.distance.shape[1] // 2)[:, 1:]
+        qkv = self.qkv(normalise(states))
+        states += self.attention_out(attend_to_itself(qkv, sentences, self.heads, self.distance[:, distances]))
+        hidden = self.ffn_up(normalise(states))
+        states += self.ffn_down(np.maximum(hidden, 0, out=hidden))
+
+
+def _distances(length: int, reach: int) -> Integers:
+    """Returns indices into a table of distances −reach … reach, for each word and place 0 (the root), 1 … n."""
+    places = np.arange(length + 1)
+    distances: Integers = np.clip(places[None, :] - places[1:, None], -reach, reach) + reach
+    return distances

@@ -1,0 +1,1 @@
+"""Scene graphs of captions: parsers, rules, matching."""

@@ -1,0 +1,233 @@
+"""Collapses basic dependencies and propagates conjunctions, as Stanford CoreNLP 3.6 does.
+
+Prepositions move into labels ("nmod:in_front_of"), conjunctions too ("conj:and"), and what governs the first conjunct
+governs the others. Relative pronouns and subjects of open complements are unchanged.
+
+>>> from capmeter.text.parsing.dependency_parse import Parse
+>>> words, tags = ("dogs", "and", "cats", "run"), ("NNS", "CC", "NNS", "VBP")
+>>> parse = Parse(words, tags, ("dog", "and", "cat", "run"), (4, 1, 1, 0), ("nsubj", "cc", "conj", "root"))
+>>> graph = collapse_dependencies(parse)
+>>> graph.children(4), graph.children(1)
+([(1, 'nsubj'), (3, 'nsubj')], [(2, 'cc'), (3, 'conj:and')])
+"""
+
+from __future__ import annotations
+
+from capmeter.text.parsing.dependency_graph import DependencyGraph
+from capmeter.text.parsing.dependency_parse import Parse
+from capmeter.text.scene_graphs.prepositions import join_prepositions
+
+_MODIFIERS = ("nmod", "acl", "advcl")
+_SUBJECTS = {"nsubj": "nsubjpass", "csubj": "csubjpass"}
+_ACTIVE = {passive: active for active, passive in _SUBJECTS.items()}
+_ANY_SUBJECT = frozenset((*_SUBJECTS, *_ACTIVE))
+_CONJUNCTIONS = {
+    **dict.fromkeys([("but", "rather"), ("if", "not"), ("instead", "of"), ("rather", "than")], "negcc"),
+    **dict.fromkeys([("but", "also"), ("as", "well")], "and"),
+}
+
+
+def collapse_dependencies(parse: Parse, sentence: int = 0) -> DependencyGraph:
+    """The collapsed graph of a parse, which is sentence number `sentence` of its caption."""
+    graph = DependencyGraph(parse, sentence)
+    labels = set(parse.labels)
+    if "auxpass" in labels:
+        _make_subjects_passive(graph)
+    join_prepositions(graph)
+    coordinated = "cc" in labels and "conj" in labels
+    if coordinated:
+        _copy_for_conjoined_phrases(graph)
+        _copy_for_conjoined_prepositions(graph)
+    if "case" in labels:
+        if "auxpass" in labels:
+            _label_agents(graph)
+        _label_modifiers(graph)
+    if coordinated:
+        _label_conjuncts(graph)
+    if "conj" in labels:
+        _propagate(graph)
+    return graph
+
+
+def _make_subjects_passive(graph: DependencyGraph) -> None:
+    """The subject of a verb with a passive auxiliary is a passive subject."""
+    for verb in range(1, len(graph)):
+        if graph.has_child(verb, "auxpass"):
+            for subject, label in list(graph.dependents[verb]):
+                if label in _SUBJECTS:
+                    graph.relabel(verb, subject, label, _SUBJECTS[label])
+
+
+def _coordinations(graph: DependencyGraph, governor: int) -> list[tuple[int, list[int]]]:
+    """Each coordinating word of a governor, with all its conjuncts that have no conjunction yet."""
+    edges = graph.children(governor)
+    conjuncts = [word for word, label in edges if label == "conj"]
+    return [(word, conjuncts) for word, label in edges if label == "cc"] if conjuncts else []
+
+
+def _coordinated(graph: DependencyGraph) -> list[int]:
+    """The words that have both a coordinating word and a conjunct."""
+    return [word for word in range(1, len(graph)) if graph.has_child(word, "cc") and graph.has_child(word, "conj")]
+
+
+def _in_order(graph: DependencyGraph, words: list[int]) -> list[int]:
+    """Some words in the order in which the graph is read."""
+    chosen = set(words)
+    return [word for word in graph.nodes() if word in chosen] if len(chosen) > 1 else list(chosen)
+
+
+def _copy_for_conjoined_phrases(graph: DependencyGraph) -> None:
+    """ "slides down a slide and into the water": the second phrase depends on a copy of the verb."""
+    found = []
+    for noun in _in_order(graph, [word for word in _coordinated(graph) if graph.has_child(word, "case")]):
+        if any(label in _MODIFIERS for _, label in graph.governors[noun]):
+            for conjunction, conjuncts in _coordinations(graph, noun):
+                found.append((noun, conjunction, [word for word in conjuncts if graph.has_child(word, "case")]))
+    for noun, conjunction, conjuncts in found:
+        above = graph.parent(noun)
+        if above is None or not conjuncts:
+            continue
+        governor, label = above
+        copies = []
+        for conjunct in conjuncts:
+            copies.append(copy := graph.copy_of(governor))
+            if (conjunct, "conj") in graph.dependents[noun]:
+                graph.remove(noun, conjunct, "conj")
+                graph.add(copy, conjunct, label)
+            graph.add(governor, copy, "conj")
+        graph.remove(noun, conjunction, "cc")
+        graph.add(governor, conjunction, "cc")
+        _conjoin(graph, governor, copies, conjunction)
+
+
+def _copy_for_conjoined_prepositions(graph: DependencyGraph) -> None:
+    """ "on and under the table": the noun also depends, by the second preposition, on a copy of its governor."""
+    found = []
+    prepositions = [word for word in _coordinated(graph) if any(label == "case" for _, label in graph.governors[word])]
+    for noun in _in_order(graph, [noun for word in prepositions for noun, _ in graph.governors[word]]):
+        for preposition, label in graph.children(noun):
+            if label == "case":
+                found += [(noun, preposition, *each) for each in _coordinations(graph, preposition)]
+    for noun, preposition, conjunction, conjuncts in found:
+        above = graph.parent(noun)
+        if above is None:
+            continue
+        governor, label = above
+        copies = []
+        for conjunct in conjuncts:
+            copies.append(copy := graph.copy_of(governor))
+            graph.add(governor, copy, "conj")
+            graph.add(copy, noun, _marked(label, graph.words[conjunct].lower()))
+        _conjoin(graph, preposition, conjuncts, conjunction)
+        _conjoin(graph, governor, copies, conjunction)
+
+
+def _label_agents(graph: DependencyGraph) -> None:
+    """The agent of a passive verb: "by" makes `nmod:agent`."""
+    for verb in range(1, len(graph)):
+        if graph.has_child(verb, "auxpass"):
+            for noun, label in list(graph.dependents[verb]):
+                cases = [word for word, found in graph.dependents[noun] if found == "case"]
+                if label == "nmod" and any(graph.words[word].lower() == "by" for word in cases):
+                    graph.relabel(verb, noun, label, "nmod:agent")
+
+
+def _label_modifiers(graph: DependencyGraph) -> None:
+    """A modifier's label takes on its preposition: the longest, or the last of several single words."""
+    for noun in range(1, len(graph)):
+        if not graph.has_child(noun, "case"):
+            continue
+        cases = [word for word, label in graph.children(noun) if label == "case"]
+        modified = [edge for edge in graph.governors[noun] if edge[1] in _MODIFIERS]
+        if len(cases) == 1 and graph.leaf(cases[0]):
+            for governor, label in modified:
+                graph.relabel(governor, noun, label, _marked(label, graph.words[cases[0]].lower()))
+            continue
+        groups = [sorted([case, *_expression(graph, case)], key=graph.position.__getitem__) for case in cases]
+        longest = max(map(len, groups))
+        group = next(each for each in reversed(groups) if len(each) == longest)
+        for governor, label in modified:
+            runs = _runs(graph, group)
+            graph.relabel(governor, noun, label, _marked(label, runs[-1]))
+            for run in runs[:-1]:  # separate words give an edge each
+                graph.add(governor, noun, _marked(label, run))
+
+
+def _expression(graph: DependencyGraph, case: int) -> list[int]:
+    """The other words of a preposition, two at most."""
+    return [word for word, label in graph.children(case) if label == "mwe"][:2]
+
+
+def _runs(graph: DependencyGraph, words: list[int]) -> list[str]:
+    """Neighbouring words joined by "_"."""
+    runs: list[list[int]] = []
+    for word in words:
+        if runs and graph.position[word] == graph.position[runs[-1][-1]] + 1:
+            runs[-1].append(word)
+        else:
+            runs.append([word])
+    return ["_".join(graph.words[word] for word in run).lower() for run in runs]
+
+
+def _marked(label: str, preposition: str) -> str:
+    """A modifier's label with a preposition; other labels have none."""
+    kind = label.partition(":")[0]
+    return f"{kind}:{preposition}" if kind in _MODIFIERS else label
+
+
+def _label_conjuncts(graph: DependencyGraph) -> None:
+    """ "conj" becomes "conj:and": by the first coordinating word, or by a later one that stands before the conjunct."""
+    for governor in _coordinated(graph):
+        coordinations = _coordinations(graph, governor)
+        for conjunct in coordinations[0][1]:
+            at = graph.position[conjunct]
+            before = [word for word, _ in coordinations if graph.position[word] < at]
+            conjunction = before[-1] if before else coordinations[0][0]
+            graph.relabel(governor, conjunct, "conj", f"conj:{_conjunction(graph, conjunction)}")
+
+
+def _conjoin(graph: DependencyGraph, governor: int, conjuncts: list[int], conjunction: int) -> None:
+    label = f"conj:{_conjunction(graph, conjunction)}"
+    for conjunct in conjuncts:
+        old = next((found for word, found in graph.dependents[governor] if word == conjunct), None)
+        if old is not None and (old == "conj" or graph.position[conjunct] > graph.position[conjunction]):
+            graph.relabel(governor, conjunct, old, label)
+
+
+def _conjunction(graph: DependencyGraph, word: int) -> str:
+    """What a coordinating word means: itself, "negcc" for what excludes, "and" for what adds."""
+    at = graph.position[word]
+    count = graph.position[-1] if len(graph) == graph.position[-1] + 1 else max(graph.position)
+    words_around = {k: graph.words[at + k].lower() for k in (-1, 0, 1, 2) if 0 < at + k <= count}
+    if words_around[0] == "not" and words_around.get(-1) == "but":
+        return "negcc"
+    if words_around[0] == "not" and words_around.get(1) == "to" and words_around.get(2) == "mention":
+        return "and"
+    return _CONJUNCTIONS.get((words_around[0], words_around.get(1, "")), words_around[0])
+
+
+def _propagate(graph: DependencyGraph) -> None:
+    """What governs a conjunct governs those after it; a verb without a subject shares the first one's."""
+    count = len(graph)
+    governors = [list(edges) for edges in graph.governors]
+    edges = [list(graph.children(word)) for word in range(count)]
+    subjects = [next((edge for edge in each if edge[1] in _ANY_SUBJECT), None) for each in edges]
+    for first in range(1, count):
+        for conjunct, label in edges[first]:
+            if not label.startswith("conj:"):
+                continue
+            relative = graph.has_child(first, "acl:relcl") and graph.has_child(conjunct, "acl:relcl")
+            for governor, shared in governors[first]:
+                if governor != conjunct and shared != "case" and not (relative and shared in ("dobj", "nsubj")):
+                    graph.add(governor, conjunct, shared)
+            subject = subjects[first]
+            if subject and not subjects[conjunct] and graph.tags[conjunct].startswith(("VB", "JJ")):
+                graph.add(conjunct, subject[0], _voiced(graph, conjunct, subject[1]))
+
+
+def _voiced(graph: DependencyGraph, verb: int, label: str) -> str:
+    """The label of a subject that a verb takes over: active or passive as the verb itself is."""
+    tag = graph.tags[verb]
+    if label in _ACTIVE:
+        return _ACTIVE[label] if tag in ("VB", "VBZ", "VBP") or tag.startswith("JJ") else label
+    return _SUBJECTS[label] if graph.has_child(verb, "auxpass") else label

@@ -1,0 +1,305 @@
+"""Scene graphs of the sentences of a pool: their tuples, extracted once, and the graphs that are built of them.
+
+Tuples come from SPICE's rules over the trees of a parser (`stanford`), or from the scene-graph parser that was trained
+on human-written graphs (`factual`). A document, a text of several sentences, has one graph too: its sentences are split
+(`sentence_splitting`), pronouns replaced by what they refer to (`coreference`), and what is mentioned twice merges. In
+documents, tuples of words for the picture ("the image", "the background") are left out. Tuples are cached in memory and
+on disk under the name and the hash of the model, and the graphs of lists of references in memory.
+"""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.caption_set import CacheScope
+from capmeter.core.errors import InputError
+from capmeter.core.lru import LRUCache
+from capmeter.core.settings import Settings
+from capmeter.text.meteor.resources import load_english_synonyms
+from capmeter.text.parsing.dependency_parse import CaptionParse
+from capmeter.text.parsing.parsers import Parser, find_parser, looks_english, parse_captions
+from capmeter.text.scene_graphs.coreference import PICTURE_WORDS, replace_pronouns
+from capmeter.text.scene_graphs.graph import SceneGraph, Synsets, build_scene_graph, no_synsets
+from capmeter.text.scene_graphs.rules import MAX_WORDS, SceneTuple, extract_tuples
+from capmeter.text.scene_graphs.triples import IS, Triple
+from capmeter.text.stored_values import stored_values
+from capmeter.text.tokenization.ptb import tokenise_sentences
+from capmeter.text.tokenization.sentence_splitting import document_sentences
+from capmeter.text.tokenization.token_tables import SentenceSource
+
+if TYPE_CHECKING:
+    from capmeter.text.scene_graphs.learned_parser import FactualParser
+
+GraphsName = Annotated[
+    Literal["stanford", "factual"],
+    "the graphs: by SPICE's rules from a parser's trees, or by the model trained on human-written graphs",
+]
+InputName = Annotated[
+    Literal["tokens", "raw"],
+    "what the parser reads: the tokens of MS COCO's evaluation, in lower case and without punctuation, as papers "
+    "report SPICE, or the captions as they are written",
+]
+FACTUAL = "factual"
+OFFICIAL_PARSER = "corenlp"
+STANFORD_RULES = "spice-1.0"  # the rules that make graphs of trees, in signatures
+
+_NUMBERS = {str(k): word for k, word in enumerate("one two three four five six seven eight nine ten".split(), 1)}  # noqa: SIM905
+
+
+@dataclass(frozen=True, slots=True)
+class CaptionTuples:
+    """The scene-graph tuples of one caption."""
+
+    tuples: tuple[SceneTuple, ...] | None  # None: it could not be parsed
+    truncated: bool = False  # it has a sentence with more words than are read
+    english: bool = True  # it looks like English, the only language of the parsers
+
+
+class SceneGraphSource(ABC):
+    """A model that extracts tuples from captions, with caches.
+
+    Args:
+        version: the model in signatures.
+        batch: number of captions to pass in one call.
+    """
+
+    revision: ClassVar[int]  # raised whenever the same output of the model gives other tuples
+
+    def __init__(self, version: str, batch: int) -> None:
+        self.version, self.batch = version, batch
+
+    @abstractmethod
+    def compute(self, captions: Sequence[str], settings: Settings) -> list[list[Any] | None]:
+        """Returns the fields of each caption's `CaptionTuples` as JSON values; None if it could not be parsed."""
+
+    def extract(self, captions: Sequence[str], settings: Settings) -> list[CaptionTuples]:
+        """Extracts the tuples of captions, as far as the caches of the settings do not have them."""
+        memory: LRUCache[tuple[str, str], CaptionTuples] = settings.memory.of("scenes")
+        tuples = {caption: memory.get((self.version, caption)) for caption in captions}
+        missing = [caption for caption, each in tuples.items() if each is None]
+        rows = stored_values(_TupleRows(self, settings), missing, settings.disk_cache(), self.batch)
+        for caption, row in zip(missing, rows, strict=True):
+            tuples[caption] = extracted = _read_tuples(row)
+            memory.put((self.version, caption), extracted)
+        return [each for caption in captions if (each := tuples[caption]) is not None]
+
+
+@dataclass(frozen=True)
+class _TupleRows:
+    """The tuples of captions as JSON values, for the disk cache."""
+
+    source: SceneGraphSource
+    settings: Settings
+
+    @property
+    def identity(self) -> str:
+        return f"scenes/{self.source.revision}/{self.source.version}"
+
+    def compute(self, sentences: Sequence[str]) -> list[list[Any] | None]:
+        return self.source.compute(sentences, self.settings)
+
+
+class RuleSource(SceneGraphSource):
+    """SPICE's rules over the trees of a parser.
+
+    Args:
+        parser: the parser.
+        documents: whether documents are parsed sentence by sentence; the official program reads them as one caption.
+    """
+
+    revision = 2
+
+    def __init__(self, parser: Parser, *, documents: bool = True) -> None:
+        super().__init__(parser.version, parser.batch)
+        self.parser, self.documents = parser, documents
+
+    def compute(self, captions: Sequence[str], settings: Settings) -> list[list[Any] | None]:
+        """Parses captions, and documents sentence by sentence, and applies the rules."""
+        documents = [document_sentences(caption) if self.documents else [] for caption in captions]
+        texts = [each for caption, document in zip(captions, documents, strict=True) for each in document or (caption,)]
+        parses = iter(parse_captions(self.parser, texts, settings))
+        rows: list[list[Any] | None] = []
+        for caption, document in zip(captions, documents, strict=True):
+            sentence_parses = list(islice(parses, max(1, len(document))))
+            parsed = [parse for parse in sentence_parses if parse is not None]
+            if len(parsed) < len(sentence_parses):
+                rows.append(None)
+            elif document:
+                sentences = [sentence for parse in parsed for sentence in parse.sentences]
+                rows.append(self._apply_rules(caption, CaptionParse(tuple(replace_pronouns(sentences))), PICTURE_WORDS))
+            else:
+                rows.append(self._apply_rules(caption, parsed[0]))
+        return rows
+
+    def _apply_rules(self, caption: str, parse: CaptionParse, without: Collection[str] = ()) -> list[Any]:
+        truncated = any(len(sentence) > MAX_WORDS for sentence in parse.sentences)
+        tuples = [each for each in extract_tuples(parse) if mentions_none_of(each, without)]
+        return [tuples, truncated, _is_latin(caption) and looks_english(parse)]
+
+
+class LearnedSource(SceneGraphSource):
+    """The scene-graph parser that was trained on human-written graphs."""
+
+    revision = 2
+
+    def __init__(self, parser: FactualParser) -> None:
+        super().__init__(parser.version, parser.batch)
+        self.parser = parser
+
+    def compute(self, captions: Sequence[str], settings: Settings) -> list[list[Any] | None]:
+        """Parses captions into triples and converts them."""
+        return [
+            [tuples_from_triples(triples), False, _is_latin(caption) and self.parser.looks_english(caption)]
+            for caption, triples in zip(captions, self.parser.parse(captions), strict=True)
+        ]
+
+
+def mentions_none_of(each: SceneTuple, words: Collection[str]) -> bool:
+    """Whether none of the objects of a tuple is one of some words."""
+    return each[0] not in words and (len(each) < 3 or each[1] not in words)
+
+
+def tuples_from_triples(triples: Iterable[Triple]) -> list[SceneTuple]:
+    """Converts triples to (object), (object, attribute), (subject, object, relation); numbers up to ten become words.
+
+    >>> tuples_from_triples([("dogs", "is", "2"), ("dogs", "run on", "grass"), ("sky",)])
+    [('dogs', 'two'), ('dogs', 'grass', 'run on'), ('sky',)]
+    """
+    tuples: list[SceneTuple] = []
+    for triple in triples:
+        if len(triple) == 1:
+            tuples.append(triple)
+        elif triple[1] == IS:
+            tuples.append((triple[0], _NUMBERS.get(triple[2], triple[2])))
+        else:
+            tuples.append((triple[0], triple[2], triple[1]))
+    return tuples
+
+
+def find_source(name: str) -> SceneGraphSource:
+    """Returns the source of this name (see `resolve_source`), whose model is loaded once per process."""
+    if name != FACTUAL:
+        return RuleSource(find_parser(name), documents=name != OFFICIAL_PARSER)
+    from capmeter.text.scene_graphs.learned_parser import bundled_scene_graph_parser
+
+    return LearnedSource(bundled_scene_graph_parser())
+
+
+def resolve_source(graphs: str, parser: str) -> str:
+    """Returns the source of tuples: `FACTUAL`, or the parser to whose trees SPICE's rules are applied.
+
+    Raises:
+        InputError: a parser is named that the graphs do not use.
+    """
+    if graphs != FACTUAL:
+        return parser
+    if parser != "caption":
+        raise InputError(f"graphs=factual reads no trees, so that parser={parser} has no effect; leave one of them out")
+    return FACTUAL
+
+
+def describe_source(source: str) -> dict[str, str]:
+    """Returns the signature's entries for a source: the scene-graph parser, or the parser and the rules."""
+    version = find_source(source).version
+    return {"parser": "none", "graphs": version} if source == FACTUAL else {"parser": version, "graphs": STANFORD_RULES}
+
+
+@dataclass(frozen=True, eq=False)
+class SceneTable:
+    """The tuples of each sentence of a pool, from the model of this version."""
+
+    version: str
+    sentences: Sequence[str]
+    scenes: Sequence[CaptionTuples]
+    settings: Settings
+
+    def take(self, indices: npt.NDArray[np.int64]) -> SceneTable:
+        """Selects sentences."""
+        rows = indices.tolist()
+        sentences, scenes = [self.sentences[k] for k in rows], [self.scenes[k] for k in rows]
+        return SceneTable(self.version, sentences, scenes, self.settings)
+
+    def graph(self, sentence: int, synsets: Synsets) -> SceneGraph:
+        """Builds the graph of one sentence."""
+        return self._build((sentence,), synsets)
+
+    def reference_graph(self, sentences: Sequence[int], synsets: Synsets) -> SceneGraph:
+        """Builds one graph of several references, in their order; the same texts give the same object."""
+        memory: LRUCache[tuple[str, Synsets, tuple[str, ...]], SceneGraph] = self.settings.memory.of("scene_graphs")
+        key = self.version, synsets, tuple(self.sentences[k] for k in sentences)
+        graph = memory.get(key)
+        if graph is None:
+            graph = self._build(sentences, synsets)
+            memory.put(key, graph)
+        return graph
+
+    def _build(self, sentences: Sequence[int], synsets: Synsets) -> SceneGraph:
+        return build_scene_graph((each for k in sentences for each in self.scenes[k].tuples or ()), synsets)
+
+
+@dataclass(frozen=True)
+class Scenes:
+    """Analysis: the scene-graph tuples of each sentence, from a source (`resolve_source`), with caches.
+
+    With `input="tokens"` the source reads the tokens of each of a text's sentences, which it parses on their own;
+    documents are read as written, except by the official parser.
+    """
+
+    source: str
+    settings: Settings = field(default_factory=Settings)
+    input: InputName = "raw"
+
+    cache_scope: ClassVar[CacheScope] = "run"
+
+    def run(self, pool: SentenceSource) -> SceneTable:
+        """Extracts the tuples of every sentence of the pool."""
+        source, sentences = find_source(self.source), list(pool.sentences)
+        if self.input == "raw":
+            return SceneTable(source.version, sentences, source.extract(sentences, self.settings), self.settings)
+        parts = [
+            [text]
+            if self.source != OFFICIAL_PARSER and document_sentences(text)
+            else [" ".join(tokens) for tokens in tokenise_sentences(text)] or [""]
+            for text in sentences
+        ]
+        distinct = list(dict.fromkeys(part for each in parts for part in each))
+        tuples = dict(zip(distinct, source.extract(distinct, self.settings), strict=True))
+        scenes = [_merge_sentences([tuples[part] for part in each]) for each in parts]
+        return SceneTable(f"{source.version}/{self.input}", sentences, scenes, self.settings)
+
+
+def _merge_sentences(sentences: Sequence[CaptionTuples]) -> CaptionTuples:
+    """The tuples of a text from those of its sentences."""
+    if len(sentences) == 1:
+        return sentences[0]
+    parsed = [each.tuples for each in sentences if each.tuples is not None]
+    tuples = tuple(each for sentence in parsed for each in sentence) if len(parsed) == len(sentences) else None
+    return CaptionTuples(tuples, any(s.truncated for s in sentences), any(s.english for s in sentences))
+
+
+def _read_tuples(row: list[Any] | None) -> CaptionTuples:
+    if row is None:
+        return CaptionTuples(None)
+    tuples, truncated, english = row
+    return CaptionTuples(tuple([tuple(map(sys.intern, each)) for each in tuples]), truncated, english)
+
+
+def _is_latin(caption: str) -> bool:
+    """Whether at least half of the letters are Latin."""
+    if caption.isascii():
+        return True
+    letters = [letter for letter in caption if letter.isalpha()]
+    return 2 * sum(letter < "\u0250" or "\u1e00" <= letter < "\u1f00" for letter in letters) >= len(letters)
+
+
+def find_synset_lookup(synonyms: bool) -> Synsets:
+    """Returns the function that looks up a word's synsets: METEOR's dictionary, or one that finds nothing."""
+    return load_english_synonyms().synsets if synonyms else no_synsets

@@ -1,0 +1,307 @@
+"""The scene-graph parser's network: its forward pass in numpy, which reads a sentence and writes linearised triples.
+
+The encoder is `SentenceEncoder`. A decoder is that of a Transformer (Vaswani et al. 2017), pre-normalised. The next
+token is one of the vocabulary or a word of the sentence: one softmax scores both, and a word that can be generated or
+copied has the sum of both probabilities (Gu et al. 2016). Several decoders are an ensemble: their probabilities are
+averaged.
+
+Beam search; hypotheses more than 2 nats below the best are pruned, and of the finished ones that with the highest mean
+log probability per token wins. No token repeats the previous one, and an object that a sentence mentions once is not
+related to itself.
+
+The sentences of one call have the same number of words n, so that nothing is padded. Arrays of the decoders begin with
+the axis of the decoders, D; the hypotheses of all sentences share one axis, H.
+
+J. Gu, Z. Lu, H. Li, V. Li. Incorporating Copying Mechanism in Sequence-to-Sequence Learning. ACL 2016.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from capmeter.text.parsing.numpy_layers import Floats, Integers, Linear, Weights, normalise, softmax
+from capmeter.text.scene_graphs.decoder_vocabulary import NEXT_ID, OPEN_ID, PAD_ID, STOP_ID, UNKNOWN_ID
+from capmeter.text.scene_graphs.sentence_encoder import SentenceEncoder, SentenceEncoderShape
+
+ENCODER_PREFIX = "reader."
+DECODER_PREFIX = "writers.{}."
+BEAM_SIZE = 2
+_LOOK_AHEAD = 4  # tokens within which a hypothesis must be able to win
+_BEAM_MARGIN = np.float32(2.0)  # difference of log probability to the best hypothesis of the sentence
+_MIN_PROBABILITY = np.float32(1e-12)
+
+
+@dataclass(frozen=True)
+class DecoderShape:
+    """Sizes of a decoder.
+
+    Args:
+        layers: number of layers.
+        heads: number of attention heads.
+        hidden: width of the feed-forward networks.
+        steps: the largest number of tokens.
+    """
+
+    layers: int = 2
+    heads: int = 4
+    hidden: int = 384
+    steps: int = 96
+
+
+class SceneGraphNetwork:
+    """The trained network.
+
+    Args:
+        weights: the tensors of `capmeter_recipes.scene_graph_parser.network.SceneGraphModule` by name.
+        encoder_shape: the encoder's sizes.
+        shape: the decoders' sizes.
+        decoders: number of decoders.
+        predicate_end_ids: the ids of the tokens after which a triple's object begins.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        encoder_shape: SentenceEncoderShape,
+        shape: DecoderShape,
+        decoders: int = 1,
+        predicate_end_ids: Collection[int] = (),
+    ) -> None:
+        self.shape, self.predicate_end_ids = shape, np.array(sorted(predicate_end_ids), np.int64)
+        self.encoder = SentenceEncoder(_select(weights, ENCODER_PREFIX), encoder_shape)
+        self._decoders = _Decoders([_select(weights, DECODER_PREFIX.format(k)) for k in range(decoders)], shape)
+
+    def decode(
+        self,
+        encoded: Floats,
+        source_ids: Integers,
+        max_tokens: int,
+        unique_ids: Sequence[Collection[int]] = (),
+        beam_size: int = BEAM_SIZE,
+    ) -> list[list[int]]:
+        """Decodes sentences.
+
+        Args:
+            encoded: the result of the encoder (sentences, n, dim).
+            source_ids: the ids of the sentences' words and of their base forms as tokens (sentences, 2n).
+            max_tokens: the largest number of tokens to write.
+            unique_ids: for each sentence the ids of words that name one object, which is not related to itself.
+            beam_size: the largest number of hypotheses per sentence; 1: greedy search.
+
+        Returns:
+            The token ids of each sentence, without the last (`STOP_ID`).
+        """
+        count, max_tokens = len(encoded), min(max_tokens, self.shape.steps)
+        best_scores, best_ids = np.full(count, -np.inf), [list[int]() for _ in range(count)]
+        state = self._decoders.start(encoded, source_ids)
+        sentences, scores, last_ids = np.arange(count), np.zeros(count, np.float32), np.full(count, PAD_ID)
+        hypotheses, subjects = np.zeros((count, 0), np.int64), np.full(count, PAD_ID)
+        for step in range(max_tokens):
+            probabilities = self._decoders.next_probabilities(last_ids, step, state)
+            probabilities[np.arange(len(last_ids)), last_ids] = 0  # no loops, whose mean probabilities are high
+            probabilities[np.arange(len(last_ids)), subjects] = 0
+            rows, last_ids, scores = _top_hypotheses(probabilities, scores, sentences, beam_size)
+            previous_sentences, sentences = sentences, sentences[rows]
+            hypotheses = np.column_stack([hypotheses[rows], last_ids])
+            subjects = np.where(last_ids == NEXT_ID, PAD_ID, subjects[rows])
+            for row in np.flatnonzero(np.isin(last_ids, self.predicate_end_ids)).tolist() if unique_ids else ():
+                subject = self._find_subject(hypotheses[row], source_ids.shape[1] // 2)
+                subjects[row] = subject if subject in unique_ids[sentences[row]] else PAD_ID
+            finished = (last_ids == STOP_ID) | (step + 1 == max_tokens)
+            for row in np.flatnonzero(finished).tolist():
+                sentence, mean_score = sentences[row], scores[row] / (step + 1)
+                if mean_score > best_scores[sentence]:
+                    best_scores[sentence], best_ids[sentence] = mean_score, hypotheses[row].tolist()
+            active = np.flatnonzero(~finished & (scores / (step + 1 + _LOOK_AHEAD) > best_scores[sentences]))
+            if not len(active):
+                break
+            rows, sentences, subjects = rows[active], sentences[active], subjects[active]
+            scores, last_ids, hypotheses = scores[active], last_ids[active], hypotheses[active]
+            state = state.take(rows, same=np.array_equal(sentences, previous_sentences))
+        return [ids[:-1] if ids[-1:] == [STOP_ID] else ids for ids in best_ids]
+
+    def _find_subject(self, ids: Integers, length: int) -> int:
+        """Returns the last word of the subject of the triple that is being written, for a sentence of this length."""
+        triple = ids[max(np.flatnonzero(ids == NEXT_ID), default=-1) + 1 :]
+        first_verb = self._decoders.vocabulary_size + length  # base forms follow the words
+        end = int(np.argmax((triple >= first_verb) | (triple == OPEN_ID) | np.isin(triple, self.predicate_end_ids)))
+        return int(triple[end - 1]) if end else PAD_ID
+
+
+def _select(weights: Weights, prefix: str) -> Weights:
+    return {name.removeprefix(prefix): values for name, values in weights.items() if name.startswith(prefix)}
+
+
+def _top_hypotheses(
+    probabilities: Floats, scores: Floats, sentences: Integers, beam_size: int
+) -> tuple[Integers, Integers, Floats]:
+    """Extends hypotheses by one token each and selects the most probable of each sentence.
+
+    Args:
+        probabilities: of each next token (H, tokens).
+        scores: log probabilities of the hypotheses (H,).
+        sentences: of the hypotheses, ascending (H,).
+        beam_size: the largest number of hypotheses per sentence.
+
+    Returns:
+        The extended hypotheses, their tokens and log probabilities, in the order of the sentences.
+    """
+    width = min(beam_size, probabilities.shape[1])
+    if width > 1:
+        tokens = np.argpartition(probabilities, -width, axis=1)[:, -width:]
+    else:
+        tokens = probabilities.argmax(axis=1)[:, None]
+    logs = np.log(np.take_along_axis(probabilities, tokens, axis=1) + _MIN_PROBABILITY)
+    scores, tokens = (logs + scores[:, None]).ravel(), tokens.ravel()
+    rows = np.repeat(np.arange(len(probabilities)), width)
+    order = np.lexsort((tokens, -scores, sentences[rows]))
+    ordered_sentences = sentences[rows[order]]
+    first = np.searchsorted(ordered_sentences, ordered_sentences)
+    in_beam = np.arange(len(order)) - first < beam_size
+    order = order[in_beam & (scores[order] > scores[order[first]] - _BEAM_MARGIN)]
+    return rows[order], tokens[order], scores[order]
+
+
+class _Decoders:
+    """Decoders of one shape, evaluated together."""
+
+    def __init__(self, weights: Sequence[Weights], shape: DecoderShape) -> None:
+        self.shape = shape
+        self._weights = {
+            name: np.stack([np.asarray(each[name], np.float32) for each in weights]) for name in weights[0]
+        }
+        self._tokens, self._steps = self._weights["tokens.weight"], self._weights["steps.weight"]
+        _, self.vocabulary_size, self.dim = self._tokens.shape
+        self._memory = self.linear("joined")
+        self._memory_norm = self._weights["joined_norm.weight"][:, None], self._weights["joined_norm.bias"][:, None]
+        self._layers = [_DecoderLayer(self, f"layers.{k}") for k in range(shape.layers)]
+        self._token_logits = self.normalised_linear("written", "choice")
+        self._copy_query = self.normalised_linear("written", "copy_query")
+        self._copy_key, self._copy_embedding = self.linear("copy_key"), self.linear("copied")
+        if self._steps.shape[1] != shape.steps:
+            raise ValueError(f"weights for {self._steps.shape[1]} steps, expected {shape.steps}")
+
+    def linear(self, name: str) -> Linear:
+        """Reads the linear maps of this name."""
+        weight, bias = self._weights[f"{name}.weight"], self._weights[f"{name}.bias"]
+        return Linear(np.ascontiguousarray(weight.transpose(0, 2, 1)), bias[:, None])
+
+    def normalised_linear(self, norm: str, name: str) -> Linear:
+        """Reads linear maps and folds the scale and shift of the normalisation before them into them."""
+        linear = self.linear(name)
+        scale, shift = self._weights[f"{norm}.weight"], self._weights[f"{norm}.bias"]
+        return Linear(scale[:, :, None] * linear.weight, linear.bias + shift[:, None] @ linear.weight)
+
+    def start(self, encoded: Floats, source_ids: Integers) -> _DecoderState:
+        """Returns the state before the first token."""
+        count, _, width = encoded.shape
+        scale, shift = self._memory_norm
+        memory = normalise(self._memory(encoded.reshape(-1, width))) * scale + shift
+        copy_keys, copies = (
+            _split_words_and_lemmas(linear(memory), count) for linear in (self._copy_key, self._copy_embedding)
+        )
+        caches = [layer.start(memory, count) for layer in self._layers]
+        return _DecoderState(caches, copy_keys.swapaxes(2, 3) / np.sqrt(np.float32(self.dim)), copies, source_ids)
+
+    def next_probabilities(self, last_ids: Integers, step: int, state: _DecoderState) -> Floats:
+        """Computes the mean probability of each token and each source token as the next one (H, tokens + 2n)."""
+        rows, length, size = np.arange(len(last_ids)), state.source_ids.shape[1], self.vocabulary_size
+        x = self._tokens[:, np.where(last_ids < size, last_ids, UNKNOWN_ID)]
+        copied = np.flatnonzero(last_ids >= size)
+        x[:, copied] = state.copies[:, copied, last_ids[copied] - size]
+        x += self._steps[:, step : step + 1]
+        for layer, cache in zip(self._layers, state.caches, strict=True):
+            layer.add_to(x, cache)
+        x = normalise(x)
+        generate, copy = self._token_logits(x), (self._copy_query(x)[:, :, None, :] @ state.copy_keys)[:, :, 0, :]
+        largest = np.maximum(generate.max(axis=2), copy.max(axis=2))[:, :, None]
+        np.exp(np.subtract(generate, largest, out=generate), out=generate)
+        np.exp(np.subtract(copy, largest, out=copy), out=copy)
+        total = (generate.sum(axis=2) + copy.sum(axis=2))[:, :, None] * np.float32(len(generate))
+        generate /= total
+        copy = (copy / total).sum(axis=0)
+        probabilities = np.zeros((len(last_ids), size + length), np.float32)
+        probabilities[:, :size] = generate.sum(axis=0)
+        for place in range(length):
+            probabilities[rows, state.source_ids[:, place]] += copy[:, place]
+        probabilities[:, [PAD_ID, UNKNOWN_ID]] = 0
+        return probabilities
+
+
+@dataclass(eq=False)
+class _DecoderState:
+    """The state of the decoders for H hypotheses."""
+
+    caches: list[_LayerCache]  # per layer
+    copy_keys: Floats  # (D, H, dim, 2n): attention keys of the source tokens
+    copies: Floats  # (D, H, 2n, dim): embeddings of the source tokens
+    source_ids: Integers  # (H, 2n)
+
+    def take(self, rows: Integers, *, same: bool) -> _DecoderState:
+        """Selects hypotheses; same: they are of the same sentences, in the same order."""
+        caches = [cache.take(rows, same=same) for cache in self.caches]
+        if same:
+            return _DecoderState(caches, self.copy_keys, self.copies, self.source_ids)
+        return _DecoderState(caches, self.copy_keys[:, rows], self.copies[:, rows], self.source_ids[rows])
+
+
+@dataclass(eq=False)
+class _LayerCache:
+    """Attention keys and values of the encoded words, and of the S tokens so far; dim is that of a head."""
+
+    memory: tuple[Floats, Floats]  # keys (D, H, heads, dim, n), values (D, H, heads, n, dim)
+    keys: Floats  # (D, H, heads, dim, S)
+    values: Floats  # (D, H, heads, S, dim)
+
+    def take(self, rows: Integers, *, same: bool) -> _LayerCache:
+        """Selects hypotheses; same: they are of the same sentences, in the same order."""
+        if same and np.array_equal(rows, np.arange(self.keys.shape[1])):
+            return self
+        keys, values = self.memory
+        memory = self.memory if same else (keys[:, rows], values[:, rows])
+        return _LayerCache(memory, self.keys[:, rows], self.values[:, rows])
+
+
+class _DecoderLayer:
+    """A layer of the decoders, one step at a time."""
+
+    def __init__(self, decoders: _Decoders, name: str) -> None:
+        self.heads = decoders.shape.heads
+        self.dim = decoders.dim // self.heads
+        self.qkv = decoders.normalised_linear(f"{name}.itself_norm", f"{name}.itself")
+        self.self_attention_out = decoders.linear(f"{name}.itself_join")
+        self.query = decoders.normalised_linear(f"{name}.read_norm", f"{name}.query")
+        self.key_value = decoders.linear(f"{name}.key_value")
+        self.cross_attention_out = decoders.linear(f"{name}.read_join")
+        self.ffn_up = decoders.normalised_linear(f"{name}.norm", f"{name}.widen")
+        self.ffn_down = decoders.linear(f"{name}.narrow")
+
+    def start(self, memory: Floats, sentences: int) -> _LayerCache:
+        """Computes keys and values of the encoded words (D, sentences · n, dim)."""
+        both = self.key_value(memory).reshape(len(memory), sentences, -1, 2, self.heads, self.dim)
+        keys = np.ascontiguousarray(both[:, :, :, 0].transpose(0, 1, 3, 4, 2))
+        values = np.ascontiguousarray(both[:, :, :, 1].transpose(0, 1, 3, 2, 4))
+        return _LayerCache((keys, values), keys[..., :0], values[..., :0, :])
+
+    def add_to(self, x: Floats, cache: _LayerCache) -> None:
+        """Adds this layer to the states of this step (D, H, dim), in place; the step joins the cache."""
+        parts = self.qkv(normalise(x)).reshape(*x.shape[:2], 3, self.heads, self.dim)
+        cache.keys = np.concatenate([cache.keys, parts[:, :, 1, :, :, None]], axis=4)
+        cache.values = np.concatenate([cache.values, parts[:, :, 2, :, None, :]], axis=3)
+        x += self.self_attention_out(self._attend(parts[:, :, 0], cache.keys, cache.values))
+        queries = self.query(normalise(x)).reshape(*x.shape[:2], self.heads, self.dim)
+        x += self.cross_attention_out(self._attend(queries, *cache.memory))
+        hidden = self.ffn_up(normalise(x))
+        x += self.ffn_down(np.maximum(hidden, 0, out=hidden))
+
+    def _attend(self, queries: Floats, keys: Floats, values: Floats) -> Floats:
+        weights = softmax((queries[..., None, :] @ keys) / np.sqrt(np.float32(self.dim)))
+        return np.ascontiguousarray((weights @ values)[..., 0, :]).reshape(*queries.shape[:2], -1)
+
+
+def _split_words_and_lemmas(x: Floats, sentences: int) -> Floats:
+    """Reshapes (D, sentences · n, 2 dim) to (D, sentences, 2n, dim): the words' vectors, then their base forms'."""
+    return np.concatenate(np.split(x.reshape(len(x), sentences, -1, x.shape[2]), 2, axis=3), axis=2)

@@ -1,0 +1,1 @@
+"""Tokenizers, stemmers, stop words and sentence splitting."""

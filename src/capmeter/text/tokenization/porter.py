@@ -1,0 +1,138 @@
+"""Porter's stemmer, with NLTK's default extensions: `stem("dogs") == "dog"`.
+
+The algorithm is M. F. Porter's "An algorithm for suffix stripping" (Program 14(3), 1980). NLTK's default mode, used by
+most research code, differs: words of one or two letters are unchanged, a few irregular words are listed, `-ies` and
+`-ied` of four-letter words give `-ie` (otherwise `-ied` gives `-i`), `y` becomes `i` only after a consonant that is not
+the first letter, a stem of vowel and consonant counts as ending in cvc, `-bli` gives `-ble`, `-alli` is stripped
+before the rest of step 2, and `-fulli`, `-logi` are stripped. Only NLTK's own stemmer has these extensions, and
+importing NLTK takes seconds, so they are implemented here.
+
+>>> [stem(word) for word in ("riding", "motorcycles", "flies", "skies", "ties", "happily", "generalization")]
+['ride', 'motorcycl', 'fli', 'sky', 'tie', 'happili', 'gener']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """Reads "suffix:replacement" pairs."""
+    return tuple((suffix, replacement) for suffix, _, replacement in (pair.partition(":") for pair in text.split()))
+
+
+_IRREGULAR = dict(
+    _pairs(
+        "skies:sky sky:sky dying:die lying:lie tying:tie news:news innings:inning inning:inning outings:outing "
+        "outing:outing cannings:canning canning:canning howe:howe proceed:proceed exceed:exceed succeed:succeed"
+    )
+)
+
+# In every step the first matching suffix decides, whether or not its condition holds.
+_STEP_2 = _pairs(
+    "ational:ate tional:tion enci:ence anci:ance izer:ize bli:ble entli:ent eli:e ousli:ous ization:ize ation:ate "
+    "ator:ate alism:al iveness:ive fulness:ful ousness:ous aliti:al iviti:ive biliti:ble fulli:ful"
+)
+_STEP_3 = _pairs("icate:ic ative: alize:al iciti:ic ical:ic ful: ness:")
+_STEP_4 = _pairs("al ance ence er ic able ible ant ement ment ent ion ou ism ate iti ous ive ize")
+
+
+@lru_cache(maxsize=1 << 16)
+def stem(word: str) -> str:
+    """Stems a lower-case word."""
+    if word in _IRREGULAR:
+        return _IRREGULAR[word]
+    if len(word) <= 2:
+        return word
+    word = _final_y(_past_and_gerund(_plural(word)))
+    if word.endswith("alli") and _measure(word[:-4]) > 0:
+        word = word[:-2]
+    word = _strip(word, _STEP_2, lambda rest: _measure(rest) > 0)
+    if word.endswith("logi") and _measure(word[:-3]) > 0:
+        word = word[:-1]
+    word = _strip(word, _STEP_3, lambda rest: _measure(rest) > 0)
+    word = _strip(word, _STEP_4, lambda rest: _measure(rest) > 1, before_ion=("s", "t"))
+    return _final_double_l(_final_e(word))
+
+
+def _shape(word: str) -> str:
+    """Returns `c` for each consonant and `v` for each vowel; y is a vowel after a consonant."""
+    shape = ""
+    for letter in word:
+        vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
+        shape += "v" if vowel else "c"
+    return shape
+
+
+def _measure(stem: str) -> int:
+    """Returns Porter's m, the number of vowel-consonant sequences."""
+    return _shape(stem).count("vc")
+
+
+def _ends_cvc(stem: str) -> bool:
+    shape = _shape(stem)
+    return shape == "vc" or (shape.endswith("cvc") and stem[-1] not in "wxy")
+
+
+def _strip(
+    word: str, rules: tuple[tuple[str, str], ...], condition: Callable[[str], bool], before_ion: tuple[str, ...] = ()
+) -> str:
+    """Applies the first rule whose suffix the word has, if its condition holds."""
+    for suffix, replacement in rules:
+        if word.endswith(suffix):
+            rest = word[: -len(suffix)]
+            applies = condition(rest) and (suffix != "ion" or rest.endswith(before_ion))
+            return rest + replacement if applies else word
+    return word
+
+
+def _plural(word: str) -> str:
+    """Step 1a: caresses, ponies, cats."""
+    if word.endswith("ies"):
+        return word[:-1] if len(word) == 4 else word[:-2]
+    if word.endswith("sses"):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith("ss"):
+        return word[:-1]
+    return word
+
+
+def _past_and_gerund(word: str) -> str:
+    """Step 1b: agreed, plastered, motoring; then a final e is restored or a double consonant reduced."""
+    if word.endswith("ied"):
+        return word[:-1] if len(word) == 4 else word[:-2]
+    if word.endswith("eed"):
+        return word[:-1] if _measure(word[:-3]) > 0 else word
+    if word.endswith("ed"):
+        rest = word[:-2]
+    elif word.endswith("ing"):
+        rest = word[:-3]
+    else:
+        return word
+    if "v" not in _shape(rest):
+        return word
+    if rest.endswith(("at", "bl", "iz")):
+        return rest + "e"
+    if len(rest) >= 2 and rest[-1] == rest[-2] and _shape(rest)[-1] == "c":
+        return rest if rest[-1] in "lsz" else rest[:-1]
+    return rest + "e" if _measure(rest) == 1 and _ends_cvc(rest) else rest
+
+
+def _final_y(word: str) -> str:
+    """Step 1c: happy, but neither enjoy nor by."""
+    rest = word[:-1]
+    return rest + "i" if word.endswith("y") and len(rest) > 1 and _shape(rest)[-1] == "c" else word
+
+
+def _final_e(word: str) -> str:
+    """Step 5a: probate, cease; rate keeps it."""
+    rest = word[:-1]
+    if word.endswith("e") and (_measure(rest) > 1 or (_measure(rest) == 1 and not _ends_cvc(rest))):
+        return rest
+    return word
+
+
+def _final_double_l(word: str) -> str:
+    """Step 5b: controll."""
+    return word[:-1] if word.endswith("ll") and _measure(word[:-1]) > 1 else word

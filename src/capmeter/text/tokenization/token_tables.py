@@ -1,0 +1,218 @@
+"""Tokens of every sentence of a pool, as ids over one vocabulary.
+
+There are two analyses because the standard code has two: ROUGE-L splits a tokenised caption at spaces (`Tokens`); BLEU
+and CIDEr split it at any white space (`WhitespaceTokens`), which differs where a token contains a no-break space
+(`1 1/2`).
+
+>>> table = TokenTable.from_lists([["a", "dog"], ["a", "cat"]])
+>>> table.ids[1].tolist(), table.row(1), table.vocabulary.words
+([0, 2], ('a', 'cat'), ('a', 'dog', 'cat'))
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import chain, pairwise
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter._version import __version__
+from capmeter.captions.caption_set import CacheScope
+from capmeter.captions.reference_cache import Arrays, compact_integers
+from capmeter.core.errors import InputError
+from capmeter.core.ragged import Ragged
+from capmeter.text.tokenization import ptb
+from capmeter.text.tokenization.languages import PACKAGES, characters, language_version, split_words
+
+TOKENIZERS = ("ptb", "whitespace", "char", *PACKAGES)
+Tokenizer = Literal["ptb", "whitespace", "char", "zh", "ja", "ko"]
+
+
+class SentenceSource(Protocol):
+    """What an analysis of single sentences needs of a pool (`capmeter.captions.caption_set.SentencePool`)."""
+
+    @property
+    def sentences(self) -> Sequence[str]:
+        """The distinct sentences."""
+        ...
+
+    def analyse(self, analysis: Any) -> Any:
+        """Returns the table of another analysis of these sentences."""
+        ...
+
+
+class Vocabulary:
+    """The distinct words of a pool."""
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = tuple(words)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    @cached_property
+    def hashes(self) -> npt.NDArray[np.uint64]:
+        """A 64-bit hash of each word that is the same in every run and on every machine."""
+        return np.frombuffer(b"".join(map(_digest, self.words)), "<u8").astype(np.uint64)
+
+
+def merge_vocabularies(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, list[npt.NDArray[np.int32]]]:
+    """Returns the union of vocabularies, in order of first use, and the new ids of each vocabulary's words."""
+    word_ids: dict[str, int] = {}
+    new_ids = [
+        np.fromiter((word_ids.setdefault(word, len(word_ids)) for word in each.words), np.int32, len(each))
+        for each in vocabularies
+    ]
+    return Vocabulary(word_ids), new_ids
+
+
+@lru_cache(maxsize=1 << 17)
+def _digest(word: str) -> bytes:
+    return hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+
+
+@dataclass(frozen=True, eq=False)
+class TokenTable:
+    """The tokens of each sentence: row i of `ids` has those of sentence i, as indices into the vocabulary."""
+
+    ids: Ragged
+    vocabulary: Vocabulary
+
+    @classmethod
+    def from_lists(cls, sentences: Sequence[Sequence[str]]) -> TokenTable:
+        """Builds the table of these token lists; words get ids in order of first use."""
+        word_ids: defaultdict[str, int] = defaultdict()
+        word_ids.default_factory = word_ids.__len__
+        lengths = np.fromiter(map(len, sentences), np.int64, len(sentences))
+        flat_ids = np.fromiter(map(word_ids.__getitem__, chain.from_iterable(sentences)), np.int32, int(lengths.sum()))
+        return cls(Ragged.from_lengths(flat_ids, lengths), Vocabulary(word_ids))
+
+    def take(self, indices: npt.NDArray[np.int64]) -> TokenTable:
+        """Selects rows, over the same vocabulary."""
+        return TokenTable(self.ids.take(indices), self.vocabulary)
+
+    def compact(self, indices: npt.NDArray[np.int64]) -> tuple[TokenTable, npt.NDArray[np.int64]]:
+        """Selects rows, over the vocabulary of their words alone; returns them and the previous ids of these words."""
+        rows = self.ids.take(indices)
+        is_used = np.zeros(len(self.vocabulary), bool)
+        is_used[rows.values] = True
+        used_ids = np.flatnonzero(is_used)
+        new_ids = (np.cumsum(is_used) - 1).astype(rows.values.dtype)
+        vocabulary = Vocabulary(self.vocabulary.words[k] for k in used_ids.tolist())
+        return TokenTable(Ragged(new_ids[rows.values], rows.offsets), vocabulary), used_ids
+
+    def row(self, index: int) -> tuple[str, ...]:
+        """Returns the tokens of one sentence as text."""
+        return tuple(self.vocabulary.words[i] for i in self.ids[index].tolist())
+
+
+def tokenizer_version(tokenizer: str) -> str:
+    """Returns a tokenizer's name and version for signatures.
+
+    Raises:
+        InputError: the tokenizer is unknown.
+        MissingBackend: its packages are not installed.
+    """
+    if tokenizer not in TOKENIZERS:
+        raise InputError(f"unknown tokenizer {tokenizer!r}; expected one of {', '.join(sorted(TOKENIZERS))}")
+    if tokenizer in PACKAGES:
+        return language_version(tokenizer)
+    return {"ptb": ptb.VERSION, "char": "char-1"}.get(tokenizer, tokenizer)
+
+
+def tokenise_sentences(tokenizer: str, sentences: Sequence[str]) -> list[list[str]]:
+    """Tokenises sentences.
+
+    Args:
+        tokenizer: one of `TOKENIZERS`; `whitespace` is for tokenised sentences, with one blank between tokens.
+        sentences: the sentences.
+
+    Returns:
+        The tokens of each sentence.
+    """
+    tokenizer_version(tokenizer)
+    if tokenizer == "ptb":
+        return ptb.tokenise_all(sentences)
+    if tokenizer == "char":
+        return [characters(sentence) for sentence in sentences]
+    if tokenizer in PACKAGES:
+        return split_words(tokenizer, sentences)
+    return [sentence.split(" ") for sentence in sentences]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Analysis: the tokens of each sentence (see `tokenise_sentences`)."""
+
+    tokenizer: str = "ptb"
+    cache_scope: ClassVar[CacheScope] = "run"
+    portable: ClassVar[bool] = True
+    ARRAYS: ClassVar[tuple[str, ...]] = ("ids", "lengths", "text", "letters")
+
+    @property
+    def identity(self) -> str:
+        """The name, the tokenizer's version and the package's."""
+        return f"tokens/{tokenizer_version(self.tokenizer)}/{__version__}"
+
+    def arrays(self, table: TokenTable, rows: npt.NDArray[np.int64]) -> Arrays:
+        """Encodes rows as arrays: word ids, sentence lengths, the words as one text, and their numbers of letters."""
+        table, _ = table.compact(rows)
+        words = table.vocabulary.words
+        text = "".join(words).encode("utf-8", "surrogatepass")
+        return {
+            "ids": compact_integers(table.ids.values),
+            "lengths": compact_integers(table.ids.lengths),
+            "text": np.frombuffer(text, np.uint8),
+            "letters": compact_integers(np.fromiter(map(len, words), np.int64, len(words))),
+        }
+
+    def table(self, arrays: Arrays) -> TokenTable:
+        """Decodes what `arrays` returned."""
+        text = arrays["text"].tobytes().decode("utf-8", "surrogatepass")
+        word_ends = np.cumsum(arrays["letters"], dtype=np.int64).tolist()
+        vocabulary = Vocabulary(text[begin:end] for begin, end in pairwise([0, *word_ends]))
+        return TokenTable(Ragged.from_lengths(arrays["ids"].astype(np.int32), arrays["lengths"]), vocabulary)
+
+    def merge_tables(self, tables: Sequence[TokenTable], places: Sequence[npt.NDArray[np.int64]]) -> TokenTable:
+        """Merges the tables of disjoint parts of a pool; words get ids in the order of the tables."""
+        vocabulary, new_ids = merge_vocabularies(table.vocabulary for table in tables)
+        rows = [Ragged(ids[table.ids.values], table.ids.offsets) for ids, table in zip(new_ids, tables, strict=True)]
+        return TokenTable(Ragged.merged(rows, places), vocabulary)
+
+    def run(self, pool: SentenceSource) -> TokenTable:
+        """Tokenises the sentences of this pool."""
+        if self.tokenizer == "ptb":
+            rows, words = ptb.tokenise_to_ids(pool.sentences)
+            return TokenTable(rows, Vocabulary(words))
+        return TokenTable.from_lists(tokenise_sentences(self.tokenizer, pool.sentences))
+
+
+@dataclass(frozen=True)
+class WhitespaceTokens:
+    """Analysis: the same tokens split again at any white space, without empty ones (Python's `str.split`).
+
+    letters: split into runs of letters, digits and underscores (`\\w+`) instead: `t-shirt` is two words, `&` none.
+    """
+
+    tokenizer: str = "ptb"
+    letters: bool = False
+    cache_scope: ClassVar[CacheScope] = "run"
+    portable: ClassVar[bool] = True
+
+    def run(self, pool: SentenceSource) -> TokenTable:
+        """Splits the tokens of this pool."""
+        tokens: TokenTable = pool.analyse(Tokens(self.tokenizer))
+        split = re.compile(r"\w+").findall if self.letters else str.split
+        parts = [split(word) for word in tokens.vocabulary.words]
+        if all(each == [word] for each, word in zip(parts, tokens.vocabulary.words, strict=True)):
+            return tokens
+        return TokenTable.from_lists(
+            [[word for i in tokens.ids[row].tolist() for word in parts[i]] for row in range(len(tokens.ids))]
+        )
