@@ -17,9 +17,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter import progress
-from capmeter.encoders.side_by_side import side_by_side
-from capmeter.errors import InputError
+from capmeter.core import progress
+from capmeter.core.errors import InputError
+from capmeter.encoders.parallel_map import parallel_map
 
 Rows = NDArray[np.int64]
 Output = TypeVar("Output")
@@ -67,7 +67,7 @@ def run_batches(
             ) from error
 
     with progress.task(description, total=len(order)) as advance:
-        for made in side_by_side(work, batches(), threads):
+        for made in parallel_map(work, batches(), threads):
             for rows, output in made:
                 yield rows, output
                 advance(len(rows))

@@ -1,31 +1,39 @@
-"""Any text encoder that the transformers library supports but `Bert` does not read."""
+"""Models of the transformers library: loaded completely or refused; any text encoder that `Bert` does not support."""
 
 from __future__ import annotations
 
+import pickle
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from capmeter.core.errors import AssetError
+from capmeter.encoders.devices import Precision
+from capmeter.encoders.handle import EncoderHandle
+
 if TYPE_CHECKING:
-    import torch
     from torch import Tensor
 
 # In the RoBERTa family, positions start after the padding id.
-_FROM_PADDING = {
-    "roberta",
-    "xlm-roberta",
-    "camembert",
-    "mpnet",
-    "data2vec-text",
-    "roberta-prelayernorm",
-    "xlm-roberta-xl",
+_POSITIONS_AFTER_PADDING = {
+    *("roberta", "xlm-roberta", "camembert", "mpnet", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl"),
 }
+_LOAD_ERRORS = (OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError, ImportError)
 
 
-def complete_model(kind: Any, folder: Path, device: str, dtype: torch.dtype, unused: str = "", **how: Any) -> Any:
-    """A model of the transformers library, ready to run.
+def load_complete_model(
+    model_class: Any, folder: Path, precision: Precision, optional: str = "", **options: Any
+) -> Any:
+    """Load a model of the transformers library, ready to run.
 
-    kind: its class, such as `AutoModel`. unused: weights with this in their name may be missing.
+    Args:
+        model_class: such as `AutoModel`.
+        folder: its files.
+        precision: the device and the type of numbers.
+        optional: weights with this in their name may be missing.
+        options: other arguments of `from_pretrained`.
 
     Raises:
         ValueError: weights are missing, which the library would initialise at random.
@@ -33,21 +41,39 @@ def complete_model(kind: Any, folder: Path, device: str, dtype: torch.dtype, unu
     from transformers.utils import logging
 
     logging.disable_progress_bar()
-    model, told = kind.from_pretrained(str(folder), local_files_only=True, dtype=dtype, output_loading_info=True, **how)
-    lacking = sorted(name for name in told["missing_keys"] if not (unused and unused in name))
-    if lacking:
-        raise ValueError(f"its weights lack {lacking[0]} and {len(lacking) - 1} more; the files are incomplete")
-    return model.eval().to(device)
+    model, loading = model_class.from_pretrained(
+        str(folder), local_files_only=True, dtype=precision.dtype, output_loading_info=True, **options
+    )
+    missing = sorted(name for name in loading["missing_keys"] if not (optional and optional in name))
+    if missing:
+        raise ValueError(f"its weights lack {missing[0]} and {len(missing) - 1} more; the files are incomplete")
+    return model.eval().to(precision.device)
+
+
+@contextmanager
+def load_errors(handle: EncoderHandle, purpose: str = "") -> Iterator[None]:
+    """Turn everything that loading an encoder raises into an `AssetError`. purpose: " as …", for the message."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except pickle.UnpicklingError as error:  # torch's own message advises running whatever the file contains
+        raise AssetError(
+            f"encoder {handle.name!r}: cannot load {handle.folder}: its weights are a damaged pickle, or one that "
+            "contains more than numbers, which is never loaded; download or convert them as safetensors"
+        ) from error
+    except (*_LOAD_ERRORS, SafetensorError) as error:
+        raise AssetError(f"encoder {handle.name!r}: cannot load {handle.folder}{purpose}: {error}") from error
 
 
 class HubModel:
-    """A model of the transformers library, with the same attributes and `run` as `Bert`."""
+    """A text encoder of the transformers library, with the same attributes and `run` as `Bert`."""
 
-    def __init__(self, folder: Path, device: str, dtype: torch.dtype) -> None:
+    def __init__(self, folder: Path, precision: Precision) -> None:
         from transformers import AutoModel
 
         # the pooler is not used here and may be missing
-        model = complete_model(AutoModel, folder, device, dtype, unused="pooler", attn_implementation="eager")
+        model = load_complete_model(AutoModel, folder, precision, optional="pooler", attn_implementation="eager")
         if model.config.is_encoder_decoder:
             raise ValueError("it is an encoder-decoder model; capmeter's metrics need an encoder of the BERT kind")
         self._model: Any = model
@@ -58,25 +84,27 @@ class HubModel:
         self.width = int(config.hidden_size)
         self.vocabulary = int(self._model.get_input_embeddings().num_embeddings)
         self.positions = int(config.max_position_embeddings)
-        if config.model_type in _FROM_PADDING:
+        if config.model_type in _POSITIONS_AFTER_PADDING:
             self.positions -= int(config.pad_token_id) + 1
 
     @property
     def embeddings(self) -> Tensor:
-        """The vector of each word piece before the first layer: [vocabulary, its width]."""
-        words: Tensor = self._model.get_input_embeddings().weight.detach()
-        return words
+        """Embeddings of word pieces before the first layer, (vocabulary, embedding_dim)."""
+        weight: Tensor = self._model.get_input_embeddings().weight.detach()
+        return weight
 
     def run(
         self, ids: Tensor, mask: Tensor | None, hidden: int | None, attentions: bool
     ) -> tuple[Tensor | None, Tensor | None]:
-        """Hidden states [b, t, width] of layer `hidden` (0: the embeddings), and all maps [b, layers, heads, t, t]."""
+        """Hidden states of layer `hidden` (0: the embeddings), (batch, tokens, width), and the attention of all layers,
+        (batch, layers, heads, tokens, tokens); each only if requested.
+        """
         import torch
 
-        wanted = {} if mask is None else {"attention_mask": mask.long()}
+        masked = {} if mask is None else {"attention_mask": mask.long()}
         with self._lock:
             output = self._model(
-                input_ids=ids, output_hidden_states=hidden is not None, output_attentions=attentions, **wanted
+                input_ids=ids, output_hidden_states=hidden is not None, output_attentions=attentions, **masked
             )
         return (
             None if hidden is None else output.hidden_states[hidden],

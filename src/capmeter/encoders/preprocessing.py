@@ -1,4 +1,4 @@
-"""A picture as its model reads it: the model's own image processor, on Pillow as in the released code of CLIPScore.
+"""Preprocessing of images by a model's own image processor, on Pillow as in the released code of CLIPScore.
 
 With torchvision the library's default processors resize tensors, which gives other pixels; they are not used.
 """
@@ -13,47 +13,48 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.errors import MissingBackend
+from capmeter.core.errors import MissingBackend
 
 Pixels = NDArray[np.uint8]
+_WITHOUT_EFFECT = {"image_processor_type", "processor_class", "feature_extractor_type", "backend", "_processor_class"}
+
+
+def import_pillow() -> Any:
+    """Pillow's module `Image`; a `MissingBackend` if it is not installed."""
+    try:
+        from PIL import Image
+    except ImportError:
+        raise MissingBackend("reading images needs Pillow; install it with: pip install 'capmeter[images]'") from None
+    return Image
 
 
 class Preprocessing:
     """The image processor in a model's folder.
 
-    identity: a hash of its settings, which move every score. edge: the length to which it scales a picture's shorter
-    side, keeping its shape (0: it scales to a fixed size).
+    Attributes:
+        identity: a hash of its settings, which affect every score.
+        edge: the length to which it scales an image's shorter side (0: it scales to a fixed size).
     """
 
     def __init__(self, folder: Path) -> None:
-        try:
-            from PIL import Image
-        except ImportError:
-            raise MissingBackend(
-                "reading pictures needs Pillow; install it with: pip install 'capmeter[images]'"
-            ) from None
-        from transformers import AutoImageProcessor
-        from transformers import __version__ as version
+        self._from_array = import_pillow().fromarray
+        from transformers import AutoImageProcessor, __version__
 
-        on_pillow: dict[str, Any] = {"use_fast": False} if version.startswith("4.") else {"backend": "pil"}
+        on_pillow: dict[str, Any] = {"use_fast": False} if __version__.startswith("4.") else {"backend": "pil"}
         self._processor: Any = AutoImageProcessor.from_pretrained(str(folder), local_files_only=True, **on_pillow)
-        self._from_array = Image.fromarray
-        told = {key: each for key, each in self._processor.to_dict().items() if key not in _UNIMPORTANT}
-        self.identity = hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()
-        size = told.get("size")
+        settings = {key: value for key, value in self._processor.to_dict().items() if key not in _WITHOUT_EFFECT}
+        self.identity = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()
+        size = settings.get("size")
         self.edge = int(size["shortest_edge"]) if isinstance(size, dict) and size.get("shortest_edge") else 0
 
     def pixels_after(self, height: int, width: int) -> int:
-        """The number of pixels to which a picture of this size is scaled, before it is cropped."""
+        """The number of pixels to which an image of this size is scaled, before it is cropped."""
         shorter, longer = sorted((height, width))
         return self.edge * -(-self.edge * longer // shorter)
 
     def __call__(self, pixels: Pixels) -> NDArray[np.float32]:
-        """The model's input, float32[channels, height, width], from a picture uint8[height, width, 3]."""
-        made: NDArray[np.float32] = self._processor(
+        """The model's input, float32 (channels, height, width), from an image uint8 (height, width, 3)."""
+        values: NDArray[np.float32] = self._processor(
             images=self._from_array(pixels), return_tensors="np", input_data_format="channels_last"
         )["pixel_values"][0]
-        return np.asarray(made, np.float32)
-
-
-_UNIMPORTANT = {"image_processor_type", "processor_class", "feature_extractor_type", "backend", "_processor_class"}
+        return np.asarray(values, np.float32)

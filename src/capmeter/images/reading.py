@@ -1,11 +1,11 @@
-"""Reading a picture from its file: checked before decoding, always 8-bit RGB, with a clear message for every failure.
+"""Reading image files: checked before decoding, always 8-bit RGB, with a clear message for every failure.
 
-Conversions are the same for every picture and recorded in its notes: the first frame of an animation; rotation by EXIF
+Conversions are the same for every image and recorded in its notes: the first frame of an animation; rotation by EXIF
 orientation; 16-bit grey scaled to 8 bits (65,535 becomes 255); CMYK, palettes and grey as Pillow converts them;
 transparency dropped, as in the released code of CLIPScore and others (`convert("RGB")`).
 
-A picture of more than `MOST_PIXELS` is rejected before it is decoded, and so is everything that is not a regular file:
-a small file can decode to gigabytes, and a FIFO never ends. Formats that run other programs (EPS …) are not read.
+An image of more than `MAX_PIXELS` is rejected before it is decoded, and so is everything that is not a regular file: a
+small file can decode to gigabytes, and a FIFO never ends. Formats that run other programs (EPS …) are not read.
 """
 
 from __future__ import annotations
@@ -21,83 +21,98 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.model import Place
-from capmeter.errors import InputError, MissingBackend
+from capmeter.captions.caption_set import ImageRef
+from capmeter.core.errors import InputError
+from capmeter.encoders.preprocessing import import_pillow
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-MOST_PIXELS = 89_478_485
+MAX_PIXELS = 89_478_485
 """Pillow's own threshold for decompression bombs: 256 MiB of 24-bit pixels."""
 FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM", "AVIF")
 _ORIENTATION = 0x0112
 _CHUNK = 1 << 20
-_SHOWN = 3  # problems that one message lists
+_MAX_LISTED = 3  # problems in one message
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
-    """A decoded picture: `pixels` (uint8, [height, width, 3]) and notes on the conversions applied."""
+class DecodedImage:
+    """A decoded image.
+
+    Attributes:
+        pixels: uint8 (height, width, 3).
+        notes: the conversions applied.
+    """
 
     pixels: npt.NDArray[np.uint8]
     notes: tuple[str, ...] = ()
 
 
-def read_picture(place: Place) -> Picture:
-    """The picture at this place; an `InputError` names an image that cannot be read."""
-    pillow = _pillow()
-    path = _regular_file(place)
+def read_image(image: ImageRef) -> DecodedImage:
+    """Decode an image file.
+
+    Raises:
+        InputError: it cannot be read; names the image.
+        MissingBackend: Pillow is not installed.
+    """
+    pillow = import_pillow()
+    path = _regular_file(image)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about pictures that are rejected below, and about harmless metadata
-            with pillow.open(path, formats=_known(pillow)) as opened:
+            warnings.simplefilter("ignore")  # about images that are rejected below, and about harmless metadata
+            with pillow.open(path, formats=_supported_formats(pillow)) as opened:
                 width, height = opened.size
-                if width * height > MOST_PIXELS:
+                if width * height > MAX_PIXELS:
                     raise InputError(
-                        f"{_named(place)}: {width:,} x {height:,} pixels, more than the {MOST_PIXELS / 1e6:.0f} "
-                        "megapixels that are supported; make the picture smaller"
+                        f"{_describe(image)}: {width:,} x {height:,} pixels, more than the {MAX_PIXELS / 1e6:.0f} "
+                        "megapixels that are supported; make the image smaller"
                     )
-                return _decoded(opened, place)
+                return _decode(opened, image)
     except pillow.UnidentifiedImageError:
         raise InputError(
-            f"{_named(place)}: not a picture, or damaged at its beginning; expected one of {', '.join(FORMATS)}"
+            f"{_describe(image)}: not an image, or damaged at its beginning; expected one of {', '.join(FORMATS)}"
         ) from None
     except pillow.DecompressionBombError:
         raise InputError(
-            f"{_named(place)}: far more than the {MOST_PIXELS / 1e6:.0f} megapixels supported; make the picture smaller"
+            f"{_describe(image)}: far more than the {MAX_PIXELS / 1e6:.0f} megapixels supported; make the image smaller"
         ) from None
     except MemoryError:
-        raise InputError(f"{_named(place)}: not enough memory to decode it; make the picture smaller") from None
+        raise InputError(f"{_describe(image)}: not enough memory to decode it; make the image smaller") from None
     except InputError:
         raise
     except Exception as error:  # noqa: BLE001  a damaged file makes decoders fail in every way
-        raise InputError(f"{_named(place)}: damaged or truncated ({error}); fetch or save the picture again") from None
+        raise InputError(f"{_describe(image)}: damaged or truncated ({error}); fetch or save the image again") from None
 
 
-def content_hash(place: Place) -> str:
-    """SHA-256 of the picture's file, in hexadecimal; nothing is decoded."""
+def content_hash(image: ImageRef) -> str:
+    """The SHA-256 of an image file, in hexadecimal; nothing is decoded.
+
+    Raises:
+        InputError: it cannot be read; names the image.
+    """
     digest = hashlib.sha256()
     try:
-        with _regular_file(place).open("rb") as file:
+        with _regular_file(image).open("rb") as file:
             while chunk := file.read(_CHUNK):
                 digest.update(chunk)
     except OSError as error:
-        raise InputError(f"{_named(place)}: cannot be read ({error.strerror or error})") from None
+        raise InputError(f"{_describe(image)}: cannot be read ({error.strerror or error})") from None
     return digest.hexdigest()
 
 
 def raise_unreadable(problems: Sequence[str], total: int) -> None:
-    """Raises an `InputError` that lists the first of these problems; nothing if there is none."""
+    """Raise an `InputError` that lists the first of these problems, if there are any."""
     if len(problems) == 1:
         raise InputError(problems[0])
     if problems:
-        more = f" … and {len(problems) - _SHOWN:,} more" if len(problems) > _SHOWN else ""
+        more = f" … and {len(problems) - _MAX_LISTED:,} more" if len(problems) > _MAX_LISTED else ""
         raise InputError(
-            f"{len(problems):,} of {total:,} pictures cannot be read: {'; '.join(problems[:_SHOWN])}{more}"
+            f"{len(problems):,} of {total:,} images cannot be read: {'; '.join(problems[:_MAX_LISTED])}{more}"
         )
 
 
-def _decoded(opened: Image, place: Place) -> Picture:
+def _decode(opened: Image, image: ImageRef) -> DecodedImage:
     from PIL import ImageOps
 
     notes = []
@@ -105,70 +120,62 @@ def _decoded(opened: Image, place: Place) -> Picture:
         notes.append("first frame of an animation")
     opened.seek(0)
     opened.load()
-    turned: Any = opened
+    rotated: Any = opened
     if opened.getexif().get(_ORIENTATION, 1) in range(2, 9):
-        turned = ImageOps.exif_transpose(opened)
+        rotated = ImageOps.exif_transpose(opened)
         notes.append("turned as its EXIF says")
-    if turned.mode.startswith("I") or turned.mode == "F":
-        pixels = _eight_bits(np.asarray(turned), place)
+    if rotated.mode.startswith("I") or rotated.mode == "F":
+        pixels = _scale_to_8_bits(np.asarray(rotated), image)
         notes.append("16 bits scaled to 8")
     else:
-        if turned.mode == "CMYK":
+        if rotated.mode == "CMYK":
             notes.append("CMYK converted to RGB")
-        elif turned.mode in ("RGBA", "LA", "PA") or "transparency" in turned.info:
+        elif rotated.mode in ("RGBA", "LA", "PA") or "transparency" in rotated.info:
             notes.append("transparency dropped")
-        pixels = np.asarray(turned.convert("RGB"), np.uint8)
+        pixels = np.asarray(rotated.convert("RGB"), np.uint8)
     if min(pixels.shape[:2]) == 1:
         notes.append("one pixel wide or high")
-    return Picture(pixels, tuple(notes))
+    return DecodedImage(pixels, tuple(notes))
 
 
-def _eight_bits(grey: npt.NDArray[Any], place: Place) -> npt.NDArray[np.uint8]:
+def _scale_to_8_bits(grey: npt.NDArray[Any], image: ImageRef) -> npt.NDArray[np.uint8]:
     """16-bit grey as three equal channels of 8 bits; Pillow's own conversion would clip at 255."""
     if grey.dtype.kind == "f" or (grey.size and not (grey.min() >= 0 and grey.max() < 1 << 16)):
         raise InputError(
-            f"{_named(place)}: its grey values have neither 8 nor 16 bits, so their range is unknown; save the picture "
-            "as 8-bit PNG or JPEG"
+            f"{_describe(image)}: its grey values have neither 8 nor 16 bits, so their range is unknown; save the "
+            "image as 8-bit PNG or JPEG"
         )
     scaled = ((grey.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
     return np.repeat(scaled[..., None], 3, axis=2)
 
 
-def _regular_file(place: Place) -> Path:
-    path = place.path
+def _regular_file(image: ImageRef) -> Path:
+    path = image.path
     if path.lower().startswith(("http://", "https://")):
-        raise InputError(f"{_named(place)}: this is a URL, but nothing is downloaded; name a file")
+        raise InputError(f"{_describe(image)}: this is a URL, but nothing is downloaded; name a file")
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:
         raise InputError(
-            f"{_named(place)}: file not found; check the name, and the folder that relative paths start from "
+            f"{_describe(image)}: file not found; check the name, and the folder that relative paths start from "
             "(images_root)"
         ) from None
     except ValueError:
-        raise InputError(f"{_named(place)}: the file name contains a NUL character; correct it") from None
+        raise InputError(f"{_describe(image)}: the file name contains a NUL character; correct it") from None
     except OSError as error:
-        raise InputError(f"{_named(place)}: cannot be read ({error.strerror or error})") from None
+        raise InputError(f"{_describe(image)}: cannot be read ({error.strerror or error})") from None
     if stat.S_ISDIR(mode):
-        raise InputError(f"{_named(place)}: this is a folder; name a picture in it")
+        raise InputError(f"{_describe(image)}: this is a folder; name an image in it")
     if not stat.S_ISREG(mode):
-        raise InputError(f"{_named(place)}: this is a pipe, a socket or a device, which is never read; name a file")
+        raise InputError(f"{_describe(image)}: this is a pipe, a socket or a device, which is never read; name a file")
     return Path(path)
 
 
-def _named(place: Place) -> str:
-    return f"picture {place.path!a} of image {place.image_id!a}"
+def _describe(image: ImageRef) -> str:
+    return f"image file {image.path!a} of image {image.image_id!a}"
 
 
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError:
-        raise MissingBackend("reading pictures needs Pillow; install it with: pip install 'capmeter[images]'") from None
-    return Image
-
-
-def _known(pillow: Any) -> list[str]:
+def _supported_formats(pillow: Any) -> list[str]:
     """The supported formats that this Pillow can read."""
     pillow.init()
     return [name for name in FORMATS if name in pillow.OPEN]

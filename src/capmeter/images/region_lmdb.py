@@ -1,8 +1,8 @@
-"""Regions in an LMDB, as UNITER writes them: key = the picture's file name, value = .npz bytes or msgpack with arrays.
+"""Regions in an LMDB, as UNITER writes them: key = the image's file name, value = .npz bytes or msgpack with arrays.
 
-The database's last page is compared with the file's size before it is opened, because reading beyond the end of a
-truncated map would end the process. Arrays in msgpack are decoded here: objects that would have to be unpickled are
-refused.
+The pages that lead to the values are checked before the database is opened (`lmdb_pages`), because reading beyond the
+end of a truncated map would end the process. Arrays in msgpack are decoded here: objects that would have to be
+unpickled are refused.
 """
 
 from __future__ import annotations
@@ -18,18 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.errors import InputError, MissingBackend
+from capmeter.core.errors import InputError, MissingBackend
+from capmeter.images.lmdb_pages import check_pages
 from capmeter.images.region_npz import arrays_of, npz_bytes, read_npz_arrays
 from capmeter.images.regions import Regions, regions_of
 
 DATA, KEYS = "data.mdb", b"__keys__"
-_MAGIC = 0xBEEFC0DE
-_META = struct.Struct("<IIQQ")  # after the page's header: magic, version, address, size of the map
-_PAGE = struct.Struct("<I")
-_LAST = struct.Struct("<QQ")  # last page, number of the transaction
-_HEADER, _AT_PAGE, _AT_LAST = 16, 40, 136
 _FOLDERS = ("feat_*", "all_compressed", "all")
-_MAP = 1 << 40  # address space, not disk
+_MAP_SIZE = 1 << 40  # address space, not disk
 
 
 def lmdb_folder(folder: Path) -> Path | None:
@@ -40,12 +36,11 @@ def lmdb_folder(folder: Path) -> Path | None:
     """
     if (folder / DATA).is_file():
         return folder
-    found = sorted(path for name in _FOLDERS for path in folder.glob(name) if (path / DATA).is_file())
-    if len(found) > 1:
-        raise InputError(
-            f"regions {str(folder)!a}: has several LMDBs ({', '.join(path.name for path in found)}); name one"
-        )
-    return found[0] if found else None
+    databases = sorted(path for name in _FOLDERS for path in folder.glob(name) if (path / DATA).is_file())
+    if len(databases) > 1:
+        names = ", ".join(path.name for path in databases)
+        raise InputError(f"regions {str(folder)!a}: has several LMDBs ({names}); name one")
+    return databases[0] if databases else None
 
 
 class LmdbRegions:
@@ -53,8 +48,8 @@ class LmdbRegions:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._lmdb, self._msgpack = _backends()
-        _check_size(folder)
+        self._lmdb, self._msgpack = _import_backends()
+        _check_pages_of(folder)
         try:
             self._file = self._lmdb.open(str(folder), readonly=True, create=False, lock=False, readahead=False)
         except self._lmdb.Error as error:
@@ -70,112 +65,106 @@ class LmdbRegions:
         return LmdbRegions, (self.folder,)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The folder."""
         return str(self.folder)
 
     @property
     def names(self) -> Iterable[str]:
-        """The keys of all pictures, in order."""
+        """The keys of all images, in order."""
         try:
-            with self._file.begin() as reading:
-                keys = reading.cursor().iternext(keys=True, values=False)
+            with self._file.begin() as transaction:
+                keys = transaction.cursor().iternext(keys=True, values=False)
                 return [bytes(key).decode("utf-8", "surrogateescape") for key in keys if bytes(key) != KEYS]
         except self._lmdb.Error as error:
-            raise InputError(f"regions {self.place!a}: the LMDB is damaged ({error}); copy or make it again") from error
+            raise InputError(
+                f"regions {self.location!a}: the LMDB is damaged ({error}); copy or make it again"
+            ) from error
 
     def read(self, name: str) -> Regions:
         """The regions under a key."""
-        place = f"regions of {name!a} in {self.place!a}"
+        where = f"regions of {name!a} in {self.location!a}"
         try:
-            with self._file.begin(buffers=True) as reading:
-                found = reading.get(name.encode("utf-8", "surrogateescape"))
-                value = None if found is None else bytes(found)
+            with self._file.begin(buffers=True) as transaction:
+                buffer = transaction.get(name.encode("utf-8", "surrogateescape"))
+                value = None if buffer is None else bytes(buffer)
         except self._lmdb.Error as error:
-            raise InputError(f"{place}: the LMDB is damaged ({error}); copy or make it again") from error
+            raise InputError(f"{where}: the LMDB is damaged ({error}); copy or make it again") from error
         if value is None:
-            raise InputError(f"{place}: there is no such key")
+            raise InputError(f"{where}: there is no such key")
         if value[:2] == b"PK":
-            return regions_of(read_npz_arrays(io.BytesIO(value), place), place)
+            return regions_of(read_npz_arrays(io.BytesIO(value), where), where)
         try:
             packed = self._msgpack.unpackb(value, raw=False, strict_map_key=False)
         except (ValueError, TypeError, self._msgpack.exceptions.UnpackException) as error:
-            raise InputError(f"{place}: neither an .npz file nor msgpack ({error}); make the LMDB again") from error
+            raise InputError(f"{where}: neither an .npz file nor msgpack ({error}); make the LMDB again") from error
         if not isinstance(packed, Mapping):
-            raise InputError(f"{place}: holds {type(packed).__name__}, expected arrays by name")
-        return regions_of({str(key): _array(each, f"{place}: {key}") for key, each in packed.items()}, place)
+            raise InputError(f"{where}: holds {type(packed).__name__}, expected arrays by name")
+        return regions_of({str(key): _unpack(array, f"{where}: {key}") for key, array in packed.items()}, where)
 
 
-def _array(packed: Any, place: str) -> Any:
-    """An array as msgpack-numpy packs it: a map of nd, type, kind, shape and data."""
+def _unpack(packed: Any, where: str) -> Any:
+    """An array that msgpack-numpy packed: a map of nd, type, kind, shape and data."""
     if not isinstance(packed, Mapping):
         return packed
     field = {key.decode("latin-1") if isinstance(key, bytes) else key: value for key, value in packed.items()}
     kind = field.get("kind", b"")
     if kind in (b"O", "O"):
-        raise InputError(f"{place} holds pickled objects, which are never loaded; save plain arrays")
+        raise InputError(f"{where} holds pickled objects, which are never loaded; save plain arrays")
     try:
-        named = field["type"]
-        dtype = np.dtype(named.decode("latin-1") if isinstance(named, bytes) else named)
+        dtype_name = field["type"]
+        dtype = np.dtype(dtype_name.decode("latin-1") if isinstance(dtype_name, bytes) else dtype_name)
         if dtype.kind not in "fiuUS":
             raise ValueError(f"an array of {dtype}")
         array = np.frombuffer(field["data"], dtype)
         return array.reshape([int(size) for size in field["shape"]]) if field.get("nd", True) else array[0]
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
-        raise InputError(f"{place} is not an array of numbers ({error}); make the LMDB again") from error
+        raise InputError(f"{where} is not an array of numbers ({error}); make the LMDB again") from error
 
 
-def _check_size(folder: Path) -> None:
-    """Raises if the file ends before the last page that it says it has."""
-    path = folder / DATA
+def _check_pages_of(folder: Path) -> None:
+    """Raises an `InputError` if the file is truncated or damaged where it leads to the values."""
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            first = file.read(_AT_LAST + _LAST.size)
-            page = _page(first)
-            file.seek(page)
-            second = file.read(_AT_LAST + _LAST.size)
-        last = max((_LAST.unpack_from(each, _AT_LAST) for each in (first, second)), key=lambda found: found[1])[0]
-        if (last + 1) * page <= size:
-            return
-        why = f"it has {size:,} bytes, but should have {(last + 1) * page:,}"
+        check_pages(folder / DATA)
     except (OSError, struct.error, ValueError) as error:
-        why = str(error)
-    raise InputError(f"regions {str(folder)!a}: {DATA} is truncated or not an LMDB ({why}); copy it again")
+        raise InputError(
+            f"regions {str(folder)!a}: {DATA} is truncated, damaged or not an LMDB ({error}); copy it again"
+        ) from None
 
 
-def _page(head: bytes) -> int:
-    if _META.unpack_from(head, _HEADER)[0] != _MAGIC:
-        raise ValueError("it does not begin like one")
-    page: int = _PAGE.unpack_from(head, _AT_PAGE)[0]
-    if page < 512 or page & (page - 1):
-        raise ValueError(f"a page of {page} bytes")
-    return page
+def write_lmdb_regions(folder: Path, images: Iterable[tuple[str, Regions]], *, compress: bool = True) -> int:
+    """Write regions to an LMDB that UNITER's code can read, too.
 
+    Args:
+        folder: must not exist; it appears when the LMDB is complete.
+        images: name and regions of each image; consumed one at a time.
+        compress: values are compressed .npz files, else msgpack.
 
-def write_lmdb_regions(folder: Path, pictures: Iterable[tuple[str, Regions]], *, compress: bool = True) -> int:
-    """Writes pictures' regions to an LMDB that UNITER's code reads too, as they come; returns their number.
+    Returns:
+        The number of images.
 
-    compress: values are compressed .npz files, else msgpack. The folder must not exist; it appears when complete.
+    Raises:
+        InputError: the folder exists or cannot be written, or two images have the same name.
+        MissingBackend: lmdb or msgpack is not installed.
     """
-    lmdb, msgpack = _backends()
+    lmdb, msgpack = _import_backends()
     if folder.exists():
         raise InputError(f"regions: {str(folder)!a} exists; name a new folder")
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
     try:
         names: list[str] = []
-        with lmdb.open(str(partial), map_size=_MAP, lock=False) as file:
-            for name, regions in pictures:
+        with lmdb.open(str(partial), map_size=_MAP_SIZE, lock=False) as file:
+            for name, regions in images:
                 key = f"{name.removesuffix('.npz')}.npz"
                 arrays = arrays_of(regions)
-                value = npz_bytes(arrays) if compress else msgpack.packb({k: _packed(v) for k, v in arrays.items()})
-                with file.begin(write=True) as writing:
-                    if not writing.put(key.encode(), value, overwrite=False):
-                        raise InputError(f"regions: duplicate picture {name!a}; give each picture's regions once")
+                value = npz_bytes(arrays) if compress else msgpack.packb({k: _pack(v) for k, v in arrays.items()})
+                with file.begin(write=True) as transaction:
+                    if not transaction.put(key.encode(), value, overwrite=False):
+                        raise InputError(f"regions: duplicate image {name!a}; give each image's regions once")
                 names.append(key)
-            with file.begin(write=True) as writing:
-                writing.put(KEYS, json.dumps(names).encode())
+            with file.begin(write=True) as transaction:
+                transaction.put(KEYS, json.dumps(names).encode())
             file.sync(True)
         partial.rename(folder)
     except lmdb.Error as error:
@@ -185,11 +174,11 @@ def write_lmdb_regions(folder: Path, pictures: Iterable[tuple[str, Regions]], *,
     return len(names)
 
 
-def _packed(array: Any) -> dict[bytes, Any]:
+def _pack(array: Any) -> dict[bytes, Any]:
     return {b"nd": True, b"type": array.dtype.str, b"kind": b"", b"shape": array.shape, b"data": array.tobytes()}
 
 
-def _backends() -> tuple[Any, Any]:
+def _import_backends() -> tuple[Any, Any]:
     try:
         import lmdb
         import msgpack

@@ -1,4 +1,4 @@
-"""Regions in .npz files, one per picture: a folder is listed, and each file is read when its picture is asked for."""
+"""Regions in .npz files, one per image: a folder is listed, and each file is read on request."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from capmeter.arrays import ZIP_ERRORS
-from capmeter.atomic import atomic_file
-from capmeter.errors import InputError
-from capmeter.images.regions import MOST_BYTES, Regions, regions_of
+from capmeter.core.arrays import ZIP_ERRORS
+from capmeter.core.atomic import atomic_file
+from capmeter.core.errors import InputError
+from capmeter.images.regions import MAX_BYTES, Regions, regions_of
 
 ARRAYS = ("features", "x", "norm_bb", "bbox", "boxes", "image_w", "image_h", "conf", "soft_labels", "labels")
 
@@ -25,7 +25,7 @@ class NpzRegions:
         self.folder = folder
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The folder."""
         return str(self.folder)
 
@@ -36,43 +36,43 @@ class NpzRegions:
 
     def read(self, name: str) -> Regions:
         """The regions in a file."""
-        path, place = self.folder / name, f"regions of {name!a} in {str(self.folder)!a}"
+        path, where = self.folder / name, f"regions of {name!a} in {str(self.folder)!a}"
         try:
             with path.open("rb") as file:
-                return regions_of(read_npz_arrays(file, place), place)
+                return regions_of(read_npz_arrays(file, where), where)
         except OSError as error:
-            raise InputError(f"{place}: cannot be read ({error.strerror or error})") from error
+            raise InputError(f"{where}: cannot be read ({error.strerror or error})") from error
 
 
-def read_npz_arrays(file: BinaryIO, place: str) -> dict[str, Any]:
+def read_npz_arrays(file: BinaryIO, where: str) -> dict[str, Any]:
     """The arrays that describe regions in an open .npz file; others are not read, and nothing is unpickled."""
     try:
-        with zipfile.ZipFile(file) as packed:
-            size = sum(each.file_size for each in packed.infolist())
-        if size > MOST_BYTES:
-            raise InputError(f"{place}: unpacks to {size:,} bytes, more than the {MOST_BYTES:,} supported")
+        with zipfile.ZipFile(file) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > MAX_BYTES:
+            raise InputError(f"{where}: unpacks to {size:,} bytes, more than the {MAX_BYTES:,} supported")
         file.seek(0)
-        with np.load(file, allow_pickle=False) as saved:
-            return {name: saved[name] for name in ARRAYS if name in saved}
+        with np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in ARRAYS if name in arrays}
     except ZIP_ERRORS as error:
         if "allow_pickle" in str(error):
-            raise InputError(f"{place}: holds pickled objects, which are never loaded; save plain arrays") from error
+            raise InputError(f"{where}: holds pickled objects, which are never loaded; save plain arrays") from error
         raise InputError(
-            f"{place}: damaged, truncated or not an .npz file ({error}); fetch or extract it again"
+            f"{where}: damaged, truncated or not an .npz file ({error}); fetch or extract it again"
         ) from error
 
 
 def arrays_of(regions: Regions, *, half: bool = True) -> dict[str, Any]:
-    """Regions as the arrays of a file, with the features in half precision as UNITER writes them."""
-    found: dict[str, Any] = {
+    """Regions as the arrays of a file; half: with the features in half precision, as UNITER writes them."""
+    arrays: dict[str, Any] = {
         "features": regions.features.astype(np.float16 if half else np.float32),
         "norm_bb": regions.positions[:, :6],
     }
     if regions.confidence is not None:
-        found["conf"] = regions.confidence
+        arrays["conf"] = regions.confidence
     if regions.labels is not None:
-        found["labels"] = np.array(regions.labels)
-    return found
+        arrays["labels"] = np.array(regions.labels)
+    return arrays
 
 
 def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
@@ -82,16 +82,22 @@ def npz_bytes(arrays: Mapping[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def write_npz_regions(folder: Path, pictures: Iterable[tuple[str, Regions]], *, half: bool = True) -> int:
-    """Writes each picture's regions to NAME.npz in a folder, as they come; returns their number.
+def write_npz_regions(folder: Path, images: Iterable[tuple[str, Regions]], *, half: bool = True) -> int:
+    """Write each image's regions to NAME.npz in a folder.
 
-    half: features in float16, about three digits, as UNITER stores them.
+    Args:
+        folder: created if necessary.
+        images: name and regions of each image; consumed one at a time.
+        half: features in float16, about three digits, as UNITER stores them.
+
+    Returns:
+        The number of images.
     """
     count = 0
     folder.mkdir(parents=True, exist_ok=True)
-    for name, regions in pictures:
+    for name, regions in images:
         if Path(name).name != name:
-            raise InputError(f"regions: {name!a} cannot be the name of a file; give each picture a plain name")
+            raise InputError(f"regions: {name!a} cannot be the name of a file; give each image a plain name")
         with atomic_file(folder / f"{name.removesuffix('.npz')}.npz") as file:
             file.write(npz_bytes(arrays_of(regions, half=half)))
         count += 1

@@ -1,6 +1,6 @@
-"""The regions of many pictures, found by image id: `open_regions` reads a folder of .npz files, or an LMDB.
+"""The regions of many images by image id: `open_regions` reads a folder of .npz files, or an LMDB.
 
-Files are read one picture at a time; nothing is unpickled.
+Files are read one image at a time; nothing is unpickled.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from capmeter.captions.model import CaptionSet
-from capmeter.errors import InputError
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import InputError
 from capmeter.images.region_lmdb import LmdbRegions, lmdb_folder
 from capmeter.images.region_npz import NpzRegions
 from capmeter.images.regions import Regions
 
-_PICTURE = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp|tiff?)$", re.IGNORECASE)
+_IMAGE_SUFFIX = re.compile(r"\.(?:jpe?g|png|gif|webp|bmp|tiff?)$", re.IGNORECASE)
 _NUMBERED = re.compile(r"[A-Za-z][A-Za-z0-9]*_(?:[A-Za-z]+\d*_)?0*(\d+)")  # COCO_val2014_000000391895, flickr30k_0017
 
 
 class RegionFile(Protocol):
-    """A collection of pictures' regions, keyed by picture; see `open_regions`."""
+    """A collection of regions, keyed by image; see `open_regions`."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is, for messages."""
 
     @property
@@ -37,10 +37,10 @@ class RegionFile(Protocol):
 
 
 class RegionSource:
-    """The regions of many pictures, found by image id.
+    """The regions of many images by image id.
 
-    An image id finds the key of that name, with or without a file's ending; or the one key that ends in its number
-    (`391895` finds `coco_val2014_000000391895.npz`).
+    An image id matches the key of that name, with or without a suffix; or the one key that ends in its number
+    (`391895` matches `coco_val2014_000000391895.npz`).
     """
 
     def __init__(self, file: RegionFile) -> None:
@@ -48,8 +48,8 @@ class RegionSource:
         self._exact: dict[str, str] = {}
         numbered: dict[str, list[str]] = {}
         for name in file.names:
-            self._exact[_bare(name)] = name
-            if (number := _number(_bare(name))) is not None:
+            self._exact[_stem(name)] = name
+            if (number := _photo_number(_stem(name))) is not None:
                 numbered.setdefault(number, []).append(name)
         self._numbered = {number: names[0] for number, names in numbered.items() if len(names) == 1}
 
@@ -60,15 +60,14 @@ class RegionSource:
         return iter(self._exact.values())
 
     def find(self, image_id: str, image: str | None = None) -> str | None:
-        """The key of this image, by its id, else by the name of its picture's file; None if there is none."""
+        """The key of this image, by its id, else by the name of its file; None if there is none."""
         for name in (image_id, image):
-            if name is None:
-                continue
-            bare = _bare(Path(name).name if name is image else name)
-            number = _number(bare) or (bare.lstrip("0") if bare.isdecimal() else None)
-            found = self._exact.get(bare) or (self._numbered.get(number) if number else None)
-            if found is not None:
-                return found
+            if name is not None:
+                stem = _stem(Path(name).name if name is image else name)
+                number = _photo_number(stem) or (stem.lstrip("0") if stem.isdecimal() else None)
+                key = self._exact.get(stem) or (self._numbered.get(number) if number else None)
+                if key is not None:
+                    return key
         return None
 
     def read(self, name: str) -> Regions:
@@ -93,38 +92,36 @@ def open_regions(path: str | Path) -> RegionSource:
     database = lmdb_folder(folder)
     source = RegionSource(NpzRegions(folder) if database is None else LmdbRegions(database))
     if not len(source):
-        raise InputError(
-            f"regions {str(path)!a}: no picture in it; expected NAME.npz files, one per picture, or an LMDB"
-        )
+        raise InputError(f"regions {str(path)!a}: no image in it; expected NAME.npz files, one per image, or an LMDB")
     return source
 
 
 def regions_at(path: str) -> RegionSource:
-    """`open_regions`, opened once per process as long as the folder does not change."""
+    """`open_regions`, once per process as long as the folder does not change."""
     try:
-        changed = Path(path).expanduser().stat().st_mtime_ns
+        modified = Path(path).expanduser().stat().st_mtime_ns
     except OSError:
-        changed = 0
-    return _opened(path, changed)
+        modified = 0
+    return _open_once(path, modified)
 
 
 @functools.lru_cache(maxsize=8)
-def _opened(path: str, changed: int) -> RegionSource:
+def _open_once(path: str, modified: int) -> RegionSource:
     return open_regions(path)
 
 
 def region_keys(captions: CaptionSet) -> list[str | None]:
-    """For each caption the key of its picture's regions, None where there are none."""
+    """For each caption the key of its image's regions, None where there are none."""
     if not captions.regions:
         return [None] * len(captions)
     source = regions_at(captions.regions)
     return [source.find(id, image) for id, image in zip(captions.image_ids, captions.images, strict=True)]
 
 
-def _bare(name: str) -> str:
-    return _PICTURE.sub("", name.removesuffix(".npz"))
+def _stem(name: str) -> str:
+    return _IMAGE_SUFFIX.sub("", name.removesuffix(".npz"))
 
 
-def _number(bare: str) -> str | None:
-    match = _NUMBERED.fullmatch(bare)
+def _photo_number(stem: str) -> str | None:
+    match = _NUMBERED.fullmatch(stem)
     return None if match is None else match.group(1)

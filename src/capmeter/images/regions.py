@@ -1,8 +1,8 @@
-"""Regions of a picture: what a detector found, as features and boxes.
+"""Regions of an image: the features and boxes of a detector.
 
 Files name the arrays as bottom-up-attention and UNITER do: `features` [n, d], `norm_bb` [n, 4 or more] (x1, y1, x2, y2
-relative to the picture, then width and height), `conf` [n], `soft_labels` [n, labels]. `x` may stand for `features`,
-and `bbox` in pixels with `image_w` and `image_h` for `norm_bb`. See `capmeter.images.region_source` for the files.
+relative to the image, then width and height), `conf` [n], `soft_labels` [n, labels]; or `x` in place of `features`,
+and `bbox` in pixels with `image_w` and `image_h` in place of `norm_bb`. See `capmeter.images.region_source`.
 
 >>> regions = Regions(np.ones((2, 3), np.float32), np.array([[0, 0, 0.5, 1], [0.2, 0.2, 0.4, 0.6]], np.float32))
 >>> [round(float(number), 2) for number in regions.positions[1, 4:]]
@@ -21,22 +21,25 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 
 Floats = npt.NDArray[np.float32]
-MOST_BOXES = 1000
-"""More boxes than any detector gives to a picture; a file with more is damaged."""
-MOST_BYTES = 1 << 26
-"""The maximum unpacked size of one picture's arrays."""
-_OUTSIDE = 0.01  # detectors round boxes at the edge of a picture
+MAX_BOXES = 1000
+"""More boxes than any detector gives for an image; a file with more is damaged."""
+MAX_BYTES = 1 << 26
+"""The maximum unpacked size of one image's arrays."""
+_BOX_TOLERANCE = 0.01  # detectors round boxes at the edge of an image
 
 
 @dataclass(frozen=True, eq=False)
 class Regions:
-    """The regions of one picture, in the order of the file (detectors write the most confident first).
+    """The regions of one image, in the order of the file (detectors write the most confident first).
 
-    features: float32[n, d]. boxes: float32[n, 4], x1, y1, x2, y2 relative to the picture. confidence: float32[n], or
-    None. labels: each region's label as text, or its number in the detector's list; None where the file has none.
+    Attributes:
+        features: float32 (regions, feature_dim).
+        boxes: float32 (regions, 4), x1, y1, x2, y2 relative to the image.
+        confidence: float32 (regions,), or None.
+        labels: each region's label as text, or its number in the detector's list; None if the file has none.
     """
 
     features: Floats
@@ -49,12 +52,12 @@ class Regions:
 
     @property
     def positions(self) -> Floats:
-        """The 7 numbers per box that UNITER reads, float32[n, 7]: x1, y1, x2, y2, width, height, area."""
+        """UNITER's box features, float32 (regions, 7): x1, y1, x2, y2, width, height, area."""
         size = self.boxes[:, 2:] - self.boxes[:, :2]
         return np.concatenate([self.boxes, size, size[:, :1] * size[:, 1:]], axis=1)
 
-    def chosen(self, rule: BoxRule) -> Regions:
-        """The regions that a rule chooses."""
+    def select(self, rule: BoxRule) -> Regions:
+        """The regions that a rule selects."""
         count = rule.count(self.confidence, len(self))
         if self.confidence is None or rule.in_order:
             rows = np.arange(count)
@@ -75,99 +78,107 @@ class Regions:
 
 @dataclass(frozen=True)
 class BoxRule:
-    """Which regions are used: those with a confidence above `conf_th`, at least `least`, at most `most` of them.
+    """Which regions are used: those with a high confidence, within bounds; all if there are no confidences.
 
-    Without confidences all, up to `most`. in_order: take the first ones of the file, as UNITER's code does, which
-    relies on their order; else the most confident ones.
+    Attributes:
+        conf_th: regions with a confidence above it are used.
+        min_boxes, max_boxes: bounds of their number.
+        in_order: use the first ones of the file, as UNITER's code does, which relies on their order; else the most
+            confident ones.
     """
 
     conf_th: float = 0.2
-    least: int = 10
-    most: int = 100
+    min_boxes: int = 10
+    max_boxes: int = 100
     in_order: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.least <= self.most:
-            raise InputError(f"expected 1 <= least boxes <= most boxes, but got {self.least} and {self.most}")
+        if not 1 <= self.min_boxes <= self.max_boxes:
+            raise InputError(f"expected 1 <= min_boxes <= max_boxes, but got {self.min_boxes} and {self.max_boxes}")
 
     def count(self, confidence: Floats | None, boxes: int) -> int:
-        """How many of these boxes are used."""
-        sure = boxes if confidence is None else int((confidence > self.conf_th).sum())
-        return min(boxes, self.most, max(self.least, sure))
+        """The number of boxes that are used."""
+        confident = boxes if confidence is None else int((confidence > self.conf_th).sum())
+        return min(boxes, self.max_boxes, max(self.min_boxes, confident))
 
 
-def regions_of(arrays: Mapping[str, Any], place: str) -> Regions:
-    """The regions in a picture's arrays, checked.
+def regions_of(arrays: Mapping[str, Any], where: str) -> Regions:
+    """The regions in an image's arrays, checked.
+
+    Args:
+        arrays: by the names of the files.
+        where: file and image, for messages.
 
     Raises:
         InputError: an array is missing, or of a wrong shape or type, or holds NaN; says which, and what was expected.
     """
-    features = _numbers(arrays, ("features", "x"), place)
+    features = _read_numbers(arrays, ("features", "x"), where)
     if features.ndim != 2 or not features.shape[1]:
-        raise InputError(f"{place}: features have the shape {list(features.shape)}, expected [boxes, features]")
-    if not 1 <= len(features) <= MOST_BOXES:
+        raise InputError(f"{where}: features have the shape {list(features.shape)}, expected [boxes, features]")
+    if not 1 <= len(features) <= MAX_BOXES:
         raise InputError(
-            f"{place}: {len(features):,} boxes, expected 1 to {MOST_BOXES:,}; extract the regions of this picture again"
+            f"{where}: {len(features):,} boxes, expected 1 to {MAX_BOXES:,}; extract the regions of this image again"
         )
-    boxes = _boxes(arrays, len(features), place)
+    boxes = _read_boxes(arrays, len(features), where)
     confidence = None
     if "conf" in arrays:
-        confidence = _numbers(arrays, ("conf",), place)
+        confidence = _read_numbers(arrays, ("conf",), where)
         if confidence.shape != (len(features),):
-            raise InputError(f"{place}: conf has the shape {list(confidence.shape)}, expected [{len(features)}]")
-    return Regions(features, boxes, confidence, _labels(arrays, len(features), place))
+            raise InputError(f"{where}: conf has the shape {list(confidence.shape)}, expected [{len(features)}]")
+    return Regions(features, boxes, confidence, _read_labels(arrays, len(features), where))
 
 
-def _boxes(arrays: Mapping[str, Any], count: int, place: str) -> Floats:
-    boxes = _numbers(arrays, ("norm_bb", "bbox", "boxes"), place)
+def _read_boxes(arrays: Mapping[str, Any], count: int, where: str) -> Floats:
+    boxes = _read_numbers(arrays, ("norm_bb", "bbox", "boxes"), where)
     if boxes.ndim != 2 or len(boxes) != count or boxes.shape[1] < 4:
-        raise InputError(f"{place}: boxes have the shape {list(boxes.shape)}, expected [{count}, 4 or more]")
+        raise InputError(f"{where}: boxes have the shape {list(boxes.shape)}, expected [{count}, 4 or more]")
     boxes = boxes[:, :4]
     if "norm_bb" not in arrays:
-        width, height = (_numbers(arrays, (name,), place).ravel() for name in ("image_w", "image_h"))
+        width, height = (_read_numbers(arrays, (name,), where).ravel() for name in ("image_w", "image_h"))
         if width.shape != (1,) or height.shape != (1,) or min(width[0], height[0]) <= 0:
-            raise InputError(f"{place}: image_w and image_h must be the picture's size in pixels, for boxes in pixels")
+            raise InputError(f"{where}: image_w and image_h must be the image's size in pixels, for boxes in pixels")
         boxes = boxes / np.concatenate([width, height, width, height])
-    inside = (boxes >= -_OUTSIDE).all() and (boxes <= 1 + _OUTSIDE).all()
+    inside = (boxes >= -_BOX_TOLERANCE).all() and (boxes <= 1 + _BOX_TOLERANCE).all()
     if not inside or (boxes[:, 2:] < boxes[:, :2]).any():
         raise InputError(
-            f"{place}: a box is outside its picture or ends before it begins; expected x1 <= x2 and y1 <= y2, from 0 "
+            f"{where}: a box is outside its image or ends before it begins; expected x1 <= x2 and y1 <= y2, from 0 "
             "to 1 (norm_bb), or in pixels with image_w and image_h (bbox)"
         )
     return boxes
 
 
-def _labels(arrays: Mapping[str, Any], count: int, place: str) -> tuple[str, ...] | None:
+def _read_labels(arrays: Mapping[str, Any], count: int, where: str) -> tuple[str, ...] | None:
     if "labels" in arrays:
-        named = np.asarray(arrays["labels"])
-        if named.dtype.kind not in "UiuS" or named.shape != (count,):
-            raise InputError(f"{place}: labels must be {count} texts or numbers, but are {named.dtype}{named.shape}")
+        labels = np.asarray(arrays["labels"])
+        if labels.dtype.kind not in "UiuS" or labels.shape != (count,):
+            raise InputError(f"{where}: labels must be {count} texts or numbers, but are {labels.dtype}{labels.shape}")
         try:
-            texts = named.tolist()
-        except (SystemError, ValueError) as error:  # what Python and numpy raise on numbers that are no characters
-            raise InputError(f"{place}: a label is not text ({error}); write the labels again") from error
-        return tuple(each.decode("utf-8", "replace") if isinstance(each, bytes) else str(each) for each in texts)
+            texts = labels.tolist()
+        except (SystemError, ValueError) as error:  # Python's and numpy's errors on numbers that are not characters
+            raise InputError(f"{where}: a label is not text ({error}); write the labels again") from error
+        return tuple(text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text) for text in texts)
     if "soft_labels" in arrays:
-        soft = _numbers(arrays, ("soft_labels",), place)
+        soft = _read_numbers(arrays, ("soft_labels",), where)
         if soft.ndim != 2 or len(soft) != count or soft.shape[1] < 2:
-            raise InputError(f"{place}: soft_labels have the shape {list(soft.shape)}, expected [{count}, labels]")
+            raise InputError(f"{where}: soft_labels have the shape {list(soft.shape)}, expected [{count}, labels]")
         return tuple(map(str, (soft[:, 1:].argmax(axis=1) + 1).tolist()))  # label 0 is the background
     return None
 
 
-def _numbers(arrays: Mapping[str, Any], names: tuple[str, ...], place: str) -> Floats:
+def _read_numbers(arrays: Mapping[str, Any], names: tuple[str, ...], where: str) -> Floats:
+    """The first array that has one of these names, in float32."""
     name = next((name for name in names if name in arrays), None)
     if name is None:
-        had = ", ".join(sorted(map(str, arrays))[:8]) or "nothing"
-        raise InputError(f"{place}: there is no array {' or '.join(names)}; it has {had}")
+        others = ", ".join(sorted(map(str, arrays))[:8]) or "nothing"
+        raise InputError(f"{where}: there is no array {' or '.join(names)}; it has {others}")
     try:
-        found = np.asarray(arrays[name])
+        array = np.asarray(arrays[name])
     except ValueError as error:
-        raise InputError(f"{place}: {name} is not an array ({error}); extract the regions again") from error
-    if found.dtype.kind not in "fiu":
-        raise InputError(f"{place}: {name} holds {found.dtype}, expected numbers")
+        raise InputError(f"{where}: {name} is not an array ({error}); extract the regions again") from error
+    if array.dtype.kind not in "fiu":
+        raise InputError(f"{where}: {name} holds {array.dtype}, expected numbers")
     with np.errstate(over="ignore"):
-        numbers = found.astype(np.float32)
+        numbers = array.astype(np.float32)
     if not np.isfinite(numbers).all():
-        raise InputError(f"{place}: {name} holds NaN or infinite values; extract the regions of this picture again")
+        raise InputError(f"{where}: {name} holds NaN or infinite values; extract the regions of this image again")
     return numbers

@@ -28,19 +28,19 @@ class Tokenizer:
                 backend = Backend.from_file(str(folder / "tokenizer.json"))
             except Exception as error:  # the library raises nothing more specific
                 raise ValueError(f"tokenizer.json: {error}") from error
-            told = _told(folder)
-            self.pad_id = _id(backend, told.get("pad_token"), *_PAD)
-            self.unknown_id = _id(backend, told.get("unk_token"), *_UNKNOWN)
-            self.longest = int(told.get("model_max_length") or _UNLIMITED)
+            config = _tokenizer_config(folder)
+            self.pad_id = _id(backend, config.get("pad_token"), *_PAD)
+            self.unknown_id = _id(backend, config.get("unk_token"), *_UNKNOWN)
+            self.longest = int(config.get("model_max_length") or _UNLIMITED)
         else:
             from transformers import AutoTokenizer
 
-            made: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, use_fast=True)
-            backend = made.backend_tokenizer
-            if set(backend.get_vocab().values()) <= set(made.all_special_ids):
+            tokenizer: Any = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, use_fast=True)
+            backend = tokenizer.backend_tokenizer
+            if set(backend.get_vocab().values()) <= set(tokenizer.all_special_ids):
                 raise ValueError("its tokenizer has no word pieces; the tokenizer's files are missing")
-            self.pad_id, self.unknown_id = _id(backend, made.pad_token), _id(backend, made.unk_token)
-            self.longest = int(made.model_max_length)
+            self.pad_id, self.unknown_id = _id(backend, tokenizer.pad_token), _id(backend, tokenizer.unk_token)
+            self.longest = int(tokenizer.model_max_length)
         backend.no_truncation()
         backend.no_padding()
         self._backend = backend
@@ -83,16 +83,16 @@ class Tokenizer:
         return piece
 
 
-def _told(folder: Path) -> dict[str, Any]:
+def _tokenizer_config(folder: Path) -> dict[str, Any]:
     """The tokenizer's configuration from the files beside it, if any."""
-    told: dict[str, Any] = {}
+    config: dict[str, Any] = {}
     for file in ("special_tokens_map.json", "tokenizer_config.json"):
         if (folder / file).is_file():
-            told |= json.loads((folder / file).read_text(encoding="utf-8"))
-    return told
+            config |= json.loads((folder / file).read_text(encoding="utf-8"))
+    return config
 
 
 def _id(backend: Any, *tokens: str | dict[str, Any] | None) -> int:
     """The id of the first of the tokens that exists, else -1."""
     names = (token["content"] if isinstance(token, dict) else token for token in tokens if token is not None)
-    return next((int(found) for name in names if (found := backend.token_to_id(name)) is not None), -1)
+    return next((int(token_id) for name in names if (token_id := backend.token_to_id(name)) is not None), -1)

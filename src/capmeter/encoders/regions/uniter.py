@@ -15,16 +15,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.encoders.layers import Layer, linear_of, through
+from capmeter.encoders.text.layers import TransformerLayer, linear_of, transformer_layer
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+KIND = "uniter"
+"""The kind of its checkpoints (`capmeter.core.checkpoints`)."""
+HEADS = {"itm_output": 2, "rank_output": 1}
+"""The heads for scoring, and the number of values that each gives."""
 EPSILON = 1e-12
 BOX = 7  # x1, y1, x2, y2, width, height, area, relative to the picture
 _WORDS, _PLACES, _TYPES = (f"uniter.embeddings.{kind}_embeddings.weight" for kind in ("word", "position", "token_type"))
@@ -47,60 +51,47 @@ class UniterShape:
         """The sizes by name."""
         return asdict(self)
 
-    def weights(self, labels: int | None = None) -> dict[str, tuple[int, ...]]:
-        """The shape of every weight of the body by name; with `labels`, of the heads of pretraining too."""
-        return dict(_shapes(self)) | ({} if labels is None else dict(_pretraining(self, labels)))
+    def weights(self) -> dict[str, tuple[int, ...]]:
+        """The shape of every weight of the body, by name."""
+        return dict(_shapes(self))
 
 
-HEADS = {"itm_output": 2, "rank_output": 1}
+def norm_shapes(name: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The shapes of a norm's weight and bias."""
+    yield from ((f"{name}.{part}", (width,)) for part in ("weight", "bias"))
+
+
+def linear_shapes(name: str, out: int, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """The shapes of a linear layer's weight and bias."""
+    yield from ((f"{name}.weight", (out, width)), (f"{name}.bias", (out,)))
 
 
 def head_shapes(shape: UniterShape, head: str) -> dict[str, tuple[int, ...]]:
     """The shapes of a head's weight and bias."""
-    return {f"{head}.weight": (HEADS[head], shape.width), f"{head}.bias": (HEADS[head],)}
-
-
-def _norm(name: str, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield from ((f"{name}.{part}", (width,)) for part in ("weight", "bias"))
-
-
-def _linear(name: str, out: int, width: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    yield from ((f"{name}.weight", (out, width)), (f"{name}.bias", (out,)))
+    return dict(linear_shapes(head, HEADS[head], shape.width))
 
 
 def _shapes(s: UniterShape) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield from ((_WORDS, (s.vocabulary, s.width)), (_PLACES, (s.positions, s.width)), (_TYPES, (2, s.width)))
-    yield from _norm("uniter.embeddings.LayerNorm", s.width)
-    yield from _linear(f"{_REGIONS}img_linear", s.width, s.features)
-    yield from _linear(f"{_REGIONS}pos_linear", s.width, BOX)
+    yield from norm_shapes("uniter.embeddings.LayerNorm", s.width)
+    yield from linear_shapes(f"{_REGIONS}img_linear", s.width, s.features)
+    yield from linear_shapes(f"{_REGIONS}pos_linear", s.width, BOX)
     yield f"{_REGIONS}mask_embedding.weight", (2, s.features)
     for norm in ("img_layer_norm", "pos_layer_norm", "LayerNorm"):
-        yield from _norm(_REGIONS + norm, s.width)
+        yield from norm_shapes(_REGIONS + norm, s.width)
     for number in range(s.layers):
         at = f"uniter.encoder.layer.{number}."
         for part in ("self.query", "self.key", "self.value", "output.dense"):
-            yield from _linear(f"{at}attention.{part}", s.width, s.width)
-        yield from _norm(f"{at}attention.output.LayerNorm", s.width)
-        yield from _linear(f"{at}intermediate.dense", s.inner, s.width)
-        yield from _linear(f"{at}output.dense", s.width, s.inner)
-        yield from _norm(f"{at}output.LayerNorm", s.width)
-    yield from _linear("uniter.pooler.dense", s.width, s.width)
-
-
-def _pretraining(s: UniterShape, labels: int) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Masked words, masked regions' features and masked regions' labels."""
-    yield from _linear("cls.predictions.transform.dense", s.width, s.width)
-    yield from _norm("cls.predictions.transform.LayerNorm", s.width)
-    yield from (("cls.predictions.decoder.weight", (s.vocabulary, s.width)), ("cls.predictions.bias", (s.vocabulary,)))
-    yield from (("feat_regress.weight", (s.width, s.features)), ("feat_regress.bias", (s.features,)))
-    for head in ("feat_regress", "region_classifier"):
-        yield from _linear(f"{head}.net.0", s.width, s.width)
-        yield from _norm(f"{head}.net.2", s.width)
-    yield from _linear("region_classifier.net.3", labels, s.width)
+            yield from linear_shapes(f"{at}attention.{part}", s.width, s.width)
+        yield from norm_shapes(f"{at}attention.output.LayerNorm", s.width)
+        yield from linear_shapes(f"{at}intermediate.dense", s.inner, s.width)
+        yield from linear_shapes(f"{at}output.dense", s.width, s.inner)
+        yield from norm_shapes(f"{at}output.LayerNorm", s.width)
+    yield from linear_shapes("uniter.pooler.dense", s.width, s.width)
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class PairLayout:
     """Where words and regions of a batch of pairs are: `index` [b, t] into [all words, all regions], and the mask.
 
     places: int64[words], each word's position in its caption. mask: bool[b, t], false at padding; None without any.
@@ -111,7 +102,9 @@ class Layout:
     mask: NDArray[np.bool_] | None
 
     @classmethod
-    def of(cls, words: NDArray[np.int64], regions: NDArray[np.int64], first: NDArray[np.int64] | None = None) -> Layout:
+    def of(
+        cls, words: NDArray[np.int64], regions: NDArray[np.int64], first: NDArray[np.int64] | None = None
+    ) -> PairLayout:
         """The layout of pairs with these numbers of words and of regions; padding repeats the first word.
 
         first: where each pair's regions begin in the table of regions (default: one pair's after another's). Pairs of
@@ -140,7 +133,8 @@ class Uniter:
         self.shape, self.dropout = shape, dropout
         self.weights = weights
         self._stack = [
-            Layer.of(weights, f"uniter.encoder.layer.{number}.", shape.heads) for number in range(shape.layers)
+            TransformerLayer.of(weights, f"uniter.encoder.layer.{number}.", shape.heads)
+            for number in range(shape.layers)
         ]
 
     def words(self, ids: Tensor, places: Tensor) -> Tensor:
@@ -161,13 +155,13 @@ class Uniter:
     def states(
         self, words: Tensor, regions: Tensor, index: Tensor, mask: Tensor | None, maps: list[Tensor] | None = None
     ) -> Tensor:
-        """The last hidden states [b, t, width] of pairs laid out by a `Layout`; attention maps are added to `maps`."""
+        """The last hidden states [b, t, width] of pairs laid out by a `PairLayout`; `maps` gets the attention maps."""
         import torch
 
         b, t = index.shape
         x = torch.cat([words, regions])[index.flatten()]
         for layer in self._stack:
-            x, attention = through(layer, x, mask, (b, self.shape.heads), EPSILON, self.dropout)
+            x, attention = transformer_layer(layer, x, mask, (b, self.shape.heads), EPSILON, self.dropout)
             if maps is not None:
                 maps.append(attention)
         return x.view(b, t, self.shape.width)
@@ -194,26 +188,3 @@ class Uniter:
         from torch.nn.functional import layer_norm
 
         return layer_norm(x, (self.shape.width,), *linear_of(self.weights, _REGIONS + name), EPSILON)
-
-
-def ranking_loss(scores: Tensor, margin: float) -> Tensor:
-    """max(0, margin + negative - positive) [n, negatives] of scores [n, 1 + negatives], the positive first."""
-    return (margin + scores[:, 1:] - scores[:, :1]).clamp(min=0)
-
-
-def initial_weights(shape: UniterShape, seed: int, deviation: float = 0.02) -> dict[str, Any]:
-    """Weights to train from: normal, with the authors' deviation unless another is given; biases 0, norms 1."""
-    import torch
-
-    random = torch.Generator().manual_seed(seed)
-    made = {}
-    for name, size in {
-        **shape.weights(),
-        **head_shapes(shape, "itm_output"),
-        **head_shapes(shape, "rank_output"),
-    }.items():
-        if len(size) == 2:
-            made[name] = torch.empty(size).normal_(0, deviation, generator=random)
-        else:
-            made[name] = torch.full(size, float("norm" in name.lower() and name.endswith("weight")))
-    return made

@@ -14,23 +14,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.assets import find_checkpoint
-from capmeter.checkpoints import Checkpoint, load_checkpoint
+from capmeter.core.assets import find_checkpoint
+from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
+from capmeter.core.errors import AssetError, InputError
+from capmeter.core.settings import Settings
 from capmeter.encoders.batches import Rows, run_batches
-from capmeter.encoders.encoder import device_name
-from capmeter.encoders.models import require_neural
+from capmeter.encoders.devices import Precision, batch_threads, batch_tokens
+from capmeter.encoders.module_weights import check_shapes, check_sizes
 from capmeter.encoders.pieces import PieceTable, gather
-from capmeter.encoders.side_by_side import torch_threads
-from capmeter.encoders.uniter import Layout, Uniter, UniterShape
-from capmeter.encoders.uniter_files import KIND
-from capmeter.encoders.word_piece import WordPieceTokenizer
-from capmeter.errors import AssetError, InputError
-from capmeter.settings import Settings
+from capmeter.encoders.regions.uniter import HEADS, KIND, PairLayout, Uniter, UniterShape, head_shapes
+from capmeter.encoders.text.word_piece import WordPieceTokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-_CPU_TOKENS, _GPU_TOKENS = 2048, 65536
+_GPU_TOKENS = 65536
 Output = TypeVar("Output")
 
 
@@ -50,27 +48,24 @@ class PairEncoder:
     shape: its sizes. label: for signatures. heads: the heads its checkpoint has (`rank_output`, `itm_output`).
     """
 
-    def __init__(self, checkpoint: Checkpoint, device: str, precision: str) -> None:
-        require_neural()
+    def __init__(self, checkpoint: Checkpoint, precision: Precision) -> None:
         import torch
 
-        half = torch.bfloat16 if device == "cpu" else torch.float16
-        self.dtype = torch.float32 if precision == "float32" else half
-        self.device, self.label = device, checkpoint.label
-        try:
+        self.device, self.dtype, self.label = precision.device, precision.dtype, checkpoint.label
+        with rebuilding("a UNITER", checkpoint.label):
+            check_sizes(checkpoint.parameters["shape"], checkpoint.weights)
             self.shape = UniterShape(**checkpoint.parameters["shape"])
             self.tokenizer = WordPieceTokenizer(checkpoint.vocabulary, bool(checkpoint.parameters["lowercase"]))
-            weights = {
-                name: torch.tensor(checkpoint.weights[name]).to(device, self.dtype)
-                for name in (*self.shape.weights(), *(each for each in checkpoint.weights if "_output." in each))
-            }
+            if len(checkpoint.vocabulary) > self.shape.vocabulary or self.shape.width % self.shape.heads:
+                raise ValueError(f"{len(checkpoint.vocabulary)} word pieces and {self.shape} do not fit")
+            self.heads = frozenset(head for head in HEADS if f"{head}.weight" in checkpoint.weights)
+            shapes = self.shape.weights()
+            for head in self.heads:
+                shapes |= head_shapes(self.shape, head)
+            used = {name: array for name, array in checkpoint.weights.items() if name in shapes}
+            check_shapes(shapes, used)
+            weights = {name: torch.tensor(array).to(self.device, self.dtype) for name, array in used.items()}
             self.uniter = Uniter(weights, self.shape)
-        except (KeyError, TypeError, ValueError) as error:
-            raise AssetError(
-                f"checkpoint {checkpoint.label}: its parameters are not those of a UNITER ({error!r}); train or "
-                "convert it again"
-            ) from error
-        self.heads = frozenset(name.partition(".")[0] for name in weights if "_output." in name)
 
     def pieces(self, sentences: Sequence[str], lower: bool = False) -> PieceTable:
         """Word-piece ids of the sentences; what does not fit before the model's last position is cut, [SEP] kept."""
@@ -115,7 +110,7 @@ class PairEncoder:
             positions, _ = gather(pieces.offsets, captions[rows])
             distinct, which = np.unique(pictures[rows], return_inverse=True)
             sizes = np.array([len(embedded[k]) for k in distinct.tolist()], np.int64)
-            layout = Layout.of(words[rows], regions[rows], (np.cumsum(sizes) - sizes)[which])
+            layout = PairLayout.of(words[rows], regions[rows], (np.cumsum(sizes) - sizes)[which])
             maps: list[Tensor] | None = [] if attention else None
             with torch.inference_mode():
                 ids = torch.from_numpy(pieces.ids[positions].astype(np.int64)).to(self.device)
@@ -128,12 +123,12 @@ class PairEncoder:
                 )
                 return work(PairStates(states, words[rows], regions[rows], maps[-1] if maps else None))
 
-        tokens = settings.tokens or (_CPU_TOKENS if self.device == "cpu" else _GPU_TOKENS)
+        tokens = batch_tokens(settings, self.device, _GPU_TOKENS)
         yield from run_batches(
             words + regions,
             forward,
             lambda length: tokens // length,
-            threads=(settings.threads or torch_threads()) if self.device == "cpu" else 1,
+            threads=batch_threads(settings, self.device),
             device=self.device,
             description="captions with their pictures",
         )
@@ -149,12 +144,12 @@ def load_pair_encoder(name: str, settings: Settings, advice: str = "") -> PairEn
     if folder is None and advice:
         raise AssetError(f"there is no checkpoint {name!r}; {advice}")
     changed = 0 if folder is None else (folder / "checkpoint.json").stat().st_mtime_ns
-    return _load(name, changed, device_name(settings.device), settings.precision)
+    return _load(name, changed, Precision.of(settings))
 
 
 @functools.lru_cache(maxsize=2)
-def _load(name: str, changed: int, device: str, precision: str) -> PairEncoder:
-    return PairEncoder(load_checkpoint(name, KIND), device, precision)
+def _load(name: str, changed: int, precision: Precision) -> PairEncoder:
+    return PairEncoder(load_checkpoint(name, KIND), precision)
 
 
 def attention_to_regions(batch: PairStates) -> list[Any]:

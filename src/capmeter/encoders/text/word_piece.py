@@ -7,11 +7,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from capmeter.errors import AssetError
+from capmeter.core.errors import AssetError
 
 PAD, UNKNOWN, BEGIN, END = SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")
 
@@ -41,25 +40,13 @@ class WordPieceTokenizer:
         )
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.post_processor = processors.BertProcessing((END, known[END]), (BEGIN, known[BEGIN]))
-        self._backend, self.vocabulary = backend, tuple(vocabulary)
+        self.backend, self.vocabulary = backend, tuple(vocabulary)
         self.end_id = known[END]
 
     def ids(self, sentences: Sequence[str]) -> list[list[int]]:
         """The word pieces of each sentence, not truncated."""
-        return [each.ids for each in self._backend.encode_batch_fast(list(sentences))]
+        return [each.ids for each in self.backend.encode_batch_fast(list(sentences))]
 
     def pieces(self, ids: Iterable[int]) -> list[str]:
         """The pieces of some ids as text."""
         return [self.vocabulary[number] for number in ids]
-
-
-def learn_vocabulary(sentences: Iterable[str], least: int = 2) -> tuple[str, ...]:
-    """The special tokens, every letter (at a word's beginning and inside), and the words found at least so often."""
-    backend = WordPieceTokenizer(SPECIAL, lowercase=True)._backend
-    counts: Counter[str] = Counter()
-    for sentence in sentences:
-        normalised = backend.normalizer.normalize_str(sentence)
-        counts.update(word for word, _ in backend.pre_tokenizer.pre_tokenize_str(normalised))
-    letters = sorted({letter for word in counts for letter in word})
-    words = sorted(word for word, count in counts.items() if count >= least and len(word) > 1)
-    return (*SPECIAL, *letters, *(f"##{letter}" for letter in letters), *words)

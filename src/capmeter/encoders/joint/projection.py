@@ -1,11 +1,11 @@
 """A checkpoint that replaces the projections of a joint encoder: PAC-S, trained from CLIP with everything else frozen.
 
-    picture's features = V pooled picture          sentence's features = T pooled sentence
+    image features = V pooled image          sentence features = T pooled sentence
 
 The file is the authors' (a pickle with `state_dict`, in the layout of OpenAI's CLIP: `visual.proj`, `text_projection`),
 or safetensors with either layout's names. Only numbers are read from it. The authors publish no hash of their
 checkpoint; instead, one that would silently give another metric's numbers is refused: projections that are the
-encoder's own, of another size, or beside a backbone that is not the encoder's.
+encoder's own or of another size, or a backbone that is not the encoder's.
 
 Sarto, Barraco, Cornia, Baraldi, Cucchiara: Positive-Augmented Contrastive Learning for Image and Video Captioning
 Evaluation. CVPR 2023.
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capmeter.assets import sha256
-from capmeter.errors import AssetError
+from capmeter.core.assets import sha256
+from capmeter.core.errors import AssetError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -35,51 +35,62 @@ _BACKBONE = {
     "positional_embedding": "text_model.embeddings.position_embedding.weight",
     "ln_final.weight": "text_model.final_layer_norm.weight",
 }
-_SAME, _ROUNDED = 1e-6, 0.01  # projections are trained beyond the first; half precision stays within the second
+_UNTRAINED = 1e-6  # relative difference below which projections are the encoder's own
+_HALF_PRECISION = 0.01  # relative difference within which a backbone in half precision stays
 
 
 @dataclass(frozen=True, eq=False)
 class Projection:
-    """Both projections, by the library's names, and those weights of the backbone that are compared."""
+    """The projections of a checkpoint.
+
+    Attributes:
+        path, sha256: the checkpoint.
+        weights: both projections, by the transformers library's names, and those weights of the backbone that are
+            compared.
+    """
 
     path: Path
     sha256: str
     weights: Mapping[str, Tensor]
 
-    def put_into(self, model: Any, name: str) -> None:
-        """Replaces the model's projections; an `AssetError` if the checkpoint is not made from this model."""
+    def replace_projections(self, model: Any, name: str) -> None:
+        """Replace the projections of the encoder's model.
+
+        Raises:
+            AssetError: the checkpoint was not trained from this model.
+        """
         import torch
 
-        own = dict(model.named_parameters())
+        parameters = dict(model.named_parameters())
         for key in (*_PROJECTIONS.values(), *_BACKBONE.values()):
             if key not in self.weights:
                 continue
-            if key not in own:
+            if key not in parameters:
                 raise AssetError(f"encoder {name!r} has no {key}; {self.path} is for CLIP models")
-            found, expected = tuple(self.weights[key].shape), tuple(own[key].shape)
-            if found != expected:
+            shape, expected = tuple(self.weights[key].shape), tuple(parameters[key].shape)
+            if shape != expected:
                 raise AssetError(
-                    f"checkpoint {self.path}: its {key} has the shape {found}, but encoder {name!r} has {expected}; it "
+                    f"checkpoint {self.path}: its {key} has the shape {shape}, but encoder {name!r} has {expected}; it "
                     "was trained from another model, so name that one as encoder"
                 )
         for key in _BACKBONE.values():
-            if key in self.weights and _difference(self.weights[key], own[key]) > _ROUNDED:
+            if key in self.weights and _difference(self.weights[key], parameters[key]) > _HALF_PRECISION:
                 raise AssetError(
                     f"checkpoint {self.path}: its {key} is not that of encoder {name!r}; it was trained from another "
                     "model, or changes more than the projections"
                 )
-        if all(_difference(self.weights[key], own[key]) < _SAME for key in _PROJECTIONS.values()):
+        if all(_difference(self.weights[key], parameters[key]) < _UNTRAINED for key in _PROJECTIONS.values()):
             raise AssetError(
                 f"checkpoint {self.path}: its projections are those of encoder {name!r} itself, so that PAC-S would be "
                 "CLIPScore; download the authors' checkpoint"
             )
         with torch.no_grad():
             for key in _PROJECTIONS.values():
-                own[key].copy_(self.weights[key].to(own[key].dtype))
+                parameters[key].copy_(self.weights[key].to(parameters[key].dtype))
 
 
 def read_projection(path: Path) -> Projection:
-    """Reads a checkpoint's projections.
+    """Read a checkpoint's projections.
 
     Raises:
         AssetError: it cannot be read, contains more than numbers, or has no projections.
@@ -87,7 +98,7 @@ def read_projection(path: Path) -> Projection:
     from safetensors import SafetensorError
 
     try:
-        found = _tensors(path)
+        tensors = _read_tensors(path)
         digest = sha256(path)
     except pickle.UnpicklingError as error:
         raise AssetError(
@@ -97,22 +108,22 @@ def read_projection(path: Path) -> Projection:
         raise AssetError(f"checkpoint {path}: cannot be read ({error}); download it again") from error
     weights = {}
     for openai, hub in (*_PROJECTIONS.items(), *_BACKBONE.items()):
-        if hub in found:
-            weights[hub] = found[hub]
-        elif openai in found:
-            weights[hub] = found[openai].T if openai in _PROJECTIONS else found[openai]
-    lacking = [openai for openai, hub in _PROJECTIONS.items() if hub not in weights]
-    if lacking:
-        lora = any("lora" in name for name in found)
+        if hub in tensors:
+            weights[hub] = tensors[hub]
+        elif openai in tensors:
+            weights[hub] = tensors[openai].T if openai in _PROJECTIONS else tensors[openai]
+    missing = [openai for openai, hub in _PROJECTIONS.items() if hub not in weights]
+    if missing:
+        lora = any("lora" in name for name in tensors)
         raise AssetError(
-            f"checkpoint {path}: it has no {' and no '.join(lacking)}"
+            f"checkpoint {path}: it has no {' and no '.join(missing)}"
             + (" (it has LoRA weights, as PAC-S++ does, which are not supported)" if lora else "")
             + "; expected PAC-S's checkpoint, such as clip_ViT-B-32.pth"
         )
     return Projection(path, digest, weights)
 
 
-def _tensors(path: Path) -> dict[str, Tensor]:
+def _read_tensors(path: Path) -> dict[str, Tensor]:
     """The checkpoint's tensors by name."""
     import torch
 
@@ -120,17 +131,17 @@ def _tensors(path: Path) -> dict[str, Tensor]:
         from safetensors.torch import load_file
 
         return dict(load_file(path))
-    found = torch.load(path, map_location="cpu", weights_only=True)
-    if isinstance(found, dict) and isinstance(found.get("state_dict"), dict):
-        found = found["state_dict"]
-    if not isinstance(found, dict):
-        raise ValueError(f"expected weights by name, but got {type(found).__name__}")
-    return {str(name).removeprefix("module."): each for name, each in found.items() if isinstance(each, torch.Tensor)}
+    state = torch.load(path, map_location="cpu", weights_only=True)
+    if isinstance(state, dict) and isinstance(state.get("state_dict"), dict):
+        state = state["state_dict"]
+    if not isinstance(state, dict):
+        raise ValueError(f"expected weights by name, but got {type(state).__name__}")
+    return {str(name).removeprefix("module."): each for name, each in state.items() if isinstance(each, torch.Tensor)}
 
 
 def _difference(one: Tensor, other: Tensor) -> float:
-    """The largest difference, relative to the largest weight."""
+    """The largest difference, relative to the largest weight of the other tensor."""
     import torch
 
-    both = one.detach().to("cpu", torch.float32), other.detach().to("cpu", torch.float32)
-    return float((both[0] - both[1]).abs().max() / both[1].abs().max().clamp_min(1e-12))
+    one, other = (tensor.detach().to("cpu", torch.float32) for tensor in (one, other))
+    return float((one - other).abs().max() / other.abs().max().clamp_min(1e-12))

@@ -13,16 +13,17 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from capmeter.captions.model import Life
-from capmeter.encoders.encoder import load_encoder
+from capmeter.captions.caption_set import CacheScope
+from capmeter.core.settings import Settings
+from capmeter.encoders.handle import EncoderHandle
 from capmeter.encoders.pieces import PieceTable
-from capmeter.settings import Settings
+from capmeter.encoders.text.encoder import load_encoder
 
 _TINY = np.finfo(np.float32).tiny
 
 
 class MemoisingPool(Protocol):
-    """Distinct sentences with memoised analyses (capmeter.captions.model.SentencePool)."""
+    """Distinct sentences with memoised analyses (capmeter.captions.caption_set.SentencePool)."""
 
     @property
     def sentences(self) -> Sequence[str]:
@@ -36,9 +37,9 @@ class MemoisingPool(Protocol):
 class WordPieces:
     """Word-piece ids of every sentence: a PieceTable."""
 
-    encoder: str = "minilm"
+    encoder: EncoderHandle
     settings: Settings = field(default_factory=Settings)
-    life: ClassVar[Life] = "run"
+    cache_scope: ClassVar[CacheScope] = "run"
 
     def run(self, pool: MemoisingPool) -> PieceTable:
         """The table for all sentences of the pool."""
@@ -80,10 +81,10 @@ class StateTable:
 class HiddenStates:
     """Hidden states of one layer for every sentence, each encoded once: a StateTable."""
 
-    encoder: str = "minilm"
-    layer: int = 6
+    encoder: EncoderHandle
+    layer: int
     settings: Settings = field(default_factory=Settings)
-    life: ClassVar[Life] = "part"
+    cache_scope: ClassVar[CacheScope] = "batch"
 
     def run(self, pool: MemoisingPool) -> StateTable:
         """The table for all sentences of the pool."""
@@ -98,10 +99,10 @@ class SentenceVectors:
     This is how sentence-transformers models, including `minilm`, compute sentence vectors.
     """
 
-    encoder: str = "minilm"
-    layer: int = 6
+    encoder: EncoderHandle
+    layer: int
     settings: Settings = field(default_factory=Settings)
-    life: ClassVar[Life] = "part"
+    cache_scope: ClassVar[CacheScope] = "batch"
 
     def run(self, pool: MemoisingPool) -> NDArray[np.float32]:
         """The vectors of all sentences of the pool."""

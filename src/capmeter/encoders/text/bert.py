@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from capmeter.encoders.adaptation import adapted, depth
-from capmeter.encoders.layers import Layer, linear_of, through
+from capmeter.encoders.text.layers import TransformerLayer, linear_of, transformer_layer
+from capmeter.encoders.text.lora import merge_adapter
 
 if TYPE_CHECKING:
     import torch
@@ -50,11 +50,11 @@ class Bert:
     """A model of the BERT family.
 
     layers, heads, width: its sizes. vocabulary: the number of word pieces; positions: the maximum input length. stack:
-    the weights of its layers, with `adaptation`, if given, added to the first ones; epsilon: of its normalisations.
+    the weights of its layers, with the factors of its `adapters` added to the first ones; epsilon: of its norms.
     """
 
     def __init__(
-        self, folder: Path, device: str, dtype: torch.dtype, adaptation: Mapping[str, Tensor] | None = None
+        self, folder: Path, device: str, dtype: torch.dtype, adapters: Sequence[Mapping[str, Tensor]] = ()
     ) -> None:
         from safetensors.torch import load_file
 
@@ -72,18 +72,18 @@ class Bert:
         if self._words.shape[1] != self.width:
             raise ValueError(f"its weights are {self._words.shape[1]} wide, but {CONFIG} says {self.width}")
         self._norm = linear_of(weights, "embeddings.LayerNorm")
-        self.stack = [Layer.of(weights, f"encoder.layer.{number}.", self.heads) for number in range(self.layers)]
-        if adaptation is not None:
-            factors = {name: tensor.to(device, dtype) for name, tensor in adaptation.items()}
-            for number in range(depth(factors)):
-                self.stack[number] = adapted(self.stack[number], factors, number)
+        self.stack = [
+            TransformerLayer.of(weights, f"encoder.layer.{number}.", self.heads) for number in range(self.layers)
+        ]
+        for adapter in adapters:
+            self.stack = merge_adapter(self.stack, {name: each.to(device, dtype) for name, each in adapter.items()})
         # RoBERTa's positions start after the padding id, and padding is at the position of that id.
         self._padding = int(config.get("pad_token_id", 1)) if config["model_type"] in _ROBERTAS else None
         self.vocabulary = len(self._words)
         self.positions = len(self._places) - (0 if self._padding is None else self._padding + 1)
 
     @staticmethod
-    def reads(folder: Path) -> bool:
+    def supports(folder: Path) -> bool:
         """Whether the model in the folder is supported: its family, activation and files."""
         config = _config(folder)
         return (
@@ -114,7 +114,7 @@ class Bert:
         x = self.embed(ids).view(b * t, self.width)
         states, maps = x if hidden == 0 else None, []
         for number, layer in enumerate(self.stack[: self.layers if attentions else hidden], start=1):
-            x, attention = through(layer, x, mask, (b, self.heads), self.epsilon)
+            x, attention = transformer_layer(layer, x, mask, (b, self.heads), self.epsilon)
             if number == hidden:
                 states = x
             if attentions:

@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 class _TorchThreads:
-    """Torch's number of threads per operation before the first of the runs in progress."""
+    """Torch's number of threads per operation, as it was before the runs in progress."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,7 +27,7 @@ class _TorchThreads:
             return self._before if self._runs else torch.get_num_threads()
 
     @contextmanager
-    def kept(self) -> Iterator[None]:
+    def restored(self) -> Iterator[None]:
         """Restores the number after a run: it is process-wide, so with concurrent runs only the first saves it."""
         import torch
 
@@ -47,29 +47,29 @@ _torch = _TorchThreads()
 
 
 def torch_threads() -> int:
-    """How many threads torch would use if no run were in progress."""
+    """The number of threads that torch would use if no run were in progress."""
     return _torch.number()
 
 
-def side_by_side(work: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
-    """`work(item)` for each item, in order, with at most `threads` in progress and few results waiting.
+def parallel_map(function: Callable[[Item], Result], items: Iterable[Item], threads: int) -> Iterator[Result]:
+    """`function(item)` for each item, in order, with at most `threads` in progress and few results waiting.
 
     With small models, the threads of a single operation spend time waiting for each other; whole batches do not.
     """
     if threads == torch_threads() == 1:
-        yield from map(work, items)
+        yield from map(function, items)
         return
     import torch
 
-    with _torch.kept():
+    with _torch.restored():
         pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
-        waiting: deque[Future[Result]] = deque()
+        pending: deque[Future[Result]] = deque()
         try:
             for item in items:
-                waiting.append(pool.submit(work, item))
-                if len(waiting) > threads:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
+                pending.append(pool.submit(function, item))
+                if len(pending) > threads:
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)

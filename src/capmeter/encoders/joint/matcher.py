@@ -1,0 +1,141 @@
+"""Image-text matching: models that read an image and a sentence together (BLIP), and score each pair.
+
+An image goes through its own network once, however many sentences are compared with it; the sentences then attend to
+it. Pairs with sentences of equal length go through the model together, so that none is padded.
+
+Li, Li, Xiong, Hoi: BLIP: Bootstrapping Language-Image Pre-training for Unified Vision-Language Understanding and
+Generation. ICML 2022.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.core import progress
+from capmeter.core.settings import Settings
+from capmeter.encoders.batches import Rows, run_batches
+from capmeter.encoders.devices import Precision, batch_threads
+from capmeter.encoders.handle import EncoderHandle, require_neural
+from capmeter.encoders.joint.encoder import JointModel
+from capmeter.encoders.pieces import PieceTable
+from capmeter.encoders.preprocessing import Pixels
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Head = Literal["itm", "itc"]
+Pairs = NDArray[np.int64]
+_IMAGES_IN_MEMORY = 8  # images whose states are in memory together
+_CPU_PAIRS, _GPU_PAIRS = 16, 256
+
+
+class ImageTextMatcher(JointModel):
+    """BLIP with its matching heads; `load_matcher` loads it only once."""
+
+    def __init__(self, handle: EncoderHandle, precision: Precision) -> None:
+        super().__init__(handle, precision, "BlipForImageTextRetrieval", " as BLIP for image-text retrieval")
+
+    def match(
+        self, pairs: Pairs, pieces: PieceTable, read: Callable[[int], Pixels | None], head: Head
+    ) -> Iterator[tuple[Rows, NDArray[np.float64]]]:
+        """Score pairs, a few images at a time.
+
+        Args:
+            pairs: int64 (pairs, 2), image and row of `pieces`.
+            pieces: the sentences.
+            read: gives the pixels of image i; pairs of an image that cannot be read (None) are left out.
+            head: `itm`: the probability of a match, by the head that reads both together; `itc`: the cosine of both
+                encoded separately.
+
+        Yields:
+            Rows of `pairs`, and their scores.
+        """
+        order = np.argsort(pairs[:, 0], kind="stable")
+        starts = np.flatnonzero(np.diff(pairs[order, 0], prepend=-1))
+        groups = np.split(order, starts[1:]) if len(pairs) else []
+        with progress.task(f"matching with {self.handle.name}", total=len(groups)) as advance:
+            for first in range(0, len(groups), _IMAGES_IN_MEMORY):
+                some = groups[first : first + _IMAGES_IN_MEMORY]
+                images = [int(pairs[rows[0], 0]) for rows in some]
+                inputs = [None if (pixels := read(image)) is None else self.preprocessing(pixels) for image in images]
+                readable = [k for k, pixels in enumerate(inputs) if pixels is not None]
+                if readable:
+                    states = self.encode_images(np.stack([pixels for pixels in inputs if pixels is not None]))
+                    state_of = {images[k]: position for position, k in enumerate(readable)}
+                    rows = np.concatenate([some[k] for k in readable])
+                    yield rows, self._scores(pairs[rows], pieces, states, state_of, head)
+                advance(len(some))
+
+    def encode_images(self, inputs: NDArray[np.float32]) -> Tensor:
+        """The image network's output, (images, patches, width)."""
+        import torch
+
+        threads = batch_threads(self.settings, self.precision.device)
+
+        def encode(rows: Rows) -> list[Tensor]:
+            with torch.inference_mode():
+                return list(self.model.vision_model(pixel_values=self.pixel_tensor(inputs[rows])).last_hidden_state)
+
+        per_batch = -(-len(inputs) // threads)
+        batches = run_batches(
+            np.ones(len(inputs), np.int64), encode, lambda _: per_batch, threads=threads, device=self.precision.device
+        )
+        states: dict[int, Tensor] = {}
+        for rows, outputs in batches:
+            states.update(zip(rows.tolist(), outputs, strict=True))
+        return torch.stack([states[row] for row in range(len(inputs))])
+
+    def _scores(
+        self, pairs: Pairs, pieces: PieceTable, states: Tensor, state_of: dict[int, int], head: Head
+    ) -> NDArray[np.float64]:
+        """The score of each pair; `state_of`: the row of each image in `states`."""
+        import torch
+
+        def score(rows: Rows) -> NDArray[np.float64]:
+            ids = torch.from_numpy(np.stack([pieces[int(k)] for k in pairs[rows, 1]]).astype(np.int64))
+            ids = ids.to(self.precision.device)
+            images = states[[state_of[int(k)] for k in pairs[rows, 0]]]
+            text = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+            with torch.inference_mode():
+                if head == "itm":
+                    patches = torch.ones(images.shape[:-1], dtype=torch.long, device=ids.device)
+                    output = self.model.text_encoder(
+                        **text, encoder_hidden_states=images, encoder_attention_mask=patches
+                    )
+                    logits = self.model.itm_head(output.last_hidden_state[:, 0]).to(torch.float64)
+                    values = logits.softmax(-1)[:, 1]
+                else:
+                    output = self.model.text_encoder(**text)
+                    sentence_features = self.model.text_proj(output.last_hidden_state[:, 0]).to(torch.float64)
+                    image_features = self.model.vision_proj(images[:, 0]).to(torch.float64)
+                    values = torch.nn.functional.cosine_similarity(sentence_features, image_features)
+            return np.asarray(values.cpu().numpy(), np.float64)
+
+        per_batch = _CPU_PAIRS if self.precision.device == "cpu" else _GPU_PAIRS
+        scores = np.zeros(len(pairs))
+        lengths, threads = pieces.lengths[pairs[:, 1]], batch_threads(self.settings, self.precision.device)
+        for rows, values in run_batches(
+            lengths, score, lambda _: per_batch, threads=threads, device=self.precision.device
+        ):
+            scores[rows] = values
+        return scores
+
+
+def load_matcher(handle: EncoderHandle, settings: Settings | None = None) -> ImageTextMatcher:
+    """Load a BLIP for image-text matching, once per process; see `load_joint_encoder`."""
+    settings = settings or Settings()
+    require_neural()
+    matcher = copy.copy(_load(handle, Precision.of(settings)))
+    matcher.settings = settings
+    return matcher
+
+
+@functools.lru_cache(maxsize=2)
+def _load(handle: EncoderHandle, precision: Precision) -> ImageTextMatcher:
+    return ImageTextMatcher(handle, precision)

@@ -1,0 +1,1 @@
+"""Encoders of image regions and sentences (UNITER)."""

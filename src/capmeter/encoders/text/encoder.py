@@ -1,0 +1,242 @@
+"""A neural text encoder: word pieces, hidden states of a layer, attention maps, batch by batch.
+
+Sentences of equal length go through the model together, so that no row is ever padded: a sentence's vectors do not
+depend on the rest of its batch (beyond the last bits of a matrix product). Attention maps and hidden states are yielded
+batch by batch and belong to the caller; the encoder keeps none.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.core.errors import AssetError, InputError
+from capmeter.core.settings import Settings
+from capmeter.encoders.batches import run_batches
+from capmeter.encoders.devices import Precision, batch_threads, batch_tokens, to_numpy
+from capmeter.encoders.handle import EncoderHandle
+from capmeter.encoders.hub_model import HubModel, load_errors
+from capmeter.encoders.pieces import PieceTable, gather
+from capmeter.encoders.text.bert import Bert
+from capmeter.encoders.text.tokenizer import Tokenizer
+
+_MAP_BYTES = 1 << 28  # attention maps of the batches in progress
+_SENTENCES_PER_LOOKUP = 4096  # looked up in the cache and written to it together
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedBatch:
+    """The model's output for some sentences of equal length t.
+
+    rows: int64[b], indices of these sentences among those given. ids: int64[b, t].
+    mask: bool[b, t], false at positions that were not attended to. hidden: float32[b, t, width] or None.
+    attentions: float32[b, layers, heads, t (queries), t (keys)] or None.
+    """
+
+    rows: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    mask: NDArray[np.bool_]
+    hidden: NDArray[np.float32] | None
+    attentions: NDArray[np.float32] | None
+
+
+class Encoder:
+    """A transformer and its tokenizer, loaded once per process by `load_encoder`.
+
+    layers, heads, width: the model's sizes. max_length: the maximum number of word pieces, begin and end included.
+    settings: batch size, threads and cache of this encoder; encoders of the same model share the weights.
+    """
+
+    def __init__(self, handle: EncoderHandle, precision: Precision) -> None:
+        self.handle, self.device, self.precision = handle, precision.device, precision
+        self.settings = Settings(device=precision.device)
+        with load_errors(handle):
+            self.model = _load_model(handle, precision)
+            self.tokenizer = Tokenizer(handle.folder, isinstance(self.model, Bert))
+        self.layers, self.heads, self.width = self.model.layers, self.model.heads, self.model.width
+        self.max_length = min(self.model.positions, self.tokenizer.longest)
+        self.begin_id, self.end_id = self.tokenizer.begin_id, self.tokenizer.end_id
+
+    def __repr__(self) -> str:
+        return f"Encoder({self.handle.label}, {self.layers} layers, {self.heads} heads, width {self.width})"
+
+    def layer(self, layer: int | None, default: int | None = None) -> int:
+        """The requested layer, checked; None means `default` or the last layer, whichever is lower."""
+        if layer is None:
+            return self.layers if default is None else min(default, self.layers)
+        if not 0 <= layer <= self.layers:
+            raise InputError(f"layer: encoder {self.handle.name!r} has layers 0 to {self.layers}, but got {layer}")
+        return layer
+
+    def pieces(self, sentences: Sequence[str]) -> PieceTable:
+        """Word-piece ids with begin and end tokens; sentences too long for the model are truncated before the end."""
+        rows: list[list[int]] = []
+        for start in range(0, len(sentences), 8192):
+            rows.extend(self.tokenizer.ids(sentences[start : start + 8192]))
+        truncated = [len(row) > self.max_length for row in rows]
+        rows = [
+            [*row[: self.max_length - 1], self.end_id] if long else row
+            for row, long in zip(rows, truncated, strict=True)
+        ]
+        return PieceTable.of(rows, truncated)
+
+    def tokens(self, ids: Sequence[int] | NDArray[Any]) -> list[str]:
+        """The word pieces of some ids as text."""
+        return self.tokenizer.pieces([int(piece) for piece in ids])
+
+    def word_of(self, piece: str) -> str:
+        """The word that a piece begins, or the punctuation it is; a piece inside a word begins with ##."""
+        return self.tokenizer.word_of(piece)
+
+    def embeddings(self) -> NDArray[np.float32]:
+        """The vector of each word piece before the first layer, without its place: float32[vocabulary, width]."""
+        return to_numpy(self.model.embeddings)
+
+    def batches(
+        self, sentences: Sequence[str], *, hidden: int | None = None, attentions: bool = False
+    ) -> Iterator[EncodedBatch]:
+        """Runs the sentences through the model; `hidden` is the layer whose states to return (0: the embeddings)."""
+        return self.encode_ids(self.pieces(sentences), hidden=hidden, attentions=attentions)
+
+    def encode_ids(
+        self,
+        sequences: PieceTable | Sequence[Sequence[int]],
+        *,
+        masks: Sequence[Sequence[bool]] | None = None,
+        hidden: int | None = None,
+        attentions: bool = False,
+    ) -> Iterator[EncodedBatch]:
+        """Runs word-piece sequences (begin and end tokens included) through the model, longest first.
+
+        masks: for every sequence, the positions that may be attended to (default: all). Masked positions stay in place.
+        """
+        table = sequences if isinstance(sequences, PieceTable) else PieceTable.of(sequences)
+        lengths = table.lengths
+        self._check(table, masks)
+        threads = batch_threads(self.settings, self.device)
+
+        def forward(rows: NDArray[np.int64]) -> EncodedBatch:
+            positions, _ = gather(table.offsets, rows)
+            ids = table.ids[positions].astype(np.int64).reshape(len(rows), -1)
+            allowed = True if masks is None else [masks[row] for row in rows]
+            mask = np.full(ids.shape, allowed, np.bool_)
+            return self._pass(EncodedBatch(rows, ids, mask, None, None), hidden, attentions)
+
+        batches = run_batches(
+            lengths,
+            forward,
+            lambda length: self._rows_per_batch(length, attentions, threads),
+            threads=threads,
+            device=self.device,
+            description=f"encoding with {self.handle.name}",
+        )
+        for _, batch in batches:
+            yield batch
+
+    def _check(self, table: PieceTable, masks: Sequence[Sequence[bool]] | None) -> None:
+        lengths = table.lengths
+        if len(lengths) and not 1 <= int(lengths.min()) <= int(lengths.max()) <= self.max_length:
+            raise InputError(
+                f"encoder {self.handle.name!r} reads 1 to {self.max_length} word pieces, but the given sequences have "
+                f"{int(lengths.min())} to {int(lengths.max())}"
+            )
+        if len(table.ids) and int(table.ids.max()) >= self.model.vocabulary:
+            raise AssetError(
+                f"encoder {self.handle.name!r}: its tokenizer gives word piece {int(table.ids.max())}, but the model "
+                f"knows {self.model.vocabulary}; {self.handle.folder} contains the tokenizer of another model"
+            )
+        if masks is not None and [len(mask) for mask in masks] != lengths.tolist():
+            raise InputError("masks: expected one flag per word piece of every sequence")
+
+    def _rows_per_batch(self, length: int, attentions: bool, threads: int) -> int:
+        rows = batch_tokens(self.settings, self.device) // length
+        if attentions:
+            rows = min(rows, _MAP_BYTES // (4 * threads * self.layers * self.heads * length * length))
+        return rows
+
+    def _pass(self, batch: EncodedBatch, hidden: int | None, attentions: bool) -> EncodedBatch:
+        import torch
+
+        ids = torch.from_numpy(batch.ids).to(self.device)
+        mask = None if batch.mask.all() else torch.from_numpy(batch.mask).to(self.device)
+        # what is kept on disk and in memory has the encoder's own precision, whoever asks for it, a training as well
+        with torch.inference_mode(), torch.autocast(ids.device.type, enabled=False):
+            states, maps = self.model.run(ids, mask, hidden, attentions)
+        return replace(
+            batch,
+            hidden=None if states is None else to_numpy(states),
+            attentions=None if maps is None else to_numpy(maps),
+        )
+
+    def hidden_states(self, pieces: PieceTable, layer: int) -> NDArray[np.float32]:
+        """Hidden states of one layer, float32[total pieces, width], in the order of `pieces.ids`.
+
+        Recently encoded sentences, and those in the on-disk cache if there is one, are not encoded again.
+        """
+        layer = self.layer(layer)
+        cache = self.settings.tiered_cache("hidden_states")
+        analysis = f"{self.handle.sha256} layer={layer} {self.precision.name}"
+        states = np.empty((len(pieces.ids), self.width), np.float32)
+        for start in range(0, len(pieces), _SENTENCES_PER_LOOKUP):
+            rows = range(start, min(start + _SENTENCES_PER_LOOKUP, len(pieces)))
+            slots = {row: states[pieces.offsets[row] : pieces.offsets[row + 1]] for row in rows}
+            contents = {row: pieces[row].tobytes() for row in rows}
+            cached = cache.get(analysis, contents.values())
+            absent = []
+            for row in rows:
+                cached_states = cached.get(contents[row])
+                if isinstance(cached_states, np.ndarray) and cached_states.shape == slots[row].shape:
+                    slots[row][:] = cached_states
+                else:
+                    absent.append(row)
+            if absent:
+                self._fill(states, pieces, np.array(absent), layer)
+                cache.put(analysis, {contents[row]: slots[row] for row in absent})
+        return states
+
+    def _fill(self, states: NDArray[np.float32], pieces: PieceTable, rows: NDArray[np.int64], layer: int) -> None:
+        for batch in self.encode_ids(pieces.take(rows), hidden=layer):
+            if batch.hidden is not None:
+                positions, _ = gather(pieces.offsets, rows[batch.rows])
+                states[positions] = batch.hidden.reshape(-1, self.width)
+
+
+def load_encoder(handle: EncoderHandle, settings: Settings | None = None) -> Encoder:
+    """Load an encoder, once per process.
+
+    Args:
+        handle: the encoder (`find_encoder`).
+        settings: device, precision, batch size, threads and caches; None means those of the environment.
+
+    Raises:
+        AssetError: its files are damaged, or are not those of a supported model.
+        MissingBackend: torch or transformers is not installed.
+    """
+    settings = settings or Settings()
+    encoder = copy.copy(_load(handle, Precision.of(settings)))
+    encoder.settings = settings
+    return encoder
+
+
+def _load_model(handle: EncoderHandle, precision: Precision) -> Bert | HubModel:
+    """The model of an encoder."""
+    import torch
+
+    if Bert.supports(handle.folder):
+        factors = (adapter.factors() for adapter in handle.adapters)
+        adapters = [{name: torch.from_numpy(array) for name, array in each.items()} for each in factors]
+        return Bert(handle.folder, precision.device, precision.dtype, adapters)
+    if handle.adapters:
+        raise ValueError("only encoders of the BERT family can be adapted")
+    return HubModel(handle.folder, precision)
+
+
+@functools.lru_cache(maxsize=4)
+def _load(handle: EncoderHandle, precision: Precision) -> Encoder:
+    return Encoder(handle, precision)

@@ -1,0 +1,117 @@
+"""A layer of a post-norm Transformer (Vaswani et al. 2017), as BERT and the models built on it have them.
+
+    A = softmax(Q Kᵀ / √d),   y = norm(x + A V W + b),   x ← norm(y + gelu(y W + b) W + b)
+
+Q, K and V are x W + b of each head, d is a head's width. Works on the weights directly, with or without gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    Norm = tuple[Tensor, Tensor]  # weight and bias, as of a linear map
+    # weight (outputs, inputs) and bias (outputs,); in training, a low-rank change of the weight as well
+    # (`capmeter.encoders.text.lora`): A (rank, inputs) and B (outputs, rank)
+    Linear = tuple[Tensor, Tensor] | tuple[Tensor, Tensor, Tensor, Tensor]
+
+STORED_NAMES = {
+    "qkv": "heads",
+    "attn_out": "join",
+    "attn_norm": "joined",
+    "ffn_up": "widen",
+    "ffn_down": "narrow",
+    "ffn_norm": "narrowed",
+}
+"""The names of a layer's weights in capmeter's own checkpoints."""
+
+
+@dataclass(frozen=True, eq=False)
+class TransformerLayer:
+    """The weights of one layer, in order of use.
+
+    Attributes:
+        qkv: queries divided by √d, keys and values, concatenated: (3 · width, width).
+        attn_out, attn_norm: output projection of attention (width, width), and the norm of the sum.
+        ffn_up, ffn_down, ffn_norm: feed-forward (inner, width) and (width, inner), and the norm of the sum.
+    """
+
+    qkv: Linear
+    attn_out: Linear
+    attn_norm: Norm
+    ffn_up: Linear
+    ffn_down: Linear
+    ffn_norm: Norm
+
+    @classmethod
+    def of(cls, weights: Mapping[str, Tensor], prefix: str, heads: int) -> TransformerLayer:
+        """The layer whose weights have BERT's names after this prefix (`encoder.layer.0.`)."""
+        import torch
+
+        projections = [linear_of(weights, f"{prefix}attention.self.{name}") for name in ("query", "key", "value")]
+        scale = (projections[0][0].shape[0] // heads) ** -0.5
+        qkv_weight, qkv_bias = (torch.cat([q * scale, k, v]) for q, k, v in zip(*projections, strict=True))
+        names = ("attention.output.dense", "attention.output.LayerNorm", "intermediate.dense", "output.dense")
+        rest = (linear_of(weights, prefix + name) for name in (*names, "output.LayerNorm"))
+        return cls((qkv_weight, qkv_bias), *rest)
+
+
+def linear_of(weights: Mapping[str, Tensor], name: str) -> Norm:
+    """The weight and bias of this name."""
+    return weights[f"{name}.weight"], weights[f"{name}.bias"]
+
+
+def transformer_layer(
+    layer: TransformerLayer,
+    x: Tensor,
+    mask: Tensor | None,
+    shape: tuple[int, int],
+    epsilon: float,
+    dropout: float = 0.0,
+    approximate: str = "none",
+) -> tuple[Tensor, Tensor]:
+    """Apply a layer.
+
+    Args:
+        layer: its weights.
+        x: hidden states (batch · tokens, width).
+        mask: bool (batch, tokens), true where positions may be attended to; None means everywhere.
+        shape: batch size and number of heads.
+        epsilon: of the norms.
+        dropout: of attention and of both sums, in training.
+        approximate: form of gelu, as torch names it (`tanh` or `none`).
+
+    Returns:
+        The hidden states (batch · tokens, width) after the layer, and its attention (batch, heads, tokens, tokens).
+    """
+    import torch
+    from torch.nn.functional import dropout as drop
+    from torch.nn.functional import gelu, layer_norm
+
+    (batch, heads), width = shape, x.shape[1]
+    qkv = _linear(x, *layer.qkv).view(batch, -1, 3, heads, width // heads)
+    queries, keys, values = qkv.permute(2, 0, 3, 1, 4).contiguous()
+    logits = queries @ keys.transpose(2, 3)
+    if mask is not None:
+        logits = logits.masked_fill(~mask[:, None, None, :], torch.finfo(logits.dtype).min)
+    attention = logits.softmax(dim=-1)
+    context = (drop(attention, dropout) if dropout else attention) @ values
+    attended = _linear(context.transpose(1, 2).reshape(x.shape), *layer.attn_out)
+    y = layer_norm((drop(attended, dropout) if dropout else attended).add_(x), (width,), *layer.attn_norm, epsilon)
+    ffn = _linear(gelu(_linear(y, *layer.ffn_up), approximate=approximate), *layer.ffn_down)
+    ffn = (drop(ffn, dropout) if dropout else ffn).add_(y)
+    return layer_norm(ffn, (width,), *layer.ffn_norm, epsilon), attention
+
+
+def _linear(
+    x: Tensor, weight: Tensor, bias: Tensor, lora_a: Tensor | None = None, lora_b: Tensor | None = None
+) -> Tensor:
+    """x Wᵀ + b, and x Aᵀ Bᵀ, which needs no gradient of W."""
+    from torch.nn.functional import linear
+
+    output = linear(x, weight, bias)
+    return output if lora_a is None or lora_b is None else output + linear(linear(x, lora_a), lora_b)

@@ -1,0 +1,145 @@
+"""Low-rank adapters of a BERT (LoRA): small checkpoints that change the layers of an encoder.
+
+    W ← W + B A
+
+for the four matrices W of each layer (`MATRICES`), or of the first layers, where A [rank, inputs] and B [outputs, rank]
+are trained and W is frozen. The sum is computed once, when the encoder is loaded: an adapted encoder is as fast as its
+base. `capmeter.encoders.text.network` trains adapters.
+
+A checkpoint of the kind `encoder` names its base encoder and the hash of that one's weights. Its name or folder is an
+encoder's name: `sbert(encoder=minilm-captions)`. A metric's checkpoint may contain an adapter for that metric alone,
+under names with a prefix.
+
+Hu, Shen, Wallis, Allen-Zhu, Li, Wang, Wang, Chen: LoRA: Low-Rank Adaptation of Large Language Models. ICLR 2022.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from capmeter.core.assets import CHECKPOINT, find_checkpoint
+from capmeter.core.checkpoints import Checkpoint
+from capmeter.core.errors import AssetError
+from capmeter.encoders.module_weights import check_shapes
+from capmeter.encoders.text.layers import STORED_NAMES, TransformerLayer
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+KIND = "encoder"
+MATRICES = {matrix: STORED_NAMES[matrix] for matrix in ("qkv", "attn_out", "ffn_up", "ffn_down")}
+"""The adapted matrices of a `TransformerLayer`, and their names in checkpoints."""
+LORA_A, LORA_B = "down", "up"
+"""The names of both factors in checkpoints."""
+LAYERS = "layers."
+"""Prefix of the names of factors: `layers.0.heads.down`."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A low-rank adapter in a checkpoint.
+
+    Attributes:
+        folder: of the checkpoint.
+        sha256: the checkpoint's hash.
+        prefix: of the names of its arrays, in a metric's checkpoint.
+        encoder, encoder_sha256: the encoder that it was trained on and its hash, where the checkpoint says so.
+    """
+
+    folder: Path
+    sha256: str
+    prefix: str = ""
+    encoder: str = ""
+    encoder_sha256: str = ""
+
+    def factors(self) -> dict[str, NDArray[Any]]:
+        """A [rank, inputs] and B [outputs, rank] of each matrix, by name without the prefix."""
+        start = self.prefix + LAYERS
+        weights = Checkpoint.read(self.folder).weights
+        return {name.removeprefix(self.prefix): array for name, array in weights.items() if name.startswith(start)}
+
+
+def find_adapter(name: str) -> Adapter | None:
+    """The adapter with this name or in this folder; None if no checkpoint of that name adapts an encoder.
+
+    Raises:
+        AssetError: the checkpoint is damaged, or does not name its encoder.
+    """
+    folder = find_checkpoint(name)
+    if folder is None:
+        return None
+    path = folder / CHECKPOINT
+    try:
+        kind = json.loads(path.read_bytes())["kind"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise AssetError(f"checkpoint {folder}: cannot read {CHECKPOINT} ({error})") from error
+    return _read_adapter(folder, path.stat().st_mtime_ns) if kind == KIND else None
+
+
+@lru_cache(maxsize=16)
+def _read_adapter(folder: Path, modified: int) -> Adapter:
+    checkpoint = Checkpoint.read(folder, KIND)
+    encoder, digest = (checkpoint.parameters.get(key) for key in ("encoder", "encoder_sha256"))
+    if not isinstance(encoder, str) or not isinstance(digest, str):
+        raise AssetError(f"checkpoint {folder}: does not name the encoder that it adapts; train it again")
+    return Adapter(folder, checkpoint.sha256, encoder=encoder, encoder_sha256=digest)
+
+
+def merge_adapter(stack: list[TransformerLayer], factors: Mapping[str, Tensor]) -> list[TransformerLayer]:
+    """The layers of an encoder with the factors of an adapter added to the first ones.
+
+    Raises:
+        ValueError: a factor is missing, unknown or of another shape than its matrix.
+    """
+    layers = count_layers(factors)
+    if layers > len(stack):
+        raise ValueError(f"it adapts {layers} layers of an encoder with {len(stack)}")
+    shapes: dict[str, tuple[int, ...]] = {}
+    for number, layer in enumerate(stack[:layers]):
+        for matrix, name in MATRICES.items():
+            outputs, inputs = getattr(layer, matrix)[0].shape
+            start = f"{LAYERS}{number}.{name}."
+            rank = len(factors[start + LORA_A])
+            shapes |= {start + LORA_A: (rank, inputs), start + LORA_B: (outputs, rank)}
+    check_shapes(shapes, factors)
+    return [merge_factors(layer, factors, number) for number, layer in enumerate(stack[:layers])] + stack[layers:]
+
+
+def merge_factors(layer: TransformerLayer, factors: Mapping[str, Tensor], number: int) -> TransformerLayer:
+    """The layer of this number (from 0) with W + B A for each adapted W; `factors`: A and B by name."""
+    sums = {}
+    for matrix in MATRICES:
+        weight, bias = getattr(layer, matrix)
+        lora_a, lora_b = _factors_of(factors, number, matrix)
+        sums[matrix] = weight + lora_b @ lora_a, bias
+    return replace(layer, **sums)
+
+
+def attach_factors(layer: TransformerLayer, factors: Mapping[str, Tensor], number: int) -> TransformerLayer:
+    """The layer with A and B next to W, for training: W needs no gradient."""
+    attached = {matrix: (*getattr(layer, matrix), *_factors_of(factors, number, matrix)) for matrix in MATRICES}
+    return replace(layer, **attached)
+
+
+def count_layers(factors: Mapping[str, Any]) -> int:
+    """The number of adapted layers, the first ones of an encoder.
+
+    >>> count_layers({"layers.0.heads.down": 0, "layers.2.heads.down": 0})
+    3
+    """
+    if not factors:
+        raise ValueError("its adapter has no factors of any layer")
+    return max(int(name.removeprefix(LAYERS).partition(".")[0]) + 1 for name in factors)
+
+
+def _factors_of(factors: Mapping[str, Tensor], number: int, matrix: str) -> tuple[Tensor, Tensor]:
+    """A and B of one matrix of one layer."""
+    name = f"{LAYERS}{number}.{MATRICES[matrix]}"
+    return factors[f"{name}.{LORA_A}"], factors[f"{name}.{LORA_B}"]

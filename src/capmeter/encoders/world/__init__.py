@@ -1,1 +1,0 @@
-"""The world encoder: features of pictures and regions, trained on the made world alone."""

@@ -1,1 +1,0 @@
-"""The architecture of the made world's CLIP, for the transformers library."""

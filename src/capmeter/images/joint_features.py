@@ -1,0 +1,110 @@
+"""Features of images from a joint encoder: each distinct image is decoded and encoded once for all its captions."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.caption_set import CacheScope, ImagePool, ImageRef
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.encoders.handle import EncoderHandle
+from capmeter.encoders.joint.encoder import load_joint_encoder
+from capmeter.encoders.preprocessing import Preprocessing
+from capmeter.images.analyses import ContentHashes, ContentHashTable
+from capmeter.images.reading import MAX_PIXELS, raise_unreadable, read_image
+
+_NOTES = "picture-notes/1"
+
+
+@dataclass(frozen=True, eq=False)
+class JointFeatureTable:
+    """Features of images from a joint encoder.
+
+    Attributes:
+        features: float32 (images, width).
+        notes: of each image, the conversions to RGB that were applied.
+    """
+
+    features: npt.NDArray[np.float32]
+    notes: tuple[tuple[str, ...], ...]
+
+    def take(self, indices: npt.NDArray[np.int64]) -> JointFeatureTable:
+        """The rows at these indices."""
+        return JointFeatureTable(self.features[indices], tuple(self.notes[i] for i in indices.tolist()))
+
+
+@dataclass(frozen=True)
+class JointFeatures:
+    """Analysis: the features of every image of an `ImagePool` from a joint encoder."""
+
+    encoder: EncoderHandle
+    projection: str = ""
+    settings: Settings = field(default_factory=Settings)
+    cache_scope: ClassVar[CacheScope] = "run"
+
+    def run(self, pool: ImagePool) -> JointFeatureTable:
+        """The table for all images of the pool.
+
+        Raises:
+            InputError: images cannot be read; the first are named. Features of the others are cached.
+        """
+        encoder = load_joint_encoder(self.encoder, self.settings, self.projection)
+        contents: ContentHashTable = pool.analyse(ContentHashes())
+        distinct, rows = np.unique(contents.first, return_inverse=True)
+        reader = ImageReader([pool.items[k] for k in distinct.tolist()], encoder.preprocessing)
+        hashes = [contents.hashes[k] for k in distinct.tolist()]
+        features = encoder.image_features(hashes, reader.pixels)
+        reader.check()
+        notes = reader.notes(hashes, self.settings)
+        return JointFeatureTable(features[rows], tuple(notes[row] for row in rows.tolist()))
+
+
+class ImageReader:
+    """Reads images for an encoder from several threads; `check` raises for those that cannot be read."""
+
+    def __init__(self, images: Sequence[ImageRef], preprocessing: Preprocessing) -> None:
+        self._images, self._preprocessing = images, preprocessing
+        self._problems: dict[int, str] = {}
+        self._notes: dict[int, tuple[str, ...]] = {}
+        self._lock = threading.Lock()
+
+    def pixels(self, row: int) -> npt.NDArray[np.uint8] | None:
+        """The pixels of an image, uint8 (height, width, 3); None if it cannot be read."""
+        ref = self._images[row]
+        try:
+            image = read_image(ref)
+            height, width = image.pixels.shape[:2]
+            if self._preprocessing.pixels_after(height, width) > MAX_PIXELS:
+                raise InputError(
+                    f"image file {ref.path!a} of image {ref.image_id!a}: {width:,} x {height:,} pixels; scaled to the "
+                    "encoder's size its longer side would not fit into memory; crop the image"
+                )
+        except InputError as error:
+            with self._lock:
+                self._problems[row] = str(error)
+            return None
+        with self._lock:
+            self._notes[row] = image.notes
+        return image.pixels
+
+    def check(self) -> None:
+        """Raise an `InputError` if images could not be read."""
+        raise_unreadable([self._problems[row] for row in sorted(self._problems)], len(self._images))
+
+    def notes(self, hashes: Sequence[str], settings: Settings) -> list[tuple[str, ...]]:
+        """The conversions of every image; those of images that were not read now come from the cache."""
+        cache, contents = settings.tiered_cache("image_notes"), list(map(bytes.fromhex, hashes))
+        unread = [row for row in range(len(contents)) if row not in self._notes]
+        cached = cache.get(_NOTES, [contents[row] for row in unread])
+        for row in unread:
+            content = contents[row]  # the features of an image may be cached without its notes
+            notes = cached[content] if content in cached else read_image(self._images[row]).notes
+            self._notes[row] = tuple(map(str, notes))
+        cache.put(_NOTES, {contents[row]: list(notes) for row, notes in self._notes.items()})
+        return [self._notes[row] for row in range(len(contents))]
