@@ -1,0 +1,1 @@
+"""Metrics of audio captioning: penalties for captions that are not fluent."""

@@ -1,0 +1,70 @@
+"""Evidence for TBR's scores: which word pieces were combined, matched, cut and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.evaluation.evidence import Evidence, Link, Mark
+from capmeter.metrics.embedding.tbr.combination import Flags
+from capmeter.metrics.embedding.word_pieces import Pieces
+
+
+def explain_combination(
+    candidate: Pieces,
+    references: Pieces,
+    members: Flags,
+    *,
+    base: int | None,
+    stop: Flags,
+    threshold: float,
+    order: Sequence[int],
+    spell: Callable[[NDArray[Any]], Sequence[str]],
+    facts: dict[str, float | str],
+) -> Evidence:
+    """The evidence of one caption.
+
+    Marks on references: `base` and `combined` (added from another reference) make up the combined reference; `cut`
+    marks its words without a match above the threshold in the candidate, `removed` its stop words. On the candidate:
+    `removed`, and `unmatched` for words that no piece of the combined reference matched.
+
+    Args:
+        candidate, references: the pieces of this caption (n = 1), references in the order in which they are added.
+        members: the pieces of the combined reference, (t,).
+        base: the reference that the others are combined with; None if they are not combined.
+        stop: which word pieces are removed, (vocabulary,).
+        threshold: cosines up to this are cut.
+        order: for each reference as added, its index among the caption's references.
+        spell: the word pieces of ids.
+        facts: of the evidence.
+    """
+    starts = np.searchsorted(references.sentence[0], np.arange(len(order)))
+    cosine = candidate.states[0] @ references.states[0].T
+    cosine[~candidate.word_mask[0]] = -2
+    links, marks, matched = [], [], set()
+    for t in np.flatnonzero(members).tolist():
+        sentence = int(references.sentence[0, t])
+        at = t - int(starts[sentence]) - 1  # without the begin token
+        span = (order[sentence], at, at + 1)
+        if base is not None:
+            marks.append(Mark("reference", *span, "base" if sentence == base else "combined"))
+        if stop[references.ids[0, t]]:
+            marks.append(Mark("reference", *span, "removed"))
+        c = int(cosine[:, t].argmax())
+        if cosine[c, t] > threshold:
+            matched.add(c - 1)
+            links.append(Link((c - 1, c), span[0], span[1:], "embedding", float(cosine[c, t])))
+        else:
+            marks.append(Mark("reference", *span, "cut", float(max(cosine[c, t], -1.0))))
+    ids = candidate.ids[0][candidate.word_mask[0]]
+    for c, piece in enumerate(ids.tolist()):
+        if stop[piece]:
+            marks.append(Mark("candidate", None, c, c + 1, "removed"))
+        if c not in matched:
+            marks.append(Mark("candidate", None, c, c + 1, "unmatched"))
+    of_reference = [references.word_mask[0] & (references.sentence[0] == k) for k in np.argsort(order).tolist()]
+    words = tuple(tuple(spell(references.ids[0][mask])) for mask in of_reference)
+    return Evidence(tuple(spell(ids)), words, tuple(links), tuple(marks), facts)

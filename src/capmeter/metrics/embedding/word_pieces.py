@@ -1,0 +1,172 @@
+"""What metrics on contextual word pieces share: padded pieces in blocks of captions, frequencies, signature facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.ragged import Ragged
+from capmeter.core.settings import Settings
+from capmeter.encoders import (
+    EncoderHandle,
+    HiddenStates,
+    PieceTable,
+    StateTable,
+    WordPieces,
+    find_encoder,
+    load_encoder,
+)
+from capmeter.evaluation.base import CorpusState, Floats, RunContext
+from capmeter.metrics.notes import note_truncated
+
+_BLOCK_FLOATS = 1 << 23  # references' vectors per block: 32 MB
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Word pieces of n rows, each row one sentence or several concatenated, padded to the longest row t."""
+
+    states: NDArray[np.float32]  # (n, t, width), unit vectors, 0 in the padding
+    ids: NDArray[np.int32]  # (n, t)
+    sentence: NDArray[np.int64]  # (n, t), index of a piece's sentence in its row; -1 in the padding
+    word_mask: NDArray[np.bool_]  # (n, t), false for begin, end and padding
+    positions: NDArray[np.int64]  # (n, t), a piece's index in the table; -1 in the padding
+
+    @classmethod
+    def lay_out(cls, table: StateTable, sentences: Ragged, *, ends: bool = True) -> Pieces:
+        """The pieces of rows of sentences.
+
+        Args:
+            table: word pieces and their states.
+            sentences: of each row, as indices into the table.
+            ends: whether to include begin and end tokens.
+        """
+        indices = sentences.values.astype(np.int64)
+        skipped = int(not ends)
+        lengths = table.pieces.lengths[indices] - 2 * skipped
+        of_sentence = np.repeat(np.arange(len(indices)), lengths)
+        within = np.arange(len(of_sentence)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        source = table.pieces.offsets[indices][of_sentence] + skipped + within
+        row = sentences.rows[of_sentence]
+        counts = np.bincount(row, minlength=len(sentences))
+        column = np.arange(len(row)) - np.repeat(np.cumsum(counts) - counts, counts)
+        shape = (len(sentences), int(counts.max(initial=1)))
+        positions, sentence = np.full(shape, -1, np.int64), np.full(shape, -1, np.int64)
+        ids, word_mask = np.zeros(shape, np.int32), np.zeros(shape, np.bool_)
+        positions[row, column] = source
+        ids[row, column] = table.pieces.ids[source]
+        sentence[row, column] = of_sentence - sentences.offsets[row]
+        word_mask[row, column] = not ends or ((within > 0) & (within < lengths[of_sentence] - 1))
+        return cls(table.unit(positions), ids, sentence, word_mask, positions)
+
+    @property
+    def mask(self) -> NDArray[np.bool_]:
+        """(n, t), false for padding."""
+        return self.sentence >= 0
+
+    def sentence_masks(self, sentences: int) -> NDArray[np.bool_]:
+        """Which pieces (words or not) belong to each sentence of a row, (n, sentences, t)."""
+        return np.asarray(self.sentence[:, None, :] == np.arange(sentences)[None, :, None])
+
+
+def caption_blocks(
+    candidates: NDArray[Any],
+    table: StateTable,
+    references: Ragged,
+    *,
+    ends: bool = True,
+    floats: int = _BLOCK_FLOATS,
+) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces]]:
+    """Captions in blocks of bounded memory, grouped by size: (rows, candidates, references).
+
+    Args:
+        candidates, references: of each caption, as indices into the table.
+        table: word pieces and their states.
+        ends: whether references have begin and end tokens.
+        floats: maximum size of a block's reference states.
+    """
+    lengths = table.pieces.lengths
+    total = np.zeros(len(candidates), np.int64)
+    np.add.at(total, references.rows, lengths[references.values])
+    order = np.argsort(total, kind="stable")
+    width = table.states.shape[1]
+    start = 0
+    while start < len(order):
+        stop = start + 1
+        while stop < len(order) and (stop + 1 - start) * total[order[stop]] * width <= floats:
+            stop += 1
+        rows = order[start:stop]
+        single = Ragged(candidates[rows], np.arange(len(rows) + 1, dtype=np.int64))
+        yield rows, Pieces.lay_out(table, single), Pieces.lay_out(table, references.take(rows), ends=ends)
+        start = stop
+
+
+def encode_sentences(part: CaptionSet, encoder: EncoderHandle, layer: int, settings: Settings) -> StateTable:
+    """The hidden states of all sentences of the part, each distinct sentence encoded once."""
+    table: StateTable = part.pool.analyse(HiddenStates(encoder, layer, settings))
+    return table
+
+
+@dataclass(frozen=True, eq=False)
+class PieceFrequencies:
+    """Number of sentences (duplicates included) that contain each word piece."""
+
+    counts: NDArray[np.int64]  # (vocabulary,)
+    documents: int
+
+    def __add__(self, other: PieceFrequencies) -> PieceFrequencies:
+        return PieceFrequencies(self.counts + other.counts, self.documents + other.documents)
+
+    def smoothed_idf(self) -> Floats:
+        """ln((N + 1) / (df + 1)) of every piece, as in the bert-score package."""
+        return np.log((self.documents + 1) / (self.counts + 1.0))
+
+    def idf(self) -> Floats:
+        """-lg(df / N) of every piece (Yi et al.); 0 for a piece that occurs in no document."""
+        frequency = np.where(self.counts > 0, self.counts, self.documents)
+        return np.abs(np.log10(frequency / max(self.documents, 1)))
+
+
+@dataclass(frozen=True)
+class PieceFrequencyState(CorpusState):
+    """The frequencies of word pieces in all references of the run, and optionally in all candidates too."""
+
+    encoder: str
+    candidates: bool = False
+
+    def collect(self, part: CaptionSet, context: RunContext) -> PieceFrequencies:
+        """The frequencies in this part."""
+        encoder = find_encoder(self.encoder)
+        pieces: PieceTable = part.pool.analyse(WordPieces(encoder, context.settings))
+        occurrences = np.bincount(part.references.values, minlength=len(part.pool))
+        if self.candidates:
+            occurrences = occurrences + np.bincount(part.candidates, minlength=len(part.pool))
+        size = vocabulary_size(encoder, context.settings)
+        sentence = np.repeat(np.arange(len(pieces)), pieces.lengths)
+        distinct = np.unique(sentence * size + pieces.ids)
+        counts = np.bincount(distinct % size, weights=occurrences[distinct // size], minlength=size)
+        return PieceFrequencies(counts.astype(np.int64), int(occurrences.sum()))
+
+
+@cache
+def vocabulary_size(encoder: EncoderHandle, settings: Settings) -> int:
+    """The size of the encoder's vocabulary."""
+    return len(load_encoder(encoder, settings).tokenizer)
+
+
+def note_truncated_sentences(part: CaptionSet, encoder: EncoderHandle, settings: Settings) -> dict[str, list[str]]:
+    """A note of the captions with a candidate or reference that is too long for the encoder."""
+    pieces: PieceTable = part.pool.analyse(WordPieces(encoder, settings))
+    return note_truncated(part, pieces.truncated[part.candidates], pieces.truncated[part.references.values])
+
+
+def encoder_facts(encoder: EncoderHandle, layer: int, settings: Settings) -> dict[str, str]:
+    """Everything about the encoder that affects scores, for signatures."""
+    facts = {"weights": encoder.sha256[:12], "layer": str(layer), "software": encoder.software}
+    return facts | {"precision": settings.precision}

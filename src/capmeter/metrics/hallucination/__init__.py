@@ -1,0 +1,1 @@
+"""Metrics of hallucination: what a caption mentions that its image does not show. Lower is better."""

@@ -1,0 +1,199 @@
+"""ALOHa (Petryk et al. 2024): how similar the least supported object of a caption is to an object of its references.
+
+With O_c the candidate's objects, O_r those of all references, and cos the cosine of their sentence vectors, objects are
+matched one to one so that the sum of cosines is largest (Hungarian matching, M):
+
+    ALOHa_o(o) = cos(o, M(o)), 0 for an object without a match          ALOHa = min over o ∈ O_c of ALOHa_o(o)
+
+Range -1 to 1, in practice 0 to 1; 1 if the candidate has no object; **higher is better**. The corpus score is the mean.
+
+The paper takes objects from GPT-3.5 and vectors from mpnet; here objects are the noun phrases of the bundled parser (a
+noun with its adjectives and compounds; of references also the noun alone), and `encoder` is an alias, a hub id or a
+folder. `as_released=true` follows two quirks of the released code: objects without a match are left out of the minimum
+(the code adds zeros to the similarities instead of appending them), and a candidate without objects scores 0. With
+`objects`, the objects of a file (detected in the image, or COCO's instances) join O_r, as in the paper; the released
+code reads its detections and drops them. Scores are therefore comparable with each other and not with the paper's.
+
+>>> from capmeter.text.parsing.caption_parser import bundled_caption_parser
+>>> (parse,) = bundled_caption_parser().parse(["A brown dog sits on a kitchen table."])
+>>> [" ".join(phrase.words) for phrase in noun_phrases(parse)]
+['brown dog', 'kitchen table']
+
+S. Petryk, D. M. Chan, A. Kachinthaya, H. Zou, J. Canny, J. E. Gonzalez, T. Darrell. ALOHa: A New Measure for
+Hallucination in Captioning Models. NAACL 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.caption_set import CaptionSet, SentencePool
+from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
+from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
+from capmeter.evaluation.evidence import Evidence
+from capmeter.metrics.embedding.word_pieces import encoder_facts
+from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
+from capmeter.text.parsing.caption_parser import bundled_caption_parser
+from capmeter.text.parsing.dependency_parse import CaptionParse
+from capmeter.text.parsing.parsers import Parses, ParseTable
+
+_MODIFIERS = ("amod", "compound", "nn")
+
+
+class NounPhrase(NamedTuple):
+    """A noun with its adjectives and compounds in lower case, the noun alone, and the tokens [start, end) of it."""
+
+    words: tuple[str, ...]
+    noun: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class MatchedObject:
+    """An object of the candidate, its similarity, and the object of the references that it is matched with."""
+
+    phrase: NounPhrase
+    similarity: float
+    reference: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aloha(MeanMetric):
+    """Similarity of the least supported object.
+
+    Args:
+        encoder: alias, hub id or folder.
+        as_released: the released code's treatment of unmatched objects and of captions without objects.
+        objects: file of further objects of the images; empty: none.
+    """
+
+    NAME: ClassVar[str] = "aloha"
+    SUMMARY: ClassVar[str] = "similarity of the least supported object to an object of the references (ALOHa)"
+    EXTRA: ClassVar[str | None] = "neural"
+    PART_SIZE: ClassVar[int] = 2048
+
+    encoder: Annotated[str, "alias, hub id or folder, preferably of a sentence-transformers model"] = "minilm"
+    as_released: Annotated[bool, "unmatched objects and captions without objects as in the released code"] = False
+    objects: Annotated[str, "further objects of the images: COCO's instances, or a JSON of objects by image"] = ""
+
+    def with_objects(self, path: str) -> Aloha:
+        """The same with the objects in this file."""
+        return replace(self, objects=path)
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """The score of each caption."""
+        return Measurement(np.array([[self._score(each)] for each in self._matches(part, context)], np.float64))
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The encoder's weights and the parser."""
+        encoder = find_encoder(self.encoder)
+        facts = encoder_facts(encoder, load_encoder(encoder, context.settings).layers, context.settings)
+        facts |= {"parser": bundled_caption_parser().version}
+        return facts | ground_truth_facts(self.objects)
+
+    def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
+        """Each object's similarity and match; word scores are those of the object that a word belongs to, else 1."""
+        parses: ParseTable = part.pool.analyse(Parses("caption", context.settings))
+        evidence = []
+        for row, matches in enumerate(self._matches(part, context)):
+            tokens = _tokens(parses.parses[int(part.candidates[row])])
+            scores = [1.0] * len(tokens)
+            for match in matches:
+                scores[match.phrase.start : match.phrase.end] = [match.similarity] * len(match.phrase.words)
+            pairs = (f"{' '.join(each.phrase.words)} ~ {each.reference or 'nothing'}" for each in matches)
+            facts: dict[str, float | str] = {"score": self._score(matches), "objects": "; ".join(pairs) or "none"}
+            references = tuple(_tokens(parses.parses[k]) for k in part.references[row].tolist())
+            evidence.append(Evidence(tokens, references, facts=facts, word_scores=tuple(scores)))
+        return evidence
+
+    def _score(self, matches: Sequence[MatchedObject]) -> float:
+        if not matches:
+            return 0.0 if self.as_released else 1.0
+        counted = [each.similarity for each in matches if each.reference is not None or not self.as_released]
+        return min(counted, default=0.0)
+
+    def _matches(self, part: CaptionSet, context: RunContext) -> list[list[MatchedObject]]:
+        """The objects of each candidate with their matches."""
+        parses: ParseTable = part.pool.analyse(Parses("caption", context.settings))
+        phrases = [noun_phrases(parse) for parse in parses.parses]
+        shown = load_ground_truth(self.objects).of_images(part.image_ids) if self.objects else {}
+        objects = [
+            list(
+                dict.fromkeys(
+                    [name for k in part.references[row].tolist() for each in phrases[k] for name in _names(each)]
+                    + sorted(name.lower() for name in shown.get(image_id, ()))
+                )
+            )
+            for row, image_id in enumerate(part.image_ids)
+        ]
+        candidates = [list(_distinct(phrases[k])) for k in part.candidates.tolist()]
+        texts = dict.fromkeys(" ".join(each.words) for own in candidates for each in own)
+        texts |= dict.fromkeys(name for names in objects for name in names)
+        index = {text: k for k, text in enumerate(texts)}
+        encoder = find_encoder(self.encoder)
+        layer = load_encoder(encoder, context.settings).layers
+        vectors: NDArray[np.float32] = SentencePool(tuple(index)).analyse(
+            SentenceVectors(encoder, layer, context.settings)
+        )
+        matches = []
+        for own, names in zip(candidates, objects, strict=True):
+            rows = vectors[[index[" ".join(each.words)] for each in own]]
+            columns = vectors[[index[name] for name in names]]
+            matches.append(match_objects(own, names, np.asarray(rows @ columns.T, np.float64)))
+        return matches
+
+
+def match_objects(objects: Sequence[NounPhrase], references: Sequence[str], similarity: Floats) -> list[MatchedObject]:
+    """The one-to-one matching with the largest sum of similarities.
+
+    Args:
+        objects: of the candidate.
+        references: those of the references.
+        similarity: (objects, references).
+    """
+    from scipy.optimize import linear_sum_assignment
+
+    if not objects or not references:
+        return [MatchedObject(each, 0.0, None) for each in objects]
+    matched = dict(zip(*(each.tolist() for each in linear_sum_assignment(similarity, maximize=True)), strict=True))
+    matches = [MatchedObject(each, 0.0, None) for each in objects]
+    for k, column in matched.items():
+        matches[k] = MatchedObject(objects[k], float(similarity[k, column]), references[column])
+    return matches
+
+
+def noun_phrases(parse: CaptionParse | None) -> list[NounPhrase]:
+    """The nouns of a caption that modify no other noun, each with the adjectives and nouns before it that modify it."""
+    phrases: list[NounPhrase] = []
+    offset = 0
+    for sentence in parse.sentences if parse is not None else ():
+        for k, tag in enumerate(sentence.tags):
+            if not tag.startswith("NN") or sentence.labels[k] in _MODIFIERS:
+                continue
+            start = k
+            while start and sentence.heads[start - 1] == k + 1 and sentence.labels[start - 1] in _MODIFIERS:
+                start -= 1
+            words = tuple(word.lower() for word in sentence.words[start : k + 1])
+            phrases.append(NounPhrase(words, sentence.lemmas[k].lower(), offset + start, offset + k + 1))
+        offset += len(sentence.words)
+    return phrases
+
+
+def _names(phrase: NounPhrase) -> tuple[str, str]:
+    """A reference's object as a whole, and its noun."""
+    return " ".join(phrase.words), phrase.noun
+
+
+def _distinct(phrases: Sequence[NounPhrase]) -> list[NounPhrase]:
+    """Each object once, where it is first named."""
+    return list({phrase.words: phrase for phrase in reversed(phrases)}.values())[::-1]
+
+
+def _tokens(parse: CaptionParse | None) -> tuple[str, ...]:
+    return tuple(word for sentence in (parse.sentences if parse is not None else ()) for word in sentence.words)

@@ -1,0 +1,173 @@
+"""AMBER's generative task (Wang et al. 2023): objects that descriptions of annotated images mention.
+
+For every image the annotation lists the objects that it shows (truth) and those that models like to invent (hallu),
+each with associated words. With M(c) the nouns of caption c that are in any of these lists, H(c) those of them that
+neither the truth nor its associated words nor AMBER's safe words name:
+
+    CHAIR = Σ|H| / Σ|M|        Hal = captions with H ≠ ∅ / captions
+    Cover = Σ|truths that c names| / Σ|truths|        Cog = Σ|hallus that c names| / Σ|hallus|
+
+Ranges 0 to 1; **lower is better** but for Cover. The score is CHAIR; all four are parts. Image ids are AMBER's numbers.
+
+The program compares nouns by the vectors of a spaCy model (similarity above .8), which is replaced here by WordNet:
+words with a common synset are similar. Nouns are those of the bundled parser. `annotations` is one JSON file:
+{"generative": {id: {"truth": […], "hallu": […]}}, "associations": {word: [words]}, "safe_words": […]}.
+
+J. Wang et al. AMBER: An LLM-free Multi-dimensional Benchmark for MLLMs Hallucination Evaluation. arXiv 2311.07397.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.sources import read_text
+from capmeter.core.assets import sha256
+from capmeter.core.errors import InputError
+from capmeter.core.file_stamps import file_stamp
+from capmeter.core.json_text import decode_json
+from capmeter.core.messages import list_names
+from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext
+from capmeter.text.base_forms import base_form
+from capmeter.text.meteor.resources import load_english_synonyms
+from capmeter.text.parsing.parsers import Parses, ParseTable, find_parser
+
+_EXPECTED = 'expected {"generative": {id: {"truth": […], "hallu": […]}}, "associations": {…}, "safe_words": […]}'
+
+
+@dataclass(frozen=True, eq=False)
+class Annotations:
+    """truths, hallus: of each image; associations: of each object; safe: words that never count as hallucinated."""
+
+    truths: Mapping[str, Sequence[str]]
+    hallus: Mapping[str, Sequence[str]]
+    associations: Mapping[str, Sequence[str]]
+    safe: frozenset[str]
+    vocabulary: frozenset[str]
+
+    def name(self, noun: str, objects: Iterable[str]) -> set[str]:
+        """The objects that a noun names: by the object's own word, an associated one, or a synonym of either."""
+        synsets = _synsets(noun)
+        return {
+            each
+            for each in objects
+            if any(noun == word or synsets & _synsets(word) for word in (each, *self.associations.get(each, ())))
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amber(AdditiveMetric):
+    """CHAIR, Cover, Hal and Cog of AMBER's generative task.
+
+    Args:
+        annotations: AMBER's annotations.
+    """
+
+    NAME: ClassVar[str] = "amber"
+    SUMMARY: ClassVar[str] = "AMBER's CHAIR, Cover, Hal and Cog of descriptions of its images (lower is better)"
+    EXTRA: ClassVar[str | None] = "meteor"
+    columns: ClassVar[tuple[str, ...]] = (
+        *("mentions", "hallucinated", "covered", "truths"),
+        *("hallucinated-captions", "invented", "hallus"),
+    )
+
+    annotations: Annotated[str, "JSON file of AMBER's annotations"] = ""
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Nothing but the annotations."""
+        return frozenset()
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Always."""
+        return True
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """The counts of each caption."""
+        annotations = load_annotations(self.annotations)
+        missing = [image_id for image_id in dict.fromkeys(part.image_ids) if image_id not in annotations.truths]
+        if missing:
+            raise InputError(
+                f"{Path(self.annotations).name}: it has no image {list_names(missing)}; use AMBER's numbers"
+            )
+        parses: ParseTable = part.pool.analyse(Parses("caption", context.settings))
+        rows = []
+        for sentence, image_id in zip(part.candidates.tolist(), part.image_ids, strict=True):
+            nouns = [noun for noun in _nouns(parses, sentence) if noun in annotations.vocabulary]
+            truths, hallus = annotations.truths[image_id], annotations.hallus[image_id]
+            named = [annotations.name(noun, truths) for noun in nouns]
+            wrong = [noun for noun, each in zip(nouns, named, strict=True) if not each and noun not in annotations.safe]
+            invented = {each for noun in wrong for each in annotations.name(noun, hallus)}
+            covered = set().union(*named)
+            rows.append((len(nouns), len(wrong), len(covered), len(truths), bool(wrong), len(invented), len(hallus)))
+        return Measurement(np.array(rows, np.float64).reshape(len(part), len(self.columns)))
+
+    def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
+        """CHAIR, then the four parts."""
+        mentions, hallucinated, covered, truths, captions, invented, hallus = np.moveaxis(sums, -1, 0)
+        chair = _ratio(hallucinated, mentions)
+        parts = {"chair": chair, "cover": _ratio(covered, truths), "hal": captions / counts}
+        return {"score": chair, **parts, "cog": _ratio(invented, hallus)}
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The annotations with their hash, the parser and the dictionary."""
+        load_annotations(self.annotations)  # what is wrong with the file is an error of this metric
+        path, parser = Path(self.annotations), find_parser("caption")
+        annotations = f"{path.name}/{sha256(path)[:8]}"
+        return {"annotations": annotations, "parser": parser.version, "dictionary": "meteor-1.5"}
+
+
+def load_annotations(path: str) -> Annotations:
+    """AMBER's annotations in this file, read once per process as long as it does not change."""
+    if not path:
+        raise InputError(f"amber: name the file of annotations: amber(annotations=FILE); {_EXPECTED}")
+    return _read(path, file_stamp("annotations", path, _EXPECTED))
+
+
+@lru_cache(maxsize=4)
+def _read(path: str, stamp: tuple[int, int]) -> Annotations:
+    content: Any = decode_json(read_text(path), Path(path).name)
+    try:
+        images = {str(image_id): each for image_id, each in content["generative"].items()}
+        truths = {image_id: _words(each["truth"]) for image_id, each in images.items()}
+        hallus = {image_id: _words(each["hallu"]) for image_id, each in images.items()}
+        associations = {str(word): _words(words) for word, words in content["associations"].items()}
+        safe = frozenset(_words(content["safe_words"]))
+    except (KeyError, TypeError, AttributeError) as problem:
+        raise InputError(f"{Path(path).name}: not AMBER's annotations ({problem!r}); {_EXPECTED}") from None
+    vocabulary = frozenset(associations).union(*associations.values(), *truths.values(), *hallus.values())
+    return Annotations(truths, hallus, associations, safe, vocabulary)
+
+
+def _words(listed: Any) -> tuple[str, ...]:
+    """The words of a list, each once."""
+    if not isinstance(listed, list) or not all(isinstance(word, str) for word in listed):
+        raise TypeError(f"{listed!a:.60} is not a list of words")
+    return tuple(dict.fromkeys(listed))
+
+
+def _nouns(parses: ParseTable, sentence: int) -> list[str]:
+    """The nouns of a sentence of the pool in their base form."""
+    parse, dictionary = parses.parses[sentence], load_english_synonyms()
+    return [
+        base_form(word.lower(), "NN", dictionary)
+        for each in (parse.sentences if parse is not None else ())
+        for word, tag in zip(each.words, each.tags, strict=True)
+        if tag.startswith("NN")
+    ]
+
+
+@lru_cache(maxsize=1 << 14)
+def _synsets(word: str) -> frozenset[int]:
+    return load_english_synonyms().synsets(word)
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

@@ -1,0 +1,198 @@
+"""CHAIR (Rohrbach et al. 2018): the share of the objects that captions mention which their images do not show.
+
+A caption mentions objects by words of a list (`synonyms`). With M(c) the mentions of caption c (repeated ones count
+again), H(c) those of them whose object the image does not show, and G the image's objects:
+
+    CHAIRi = Σ_c |H(c)| / Σ_c |M(c)|          CHAIRs = number of captions with H(c) ≠ ∅ / number of captions
+
+Both range from 0 to 1; **lower is better**. The score is CHAIRi, or with `level=caption` CHAIRs. Parts: both as
+`chair-i` and `chair-s`; `recall` = Σ_c |objects of G that c mentions| / Σ_c |G|; `f1` of 1 − CHAIRi and recall;
+`length`, the mean number of tokens. Without any mention CHAIRi is 0, and without objects recall is 0.
+
+The objects of an image are those that its references mention, and those in `objects`: COCO's instances, or a JSON of
+objects by image. The original takes both. Variants differ in how words are brought to their base form:
+
+* `original`: by endings, as Rohrbach's program (pattern.en) does, which never counts "bus" and "ties".
+* `opera`, `lmms-eval`: by WordNet and part of speech (Huang et al. 2024), with the tags of the bundled parser.
+
+docs/hallucination.md says which variant to compare with what.
+
+>>> from capmeter.captions.caption_set import Caption
+>>> captions = CaptionSet.from_captions([Caption("1", "1", "Two dogs and a cat.", ("a puppy with a kid",))])
+>>> Chair(references=True).measure(captions, RunContext()).values.tolist()  # dog is shown, cat is not, person is missed
+[[1.0, 2.0, 1.0, 1.0, 2.0, 6.0]]
+
+A. Rohrbach, L. A. Hendricks, K. Burns, T. Darrell, K. Saenko. Object Hallucination in Image Captioning. EMNLP 2018.
+Q. Huang et al. OPERA: Alleviating Hallucination in Multi-Modal Large Language Models via Over-Trust Penalty and
+Retrospection-Allocation. CVPR 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext
+from capmeter.evaluation.evidence import Evidence, Mark
+from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
+from capmeter.metrics.hallucination.mentions import BaseForms, MentionTable, ObjectMentions
+from capmeter.metrics.hallucination.object_words import BUNDLED, ObjectMention, load_object_words
+from capmeter.metrics.notes import note_captions
+
+NO_REFERENCES = "no references: compared with the objects of the file alone"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chair(AdditiveMetric):
+    """Share of mentioned objects that the image does not show.
+
+    Args:
+        variant: `original`, `opera` or `lmms-eval`.
+        level: `mention` (CHAIRi) or `caption` (CHAIRs).
+        objects: file of the images' objects; empty: none.
+        references: whether the objects that references mention count as shown.
+        synonyms: `bundled`, or a file of object words.
+        drop_incomplete_sentence: whether words after the last complete sentence are ignored.
+    """
+
+    NAME: ClassVar[str] = "chair"
+    SUMMARY: ClassVar[str] = "share of the mentioned objects that the image does not show (lower is better)"
+    MICROSECONDS: ClassVar[float] = 100.0
+    columns: ClassVar[tuple[str, ...]] = (
+        *("hallucinated-captions", "mentions", "hallucinated"),
+        *("recalled", "objects", "tokens"),
+    )
+
+    variant: BaseForms = "original"
+    level: Annotated[Literal["mention", "caption"], "the score: CHAIRi (mention) or CHAIRs (caption)"] = "mention"
+    objects: Annotated[str, "the images' objects: COCO's instances, or a JSON of objects by image"] = ""
+    references: Annotated[bool, "whether objects that the references mention count as shown"] = True
+    synonyms: Annotated[str, "the words of the objects: bundled, or a file such as synonyms.txt"] = BUNDLED
+    drop_incomplete_sentence: Annotated[bool, "ignore what follows the last complete sentence"] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.objects and not self.references:
+            raise InputError(
+                f"{self.name}: nothing says which objects images show; name their file (objects=FILE, --instances), or "
+                "leave references=true"
+            )
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Always."""
+        return True
+
+    def with_objects(self, path: str) -> Chair:
+        """The same with the objects in this file."""
+        return replace(self, objects=path)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """References, unless a file has the objects."""
+        return frozenset() if self.objects else frozenset({"references"})
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """WordNet's dictionary, unless base forms are derived by endings."""
+        return () if self.variant == "original" else ("meteor",)
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """For each caption: whether it hallucinates; mentions, hallucinated ones; recalled and true objects; tokens."""
+        table = self._table(part, context.settings)
+        truths = self._truths(part, table)
+        rows = []
+        for candidate, truth in zip(part.candidates.tolist(), truths, strict=True):
+            mentions, length = self._mentions(table, candidate)
+            hallucinated = sum(mention.node not in truth for mention in mentions)
+            recalled = len(truth.intersection(mention.node for mention in mentions))
+            rows.append((hallucinated > 0, len(mentions), hallucinated, recalled, len(truth), length))
+        notes = {}
+        if self.objects and self.references:
+            notes = note_captions(part, NO_REFERENCES, part.references.lengths == 0)
+        return Measurement(np.array(rows, np.float64).reshape(len(part), len(self.columns)), notes)
+
+    def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
+        """CHAIRi or CHAIRs; then both, recall, F1 and the mean length."""
+        captions, mentions, hallucinated, recalled, objects, tokens = np.moveaxis(sums, -1, 0)
+        chair_i, chair_s, recall = _ratio(hallucinated, mentions), captions / counts, _ratio(recalled, objects)
+        precision = 1 - chair_i
+        return {
+            "score": chair_i if self.level == "mention" else chair_s,
+            "chair-i": chair_i,
+            "chair-s": chair_s,
+            "recall": recall,
+            "f1": _ratio(2 * precision * recall, precision + recall),
+            "length": tokens / counts,
+        }
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The word list and the objects with their hashes; if words are tagged, the tagger and the dictionary."""
+        words = load_object_words(self.synonyms)
+        facts = {"synonyms": f"{words.name}/{words.digest}"} | ground_truth_facts(self.objects, words)
+        if self.variant != "original":
+            from capmeter.text.parsing.caption_parser import bundled_caption_parser
+
+            facts |= {"tagger": bundled_caption_parser().version, "dictionary": "meteor-1.5"}
+        return facts
+
+    def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
+        """The mentioned objects of each caption, hallucinated or not, and those of its references."""
+        table = self._table(part, context.settings)
+        truths = self._truths(part, table)
+        return [self._evidence(part, row, table, truth) for row, truth in enumerate(truths)]
+
+    def _evidence(self, part: CaptionSet, row: int, table: MentionTable, truth: frozenset[str]) -> Evidence:
+        candidate, references = int(part.candidates[row]), part.references[row].tolist()
+        mentions, _ = self._mentions(table, candidate)
+        marks = [
+            Mark("candidate", None, each.start, each.end, "object" if each.node in truth else "hallucinated")
+            for each in mentions
+        ]
+        for k, reference in enumerate(references if self.references else ()):
+            marks += [Mark("reference", k, each.start, each.end, "object") for each in table.mentions[reference]]
+        wrong = list(dict.fromkeys(each.node for each in mentions if each.node not in truth))
+        facts: dict[str, float | str] = {
+            "hallucinated": ", ".join(wrong) or "none",
+            "mentions": float(len(mentions)),
+            "objects": ", ".join(sorted(truth)) or "none",
+        }
+        tokens = tuple(tuple(table.tokens[k]) for k in references)
+        return Evidence(tuple(table.tokens[candidate]), tokens, marks=tuple(marks), facts=facts)
+
+    def _table(self, part: CaptionSet, settings: Settings) -> MentionTable:
+        table: MentionTable = part.pool.analyse(ObjectMentions(self.synonyms, self.variant, settings))
+        return table
+
+    def _mentions(self, table: MentionTable, sentence: int) -> tuple[Sequence[ObjectMention], int]:
+        """The mentions of a candidate and its number of tokens, without an incomplete sentence if it is dropped."""
+        mentions, length, end = table.mentions[sentence], len(table.tokens[sentence]), table.ends[sentence]
+        if not self.drop_incomplete_sentence or not end:
+            return mentions, length
+        return [each for each in mentions if each.end <= end], end
+
+    def _truths(self, part: CaptionSet, table: MentionTable) -> list[frozenset[str]]:
+        """The objects that each caption's image shows."""
+        truths: list[frozenset[str]] = [frozenset()] * len(part)
+        if self.objects:
+            nodes = load_ground_truth(self.objects, load_object_words(self.synonyms)).of_images(part.image_ids)
+            truths = [nodes[image_id] for image_id in part.image_ids]
+        if not self.references:
+            return truths
+        sets = part.reference_sets
+        mentioned = [
+            frozenset(mention.node for sentence in sets[k].tolist() for mention in table.mentions[sentence])
+            for k in range(len(sets))
+        ]
+        return [shown | mentioned[k] for shown, k in zip(truths, part.reference_set_indices.tolist(), strict=True)]
+
+
+def _ratio(numerator: Floats, denominator: Floats) -> Floats:
+    """The ratio; 0 where the denominator is 0."""
+    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)

@@ -1,0 +1,96 @@
+"""Which objects each sentence of a pool mentions: the common first step of CHAIR's variants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.caption_set import CacheScope
+from capmeter.core.settings import Settings
+from capmeter.metrics.hallucination.object_words import ObjectMention, load_object_words, singular_form
+from capmeter.text.tokenization.token_tables import SentenceSource
+from capmeter.text.tokenization.treebank import tokenise_caption
+
+BaseForms = Annotated[
+    Literal["original", "opera", "lmms-eval"],
+    "base forms of words: by endings (original), or by WordNet and tags, as OPERA and lmms-eval do",
+]
+_SENTENCE_ENDS = frozenset(".!?")
+
+
+@dataclass(frozen=True, eq=False)
+class MentionTable:
+    """Of each sentence its tokens, the objects that it mentions, and where its last complete sentence ends."""
+
+    tokens: Sequence[Sequence[str]]
+    mentions: Sequence[Sequence[ObjectMention]]
+    ends: Sequence[int]  # number of tokens up to the last . ! or ?; 0 without any
+
+    def take(self, indices: npt.NDArray[np.int64]) -> MentionTable:
+        """Selects sentences."""
+        rows = indices.tolist()
+        return MentionTable(
+            [self.tokens[k] for k in rows], [self.mentions[k] for k in rows], [self.ends[k] for k in rows]
+        )
+
+
+@dataclass(frozen=True)
+class ObjectMentions:
+    """Analysis: the objects that each sentence mentions.
+
+    Args:
+        synonyms: the list of object words (`load_object_words`).
+        base_forms: how words are brought to their base form.
+        settings: of the run.
+    """
+
+    synonyms: str
+    base_forms: str
+    settings: Settings = field(default_factory=Settings)
+
+    cache_scope: ClassVar[CacheScope] = "run"
+
+    def run(self, pool: SentenceSource) -> MentionTable:
+        """Finds the mentions of every sentence of the pool."""
+        words = load_object_words(self.synonyms)
+        tokens = [tokenise_caption(sentence) for sentence in pool.sentences]
+        bases = _singular_forms(tokens) if self.base_forms == "original" else _tagged_bases(tokens)
+        return MentionTable(tokens, [words.find_mentions(each) for each in bases], [_last_end(each) for each in tokens])
+
+
+def _singular_forms(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
+    return [list(map(singular_form, sentence)) for sentence in tokens]
+
+
+def _tagged_bases(tokens: Sequence[Sequence[str]]) -> list[list[str]]:
+    """The base forms by WordNet, with the tags of the bundled parser."""
+    from capmeter.text.base_forms import base_form
+    from capmeter.text.meteor.resources import load_english_synonyms
+    from capmeter.text.parsing.caption_parser import MAX_WORDS, bundled_caption_parser
+    from capmeter.text.parsing.parallel_batches import split_long_sentence
+    from capmeter.text.tokenization.sentence_splitting import split_sentences
+
+    dictionary = load_english_synonyms()
+    sentences = [
+        piece
+        for each in tokens
+        for sentence in split_sentences(each)
+        for piece in split_long_sentence(sentence, MAX_WORDS)
+    ]
+    tags = (tag for parse in bundled_caption_parser().parse_sentences(sentences) for tag in parse.tags)
+    bases: dict[tuple[str, str], str] = {}
+
+    def base(word: str, tag: str) -> str:
+        if (word, tag) not in bases:
+            bases[word, tag] = base_form(word, tag, dictionary)
+        return bases[word, tag]
+
+    return [[base(word, next(tags)) for word in sentence] for sentence in tokens]
+
+
+def _last_end(tokens: Sequence[str]) -> int:
+    return next((k + 1 for k in range(len(tokens) - 1, -1, -1) if tokens[k] in _SENTENCE_ENDS), 0)

@@ -1,0 +1,203 @@
+"""Lists of object words: which words of a caption name which object, as CHAIR (Rohrbach et al. 2018) counts them.
+
+A list gives each object (a *node*, such as `person`) its words. Two words that follow each other may count as one, the
+same ("hot dog") or another ("baby giraffe" is a giraffe and not a person).
+
+A file is the released `synonyms.txt` (one node a line, its words separated by commas), such a list as JSON
+(`{"person": ["man", …], …}`, or `{"nodes": [[node, [words]], …], "double_words": {"hot dog": "hot dog", …}}`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from capmeter.captions.sources import read_text
+from capmeter.core.errors import InputError
+from capmeter.core.file_stamps import file_stamp
+from capmeter.core.json_text import decode_json
+from capmeter.core.messages import list_names
+from capmeter.evaluation.base import CapmeterWarning
+from capmeter.text.parsing.lemmas import replace_ending
+
+BUNDLED = "bundled"
+_ANIMALS = "bird cat dog horse sheep cow elephant bear zebra giraffe animal cub"
+_QUALIFIED = {
+    f"{qualifier} {noun}": noun
+    for qualifier, nouns in (("baby", _ANIMALS), ("adult", _ANIMALS), ("passenger", "jet train"))
+    for noun in nouns.split()
+}
+_RENAMED = {"bow tie": "tie", "toilet seat": "toilet", "wine glas": "wine glass"}
+_NOT_OBJECTS = ("home plate", "train track")
+# Singular forms as CHAIR's program gets them from pattern.en (Smedt and Daelemans 2012), as far as they can be words of
+# a list: the longest ending counts. It takes the s off any word, so that "bus" becomes "bu" and is never counted.
+_ENDINGS = (
+    "s: ies:y aies:aie eies:eie oies:oie uies:uie quies:quy xes:x ches:ch shes:sh sses:ss oes:o shoes:shoe buses:bus "
+    "ves:ve lves:lf rves:rf nives:nife lives:life wives:wife leaves:leaf loaves:loaf moves:move movies:movie men:man "
+    "people:person children:child feet:foot teeth:tooth geese:goose mice:mouse lice:louse oxen:ox brethren:brother "
+    "^kine:cow ^series:series ^species:species ^scissors:scissors ^news:news ^collies:collies ^doggies:doggies"
+)
+_SINGULAR = {pair.partition(":")[0]: pair.partition(":")[2] for pair in _ENDINGS.split()}
+
+
+class ObjectMention(NamedTuple):
+    """An object that a caption mentions: its word, its node, and its tokens [start, end)."""
+
+    word: str
+    node: str
+    start: int
+    end: int
+
+
+@lru_cache(maxsize=1 << 16)
+def singular_form(token: str) -> str:
+    """The singular of a token, as in the program of CHAIR.
+
+    >>> [singular_form(token) for token in ("women", "puppies", "knives", "bus")]
+    ['woman', 'puppy', 'knife', 'bu']
+    """
+    return replace_ending(token, _SINGULAR)
+
+
+@dataclass(frozen=True, eq=False)
+class ObjectWords:
+    """A list of object words.
+
+    Args:
+        name: of its file.
+        nodes: each word, and its node.
+        double_words: two words, separated by a blank, and what they count as.
+    """
+
+    name: str
+    nodes: Mapping[str, str]
+    double_words: Mapping[str, str]
+
+    @cached_property
+    def digest(self) -> str:
+        """A hash of the list, for signatures."""
+        content = json.dumps([sorted(self.nodes.items()), sorted(self.double_words.items())])
+        return hashlib.sha256(content.encode()).hexdigest()[:8]
+
+    @cached_property
+    def _relevant(self) -> frozenset[str]:
+        """The words that matter: those of the list, and those of double words."""
+        return frozenset(self.nodes).union(*(double.split() for double in self.double_words))
+
+    def find_mentions(self, words: Sequence[str]) -> list[ObjectMention]:
+        """The objects that a caption mentions.
+
+        Double words are joined from left to right; beside a toilet, "seat" is not a chair.
+
+        Args:
+            words: the caption's tokens in their base form.
+
+        Returns:
+            The mentions in order.
+        """
+        mentioned: list[tuple[str, int, int]] = []
+        end = 0  # of the last double word
+        for start in [k for k, word in enumerate(words) if word in self._relevant]:
+            if start < end:
+                continue
+            pair = self.double_words.get(" ".join(words[start : start + 2]))
+            end = start + (1 if pair is None else 2)
+            mentioned.append((words[start] if pair is None else pair, start, end))
+        has_toilet = any(word == "toilet" for word, _, _ in mentioned)
+        return [
+            ObjectMention(word, self.nodes[word], start, end)
+            for word, start, end in mentioned
+            if word in self.nodes and not (has_toilet and word == "seat")
+        ]
+
+    def nodes_of(self, names: Iterable[str], where: str) -> frozenset[str]:
+        """The nodes of objects that are named as in the list.
+
+        Raises:
+            InputError: a name is not in the list; the message begins with `where`.
+        """
+        names = list(names)
+        unknown = [name for name in names if name not in self.nodes]
+        if unknown:
+            raise InputError(
+                f"{where}: {list_names(unknown, 3)} is not a word of the list {self.name}; add it there, or leave it "
+                "out of the objects"
+            )
+        return frozenset(self.nodes[name] for name in names)
+
+
+def load_object_words(source: str) -> ObjectWords:
+    """The list of this file, or the bundled one, read once per process as long as the file does not change.
+
+    Raises:
+        InputError: the file cannot be read or is not such a list.
+    """
+    if source == BUNDLED:
+        return _bundled()
+    expected = "expected `bundled`, or a file of object words (synonyms.txt)"
+    return _read(source, file_stamp("synonyms", source, expected))
+
+
+@lru_cache(maxsize=1)
+def _bundled() -> ObjectWords:
+    lists = json.loads((files("capmeter") / "data" / "object_words.json").read_text("utf-8"))
+    return _object_words(BUNDLED, lists.items(), None)
+
+
+@lru_cache(maxsize=8)
+def _read(path: str, stamp: tuple[int, int]) -> ObjectWords:
+    text, name = read_text(path), Path(path).name
+    if not text.lstrip().startswith("{"):
+        lines = [line.strip().split(", ") for line in text.splitlines() if line.strip()]
+        return _object_words(name, [(line[0], line) for line in lines], None)
+    content = decode_json(text, name)
+    if "nodes" not in content:
+        return _object_words(name, content.items(), None)
+    return _object_words(name, content["nodes"], content.get("double_words"))
+
+
+def _object_words(name: str, lists: Iterable[Any], double_words: Any) -> ObjectWords:
+    """Checks a list and warns of words that cannot be found."""
+    nodes: dict[str, str] = {}
+    repeated: list[str] = []
+    try:
+        for node, words in lists:
+            if not isinstance(words, list):
+                raise InputError(f"{name}: node {node!a} has {words!a:.60}; expected a list of its words")
+            for word in dict.fromkeys((node, *words)):
+                if not isinstance(word, str) or not word.strip():
+                    raise InputError(f"{name}: node {node!a} has the word {word!a}; expected a word that is not blank")
+                if nodes.setdefault(word, node) != node:
+                    raise InputError(
+                        f"{name}: {word!a} is a word of both {nodes[word]!a} and {node!a}; keep it in one of them"
+                    )
+            repeated += [word for k, word in enumerate(words) if word in words[:k]]
+        if double_words is None:
+            doubles = {word.strip(): word.strip() for word in nodes if len(word.split()) == 2}
+            double_words = doubles | _QUALIFIED | _RENAMED | {word: word for word in _NOT_OBJECTS}
+        checked = {str(double): str(single) for double, single in double_words.items()}
+    except (TypeError, ValueError, AttributeError):
+        raise InputError(
+            f"{name}: not a list of object words; expected lines such as `person, man, woman`, or JSON such as "
+            '{"person": ["man", "woman"]}'
+        ) from None
+    if not nodes:
+        raise InputError(f"{name}: there are no words in it; expected lines such as `person, man, woman`")
+    _warn(name, "begins or ends with a blank and is never found", [word for word in nodes if word != word.strip()])
+    _warn(name, "is repeated", repeated)
+    joined = set(checked.values())
+    long = [word for word in nodes if len(word.split()) > 2 and word not in joined]
+    _warn(name, "has more than two parts and is never found", long)
+    return ObjectWords(name, nodes, checked)
+
+
+def _warn(name: str, fault: str, words: Sequence[str]) -> None:
+    if words:
+        warnings.warn(f"{name}: {list_names(words, 3)} {fault}; correct the list", CapmeterWarning, stacklevel=4)

@@ -1,0 +1,116 @@
+"""FaithScore (Jing et al. 2024): the share of a caption's atomic facts that the image supports.
+
+    score = facts that are right / facts                  of a caption, then the mean
+
+Range 0 to 1. A language model marks which clauses describe the image and which interpret it, then lists the atomic
+facts of the descriptive ones; a vision-language model answers for each fact whether the image shows it
+(`verify=image`), or a language model whether the references say so (`verify=references`). The part `sentences` is the
+share of descriptive clauses whose facts are all right. As in the released code a caption without facts scores 0. The
+question about a fact is the released code's; the other prompts are our own words, without its examples.
+
+>>> str(FaithScore(model="m", verify="references"))
+'faithscore(model=m,verify=references)'
+
+Jing, Li, Chen, Du: FaithScore: Fine-grained Evaluations of Hallucinations in Large Vision-Language Models. Findings of
+EMNLP 2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+from capmeter.evaluation.base import Floats
+from capmeter.metrics.judges.answers import Answer, Failure
+from capmeter.metrics.judges.judge import (
+    NO_ANSWER,
+    NO_FACTS,
+    UNANSWERED,
+    Conversation,
+    Judge,
+    JudgedCaption,
+    Verdict,
+    ratio,
+)
+from capmeter.metrics.judges.prompts import Template, template
+from capmeter.metrics.judges.reading import missing_reason, read_json, read_label, read_texts
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaithScore(Judge):
+    """Atomic facts that image or references support."""
+
+    NAME: ClassVar[str] = "faithscore"
+    SUMMARY: ClassVar[str] = "atomic facts that image or references support"
+    ROUNDS: ClassVar[float] = 12.0
+
+    verify: Annotated[Literal["image", "references"], "what facts are compared with"] = "image"
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What facts are compared with."""
+        return frozenset({self.verify})
+
+    @property
+    def prompts(self) -> tuple[Template, ...]:
+        """Of the clauses, their facts, and a fact's verification."""
+        return template("faithscore-clauses"), template("faithscore-facts"), template(f"faithscore-{self.verify}")
+
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        """The caption's shares."""
+        return "score", "sentences"
+
+    def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The means of the captions."""
+        return {part: ratio(sums[part], sums["scored"]) for part in self.value_columns}
+
+    def converse(self, caption: JudgedCaption) -> Conversation:
+        """Marks clauses, lists facts, and verifies each."""
+        plain = replace(caption, image=None, image_hash="")
+        clause_prompt, fact_prompt, verification = self.prompts
+        (answer,) = yield [self.question(clause_prompt, plain, "clauses")]
+        clauses = NO_ANSWER if isinstance(answer, Failure) else read_clauses(answer)
+        if isinstance(clauses, str):
+            return clauses
+        if not clauses:
+            return Verdict((0.0, 0.0), (NO_FACTS,))
+        lists = []
+        for answer in (yield [self.question(fact_prompt, plain, f"facts: {each}", items=each) for each in clauses]):
+            facts = NO_ANSWER if isinstance(answer, Failure) else read_texts(answer, "facts")
+            if isinstance(facts, str):
+                return facts
+            lists.append(facts)
+        distinct = list(dict.fromkeys(fact for facts in lists for fact in facts))
+        if not distinct:
+            return Verdict((0.0, 0.0), (NO_FACTS,))
+        answers = yield [self.question(verification, caption, fact, items=fact) for fact in distinct]
+        labels = {
+            fact: read_label(answer, ("yes", "no")) if isinstance(answer, Answer) else None
+            for fact, answer in zip(distinct, answers, strict=True)
+        }
+        readable = [label for label in labels.values() if label is not None]
+        if not readable:
+            return next((missing_reason(answer) for answer in answers if isinstance(answer, Answer)), NO_ANSWER)
+        right = readable.count("yes") / len(readable)
+        return Verdict((right, right_clauses(lists, labels)), (UNANSWERED,) if len(readable) < len(distinct) else ())
+
+
+def right_clauses(lists: Sequence[Sequence[str]], labels: Mapping[str, str | None]) -> float:
+    """The share of the clauses with facts, none of which is wrong."""
+    checked = [[labels[fact] for fact in facts if labels[fact] is not None] for facts in lists]
+    checked = [each for each in checked if each]
+    return sum("no" not in each for each in checked) / len(checked) if checked else 0.0
+
+
+def read_clauses(answer: Answer) -> list[str] | str:
+    """The descriptive clauses in an answer, or why there are none."""
+    listed = read_json(answer, "clauses")
+    if not isinstance(listed, list) or not all(_is_clause(entry) for entry in listed):
+        return missing_reason(answer)
+    return [entry["text"].strip() for entry in listed if entry["descriptive"] in (1, True) and entry["text"].strip()]
+
+
+def _is_clause(entry: Any) -> bool:
+    return isinstance(entry, dict) and isinstance(entry.get("text"), str) and entry.get("descriptive") in (0, 1)

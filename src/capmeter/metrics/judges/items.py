@@ -1,0 +1,290 @@
+"""Questions, checklists, facts, events and other captions of images, from the files of the benchmarks that ask them.
+
+A file is JSON, JSON lines or Parquet. Each row has the name of an image (`image_id`, `id`, `img_path`, `image_name`,
+`video_id` …), or the file is an object of rows by image. What a row holds is recognised by its fields:
+
+| fields | from |
+|---|---|
+| `questions`: [{`question`, `choices`, `answer`}], or one question per row | CaptionQA |
+| `…_checklist`: [{`Question`, `Tags`}], or `checklist`: [[part, tag, question]] | CAPEval |
+| image: [{`question`, `answer`}] | VDC |
+| `prompt`, `answer` | CapRL |
+| `oracle_facts` or `facts`: texts | DeCapBench, FaithScore |
+| `events`: texts | DREAM-1K |
+| `ref_model`, `captions`: {system: caption} | CapArena-Auto |
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from capmeter.captions.rows import caption_text
+from capmeter.captions.sources import read_text
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+from capmeter.core.messages import describe, list_names, shorten
+
+_IDS = (
+    "image_id",
+    "img_path",
+    "image_name",
+    "image_path",
+    "video_id",
+    "video_name",
+    "image",
+    "img",
+    "vid",
+    "id",
+    "idx",
+)
+_FIELDS = ("questions", "question", "prompt", "oracle_facts", "facts", "events", "captions")
+_MAX_BYTES = 1 << 30
+_MAX_ITEMS = 10_000  # of one image
+_VISION = ("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>", "<image>")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A question, fact, event or other caption of an image.
+
+    Attributes:
+        text: of it.
+        choices: of a question with several; answer: the right one, or any expected answer.
+        tags: part and kind, of a checklist; of another caption its system and the human caption.
+    """
+
+    text: str
+    choices: tuple[str, ...] = ()
+    answer: str = ""
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class ItemFile:
+    """The items of each image of a file.
+
+    Args:
+        path: of the file.
+        sha256: of its content.
+        by_image: items by the image's name in the file, in the order of the file.
+        aliases: other names of images.
+    """
+
+    path: str
+    sha256: str
+    by_image: Mapping[str, tuple[Item, ...]]
+    aliases: Mapping[str, str]
+
+    def key(self, image_id: str) -> str:
+        """The name of an image in the file: the same, else the one without folder and extension; empty if absent."""
+        if image_id in self.by_image:
+            return image_id
+        return self.aliases.get(image_id) or self.aliases.get(stem(image_id)) or ""
+
+    def of(self, image_id: str) -> tuple[Item, ...]:
+        """The items of an image; empty without any."""
+        return self.by_image.get(self.key(image_id), ())
+
+
+def stem(name: str) -> str:
+    """A name without folder and a short extension."""
+    path = PurePosixPath(name)
+    return path.name[: -len(path.suffix)] if 1 < len(path.suffix) <= 5 else path.name
+
+
+def read_items(path: str) -> ItemFile:
+    """The items in a file, read once per content.
+
+    Raises:
+        InputError: the file cannot be read, has no items, or a row is malformed; the row is named.
+    """
+    file = Path(path).expanduser()
+    try:
+        status = file.stat()
+        if not file.is_file():  # a device would never end
+            raise InputError(f"{path}: is not a file; expected a file of questions, facts or events")
+        if status.st_size > _MAX_BYTES:
+            raise InputError(f"{path}: {status.st_size:,} bytes; expected a file of questions of at most 1 GB")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: cannot be read ({reason}); expected a file of questions, facts or events") from None
+    return _read_items(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.lru_cache(maxsize=8)
+def _read_items(path: str, modified: int, size: int) -> ItemFile:
+    file = Path(path).expanduser()
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+    items: dict[str, list[Item]] = {}
+    aliases: dict[str, set[str]] = {}
+    for location, row in _rows(path, content):
+        for image, row_names, row_items in _items_of(row, location):
+            entry = items.setdefault(image, [])
+            entry += row_items
+            if len(entry) > _MAX_ITEMS:
+                raise InputError(f"{location}: more than {_MAX_ITEMS:,} questions about image {image!a}")
+            for name in row_names:
+                for alias in {name, stem(name)} - {image}:
+                    aliases.setdefault(alias, set()).add(image)
+    if not any(items.values()):
+        raise InputError(f"{path}: has no questions, checklist, facts or events; see docs/judges.md for the layouts")
+    unique = {alias: next(iter(images)) for alias, images in aliases.items() if len(images) == 1}
+    by_image = {image: tuple(entry) for image, entry in items.items()}
+    return ItemFile(path, hashlib.sha256(content).hexdigest(), by_image, unique)
+
+
+def _rows(path: str, content: bytes) -> Iterator[tuple[str, Any]]:
+    """Each row of a file with its place in it."""
+    if content[:4] == b"PAR1":
+        import io
+
+        import pyarrow.parquet as parquet
+        from pyarrow import ArrowException
+
+        try:
+            table = parquet.read_table(io.BytesIO(content))
+        except (ArrowException, OSError, ValueError) as error:
+            raise InputError(f"{path}: damaged Parquet file: {shorten(str(error), 120)}") from None
+        names = [name for name in table.column_names if name not in ("images", "image") or name == "image_id"]
+        yield from ((f"{path}, row {k}", row) for k, row in enumerate(table.select(names).to_pylist(), 1))
+        return
+    text = read_text(Path(path).expanduser())
+    lines = text.split("\n")  # and not at U+2028, which JSON texts may contain
+    first = text.lstrip()[:1]
+    if first == "{" and len(lines) > 1 and _is_object(lines[0]):
+        for number, line in enumerate(lines, 1):
+            if line.strip():
+                yield f"{path}, line {number}", decode_json(line, path, number)
+        return
+    value = decode_json(text, path)
+    if isinstance(value, dict) and not any(key in value for key in _IDS):
+        for image, row in value.items():
+            yield f"{path}, image {image!a}", {image: row}
+    else:
+        for number, row in enumerate(value if isinstance(value, list) else [value], 1):
+            yield f"{path}, row {number}", row
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _items_of(row: Any, location: str) -> Iterator[tuple[str, list[str], list[Item]]]:
+    """The images of a row, with their names and items."""
+    if not isinstance(row, dict):
+        raise InputError(f"{location}: expected an object with an image and its questions, got {describe(row)}")
+    names = [_name(row[key], location) for key in _IDS if isinstance(row.get(key), str | int)]
+    if names:
+        yield names[0], names, _row_items(row, location)
+        return
+    if any(key in _FIELDS or key.endswith("checklist") for key in row):
+        raise InputError(f"{location}: has no image's name; expected one of {', '.join(_IDS)}")
+    for image, inner in row.items():
+        fields = inner if isinstance(inner, dict) else {"questions": inner}
+        yield image, [image], _row_items(fields, location)
+
+
+def _name(value: Any, location: str) -> str:
+    if isinstance(value, bool) or (isinstance(value, str) and not value.strip()):
+        raise InputError(f"{location}: the image's name is {value!r}, expected text or a number")
+    return str(value).strip()
+
+
+def _row_items(row: Mapping[str, Any], location: str) -> list[Item]:
+    items: list[Item] = []
+    extra = row.get("extra_info")  # of DREAM-1K
+    row = {**row, **extra} if isinstance(extra, dict) else row
+    if not any(key in _FIELDS or key.endswith("checklist") for key in row):
+        fields = list_names(map(str, row), 5) if row else "none"
+        raise InputError(
+            f"{location}: has no questions, checklist, facts or events (its fields: {fields}); see docs/judges.md"
+        )
+    for key, value in row.items():
+        if key == "questions" or key.endswith("checklist"):
+            part = key.removesuffix("_checklist") if key != "questions" else ""
+            items += [_question(each, part, location) for each in _list(value, key, location)]
+        elif key in ("oracle_facts", "facts", "events"):
+            # of FaithScore's facts, [fact, whether it is right], the text
+            texts = [each[0] if isinstance(each, list) and each else each for each in _list(value, key, location)]
+            items += [Item(_text(text, location, key)) for text in texts]
+    if "question" in row:
+        items.append(_question(row, "", location))
+    elif "prompt" in row and "answer" in row:
+        items.append(_question({**row, "question": _without_marks(row["prompt"])}, "", location))
+    if "captions" in row and "ref_model" in row:
+        items.append(_baseline(row, location))
+    return items
+
+
+def _question(value: Any, part: str, location: str) -> Item:
+    if isinstance(value, list) and len(value) == 3:  # [part, tag, question]
+        kind, label, question = (_text(each, location, "a checklist's entry") for each in value)
+        return Item(question, tags=(kind, label))
+    if isinstance(value, str):
+        return Item(_text(value, location, "a question"), tags=(part, ""))
+    if not isinstance(value, dict):
+        raise InputError(f"{location}: a question is {describe(value)}, expected an object or text")
+    text = value.get("question", value.get("Question"))
+    choices = value.get("choices") or ()
+    if not isinstance(choices, list | tuple):
+        raise InputError(f"{location}: choices is {describe(choices)}, expected a list of texts")
+    tag = value.get("Tags") or value.get("category") or ""
+    tag = tag[0] if isinstance(tag, list) and tag else tag
+    answer = value.get("answer")
+    return Item(
+        _text(text, location, "question"),
+        tuple(_plain(choice, location, "a choice") for choice in choices),
+        "" if answer is None else _plain(answer, location, "answer"),
+        (part, tag if isinstance(tag, str) else ""),
+    )
+
+
+def _plain(value: Any, location: str, field: str) -> str:
+    """A text, or a number or truth value as Python writes it."""
+    if not isinstance(value, str | int | float):
+        raise InputError(f"{location}: {field} is {describe(value)}, expected text or a number")
+    return str(value).strip()
+
+
+def _baseline(row: Mapping[str, Any], location: str) -> Item:
+    system, captions = row["ref_model"], row["captions"]
+    if not isinstance(captions, dict) or not isinstance(system, str) or not isinstance(captions.get(system), str):
+        raise InputError(f"{location}: captions has no caption of the system {describe(system)} (ref_model)")
+    human = captions.get("human", "")
+    return Item(_text(captions[system], location, "captions"), tags=(system, human if isinstance(human, str) else ""))
+
+
+def _without_marks(value: Any) -> str:
+    """A prompt without the marks of a chat template, and without its role."""
+    text = str(value)
+    for mark in _VISION:
+        text = text.replace(mark, " ")
+    lines = [line.strip() for line in text.strip().removeprefix("user").removesuffix("assistant").splitlines()]
+    return "\n".join(line for line in lines if line)
+
+
+def _list(value: Any, key: str, location: str) -> list[Any]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise InputError(f"{location}: {key} is {describe(value)}, expected a list")
+    return value
+
+
+def _text(value: Any, location: str, field: str) -> str:
+    text = caption_text(value, location, field).strip()
+    if not text:
+        raise InputError(f"{location}: {field} is empty; remove it or write its text")
+    return text

@@ -1,0 +1,358 @@
+"""The base of all judges: questions about captions, answers from a server or a local model, scores and failures.
+
+What a judge asks about one caption is a conversation: a generator that yields questions, receives their answers, may
+ask more, and returns what they say (`Verdict`), or why they say nothing. The conversations of all captions advance
+together, so that the questions of one round are asked at once.
+
+A caption whose answers are refused, unreadable or missing has no score. It is listed in the notes by its reason and
+does not count in the corpus score; where every caption needs a number (items, correlations, resamples), it gets that of
+the others: neutral, never 0. The part `scored_share` is the share of captions with a score.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet, ImageRef
+from capmeter.core.assets import cache_folder
+from capmeter.core.disk_cache import DiskCache
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import EMPTY, AdditiveMetric, Floats, Measurement, RunContext
+from capmeter.evaluation.evidence import Evidence
+from capmeter.images.analyses import ContentHashes, ContentHashTable
+from capmeter.metrics.judges import connection
+from capmeter.metrics.judges.answers import Answer, Failure, Question
+from capmeter.metrics.judges.engine import Engine, JudgeModel
+from capmeter.metrics.judges.injection import ADDRESSES_JUDGE, addresses_judge
+from capmeter.metrics.judges.prompts import Template
+from capmeter.metrics.judges.server import ServerJudge
+
+LOCAL = "local"
+PLAIN = "no probabilities: the number as written"
+NO_ANSWER = "no answer"
+NO_QUESTIONS = "no questions about this image"
+NO_FACTS = "no facts in the caption: scored 0"
+UNANSWERED = "some questions without a readable answer"
+_MAX_REASONS = 5  # error messages shown at most: a server may word each one differently
+_COUNTS = ("scored", "empty", "input_tokens", "output_tokens")
+_AGREEMENT = ("equal_pairs", "pairs")
+
+
+@dataclass(frozen=True)
+class JudgedCaption:
+    """A caption as a judge gets it."""
+
+    id: str
+    image_id: str
+    candidate: str
+    references: tuple[str, ...]
+    image: ImageRef | None = None
+    image_hash: str = ""
+    graphs: Any = None  # the scene graphs of candidate and references, for judges that ask for their elements
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the answers say of a caption.
+
+    Attributes:
+        values: one number for each of the judge's `value_columns`.
+        notes: what to note of this caption.
+    """
+
+    values: tuple[float, ...]
+    notes: tuple[str, ...] = ()
+
+
+Conversation = Generator[list[Question], list[Answer | Failure], Verdict | str]
+"""Yields questions, receives their answers, and returns the verdict, or why there is none."""
+
+
+@dataclass
+class Transcript:
+    """The questions about one caption with their answers, and the verdict or the reason why there is none."""
+
+    exchanges: list[tuple[Question, Answer | Failure]] = field(default_factory=list)
+    verdict: Verdict | str = ""
+
+    @property
+    def failures(self) -> list[Failure]:
+        """The questions without an answer."""
+        return [answer for _, answer in self.exchanges if isinstance(answer, Failure)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge(AdditiveMetric):
+    """A metric whose score is what a language model answers. A subclass defines the conversation about a caption."""
+
+    EXTRA: ClassVar[str | None] = "judges"
+    PART_SIZE: ClassVar[int] = 1024
+    IMAGE_FIRST: ClassVar[bool] = False  # whether the question starts with the image
+    ALTERNATIVES: ClassVar[bool] = False  # whether to ask for log-probabilities
+    ROUNDS: ClassVar[float] = 1.0  # all questions about a caption, as a multiple of the first ones, for estimates
+
+    model: Annotated[str, "the model's name at the server; with endpoint=local a folder or a hub id"]
+    endpoint: Annotated[str, "the server's address, or local; empty: from the environment"] = ""
+    repeats: Annotated[int, "how often each question is asked; the score is the mean"] = 1
+    temperature: Annotated[float, "of the model's sampling"] = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.model.strip():
+            raise InputError(f"{self.name}: the model's name is empty")
+        if not 1 <= self.repeats <= 100:
+            raise InputError(f"{self.name}: repeats={self.repeats}: expected a number of times from 1 to 100")
+        if not 0 <= self.temperature <= 2:
+            raise InputError(f"{self.name}: temperature={self.temperature:g}: expected a number from 0 to 2")
+        if self.endpoint not in ("", LOCAL):
+            connection.find_server(self.endpoint)
+
+    @property
+    @abstractmethod
+    def prompts(self) -> tuple[Template, ...]:
+        """The templates of the questions."""
+
+    @abstractmethod
+    def converse(self, caption: JudgedCaption) -> Conversation:
+        """The conversation about a caption that is not empty."""
+
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        """What the verdict's values are."""
+        return ("score",)
+
+    def empty_verdict(self, caption: JudgedCaption) -> Verdict | str:
+        """The verdict on an empty candidate, about which nothing is asked; or why there is none, as for any other."""
+        return Verdict((0.0,) * len(self.value_columns))
+
+    def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The score and its parts, from the sums of the columns; `scored` is the number of captions with a verdict."""
+        return {"score": ratio(sums["score"], sums["scored"])}
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The values, whether there are any, and without asking; tokens used; how often repeated answers are equal."""
+        return (*self.value_columns, *_COUNTS, *(_AGREEMENT if self.repeats > 1 else ()))
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """The values of each caption that has a verdict, else zeros."""
+        captions = self.captions_of(part, context)
+        transcripts = self.transcripts(captions, context.settings)
+        rows = [self._row(caption, each) for caption, each in zip(captions, transcripts, strict=True)]
+        notes = self._notes(captions, transcripts)
+        answers = {caption.id: list_answers(each) for caption, each in zip(captions, transcripts, strict=True)}
+        return Measurement(np.array(rows, np.float64).reshape(len(captions), len(self.columns)), notes, answers)
+
+    def check_sums(self, sums: Floats, count: int, notes: Mapping[str, int]) -> None:
+        """Refuses captions none of which has a score, empty candidates apart."""
+        scored, empty = (sums[self.columns.index(name)] for name in ("scored", "empty"))
+        if count > empty == scored:
+            reasons = [
+                f"{reason} ({noted:,})"
+                for reason, noted in notes.items()
+                if reason not in (NO_ANSWER, ADDRESSES_JUDGE, EMPTY)
+            ]
+            why = "; ".join(reasons) or "the notes of the captions say why"
+            raise InputError(f"{self}: none of {count - int(empty):,} captions has a score: {why}")
+
+    def captions_of(self, part: CaptionSet, context: RunContext) -> list[JudgedCaption]:
+        """The captions of a part as the conversations get them."""
+        return list_captions(part, "image" in self.needs)
+
+    def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
+        """The formulas; captions without a verdict get those of the others. The shares and tokens are per caption."""
+        columns = {name: sums[..., k] for k, name in enumerate(self.columns)}
+        scored = columns["scored"]
+        others = self.formulas({name: np.asarray(values.sum()) for name, values in columns.items()})
+        scores = {name: np.where(scored > 0, values, others[name]) for name, values in self.formulas(columns).items()}
+        if self.repeats > 1:
+            scores["consistency"] = np.where(scored > 0, ratio(columns["equal_pairs"], columns["pairs"]), 1.0)
+        scores["scored_share"] = scored / counts
+        return scores | {name: columns[name] / counts for name in ("input_tokens", "output_tokens")}
+
+    def transcripts(self, captions: Sequence[JudgedCaption], settings: Settings) -> list[list[Transcript]]:
+        """The conversations about each caption, `repeats` of them; of an empty one only its verdict."""
+        engine = self._engine(settings)
+        transcripts: list[list[Transcript]] = []
+        running: list[tuple[Transcript, int, Conversation, list[Question]]] = []
+        for caption in captions:
+            if not caption.candidate.strip():
+                transcripts.append([Transcript(verdict=self.empty_verdict(caption))])
+                continue
+            transcripts.append([Transcript() for _ in range(self.repeats)])
+            for k, transcript in enumerate(transcripts[-1]):
+                conversation = self.converse(caption)
+                self._advance(running, transcript, k, conversation, None)
+        rounds = self.ROUNDS
+        while running:
+            questions = [question for *_, asked in running for question in asked]
+            answers = iter(engine.ask(questions, rounds))
+            waiting, running, rounds = running, [], 0.0
+            for transcript, k, conversation, asked in waiting:
+                replies = list(islice(answers, len(asked)))
+                transcript.exchanges += zip(asked, replies, strict=True)
+                self._advance(running, transcript, k, conversation, replies)
+        return transcripts
+
+    def _advance(
+        self, running: list[Any], transcript: Transcript, k: int, conversation: Conversation, replies: Any
+    ) -> None:
+        """Continues a conversation: it asks more, or ends with a verdict."""
+        try:
+            asked = conversation.send(replies)
+        except StopIteration as end:
+            transcript.verdict = end.value
+            return
+        questions = [replace(each, repeat=k, temperature=self.temperature) for each in asked]
+        running.append((transcript, k, conversation, questions))
+
+    def _row(self, caption: JudgedCaption, transcripts: Sequence[Transcript]) -> list[float]:
+        """The caption's row: the mean of the verdicts."""
+        verdicts = [each.verdict.values for each in transcripts if isinstance(each.verdict, Verdict)]
+        values = np.mean(verdicts, axis=0).tolist() if verdicts else [0.0] * len(self.value_columns)
+        answers = [answer for each in transcripts for _, answer in each.exchanges if isinstance(answer, Answer)]
+        counts = bool(verdicts), bool(verdicts) and not caption.candidate.strip()
+        row = [*values, *map(float, counts), *(float(sum(each.used[k] for each in answers)) for k in (0, 1))]
+        if self.repeats > 1:
+            pairs = len(verdicts) * (len(verdicts) - 1) / 2
+            equal = sum(a == b for k, a in enumerate(verdicts) for b in verdicts[:k])
+            row += [float(equal), pairs]
+        return row
+
+    def _notes(
+        self, captions: Sequence[JudgedCaption], transcripts: Sequence[Sequence[Transcript]]
+    ) -> dict[str, list[str]]:
+        """Reasons with the ids of their captions."""
+        notes: dict[str, dict[str, None]] = {}
+
+        def note(reason: str, id: str) -> None:
+            notes.setdefault(reason, {})[id] = None
+
+        for caption, repeated in zip(captions, transcripts, strict=True):
+            if addresses_judge(caption.candidate):
+                note(ADDRESSES_JUDGE, caption.id)
+            for transcript in repeated:
+                for failure in transcript.failures:
+                    note(NO_ANSWER, caption.id)
+                    reason = f"{NO_ANSWER}: {failure.reason}"
+                    if reason in notes or sum(each.startswith(f"{NO_ANSWER}: ") for each in notes) < _MAX_REASONS:
+                        note(reason, caption.id)
+                verdict = transcript.verdict
+                if isinstance(verdict, Verdict):
+                    for reason in verdict.notes:
+                        note(reason, caption.id)
+                elif verdict != NO_ANSWER:
+                    note(verdict, caption.id)
+        return {reason: list(ids) for reason, ids in notes.items()}
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The server or the weights, and the prompts' hashes."""
+        judge = find_judge(self.model, self.endpoint, context.settings)
+        prompts = "+".join(f"{each.name}@{each.sha256[:8]}" for each in self.prompts)
+        return {"judge": judge.identity, "prompt": prompts}
+
+    def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
+        """What was asked about each caption, and what the judge answered."""
+        captions = self.captions_of(part, context)
+        evidence = []
+        for caption, repeated in zip(captions, self.transcripts(captions, context.settings), strict=True):
+            references = tuple(tuple(text.split()) for text in caption.references)
+            evidence.append(Evidence(tuple(caption.candidate.split()), references, facts={**list_answers(repeated)}))
+        return evidence
+
+    def question(self, template: Template, caption: JudgedCaption, label: str = "", **values: str) -> Question:
+        """A question from a template, with the caption's candidate, references and image where it has slots for them.
+
+        Args:
+            template: the prompt.
+            caption: whose texts fill `{candidate}` and `{references}`.
+            label: what is asked, for explanations.
+            values: the texts of other slots.
+        """
+        filled = {"candidate": caption.candidate, "references": "\n".join(caption.references)} | values
+        return Question(
+            text=template.fill(**filled),
+            role=template.role,
+            system=template.system,
+            label=label,
+            image=caption.image,
+            image_hash=caption.image_hash,
+            image_first=self.IMAGE_FIRST,
+            max_tokens=template.max_tokens,
+            expected_tokens=template.tokens,
+            alternatives=self.ALTERNATIVES,
+            schema=template.schema,
+        )
+
+    def _engine(self, settings: Settings) -> Engine:
+        folder = settings.cache or cache_folder("judge")
+        judge = find_judge(self.model, self.endpoint, settings)
+        return Engine(str(self), judge, DiskCache(Path(folder), settings.cache_bytes), settings.judging)
+
+
+def list_captions(part: CaptionSet, images: bool) -> list[JudgedCaption]:
+    """The captions of a set, with their images' content hashes if these are needed."""
+    hashes: tuple[str, ...] = ()
+    if images:
+        contents: ContentHashTable = part.image_pool.analyse(ContentHashes())
+        hashes = contents.hashes
+    captions = []
+    for row, at in enumerate(part.candidates.tolist()):
+        references = tuple(part.pool[k] for k in part.references[row].tolist())
+        caption = JudgedCaption(part.ids[row], part.image_ids[row], part.pool[at], references)
+        if hashes:
+            image = int(part.image_indices[row])
+            caption = replace(caption, image=part.image_pool[image], image_hash=hashes[image])
+        captions.append(caption)
+    return captions
+
+
+def ratio(numerator: Any, denominator: Any) -> Floats:
+    """The quotient, 0 where the denominator is 0."""
+    denominator = np.asarray(denominator, np.float64)
+    result: Floats = np.where(denominator > 0, numerator / np.where(denominator > 0, denominator, 1.0), 0.0)
+    return result
+
+
+def f1(precision: Floats, recall: Floats) -> Floats:
+    """The harmonic mean, 0 where both are 0."""
+    return ratio(2 * precision * recall, precision + recall)
+
+
+def find_judge(model: str, endpoint: str, settings: Settings) -> JudgeModel:
+    """The judge with this name; local weights are shared."""
+    if endpoint == LOCAL:
+        from capmeter.metrics.judges.local import load_judge
+
+        return load_judge(model, settings)
+    address = connection.find_server(endpoint)
+    return _server_judge(address, model, connection.read_key(address), settings)
+
+
+@functools.lru_cache(maxsize=4)
+def _server_judge(address: str, model: str, key: connection.ApiKey, settings: Settings) -> ServerJudge:
+    return ServerJudge(address, model, key, settings.judging)
+
+
+def list_answers(transcripts: Sequence[Transcript]) -> dict[str, str]:
+    """The judge's answers in these conversations, by what was asked."""
+    answers: dict[str, str] = {}
+    labels: Counter[str] = Counter()
+    for transcript in transcripts:
+        for question, answer in transcript.exchanges:
+            text = answer.text if isinstance(answer, Answer) else f"{NO_ANSWER}: {answer.reason}"
+            label = question.label or "answer"
+            labels[label] += 1
+            repeated = f"{label} ({labels[label]})" if labels[label] > 1 else label
+            answers[repeated] = " ".join(text.split())
+    return answers

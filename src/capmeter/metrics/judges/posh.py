@@ -1,0 +1,196 @@
+"""PoSh (Ananthram et al. 2026): a language model looks for every element of a text's scene graph in the other text.
+
+    precision = mean grade of the candidate's elements in the references / 5        (mistakes lower it)
+    recall    = mean grade of the references' elements in the candidate / 5         (omissions lower it)
+    score     = 2 precision recall / (precision + recall)                           of a caption, then the mean
+
+An element is an object, an attribute or a relation; its grade, 1 (absent) to 5 (explicit), is the expectation over the
+log-probabilities of the answer. Attributes and relations are asked for objects whose grade is at least 2; those of
+others get 1. A text without elements has a share of 1. Range .2 to 1; an empty caption scores 0. Scene graphs are
+capmeter's own (`graphs`), not those of spaCy and a coreference model, and the questions are our own words: scores are
+not the published ones.
+
+>>> str(PoSh(model="Qwen3-14B"))
+'posh(model=Qwen3-14B)'
+
+Ananthram et al.: PoSh: Using Scene Graphs to Guide LLMs-as-a-Judge for Detailed Image Descriptions. ICLR 2026.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.evaluation.base import Floats, RunContext
+from capmeter.metrics.judges.answers import Answer, Failure, Question
+from capmeter.metrics.judges.judge import (
+    NO_ANSWER,
+    PLAIN,
+    UNANSWERED,
+    Conversation,
+    Judge,
+    JudgedCaption,
+    Verdict,
+    ratio,
+)
+from capmeter.metrics.judges.prompts import Template, template
+from capmeter.metrics.judges.reading import expected_number, missing_reason
+from capmeter.text.scene_graphs.extraction import (
+    GraphsName,
+    describe_source,
+    find_source,
+    find_synset_lookup,
+    resolve_source,
+)
+from capmeter.text.scene_graphs.graph import Concept, SceneGraph, build_scene_graph
+
+LOWEST, HIGHEST, PRESENT = 1, 5, 2
+
+
+@dataclass
+class Direction:
+    """The elements of one text, looked for in another.
+
+    Args:
+        graph: of the first text.
+        text: the other one.
+        grades: by the number of the object, or (kind, number) of an attribute or relation; None: unreadable.
+    """
+
+    graph: SceneGraph
+    text: str
+    grades: dict[Any, float | None] = field(default_factory=dict)
+
+    def objects(self) -> list[str]:
+        """The names of the objects, each with its first attribute."""
+        owned = self.graph.owned()
+        return [
+            " ".join([*(first_word(self.graph.attributes[k][1]) for k in owned.get(number, ())[:1]), first_word(each)])
+            for number, each in enumerate(self.graph.objects)
+        ]
+
+    def is_present(self, number: int) -> bool:
+        """Whether the other text has this object."""
+        return (self.grades.get(number) or 0.0) >= PRESENT
+
+    def details(self) -> list[tuple[tuple[str, int], str]]:
+        """The attributes and relations to ask for, with the statement of each; those of absent objects are graded."""
+        names, asked = [first_word(each) for each in self.graph.objects], []
+        elements: list[tuple[tuple[str, int], tuple[int, ...]]]
+        elements = [(("attribute", k), (owner,)) for k, (owner, _) in enumerate(self.graph.attributes)]
+        elements += [(("relation", k), (a, b)) for k, (a, _, b) in enumerate(self.graph.relations)]
+        for key, ends in elements:
+            if all(self.is_present(end) for end in ends):
+                asked.append((key, self._statement(key, names)))
+            elif all(self.grades.get(end) is not None for end in ends):
+                self.grades[key] = float(LOWEST)
+        return asked
+
+    def _statement(self, key: tuple[str, int], names: Sequence[str]) -> str:
+        if key[0] == "attribute":
+            owner, attribute = self.graph.attributes[key[1]]
+            return f'the {names[owner]} is described as "{first_word(attribute)}"'
+        subject, relation, target = self.graph.relations[key[1]]
+        return f'the relation of the {names[subject]} to the {names[target]} is "{first_word(relation)}"'
+
+    def share(self) -> float:
+        """The mean of the grades, 0 to 1."""
+        grades = [grade for grade in self.grades.values() if grade is not None]
+        return sum(grades) / len(grades) / HIGHEST if grades else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoSh(Judge):
+    """Elements of scene graphs, looked for in the other text."""
+
+    NAME: ClassVar[str] = "posh"
+    SUMMARY: ClassVar[str] = "scene-graph elements of long captions, looked for in the other text"
+    ALTERNATIVES: ClassVar[bool] = True
+    ROUNDS: ClassVar[float] = 2.0
+
+    graphs: GraphsName = "factual"
+
+    @property
+    def prompts(self) -> tuple[Template, ...]:
+        """Of an element."""
+        return (template("posh"),)
+
+    @property
+    def value_columns(self) -> tuple[str, ...]:
+        """The caption's score, precision and recall."""
+        return "score", "precision", "recall"
+
+    def formulas(self, sums: Mapping[str, Floats]) -> dict[str, Floats]:
+        """The means of the captions."""
+        return {part: ratio(sums[part], sums["scored"]) for part in self.value_columns}
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """Also the scene-graph parser."""
+        return super().signature_facts(context) | describe_source(self._source)
+
+    def captions_of(self, part: CaptionSet, context: RunContext) -> list[JudgedCaption]:
+        """The captions with the graphs of both sides."""
+        captions = super().captions_of(part, context)
+        texts = list(dict.fromkeys(text for each in captions for text in (each.candidate, *each.references)))
+        scenes = find_source(self._source).extract(texts, context.settings)
+        tuples = {text: scene.tuples or () for text, scene in zip(texts, scenes, strict=True)}
+        synsets = find_synset_lookup(False)
+
+        def graph(texts: Sequence[str]) -> SceneGraph:
+            return build_scene_graph((each for text in texts for each in tuples[text]), synsets)
+
+        return [replace(each, graphs=(graph([each.candidate]), graph(each.references))) for each in captions]
+
+    def converse(self, caption: JudgedCaption) -> Conversation:
+        """Asks for objects, then for the attributes and relations of those that are there."""
+        candidate_graph, reference_graph = caption.graphs
+        directions = (
+            Direction(candidate_graph, "\n".join(caption.references)),
+            Direction(reference_graph, caption.candidate),
+        )
+        notes: dict[str, None] = {}
+        objects = [
+            (each, number, f"{name} is mentioned") for each in directions for number, name in enumerate(each.objects())
+        ]
+        reasons = yield from self._grade(caption, objects, notes)
+        details = [(each, key, statement) for each in directions for key, statement in each.details()]
+        reasons += yield from self._grade(caption, details, notes)
+        if any(each.grades and not any(each.grades.values()) for each in directions):
+            return str(reasons[0])
+        precision, recall = (each.share() for each in directions)
+        if reasons:
+            notes[UNANSWERED] = None
+        return Verdict((2 * precision * recall / (precision + recall), precision, recall), tuple(notes))
+
+    def _grade(
+        self, caption: JudgedCaption, elements: Sequence[tuple[Direction, Any, str]], notes: dict[str, None]
+    ) -> Any:
+        """Asks for elements and notes their grades; returns why some have none."""
+        reasons: list[str] = []
+        if not elements:
+            return reasons
+        prompt = self.prompts[0]
+        questions: list[Question] = [
+            self.question(prompt, caption, statement, candidate=direction.text, items=statement)
+            for direction, _, statement in elements
+        ]
+        answers: list[Answer | Failure] = yield questions
+        for (direction, key, _), answer in zip(elements, answers, strict=True):
+            grade = NO_ANSWER if isinstance(answer, Failure) else expected_number(answer, LOWEST, HIGHEST)
+            direction.grades[key] = None if isinstance(grade, str) else grade[0]
+            if isinstance(grade, str):
+                reasons.append(grade if isinstance(answer, Failure) else missing_reason(answer))
+            elif not grade[1]:
+                notes[PLAIN] = None
+        return reasons
+
+    @property
+    def _source(self) -> str:
+        return resolve_source(self.graphs, "caption")
+
+
+def first_word(concept: Concept) -> str:
+    """The first name of a concept."""
+    return concept.words[0]

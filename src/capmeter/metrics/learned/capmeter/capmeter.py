@@ -1,0 +1,241 @@
+"""`capmeter`: correctness, coverage and fluency of a caption, and one score that combines them.
+
+    score = σ(λ_0 cos + (1 - true) λ_1 objects + true (λ_2 + λ_3 σ(coverage) + λ_4 σ(fluency)) + λ_5 σ(fluency + 8))
+    true = σ(correctness)
+
+**Correctness**: whether the references support what the caption says. **Coverage**: how much of what the references
+agree on the caption says. **Fluency**: whether it is grammatical; it depends on the caption alone. **cos**: cosine of
+the caption with the mean of the references. **Objects**: how similar the caption's nouns are to words of the
+references, which decides where a caption is wrong. Correctness, coverage and fluency are logits of three heads of one
+small network (`network.py`), in which the word pieces of the candidate and of all references attend to each other. Its
+encoder was adapted to captions (`minilm-captions`).
+
+Range 0 to 1, after calibration: at .5 a caption is as likely to be right as to contain an error, as measured on
+held-out perturbed captions; the parts are calibrated on the errors that concern them. An empty candidate scores 0. The
+corpus score is the mean. Any number of references, from one to fifty; a score depends on nothing but the caption and
+its references. Final punctuation is ignored. A document, a text of several sentences, is judged claim by claim
+(`documents.py`): every sentence of it against the most similar one of each reference, every sentence of a reference
+against it, and both scene graphs against each other.
+
+A second, smaller network (`WordErrorTagger`) predicts which words are wrong, for `explain` only. It uses states of the
+encoder halfway up, where they still represent words more than the sentence, from layers adapted to this task alone.
+
+Both networks and the encoder were trained on captions only: pairs of captions of more and less similar photos, whose
+target is the similarity of all captions of the two photos, and captions with every perturbation of
+`capmeter.transforms` and some others. No human judgments were used in training. docs/own-metric.md has the details.
+`checkpoint` is a network from `capmeter train capmeter`, on any encoder.
+
+>>> import capmeter
+>>> references = ["a dog runs on the grass", "a brown dog is running outside"]
+>>> right, wrong = capmeter.score(
+...     candidates=["a dog runs outside", "two cats sleep on a sofa"], references=[references] * 2, metrics="capmeter"
+... )["capmeter"].items.values()
+>>> right > 0.5 > wrong
+True
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.assets import find_checkpoint
+from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
+from capmeter.core.errors import AssetError
+from capmeter.core.settings import Settings
+from capmeter.encoders import (
+    find_encoder,
+    load_encoder,
+)
+from capmeter.encoders.module_weights import load_module
+from capmeter.encoders.text.lora import LAYERS, Adapter
+from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
+from capmeter.evaluation.evidence import Evidence
+from capmeter.metrics.learned.capmeter.documents import document_blocks, find_documents
+from capmeter.metrics.learned.capmeter.encoded_part import (
+    COLUMNS,
+    WORD_CALIBRATION,
+    EncodedPart,
+    TrainedCapmeter,
+    note_inputs,
+    word_probabilities,
+)
+from capmeter.metrics.learned.capmeter.inputs import (
+    strip_final_punctuation,
+)
+from capmeter.metrics.learned.capmeter.token_priors import TokenPriors, is_prior_array
+from capmeter.metrics.learned.capmeter.words import label_words
+
+if TYPE_CHECKING:
+    from capmeter.metrics.learned.capmeter.network import Matcher, WordErrorTagger
+
+KIND = "capmeter"
+TAGGER_PREFIX = "judge."
+"""Prefix of the tagger's arrays in a checkpoint, including the adaptation of its encoder layers."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capmeter(MeanMetric):
+    """Correctness, coverage and fluency of a caption, combined in one score.
+
+    Args:
+        checkpoint: name or folder of a trained network; None for the bundled one.
+        encoder: its encoder, if it has another name or folder here than in training.
+    """
+
+    NAME: ClassVar[str] = "capmeter"
+    SUMMARY: ClassVar[str] = "correctness, coverage and fluency by a network that was trained on captions alone"
+    EXTRA: ClassVar[str | None] = "neural"
+    PART_SIZE: ClassVar[int] = 2048
+    columns: ClassVar[tuple[str, ...]] = COLUMNS
+
+    checkpoint: Annotated[str | None, "name or folder of a trained network; none: the bundled one"] = None
+    encoder: Annotated[str | None, "alias, hub id or folder of its encoder; none: as in training"] = None
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """The score and its parts of each caption."""
+        trained, settings = self.load(context.settings), context.settings
+        documents = find_documents(part)
+        rows = np.setdiff1d(np.arange(len(part)), documents)
+        captions = part.select(rows) if len(documents) else part
+        values, notes = np.zeros((len(part), len(COLUMNS))), dict[str, list[str]]()
+        if len(rows):
+            inputs = EncodedPart.of(captions, trained, settings)
+            values[rows], notes = inputs.scores(trained, settings), inputs.notes(captions)
+        truncated = np.zeros(len(part), np.bool_)
+        empty = np.zeros(len(part), np.bool_)
+        for block in document_blocks(part, documents, trained, settings):
+            values[block.rows], truncated[block.rows], empty[block.rows] = (
+                block.scores(),
+                block.truncated(),
+                block.empty(),
+            )
+        for reason, ids in note_inputs(part, empty, truncated).items():
+            notes[reason] = sorted([*notes.get(reason, ()), *ids], key=part.row)
+        return Measurement(values, notes)
+
+    def component_logits(self, part: CaptionSet, context: RunContext) -> dict[str, Floats]:
+        """The score and its terms before calibration, (captions,) each: the logits of score, correctness, coverage and
+        fluency, and the terms cosine and objects (`network.py`).
+        """
+        from capmeter.metrics.learned.capmeter.network import SCORE_TERMS
+
+        trained = self.load(context.settings)
+        logits = {name: np.zeros(len(part)) for name in ("score", *SCORE_TERMS)}
+        inputs = EncodedPart.of(part, trained, context.settings)
+        for rows, output in inputs.run_matcher(trained, context.settings):
+            for name, values in logits.items():
+                values[rows] = getattr(output, name).cpu().numpy()
+        return logits
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The network, the encoder's weights, the layer and the libraries."""
+        trained = self.load(context.settings)
+        facts = {"network": trained.label, "weights": trained.encoder_sha256[:12], "layer": str(trained.layer)}
+        return facts | {"software": trained.encoder.software, "precision": context.settings.precision}
+
+    def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
+        """Words that the references support, do not support, or contradict, and concepts that are missing."""
+        trained = self.load(context.settings)
+        evidence: list[Evidence] = [Evidence((), ())] * len(part)
+        documents = find_documents(part)
+        for block in document_blocks(part, documents, trained, context.settings):
+            for row, each in zip(block.rows.tolist(), block.explain(), strict=True):
+                evidence[row] = each
+        rows = np.setdiff1d(np.arange(len(part)), documents).tolist()
+        if rows:
+            captions = part.select(rows) if len(documents) else part
+            for row, each in zip(rows, self._explain_captions(captions, trained, context.settings), strict=True):
+                evidence[row] = each
+        return evidence
+
+    def _explain_captions(self, part: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> list[Evidence]:
+        """The evidence of captions that are no documents."""
+        inputs = EncodedPart.of(part, trained, settings)
+        encoder = load_encoder(trained.encoder, settings)
+        scores = inputs.scores(trained, settings)
+        evidence: list[Evidence] = [Evidence((), ())] * len(part)
+        for row, logits in inputs.word_logits(trained, settings):
+            caption = part[part.ids[row]]
+            words = caption.candidate.split()
+            pieces = trained.probability(WORD_CALIBRATION, logits)
+            probabilities = word_probabilities(encoder, strip_final_punctuation(caption.candidate), pieces, len(words))
+            references = [reference.split() for reference in caption.references]
+            verdicts = label_words(words, probabilities, references, inputs.paraphrased_concepts(row, encoder))
+            facts: dict[str, float | str] = dict(zip(COLUMNS[1:], scores[row, 1:].tolist(), strict=True))
+            evidence[row] = Evidence(
+                verdicts.candidate,
+                verdicts.references,
+                verdicts.links(),
+                verdicts.marks(),
+                facts | verdicts.summary(),
+                word_scores=tuple(probabilities),
+            )
+        return evidence
+
+    def load(self, settings: Settings) -> TrainedCapmeter:
+        """Loads the networks, once per process."""
+        name = self.checkpoint or KIND
+        folder = find_checkpoint(name)
+        stamp = 0 if folder is None else (folder / "checkpoint.json").stat().st_mtime_ns
+        return _load(name, self.encoder, str(folder), stamp, settings.precision)
+
+
+@lru_cache(maxsize=8)
+def _load(name: str, encoder: str | None, folder: str, stamp: int, precision: str) -> TrainedCapmeter:
+    checkpoint = load_checkpoint(name, KIND)
+    parameters = checkpoint.parameters
+    with rebuilding("capmeter's network", name):
+        network, tagger, adapts = _load_networks(checkpoint)
+        priors = TokenPriors.from_weights(checkpoint.weights)
+        calibration = {key: (float(slope), float(offset)) for key, (slope, offset) in parameters["calibration"].items()}
+        trained_on, expected = str(parameters["encoder"]), str(parameters["encoder_sha256"])
+        layer, tagger_layer = (int(parameters[key]) for key in ("layer", "judge_layer"))
+        missing = {*COLUMNS, WORD_CALIBRATION} - set(calibration)
+        if missing:
+            raise KeyError(f"calibration of {', '.join(sorted(missing))}")
+    handle = find_encoder(encoder or trained_on)
+    if handle.sha256 != expected:
+        raise AssetError(
+            f"capmeter: {name} was trained on the encoder {trained_on} ({expected[:12]}), not {handle.name} "
+            f"({handle.sha256[:12]}); name the folder of the encoder it was trained on, or train on this one: "
+            "capmeter train capmeter --encoder"
+        )
+    lower = handle.unadapted
+    if adapts:
+        described = f"{lower.name} of {name}'s word error tagger"
+        lower = lower.with_adapter(Adapter(Path(folder), checkpoint.sha256, TAGGER_PREFIX), described)
+    return TrainedCapmeter(
+        network=network,
+        tagger=tagger,
+        language_model=priors.language_model,
+        piece_features=priors.piece_features(load_encoder(handle, Settings(device="cpu"))),
+        encoder=handle,
+        layer=layer,
+        tagger_encoder=lower,
+        tagger_layer=tagger_layer,
+        encoder_sha256=expected,
+        calibration=calibration,
+        label=checkpoint.label,
+    )
+
+
+def _load_networks(checkpoint: Checkpoint) -> tuple[Matcher, WordErrorTagger, bool]:
+    """Both networks of a checkpoint, and whether it adapts the tagger's encoder layers."""
+    from capmeter.metrics.learned.capmeter.network import Matcher, MatcherShape, TaggerShape, WordErrorTagger
+
+    shape = MatcherShape.from_parameters(checkpoint.parameters["shape"])
+    tagger_shape = TaggerShape.from_parameters(checkpoint.parameters["judge"])
+    weights = {key: array for key, array in checkpoint.weights.items() if not is_prior_array(key)}
+    of_tagger = {
+        key.removeprefix(TAGGER_PREFIX): weights.pop(key) for key in list(weights) if key.startswith(TAGGER_PREFIX)
+    }
+    of_layers = {key for key in of_tagger if key.startswith(LAYERS)}
+    of_network = {key: array for key, array in of_tagger.items() if key not in of_layers}
+    network = load_module(lambda: Matcher(shape), weights)
+    return network, load_module(lambda: WordErrorTagger(tagger_shape), of_network), bool(of_layers)

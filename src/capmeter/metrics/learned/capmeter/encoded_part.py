@@ -1,0 +1,192 @@
+"""The networks of a checkpoint in memory, and the captions that they read, each distinct sentence encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.ragged import Ragged
+from capmeter.core.settings import Settings
+from capmeter.encoders import Encoder, EncoderHandle, StateTable, load_encoder
+from capmeter.encoders.parallel_map import parallel_map, torch_threads
+from capmeter.evaluation.base import Floats
+from capmeter.metrics.learned.capmeter.inputs import (
+    Block,
+    PieceFeatures,
+    SentenceEncodings,
+    piece_batch,
+    piece_blocks,
+    strip_final_punctuation,
+)
+from capmeter.metrics.learned.capmeter.language_model import LanguageModel
+from capmeter.metrics.learned.capmeter.words import bare_word, word_indices
+from capmeter.metrics.notes import Flags, empty_candidates, note_captions, note_truncated
+from capmeter.text.concepts import token_concept
+
+if TYPE_CHECKING:
+    from capmeter.metrics.learned.capmeter.network import Matcher, MatcherOutput, WordErrorTagger
+
+COLUMNS = ("score", "correctness", "coverage", "fluency")
+WORD_CALIBRATION = "right"
+"""The key of the calibration of words."""
+_PARAPHRASE = 0.6  # cosine with a word of the candidate above which a concept counts as paraphrased
+
+
+@dataclass(frozen=True, eq=False)
+class TrainedCapmeter:
+    """A checkpoint in memory.
+
+    Attributes:
+        network: the matcher.
+        tagger: the network for words.
+        language_model, piece_features: the token priors of both.
+        encoder, layer: what the matcher reads.
+        tagger_encoder, tagger_layer: what the tagger reads.
+        encoder_sha256: hash of the matcher's encoder.
+        calibration: slope and offset of each column's logits, and of words'.
+        label: the network in signatures.
+    """
+
+    network: Matcher
+    tagger: WordErrorTagger
+    language_model: LanguageModel
+    piece_features: PieceFeatures
+    encoder: EncoderHandle
+    layer: int
+    tagger_encoder: EncoderHandle
+    tagger_layer: int
+    encoder_sha256: str
+    calibration: Mapping[str, tuple[float, float]]
+    label: str
+
+    def probability(self, name: str, logits: Any) -> Floats:
+        """σ(slope · logit + offset), with the calibration of this name."""
+        slope, offset = self.calibration[name]
+        probability: Floats = 0.5 * (1 + np.tanh(0.5 * (slope * np.asarray(logits, np.float64) + offset)))
+        return probability
+
+    def columns(self, output: MatcherOutput) -> Floats:
+        """The calibrated score and its parts, (n, 4), in the order of `COLUMNS`."""
+        return np.stack([self.probability(name, getattr(output, name).cpu().numpy()) for name in COLUMNS], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedPart:
+    """The captions of a part without final punctuation, each distinct sentence encoded once."""
+
+    encodings: SentenceEncodings
+    candidates: NDArray[np.int64]  # (captions,), indices of the sentences
+    references: Ragged
+
+    @classmethod
+    def of(cls, part: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> EncodedPart:
+        """Encodes the captions of a part and their references."""
+        index: dict[str, int] = {}
+        texts = map(strip_final_punctuation, part.pool.sentences)
+        sentence = np.array([index.setdefault(text, len(index)) for text in texts], np.int64)
+        encodings = SentenceEncodings.of(tuple(index), trained.encoder, trained.layer, settings)
+        references = Ragged(sentence[part.references.values], part.references.offsets)
+        return cls(encodings, sentence[part.candidates], references)
+
+    @property
+    def candidate_lengths(self) -> NDArray[np.int64]:
+        """The number of word pieces of each candidate, (captions,); one without any is empty, whatever it holds."""
+        return self.encodings.table.pieces.lengths[self.candidates] - 2  # begin and end
+
+    def scores(self, trained: TrainedCapmeter, settings: Settings) -> Floats:
+        """The calibrated columns of each caption, (captions, 4); 0 for an empty one."""
+        scores = np.zeros((len(self.candidates), len(COLUMNS)))
+        for rows, output in self.run_matcher(trained, settings):
+            scores[rows] = trained.columns(output)
+        scores[self.candidate_lengths == 0] = 0.0
+        return scores
+
+    def run_matcher(
+        self, trained: TrainedCapmeter, settings: Settings
+    ) -> Iterator[tuple[NDArray[np.int64], MatcherOutput]]:
+        """The matcher's outputs in blocks of rows."""
+        import torch
+
+        from capmeter.encoders.devices import device_name
+
+        device = device_name(settings.device)
+        network = trained.network.to(device)
+
+        def run_block(block: Block) -> tuple[NDArray[np.int64], MatcherOutput]:
+            rows, candidates, references, similarities = block
+            with torch.inference_mode():
+                sides = (piece_batch(each, trained.piece_features, device) for each in (candidates, references))
+                lm_features = trained.language_model.features(candidates)
+                arrays = (torch.from_numpy(each).to(device) for each in (similarities, lm_features))
+                output: MatcherOutput = network(*sides, *arrays)
+            return rows, output
+
+        threads = (settings.threads or torch_threads()) if device == "cpu" else 1
+        yield from parallel_map(run_block, self.encodings.blocks(self.candidates, self.references), threads)
+
+    def word_logits(self, trained: TrainedCapmeter, settings: Settings) -> Iterator[tuple[int, Floats]]:
+        """For each caption its row, and the tagger's logits of its word pieces."""
+        import torch
+
+        from capmeter.encoders.devices import device_name
+
+        device = device_name(settings.device)
+        tagger, pieces = trained.tagger.to(device), self.encodings.table.pieces
+        states = load_encoder(trained.tagger_encoder, settings).hidden_states(pieces, trained.tagger_layer)
+        for rows, candidates, references in piece_blocks(self.candidates, StateTable(pieces, states), self.references):
+            with torch.inference_mode():
+                sides = (piece_batch(each, trained.piece_features, device) for each in (candidates, references))
+                lm_features = torch.from_numpy(trained.language_model.features(candidates)).to(device)
+                logits = tagger(*sides, lm_features).cpu().numpy()
+            for row, values, word in zip(rows.tolist(), logits, candidates.word_mask, strict=True):
+                yield row, values[word]
+
+    def paraphrased_concepts(self, row: int, encoder: Encoder) -> set[str]:
+        """Concepts of the references that the candidate expresses in other words."""
+        table = self.encodings.table
+        candidate = table.unit_row(int(self.candidates[row]))[1:-1]
+        concepts: set[str] = set()
+        for reference in self.references[row].tolist() if len(candidate) else ():
+            tokens = encoder.tokens(table.pieces[reference][1:-1])
+            nearest = (table.unit_row(reference)[1:-1] @ candidate.T).max(axis=1)
+            for token, cosine in zip(tokens, nearest.tolist(), strict=True):
+                word = bare_word(encoder.word_of(token))
+                if cosine >= _PARAPHRASE and word and (name := token_concept(word)) is not None:
+                    concepts.add(name)
+        return concepts
+
+    def notes(self, part: CaptionSet) -> dict[str, list[str]]:
+        """The captions with a sentence that was truncated, and those without word pieces."""
+        truncated = self.encodings.table.pieces.truncated
+        empty = self.candidate_lengths == 0
+        return note_inputs(part, empty, truncated[self.candidates], truncated[self.references.values])
+
+
+def note_inputs(
+    part: CaptionSet, empty: Flags, truncated: Flags, truncated_references: Flags | None = None
+) -> dict[str, list[str]]:
+    """The captions without word pieces (empty), and those with a sentence that was truncated."""
+    notes = note_captions(part, "no words in candidate", empty & ~empty_candidates(part))
+    return notes | note_truncated(part, truncated, truncated_references)
+
+
+def word_probabilities(encoder: Encoder, sentence: str, pieces: Floats, count: int) -> list[float]:
+    """The probability of each word: the lowest of its pieces; 1 for words without any.
+
+    Args:
+        encoder: whose word pieces these are.
+        sentence: the sentence as encoded.
+        pieces: probabilities of its word pieces.
+        count: number of words.
+    """
+    probabilities = np.ones(count)
+    for word, probability in zip(word_indices(encoder, sentence, len(pieces)) or (), pieces.tolist(), strict=False):
+        if word < count:
+            probabilities[word] = min(probabilities[word], probability)
+    values: list[float] = probabilities.tolist()
+    return values

@@ -1,0 +1,130 @@
+"""The inputs of the networks of `capmeter`: word pieces of candidates and references, and cosines of sentence vectors.
+
+Final punctuation is stripped: it says nothing about the picture.
+
+>>> strip_final_punctuation("  Two dogs run. "), strip_final_punctuation("?")
+('Two dogs run', '?')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.caption_set import SentencePool
+from capmeter.core.ragged import Ragged
+from capmeter.core.settings import Settings
+from capmeter.encoders import EncoderHandle, HiddenStates, SentenceVectors, StateTable
+from capmeter.metrics.embedding.word_pieces import Pieces, caption_blocks
+
+if TYPE_CHECKING:
+    from capmeter.metrics.learned.capmeter.matching import PieceBatch
+
+Block = tuple[NDArray[np.int64], Pieces, Pieces, NDArray[np.float32]]
+"""Rows, candidates, references without begin and end, similarities."""
+BLOCK_FLOATS = 1 << 22
+"""Size of a block's references: what is computed from them stays in a processor's cache."""
+_FINAL = ".!?… "
+
+
+def strip_final_punctuation(sentence: str) -> str:
+    """The sentence with single spaces and without final punctuation, unless it is nothing else."""
+    text = " ".join(sentence.split())
+    return text.rstrip(_FINAL) or text
+
+
+@dataclass(frozen=True, eq=False)
+class SentenceEncodings:
+    """Word-piece states of some sentences, and their unit vectors (sentences, width)."""
+
+    table: StateTable
+    vectors: NDArray[np.float32]
+
+    @classmethod
+    def of(cls, sentences: Sequence[str], encoder: EncoderHandle, layer: int, settings: Settings) -> SentenceEncodings:
+        """The encodings of these sentences by a layer of an encoder."""
+        pool = SentencePool(tuple(sentences))
+        return cls(
+            pool.analyse(HiddenStates(encoder, layer, settings)),
+            pool.analyse(SentenceVectors(encoder, layer, settings)),
+        )
+
+    def similarities(self, candidates: NDArray[np.int64], references: Ragged) -> NDArray[np.float32]:
+        """g, (n, 4): the largest and the mean cosine with a reference, the cosine with the references' mean vector, and
+        the length of that mean, which is large if references agree.
+        """
+        starts = references.offsets[:-1]
+        reference_vectors = self.vectors[references.values]
+        cosine = np.einsum("nd,nd->n", self.vectors[candidates][references.rows], reference_vectors)
+        count = references.lengths.astype(np.float32)
+        centroid = np.add.reduceat(reference_vectors, starts, axis=0) / count[:, None]
+        length = np.linalg.norm(centroid, axis=1)
+        to_centroid = np.einsum("nd,nd->n", self.vectors[candidates], centroid) / np.maximum(length, 1e-6)
+        mean = np.add.reduceat(cosine, starts) / count
+        return np.stack([np.maximum.reduceat(cosine, starts), mean, to_centroid, length], axis=1).astype(np.float32)
+
+    def blocks(self, candidates: NDArray[np.int64], references: Ragged) -> Iterator[Block]:
+        """Captions in blocks of bounded memory; candidates and references as indices of the sentences."""
+        similarities = self.similarities(candidates, references)
+        for rows, pieces, reference_pieces in piece_blocks(candidates, self.table, references):
+            yield rows, pieces, reference_pieces, similarities[rows]
+
+
+def piece_blocks(
+    candidates: NDArray[np.int64], table: StateTable, references: Ragged
+) -> Iterator[tuple[NDArray[np.int64], Pieces, Pieces]]:
+    """Captions in blocks of bounded memory: rows, candidates, references without begin and end."""
+    return caption_blocks(candidates, table, references, ends=False, floats=BLOCK_FLOATS)
+
+
+@dataclass(frozen=True, eq=False)
+class PieceFeatures:
+    """Context-free features of the V word pieces of a vocabulary (`lexicon.py`, `associations.py`)."""
+
+    static: NDArray[np.float32]  # (V, static_dim), unit vectors
+    noun_shares: NDArray[np.float32]  # (V,)
+    associations: NDArray[np.float32]  # (V, association_dim)
+    association_signs: NDArray[np.float32]  # (association_dim,)
+
+
+def piece_batch(pieces: Pieces, features: PieceFeatures, device: str = "cpu") -> PieceBatch:
+    """The pieces as tensors for the networks."""
+    import torch
+
+    from capmeter.metrics.learned.capmeter.matching import PieceBatch
+
+    mask, ids = pieces.word_mask[:, :, None], pieces.ids
+    arrays = (
+        pieces.states,
+        ids.astype(np.int64),
+        pieces.word_mask,
+        _positions(np.where(pieces.word_mask, pieces.sentence, -1)),
+        features.static[ids] * mask,
+        features.associations[ids] * mask,
+        features.association_signs,
+        features.noun_shares[ids] * pieces.word_mask,
+    )
+    return PieceBatch(*(torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in arrays))
+
+
+def _positions(sentence: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the pieces of each sentence of a row are, (n, sentences, longest): shorter ones are filled up with their
+    first, those without pieces with -1.
+
+    >>> _positions(np.array([[0, 0, 2, -1]])).tolist()
+    [[[0, 1], [-1, -1], [2, 2]]]
+    """
+    row, column = np.nonzero(sentence >= 0)
+    sentences = int(sentence.max(initial=0)) + 1
+    index = row * sentences + sentence[row, column]
+    counts = np.bincount(index, minlength=len(sentence) * sentences)
+    first = np.cumsum(counts) - counts
+    within = np.arange(len(index)) - first[index]
+    positions = np.full((len(counts), int(counts.max(initial=1))), -1, np.int64)
+    positions[counts > 0] = column[first[counts > 0]][:, None]
+    positions[index, within] = column
+    return positions.reshape(len(sentence), sentences, -1)

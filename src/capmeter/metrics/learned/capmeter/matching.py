@@ -1,0 +1,90 @@
+"""How the word pieces of a candidate match those of its references: features of the networks of `capmeter`.
+
+`network.py` gives the formulas of support, agreed and objects. Shapes: n captions, t pieces of either side, c of the
+candidate, r of all references concatenated.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+SUPPORT_DIM, AGREED_DIM = 10, 9
+MASKED = -1e4
+"""The logit of what is masked."""
+_ASSOCIATION_SCALE = 4.0  # an association of this strength counts as 1
+_MIN_OBJECTS = 1.5  # a caption that names less loses
+
+
+class PieceBatch(NamedTuple):
+    """The word pieces of n candidates, or of all references of n captions in one row each, padded to t."""
+
+    states: Tensor  # (n, t, encoder_dim), unit vectors
+    ids: Tensor  # (n, t)
+    mask: Tensor  # (n, t), bool: false for begin, end and padding
+    positions: Tensor  # (n, sentences, longest): of each sentence's pieces; its first fills up, -1 if it has none
+    static: Tensor  # (n, t, static_dim), unit vectors
+    associations: Tensor  # (n, t, association_dim)
+    association_signs: Tensor  # (association_dim,): Σ_d signs_d a_d b_d is the association of two pieces
+    noun_shares: Tensor  # (n, t), 0 to 1
+
+
+def matching_features(candidates: PieceBatch, references: PieceBatch) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """support (n, c, 10), agreed (n, r, 9); cosines and associations of all pairs (n, c, r); objects (n,)."""
+    candidate, reference = candidates.mask, references.mask
+    sentences, longest = references.positions.shape[1:]
+    columns = references.positions.clamp(min=0).flatten(1)[:, None]
+    present = (references.positions[:, None, :, 0] >= 0).float()  # a reference may have no word piece
+    count, piece_count = present.sum(2).clamp(min=1), reference.sum(1)[:, None].clamp(min=1)
+
+    def max_by_reference(values: Tensor) -> Tensor:
+        """(n, t, r) → (n, t, sentences)."""
+        gathered = values.gather(2, columns.expand(-1, values.shape[1], -1))
+        return gathered.view(*values.shape[:2], sentences, longest).amax(3)
+
+    def mean(values: Tensor) -> Tensor:
+        return (values * present).sum(2) / count
+
+    def largest(values: Tensor) -> Tensor:
+        return values.masked_fill(present == 0, MASKED).amax(2) * present.amax(2)
+
+    def max_in_candidate(values: Tensor) -> Tensor:
+        """(n, c, r) → (n, r)."""
+        return values.masked_fill(~candidate[:, :, None], MASKED).amax(1) * candidate.any(1, keepdim=True)
+
+    def pairs(pieces: PieceBatch) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Contextual and static cosines, associations, and which pieces are the same, (n, t, r) each."""
+        return (
+            pieces.states @ references.states.transpose(1, 2),
+            pieces.static @ references.static.transpose(1, 2),
+            (pieces.associations * (pieces.association_signs / _ASSOCIATION_SCALE))
+            @ references.associations.transpose(1, 2),
+            (pieces.ids[:, :, None] == references.ids[:, None]).float(),
+        )
+
+    def self_association(pieces: PieceBatch) -> Tensor:
+        return pieces.associations.square() @ (pieces.association_signs / _ASSOCIATION_SCALE)
+
+    cosine, static, association, same = pairs(candidates)
+    highest, highest_static, strongest, matched = map(max_by_reference, (cosine, static, association, same))
+    mean_association = (association * reference[:, None]).sum(2) / piece_count
+    support = [mean(highest), largest(highest), mean(matched), (matched * present).amax(2), mean(highest_static)]
+    support += [largest(highest_static), mean(strongest), largest(strongest), mean_association]
+    support.append(self_association(candidates))
+    nouns = candidates.noun_shares * _first_occurrences(candidates)
+    similarity = largest(highest) + mean(highest) + mean(strongest) / 2
+    objects = (nouns * similarity).sum(1) / nouns.sum(1).clamp(min=_MIN_OBJECTS)
+
+    highest, highest_static, strongest, matched = map(max_by_reference, pairs(references))
+    agreed = [max_in_candidate(cosine), max_in_candidate(same), mean(highest), mean(matched), max_in_candidate(static)]
+    agreed += [mean(highest_static), max_in_candidate(association), mean(strongest), self_association(references)]
+    features = torch.stack(support, 2) * candidate[:, :, None], torch.stack(agreed, 2) * reference[:, :, None]
+    return *features, cosine, association, objects
+
+
+def _first_occurrences(pieces: PieceBatch) -> Tensor:
+    """Which pieces do not occur earlier in the sentence, (n, t), bool."""
+    same = (pieces.ids[:, :, None] == pieces.ids[:, None]) & pieces.mask[:, None]
+    return ~same.tril(-1).any(2)

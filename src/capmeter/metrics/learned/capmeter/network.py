@@ -1,0 +1,354 @@
+"""The networks of the metric `capmeter`: candidate and references attend to each other, on states of an encoder.
+
+x_i, y_j: word pieces of the candidate and of all references. Each is the sum of three projections: of its state in the
+sentence, of its static embedding (`lexicon.py`) and of its association vector (`associations.py`). s_ij is 5 times the
+cosine of the states plus, by head, a learned multiple of the association of i and j:
+
+    a_i = Σ_j softmax_j(q(x_i) · k(y_j) + s_ij) y_j     u_i = relu(W [x_i, a_i, x_i ⊙ a_i, |x_i - a_i|, support_i])
+    b_j = Σ_i softmax_i(q(x_i) · k(y_j) + s_ij) x_i     v_j = relu(W' [y_j, b_j, y_j ⊙ b_j, |y_j - b_j|, agreed_j])
+    e_i, f_i = two convolutions each, over the candidate's pieces alone and their language-model features
+               (`language_model.py`: log probabilities in context, repetitions)
+
+support_i: mean over references and maximum of the piece's highest cosine in each, contextual and static, and of its
+highest association; its mean association with all pieces, and with itself; the share of references that contain this
+very piece, and whether any does. agreed_j: the piece's highest cosine in the candidate, contextual and static, and its
+highest association; the mean of the three over the references; its association with itself; whether the candidate has
+it, and the share of references that do.
+
+The matcher outputs three logits. g are cosines of sentence vectors, cos the one with the references' mean; σ is the
+logistic function; n_i is the share of a piece's occurrences that are in a noun, 0 if it occurred before; h_i is its
+highest cosine in the references, m_i the mean of those in each, a_i that of its highest associations:
+
+    c_i = Σ_j softmax_j(q'(u_i) · k'(v_j)) V v_j        (a second attention, to the compared pieces of the references)
+    right_i = MLP([u_i, e_i, c_i])
+    correctness = MLP([mean u, Σ α_i u_i, min log σ(right), mean log σ(right), g])
+    coverage = MLP([mean v, Σ β_j v_j, g])
+    fluency = MLP([mean f, max f])
+    objects = Σ n_i (h_i + m_i + a_i / 2) / max(Σ n_i, 1.5)
+    true = σ(correctness)
+    score = λ_0 cos + (1 - true) λ_1 objects + true (λ_2 + λ_3 σ(coverage) + λ_4 σ(fluency)) + λ_5 σ(fluency + 8)
+
+Where a caption is false, its objects decide; where it is true, coverage and fluency do, and objects absent from all
+references are not penalised. Ungrammatical candidates lose λ_5, false ones too.
+
+`Matcher` computes all of this. `WordErrorTagger` ends with right_i; it is trained on words alone and uses a lower
+layer of the encoder.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear, logsigmoid, relu
+
+from capmeter.metrics.learned.capmeter.associations import ASSOCIATION_DIM
+from capmeter.metrics.learned.capmeter.language_model import LM_DIM
+from capmeter.metrics.learned.capmeter.lexicon import STATIC_DIM
+from capmeter.metrics.learned.capmeter.matching import AGREED_DIM, MASKED, SUPPORT_DIM, PieceBatch, matching_features
+
+SIMILARITY_DIM = 4
+"""Number of cosines of sentence vectors, g (`inputs.SentenceEncodings.similarities`)."""
+_CENTROID = 2  # of these the cosine with the references' mean
+SCORE_TERMS = ("correctness", "coverage", "fluency", "cosine", "objects")
+"""The arguments of `score_logit`."""
+_STATE_SCALE, _STATIC_SCALE = 8.0, 4.0  # unit vectors have small elements
+_SIMILARITY_BIAS = 5.0  # attention starts at similar pieces
+_FLUENCY_FLOOR = 8.0  # a fluency logit far below minus this marks an ungrammatical candidate
+_Shape = TypeVar("_Shape", bound="TaggerShape")
+_CHECKPOINT_KEYS = {
+    "encoder_dim": "encoder",
+    "static_dim": "alone",
+    "association_dim": "associated",
+    "bottleneck_dim": "narrow",
+    "lm_dim": "flow",
+    "component_weights": "parts",
+}
+
+
+@dataclass(frozen=True)
+class TaggerShape:
+    """Sizes of a network.
+
+    Attributes:
+        encoder_dim: width of the encoder's states.
+        static_dim: width of the static embeddings.
+        association_dim: width of the association vectors.
+        width: of the projections x and y.
+        heads: attention heads.
+        bottleneck_dim: width of e, f and c.
+        lm_dim: number of language-model features per word piece.
+    """
+
+    encoder_dim: int
+    static_dim: int = STATIC_DIM
+    association_dim: int = ASSOCIATION_DIM
+    width: int = 96
+    heads: int = 4
+    bottleneck_dim: int = 64
+    lm_dim: int = LM_DIM
+
+    def to_parameters(self) -> dict[str, Any]:
+        """The sizes under their names in checkpoints."""
+        return {_CHECKPOINT_KEYS.get(name, name): value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_parameters(cls: type[_Shape], parameters: Mapping[str, Any]) -> _Shape:
+        """The sizes in a checkpoint; a `TypeError` if any is missing or unknown."""
+        names = {key: name for name, key in _CHECKPOINT_KEYS.items()}
+        return cls(**{names.get(key, key): value for key, value in parameters.items()})
+
+
+@dataclass(frozen=True)
+class MatcherShape(TaggerShape):
+    """Sizes of a matcher, and the weights of its score.
+
+    Attributes:
+        component_weights: λ_0 … λ_5: of the cosine; of objects, where the caption is false; of being true, of coverage
+            and of fluency, where it is true; of being grammatical.
+    """
+
+    component_weights: tuple[float, float, float, float, float, float] = (24.0, 6.0, 12.0, 1.0, 2.0, 1.2)
+
+
+class MatcherOutput(NamedTuple):
+    """What the matcher outputs for n candidates of up to t word pieces."""
+
+    score: Tensor  # (n,), logit
+    correctness: Tensor  # (n,), logit
+    coverage: Tensor  # (n,), logit
+    fluency: Tensor  # (n,), logit
+    cosine: Tensor  # (n,), -1 to 1
+    objects: Tensor  # (n,), about 0 to 2.5
+    right: Tensor  # (n, t), logit of each candidate piece
+
+
+class ComparedPieces(NamedTuple):
+    """Both sides' pieces after attention: c pieces of candidates, r of references."""
+
+    candidates: Tensor  # u, (n, c, width)
+    references: Tensor  # v, (n, r, width)
+    right: Tensor  # (n, c), logits
+    objects: Tensor  # (n,)
+
+
+class CrossAttention(nn.Module):
+    """Both sides attend to each other; the base of both networks.
+
+    Args:
+        shape: the sizes.
+        dropout: of the projections.
+        contexts: 1 for e alone, 2 for e and f.
+    """
+
+    context: LocalContext
+    flow: LocalContext
+
+    def __init__(self, shape: TaggerShape, dropout: float, contexts: int) -> None:
+        super().__init__()
+        self.heads = shape.heads
+        width, bottleneck = shape.width, shape.bottleneck_dim
+        self.project = nn.Linear(shape.encoder_dim, width)
+        self.project_alone, self.project_associated = (
+            nn.Linear(inputs, width, bias=False) for inputs in (shape.static_dim, shape.association_dim)
+        )
+        self.associated = nn.Parameter(torch.full((shape.heads, 1, 1), 0.5))
+        self.norm = nn.Sequential(nn.LayerNorm(width), nn.Dropout(dropout))
+        self.query, self.key = (nn.Linear(width, width, bias=False) for _ in range(2))
+        self.compare, self.compare_reference = (
+            nn.Linear(4 * width + features, width) for features in (SUPPORT_DIM, AGREED_DIM)
+        )
+        for name in ("context", "flow")[:contexts]:
+            self.add_module(name, LocalContext(shape.encoder_dim + shape.lm_dim, bottleneck))
+        self.query_again, self.key_again, self.value_again = (
+            nn.Linear(width, bottleneck, bias=False) for _ in range(3)
+        )
+        self.piece = nn.Sequential(nn.Linear(width + 2 * bottleneck, bottleneck), nn.ReLU(), nn.Linear(bottleneck, 1))
+
+    def compare_pieces(self, candidates: PieceBatch, references: PieceBatch, lm_features: Tensor) -> ComparedPieces:
+        """u, v and right_i; lm_features: (n, c, lm_dim)."""
+        support, agreed, cosine, association, objects = matching_features(candidates, references)
+        x, y = self._project_pieces(candidates), self._project_pieces(references)
+        bias = _SIMILARITY_BIAS * cosine[:, None] + self.associated * association[:, None]
+        a, b = self._cross_attend(x, y, bias, candidates.mask, references.mask)
+        u, v = _compare(self.compare, x, a, support), _compare(self.compare_reference, y, b, agreed)
+        e = self.context(torch.cat([candidates.states * _STATE_SCALE, lm_features], dim=2), candidates.mask)
+        c = self._second_cross_attend(u, v, references.mask)
+        return ComparedPieces(u, v, self.piece(torch.cat([u, e, c], dim=2))[:, :, 0], objects)
+
+    def _project_pieces(self, pieces: PieceBatch) -> Tensor:
+        """x or y, (n, t, width)."""
+        projected = linear(pieces.states, self.project.weight * _STATE_SCALE, self.project.bias)
+        _add_linear(projected, pieces.static, self.project_alone.weight * _STATIC_SCALE)
+        _add_linear(projected, pieces.associations, self.project_associated.weight)
+        normalised: Tensor = self.norm(projected)
+        return normalised
+
+    def _cross_attend(
+        self, x: Tensor, y: Tensor, bias: Tensor, candidate: Tensor, reference: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """a and b, (n, c, width) and (n, r, width); bias: (n, heads, c, r); masks of candidates and references."""
+        values, reference_values = self._split_heads(x), self._split_heads(y)
+        logits = _scaled_products(self._split_heads(self.query(x)), self._split_heads(self.key(y))) + bias
+        to_references = logits.masked_fill(~reference[:, None, None], MASKED).softmax(3)
+        to_candidates = logits.masked_fill(~candidate[:, None, :, None], MASKED).softmax(2).transpose(2, 3)
+        return _join_heads(to_references @ reference_values), _join_heads(to_candidates @ values)
+
+    def _second_cross_attend(self, u: Tensor, v: Tensor, reference: Tensor) -> Tensor:
+        """c, (n, c, bottleneck_dim)."""
+        query, key, value = (
+            self._split_heads(layer(inputs))
+            for layer, inputs in ((self.query_again, u), (self.key_again, v), (self.value_again, v))
+        )
+        logits = _scaled_products(query, key).masked_fill(~reference[:, None, None], MASKED)
+        return _join_heads(logits.softmax(3) @ value)
+
+    def _split_heads(self, values: Tensor) -> Tensor:
+        """(n, t, width) → (n, heads, t, width / heads)."""
+        return values.view(*values.shape[:2], self.heads, -1).transpose(1, 2)
+
+
+class WordErrorTagger(CrossAttention):
+    """Which of a candidate's word pieces are right.
+
+    >>> states, static, mask = torch.ones(1, 2, 3) / 3**0.5, torch.ones(1, 2, 4) / 2, torch.ones(1, 2).bool()
+    >>> ids, positions = torch.tensor([[5, 6]]), torch.tensor([[[0, 1]]])
+    >>> pieces = PieceBatch(states, ids, mask, positions, static, static, torch.ones(4), torch.ones(1, 2))
+    >>> shape = TaggerShape(3, static_dim=4, association_dim=4, width=8, heads=2, bottleneck_dim=4)
+    >>> tuple(WordErrorTagger(shape).eval()(pieces, pieces, torch.zeros(1, 2, LM_DIM)).shape)
+    (1, 2)
+    """
+
+    def __init__(self, shape: TaggerShape, dropout: float = 0.0) -> None:
+        super().__init__(shape, dropout, contexts=1)
+        self.shape = shape
+
+    def forward(self, candidates: PieceBatch, references: PieceBatch, lm_features: Tensor) -> Tensor:
+        """The logits (n, c) of being right; lm_features: (n, c, lm_dim)."""
+        return self.compare_pieces(candidates, references, lm_features).right
+
+
+class Matcher(CrossAttention):
+    """Correctness, coverage and fluency of candidates, and their score.
+
+    >>> states, static, mask = torch.ones(1, 2, 3) / 3**0.5, torch.ones(1, 2, 4) / 2, torch.ones(1, 2).bool()
+    >>> ids, positions = torch.tensor([[5, 6]]), torch.tensor([[[0, 1]]])
+    >>> pieces = PieceBatch(states, ids, mask, positions, static, static, torch.ones(4), torch.ones(1, 2))
+    >>> network = Matcher(MatcherShape(3, static_dim=4, association_dim=4, width=8, heads=2, bottleneck_dim=4)).eval()
+    >>> output = network(pieces, pieces, torch.ones(1, SIMILARITY_DIM), torch.zeros(1, 2, LM_DIM))
+    >>> tuple(output.score.shape), tuple(output.right.shape)
+    ((1,), (1, 2))
+    """
+
+    def __init__(self, shape: MatcherShape, dropout: float = 0.0) -> None:
+        super().__init__(shape, dropout, contexts=2)
+        self.shape = shape
+        width, bottleneck = shape.width, shape.bottleneck_dim
+        self.weigh, self.weigh_reference = (nn.Linear(width, 1) for _ in range(2))
+        self.correctness = _head(2 * width + 2 + SIMILARITY_DIM, width, dropout)
+        self.coverage = _head(2 * width + SIMILARITY_DIM, width, dropout)
+        self.fluency = _head(2 * bottleneck, bottleneck, 0.0)
+
+    def forward(
+        self, candidates: PieceBatch, references: PieceBatch, similarities: Tensor, lm_features: Tensor
+    ) -> MatcherOutput:
+        """All outputs for n captions.
+
+        Args:
+            candidates, references: their word pieces.
+            similarities: g, (n, SIMILARITY_DIM).
+            lm_features: (n, c, lm_dim).
+        """
+        candidate, reference = candidates.mask, references.mask
+        u, v, right, objects = self.compare_pieces(candidates, references, lm_features)
+        log_right = logsigmoid(right).masked_fill(~candidate, 0.0)
+        lowest, mean = log_right.amin(1, keepdim=True), _masked_mean(log_right[:, :, None], candidate)
+        pooled = _masked_mean(u, candidate), _attention_pool(u, self.weigh, candidate)
+        pooled_references = _masked_mean(v, reference), _attention_pool(v, self.weigh_reference, reference)
+        correctness = self.correctness(torch.cat([*pooled, lowest, mean, similarities], dim=1))[:, 0]
+        coverage = self.coverage(torch.cat([*pooled_references, similarities], dim=1))[:, 0]
+        fluency = self.fluency_logit(candidates, lm_features)
+        terms = correctness, coverage, fluency, similarities[:, _CENTROID], objects
+        return MatcherOutput(score_logit(*terms, weights=self.shape.component_weights), *terms, right)
+
+    def fluency_logit(self, candidates: PieceBatch, lm_features: Tensor) -> Tensor:
+        """The logit of fluency, (n,): a function of the candidates alone."""
+        f = self.flow(torch.cat([candidates.states * _STATE_SCALE, lm_features], dim=2), candidates.mask)
+        logit: Tensor = self.fluency(torch.cat([_masked_mean(f, candidates.mask), f.amax(1)], dim=1))[:, 0]
+        return logit
+
+
+class LocalContext(nn.Module):
+    """Local context: two residual convolutions."""
+
+    def __init__(self, inputs: int, width: int) -> None:
+        super().__init__()
+        self.read = nn.Linear(inputs, width)
+        self.near, self.far = (nn.Conv1d(width, width, 3, padding=1) for _ in range(2))
+
+    def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
+        """(n, t, inputs) → (n, t, width), 0 where masked; mask: (n, t)."""
+        f = relu(self.read(inputs)) * mask[:, :, None]
+        for layer in (self.near, self.far):
+            f = f + relu(layer(f.transpose(1, 2))).transpose(1, 2) * mask[:, :, None]
+        return f
+
+
+def score_logit(
+    correctness: Tensor, coverage: Tensor, fluency: Tensor, cosine: Tensor, objects: Tensor, *, weights: Sequence[float]
+) -> Tensor:
+    """The logit of the score, (n,), from the matcher outputs, all (n,); weights: λ_0 … λ_5.
+
+    >>> zero, one = torch.zeros(1), torch.ones(1)
+    >>> [score_logit(sign * one, zero, zero, one, one, weights=[16, 3, 6, 1, 2, 0]).item() for sign in (40, -40)]
+    [23.5, 19.0]
+    """
+    cosine_weight, object_weight, true_weight, coverage_weight, fluency_weight, grammar_weight = weights
+    true = correctness.sigmoid()
+    if_true = true_weight + coverage_weight * coverage.sigmoid() + fluency_weight * fluency.sigmoid()
+    expected = true * if_true + (1 - true) * object_weight * objects
+    return cosine_weight * cosine + expected + grammar_weight * (fluency + _FLUENCY_FLOOR).sigmoid()
+
+
+def _scaled_products(queries: Tensor, keys: Tensor) -> Tensor:
+    """Attention logits of each head, (n, heads, c, r)."""
+    products: Tensor = queries @ keys.transpose(2, 3) / queries.shape[3] ** 0.5
+    return products
+
+
+def _join_heads(values: Tensor) -> Tensor:
+    """(n, heads, t, width / heads) → (n, t, width)."""
+    return values.transpose(1, 2).flatten(2)
+
+
+def _compare(layer: nn.Linear, values: Tensor, attended: Tensor, features: Tensor) -> Tensor:
+    """relu(W [values, attended, values ⊙ attended, |values - attended|, features] + b), without concatenating them."""
+    width = values.shape[2]
+    output = linear(features, layer.weight[:, 4 * width :], layer.bias)
+    for k, part in enumerate((values, attended, values * attended, (values - attended).abs())):
+        _add_linear(output, part, layer.weight[:, k * width : (k + 1) * width])
+    return relu(output)
+
+
+def _add_linear(output: Tensor, values: Tensor, weight: Tensor) -> None:
+    """output += values weightᵀ, in place."""
+    output.flatten(0, 1).addmm_(values.flatten(0, 1), weight.t())
+
+
+def _head(inputs: int, width: int, dropout: float) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(inputs, width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, 1))
+
+
+def _masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """(n, t, k) → (n, k)."""
+    return (values * mask[:, :, None]).sum(1) / mask.sum(1, keepdim=True).clamp(min=1)
+
+
+def _attention_pool(values: Tensor, weigh: nn.Linear, mask: Tensor) -> Tensor:
+    """The mean over pieces with learned weights, (n, t, k) → (n, k)."""
+    shares: Tensor = weigh(values).masked_fill(~mask[:, :, None], MASKED).softmax(1)
+    pooled: Tensor = (shares * values).sum(1)
+    return pooled

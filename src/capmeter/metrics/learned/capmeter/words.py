@@ -1,0 +1,223 @@
+"""Word labels: supported, unsupported and contradicted words of the candidate, and concepts that it is missing.
+
+A word of the candidate is flagged if its probability of being right is below .5, or if it is a number and every
+reference that counts the same thing gives another. A flagged word is *contradicted* if a reference has another word of
+the same slot (`capmeter.text.contrast_sets`) for the same thing, otherwise *unsupported*; all other words are
+*supported*. A concept is *missing* if at least half of the references name it and the candidate neither names nor
+paraphrases it.
+
+>>> verdicts = label_words("two dogs run".split(), [0.2, 0.9, 0.8], ["One dog runs.".split(), "a dog runs".split()])
+>>> verdicts.contradicted
+(Contradiction(word=0, phrase='two dogs', reference=0, position=0, reference_phrase='One dog'),)
+>>> verdicts.summary()["contradicted"]
+'says "two dogs", references say "One dog"'
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+
+from capmeter.encoders import Encoder
+from capmeter.evaluation.evidence import Link, Mark
+from capmeter.text.concepts import token_concept
+from capmeter.text.contrast_sets import contradicts, find_slot
+
+_BEFORE_A_NOUN = ("number", "colour", "size", "years", "open or closed", "full or empty", "side")
+MIN_PROBABILITY = 0.5
+"""A word whose (calibrated) probability of being right is lower is flagged."""
+
+
+@dataclass(frozen=True)
+class Contradiction:
+    """A word of the candidate and one of a reference that contradicts it: their indices, and both in their phrases."""
+
+    word: int
+    phrase: str
+    reference: int
+    position: int
+    reference_phrase: str
+
+
+@dataclass(frozen=True)
+class WordVerdicts:
+    """Labels of the words of one candidate.
+
+    Attributes:
+        candidate, references: their words.
+        supported, unsupported: indices of the candidate's words.
+        contradicted: the others.
+        missing: for each missing concept, a reference and the index of a word in it.
+    """
+
+    candidate: tuple[str, ...]
+    references: tuple[tuple[str, ...], ...]
+    supported: tuple[int, ...]
+    unsupported: tuple[int, ...]
+    contradicted: tuple[Contradiction, ...]
+    missing: tuple[tuple[int, int], ...]
+
+    def summary(self) -> dict[str, float | str]:
+        """The findings in words, by label."""
+        findings: dict[str, float | str] = {}
+        if self.contradicted:
+            pairs = (f'says "{each.phrase}", references say "{each.reference_phrase}"' for each in self.contradicted)
+            findings["contradicted"] = "; ".join(pairs)
+        if self.unsupported:
+            findings["unsupported"] = ", ".join(f'"{phrase}"' for phrase in self._runs(self.unsupported))
+        if self.missing:
+            findings["missing"] = ", ".join(f'"{bare_word(self.references[k][at])}"' for k, at in self.missing)
+        return findings or {"unsupported": "nothing"}
+
+    def _runs(self, words: Sequence[int]) -> list[str]:
+        """Adjacent words as phrases."""
+        runs: list[list[int]] = []
+        for word in words:
+            if runs and runs[-1][-1] == word - 1:
+                runs[-1].append(word)
+            else:
+                runs.append([word])
+        return [" ".join(bare_word(self.candidate[word]) for word in run) for run in runs]
+
+    def marks(self) -> tuple[Mark, ...]:
+        """The findings as annotations of words."""
+        marks = [Mark("candidate", None, k, k + 1, "unsupported") for k in self.unsupported]
+        for each in self.contradicted:
+            marks.append(Mark("candidate", None, each.word, each.word + 1, "contradicted"))
+            marks.append(Mark("reference", each.reference, each.position, each.position + 1, "contradicted"))
+        return (*marks, *(Mark("reference", k, at, at + 1, "missing") for k, at in self.missing))
+
+    def links(self) -> tuple[Link, ...]:
+        """Supported words, linked with the first word of the same concept in each reference."""
+        links = []
+        for k in self.supported:
+            name = _concept(self.candidate[k])
+            for index, reference in enumerate(self.references):
+                at = next((j for j, word in enumerate(reference) if name and _concept(word) == name), None)
+                if at is not None:
+                    links.append(Link((k, k + 1), index, (at, at + 1), "supported"))
+        return tuple(links)
+
+
+def label_words(
+    candidate: Sequence[str],
+    probabilities: Sequence[float],
+    references: Sequence[Sequence[str]],
+    paraphrased: frozenset[str] | set[str] = frozenset(),
+    contradicted: Mapping[int, tuple[int, int]] = MappingProxyType({}),
+) -> WordVerdicts:
+    """Labels the words of a candidate.
+
+    Args:
+        candidate, references: their words.
+        probabilities: of each word of the candidate, of being right.
+        paraphrased: concepts of the references that the candidate expresses in other words.
+        contradicted: words that are known to contradict a reference: word → reference and the word there.
+    """
+    flagged = [
+        k
+        for k, probability in enumerate(probabilities)
+        if bare_word(candidate[k]) and (probability < MIN_PROBABILITY or _is_miscount(candidate, k, references))
+    ]
+    known = {
+        k: Contradiction(k, phrase_of(candidate, k), index, at, phrase_of(references[index], at))
+        for k, (index, at) in contradicted.items()
+    }
+    flagged = sorted({*flagged, *known})
+    contradictions = known | {
+        k: each for k in flagged if k not in known and (each := _contradiction(candidate, k, references))
+    }
+    covered = {name for word in candidate if (name := _concept(word)) is not None} | paraphrased
+    mentions: dict[str, list[tuple[int, int]]] = {}
+    for index, reference in enumerate(references):
+        for at, word in enumerate(reference):
+            name = _concept(word)
+            if name is not None and (not mentions.get(name) or mentions[name][-1][0] != index):
+                mentions.setdefault(name, []).append((index, at))
+    majority = max(2, (len(references) + 1) // 2) if len(references) > 1 else 1
+    return WordVerdicts(
+        candidate=tuple(candidate),
+        references=tuple(map(tuple, references)),
+        supported=tuple(k for k in range(len(candidate)) if k not in flagged),
+        unsupported=tuple(k for k in flagged if k not in contradictions),
+        contradicted=tuple(contradictions.values()),
+        missing=tuple(at[0] for name, at in mentions.items() if len(at) >= majority and name not in covered),
+    )
+
+
+def _contradiction(candidate: Sequence[str], k: int, references: Sequence[Sequence[str]]) -> Contradiction | None:
+    """A reference's word that contradicts the candidate's, preferably in a phrase about the same thing."""
+    word = bare_word(candidate[k])
+    if word in {bare_word(other) for reference in references for other in reference}:
+        return None
+    phrase = phrase_of(candidate, k)
+    best: tuple[int, Contradiction] | None = None
+    for index, reference in enumerate(references):
+        for at, other in enumerate(reference):
+            if not contradicts(word, bare_word(other)):
+                continue
+            other_phrase = phrase_of(reference, at)
+            shared = len({_concept(w) for w in other_phrase.split()} & {_concept(w) for w in phrase.split()} - {None})
+            if best is None or shared > best[0]:
+                best = shared, Contradiction(k, phrase, index, at, other_phrase)
+    if best is None or (find_slot(word) in _BEFORE_A_NOUN and not best[0]):
+        return None
+    return best[1]
+
+
+def _is_miscount(candidate: Sequence[str], k: int, references: Sequence[Sequence[str]]) -> bool:
+    """Whether the word is a number and each of the references that count the same thing, if any, has another.
+
+    "a" and "an" count in references, not in the candidate.
+    """
+    word = bare_word(candidate[k])
+    if word in ("a", "an") or find_slot(word) != "number":
+        return False
+    noun = _concept(phrase_of(candidate, k).split()[-1])
+    numbers = [
+        bare_word(reference[at])
+        for reference in references
+        for at in range(len(reference))
+        if find_slot(bare_word(reference[at])) == "number" and _concept(phrase_of(reference, at).split()[-1]) == noun
+    ]
+    return noun is not None and bool(numbers) and all(contradicts(word, number) for number in numbers)
+
+
+def phrase_of(words: Sequence[str], k: int) -> str:
+    """The word; a number, colour or other modifier with the words after it, up to the first noun-like one."""
+    phrase = [words[k].strip(string.punctuation)]
+    if find_slot(bare_word(words[k])) in _BEFORE_A_NOUN:
+        for word in words[k + 1 : k + 3]:
+            phrase.append(word.strip(string.punctuation))
+            if _concept(word) is not None and find_slot(bare_word(word)) not in _BEFORE_A_NOUN:
+                break
+    return " ".join(phrase)
+
+
+def bare_word(word: str) -> str:
+    """The word in lower case, without surrounding punctuation."""
+    return word.strip(string.punctuation + "“”‘’«»…").lower()
+
+
+def _concept(word: str) -> str | None:
+    bare = bare_word(word)
+    return token_concept(bare) if bare else None
+
+
+def word_indices(encoder: Encoder, sentence: str, pieces: int) -> list[int] | None:
+    """For each of the sentence's word pieces, the index of its word in `sentence.split()`.
+
+    None where the words' own pieces differ from those of the sentence (a tokenizer that joins words).
+    """
+    words = [index for index, word in enumerate(sentence.split()) for _ in range(_piece_count(encoder, word))]
+    if len(words) < pieces or (len(words) > pieces and pieces < encoder.max_length - 2):
+        return None
+    return words[:pieces]
+
+
+@lru_cache(maxsize=65536)
+def _piece_count(encoder: Encoder, word: str) -> int:
+    return len(encoder.tokenizer.ids([word])[0]) - 2

@@ -1,0 +1,109 @@
+"""The inputs of a regression head for a set of captions, from a joint encoder, a text encoder or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import AssetError
+from capmeter.core.messages import list_names
+from capmeter.core.settings import Settings
+from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
+from capmeter.encoders.handle import EncoderHandle, find_joint_encoder
+from capmeter.evaluation.base import Floats
+from capmeter.metrics.embedding.word_pieces import note_truncated_sentences
+from capmeter.metrics.learned.regressor.head import SHAPES, Shape, joint_inputs
+from capmeter.metrics.vision.image_text import PREFIX, EncodedCaptions, normalise_rows
+
+
+@dataclass(frozen=True, eq=False)
+class RegressorInputs:
+    """One row of inputs per candidate and reference (per candidate without references)."""
+
+    values: Floats  # (n, k)
+    rows: NDArray[np.int64]  # (n,), the caption of each
+    notes: dict[str, list[str]]
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """What a head reads.
+
+    Attributes:
+        shape: of the head.
+        encoder: alias, hub id or folder of the joint encoder; of the text encoder for the shape `text`.
+        prefix: text before every sentence, except for the shape `text`.
+        text_encoder: alias, hub id or folder; empty for none.
+    """
+
+    shape: Shape
+    encoder: str
+    prefix: str = PREFIX
+    text_encoder: str = ""
+
+    @property
+    def cosine_count(self) -> int:
+        """The number of inputs that are cosines."""
+        return 1 if self.shape in ("pair", "text") else 3 if self.text_encoder else 2
+
+    @property
+    def reads_references(self) -> bool:
+        """Whether every caption needs references."""
+        return self.shape in ("polos", "text")
+
+    @property
+    def handle(self) -> EncoderHandle:
+        """The encoder."""
+        return find_encoder(self.encoder) if self.shape == "text" else find_joint_encoder(self.encoder)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> InputSpec:
+        """The inputs that a checkpoint names; an `AssetError` if it names none."""
+        names = ("shape", "encoder", "prefix", "text_encoder")
+        missing = [name for name in names if not isinstance(parameters.get(name), str)]
+        if missing:
+            raise AssetError(f"regressor: the checkpoint has no text {list_names(missing)}; train it again")
+        spec = cls(**{name: parameters[name] for name in names})
+        if spec.shape not in SHAPES:
+            raise AssetError(
+                f"regressor: the checkpoint's shape is {spec.shape!r}; expected one of {', '.join(SHAPES)}"
+            )
+        return spec
+
+    def to_parameters(self) -> dict[str, str]:
+        """The parameters of a checkpoint."""
+        return {name: str(value) for name, value in asdict(self).items()}
+
+    def compute(self, part: CaptionSet, settings: Settings) -> RegressorInputs:
+        """The inputs of every caption; each distinct image and sentence is encoded once."""
+        if self.shape == "text":
+            notes = note_truncated_sentences(part, self.handle, settings)
+            return RegressorInputs(joint_inputs(*_reference_vectors(part, self.handle, settings)), _rows(part), notes)
+        with_references = self.reads_references
+        encoded = EncodedCaptions.of(part, self.encoder, self.prefix, settings, references=with_references)
+        if not with_references:
+            values = joint_inputs(encoded.images, encoded.candidates)
+            return RegressorInputs(values, np.arange(len(part)), encoded.notes)
+        rows, texts = _rows(part), None
+        if self.text_encoder:
+            references, candidates = _reference_vectors(part, find_encoder(self.text_encoder), settings)
+            texts = candidates, references
+        values = joint_inputs(encoded.images[rows], encoded.candidates[rows], encoded.references, texts)
+        return RegressorInputs(values, rows, encoded.notes)
+
+
+def _rows(part: CaptionSet) -> NDArray[np.int64]:
+    """The caption of each reference."""
+    return part.references.rows.astype(np.int64)
+
+
+def _reference_vectors(part: CaptionSet, encoder: EncoderHandle, settings: Settings) -> tuple[Floats, Floats]:
+    """Unit sentence vectors of each reference and of its candidate."""
+    layer = load_encoder(encoder, settings).layers
+    vectors = normalise_rows(part.pool.analyse(SentenceVectors(encoder, layer, settings)))
+    return vectors[part.references.values], vectors[part.candidates[_rows(part)]]

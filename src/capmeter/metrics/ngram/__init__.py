@@ -1,0 +1,1 @@
+"""Metrics on n-grams and aligned words."""

@@ -1,0 +1,275 @@
+"""CAPTURE (Dong et al. 2024): F-scores of a detailed caption's objects, attributes and relations, matched softly.
+
+The scene graphs of candidate and reference give sets of objects, of attributes and of relations. In each set, elements
+match one to one if they are equal, then if they are synonyms (they share a synset in METEOR's dictionary); those that
+are left count by the cosine v(·) · v(·) of their phrases' vectors, at least 0. With C and S the elements of candidate
+and reference, M the number of matches, and C′ and S′ those without one:
+
+    P = (M + Σ over c ∈ C′ of max over s ∈ S′ of v(c) · v(s)) / |C|      R = (M + Σ over s ∈ S′ of max over C′) / |S|
+    CAPTURE = (5 F(objects) + 5 F(attributes) + 2 F(relations)) / 12      F = 2PR / (P + R)
+
+Range 0 to 1. With several references the mean over them; the corpus score is the mean. A kind that neither side has is
+left out of the weighted mean. 0 if either side has no object at all.
+
+In the published metric an attribute counts wherever the other text has it: "a red car and a blue bus" and "a blue car
+and a red bus" score 1. With `ownership=true` an attribute counts only with its object, and a relation only with both
+ends: elements are (object, attribute) and (subject, relation, object), they match if all their parts do, and softly by
+their least similar part. `soft=false` counts exact and synonymous matches alone.
+
+The paper uses graphs of Flan-T5-base (FACTUAL) and all-mpnet-base-v2; the defaults here are the bundled scene-graph
+parser (`graphs=factual`) and `minilm`, so that scores differ from published ones; `encoder` takes any sentence
+encoder's folder. `as_released=true` follows the released code where it departs from the paper: one text that contains
+the other is a synonym ("car", "scarf"); objects of a list of stop words do not count; attributes with " of" do not; a
+kind without elements has F = 0; cosines may be negative. That code takes elements in an arbitrary order, in which a few
+synonyms may pair differently; here the order is that of the graph.
+
+>>> from capmeter.metrics.scene_graph.capture import match_elements
+>>> match_elements([("dog",), ("sofa",)], [("couch",), ("dog",), ("lamp",)], lambda a, b: {a, b} == {"sofa", "couch"})
+([(0, 1), (1, 0)], [], [2])
+
+H. Dong, J. Li, B. Wu, J. Wang, Y. Zhang, H. Guo. Benchmarking and Improving Detail Image Caption. arXiv:2405.19092,
+2024.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from capmeter.captions.caption_set import CaptionSet, SentencePool
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
+from capmeter.evaluation.base import MeanMetric, Measurement, RunContext
+from capmeter.evaluation.evidence import Evidence
+from capmeter.evaluation.scene_evidence import build_scene_evidence
+from capmeter.metrics.embedding.word_pieces import encoder_facts
+from capmeter.metrics.scene_graph.spice import caption_words, scene_graphs, scene_notes
+from capmeter.text.meteor.resources import load_english_synonyms
+from capmeter.text.parsing.parsers import ParserName
+from capmeter.text.scene_graphs.capture_stop_words import CAPTURE_STOP_WORDS
+from capmeter.text.scene_graphs.extraction import (
+    GraphsName,
+    Scenes,
+    SceneTable,
+    describe_source,
+    resolve_source,
+)
+from capmeter.text.scene_graphs.graph import SceneGraph, no_synsets, synset_key
+
+Element = tuple[str, ...]
+Elements = tuple[list[Element], list[Element], list[Element]]
+"""Objects, attributes and relations of one text."""
+WEIGHTS = (5.0, 5.0, 2.0)
+"""Of the F-scores of objects, attributes and relations, as published (.5, .5, .2)."""
+_EPSILON = 1e-6  # the released code's, in every division
+_ROWS_AT_ONCE = 512  # of similarities in memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capture(MeanMetric):
+    """F-scores of objects, attributes and relations, matched exactly, by synonyms and softly.
+
+    Args:
+        encoder: alias, hub id or folder of a sentence encoder, for soft matches.
+        graphs: `factual` or `stanford`.
+        parser: `caption` or `corenlp`, for `stanford`.
+        ownership: whether an attribute counts only with its object, and a relation only with both ends.
+        soft: whether elements without a match count by their similarity.
+        as_released: the released code's departures from the paper.
+    """
+
+    NAME: ClassVar[str] = "capture"
+    SUMMARY: ClassVar[str] = (
+        "objects, attributes and relations of detailed captions: exact, synonymous and soft matches"
+    )
+    EXTRA: ClassVar[str | None] = "meteor,neural"
+    PART_SIZE: ClassVar[int] = 512
+    columns: ClassVar[tuple[str, ...]] = ("score", "object", "attribute", "relation")
+
+    encoder: Annotated[str, "alias, hub id or folder, preferably of a sentence-transformers model"] = "minilm"
+    graphs: GraphsName = "factual"
+    parser: ParserName = "caption"
+    ownership: Annotated[bool, "an attribute counts only with its object, a relation only with both ends"] = False
+    soft: Annotated[bool, "elements without a match count by their similarity"] = True
+    as_released: Annotated[bool, "the released code's departures from the paper"] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        resolve_source(self.graphs, self.parser)
+        if self.ownership and self.as_released:
+            raise InputError("ownership=true and as_released=true exclude each other: the released code ignores owners")
+
+    def scenes(self, settings: Settings) -> Scenes:
+        """The analysis that extracts the tuples of texts, as written."""
+        return Scenes(resolve_source(self.graphs, self.parser), settings)
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """The score and the F-score of each kind of element, of each caption."""
+        analysis = self.scenes(context.settings)
+        scenes: SceneTable = part.pool.analyse(analysis)
+        texts = sorted({*part.candidates.tolist(), *part.references.values.tolist()})
+        elements = {k: self._elements(scenes.graph(k, no_synsets)) for k in texts}
+        vectors = self._embed(list(elements.values()), context)
+        matcher = _Matcher(vectors, substrings=self.as_released, soft=self.soft)
+        memory: dict[tuple[int, int], list[float]] = {}
+        rows = []
+        for row, candidate in enumerate(part.candidates.tolist()):
+            pairs = [(candidate, reference) for reference in part.references[row].tolist()]
+            for pair in pairs:
+                if pair not in memory:
+                    memory[pair] = self._row(elements[pair[0]], elements[pair[1]], matcher)
+            rows.append(np.mean([memory[pair] for pair in pairs], axis=0))
+        values = np.array(rows, np.float64).reshape(len(part), len(self.columns))
+        return Measurement(values, scene_notes(part, analysis))
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The source of graphs, the dictionary of synonyms, and the encoder's weights."""
+        facts = {**describe_source(resolve_source(self.graphs, self.parser)), "synonyms": "meteor-1.5"}
+        if not self.soft:
+            return facts
+        encoder = find_encoder(self.encoder)
+        return facts | encoder_facts(encoder, load_encoder(encoder, context.settings).layers, context.settings)
+
+    def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
+        """Both graphs: what agrees, what is missing and what is unsupported, with owners."""
+        values = self.measure(part, context).values
+        return [
+            Evidence(
+                caption_words(part, int(part.candidates[row])),
+                tuple(caption_words(part, k) for k in part.references[row].tolist()),
+                facts=dict(zip(self.columns[1:], values[row, 1:].tolist(), strict=True)),
+                scene=build_scene_evidence(candidate, reference),
+            )
+            for row, (candidate, reference) in enumerate(
+                scene_graphs(part, self.scenes(context.settings), synonyms=True)
+            )
+        ]
+
+    def _elements(self, graph: SceneGraph) -> Elements:
+        """The elements of a graph: with `ownership` attributes with their objects, else as the paper has them."""
+        names = [str(each) for each in graph.objects]
+        objects: list[Element] = [(name,) for name in names if not (self.as_released and name in CAPTURE_STOP_WORDS)]
+        attributes: list[Element] = [(names[owner], str(each)) for owner, each in graph.attributes]
+        if self.as_released:
+            attributes = [each for each in attributes if " of" not in each[1]]
+        relations: list[Element] = [(names[a], str(each), names[b]) for a, each, b in graph.relations]
+        return objects, attributes if self.ownership else [each[1:] for each in attributes], relations
+
+    def _embed(self, texts: Sequence[Elements], context: RunContext) -> dict[str, NDArray[np.float32]]:
+        """The unit vectors of all phrases: with `ownership` of each part, else of each element."""
+        if not self.soft:
+            return {}
+        each_part = self.ownership
+        phrases = dict.fromkeys(
+            phrase
+            for elements in texts
+            for kind in elements
+            for element in kind
+            for phrase in (element if each_part else (" ".join(element),))
+        )
+        encoder = find_encoder(self.encoder)
+        layer = load_encoder(encoder, context.settings).layers
+        vectors = SentencePool(tuple(phrases)).analyse(SentenceVectors(encoder, layer, context.settings))
+        return dict(zip(phrases, vectors, strict=True))
+
+    def _row(self, candidate: Elements, reference: Elements, matcher: _Matcher) -> list[float]:
+        """The score of a candidate against one reference, and its F-scores."""
+        scores = [self._f(*pair, matcher) for pair in zip(candidate, reference, strict=True)]
+        present = [self.as_released or bool(one or two) for one, two in zip(candidate, reference, strict=True)]
+        if not self.as_released and not (candidate[0] and reference[0]):
+            return [0.0] * len(self.columns)
+        weights = np.where(present, WEIGHTS, 0.0)
+        return [float(weights @ scores / weights.sum()), *scores]
+
+    def _f(self, candidate: list[Element], reference: list[Element], matcher: _Matcher) -> float:
+        candidate_sum, reference_sum = matcher.sums(candidate, reference, parts=self.ownership)
+        if self.as_released:
+            precision = candidate_sum / (len(candidate) + _EPSILON)
+            recall = reference_sum / (len(reference) + _EPSILON)
+            return 2 * precision * recall / (precision + recall + _EPSILON)
+        total = candidate_sum * len(reference) + reference_sum * len(candidate)
+        return 2 * candidate_sum * reference_sum / total if total > 0 else 0.0
+
+
+class _Matcher:
+    """Matches elements: equal ones, synonyms, and the others by the cosine of their vectors.
+
+    Args:
+        vectors: of phrases.
+        substrings: whether a phrase that contains the other is a synonym, and cosines may be negative, as released.
+        soft: whether the elements without a match count.
+    """
+
+    def __init__(self, vectors: dict[str, NDArray[np.float32]], *, substrings: bool, soft: bool) -> None:
+        self._vectors, self._substrings, self._soft = vectors, substrings, soft
+        self._synsets = load_english_synonyms().synsets
+
+    def sums(self, candidate: list[Element], reference: list[Element], *, parts: bool) -> tuple[float, float]:
+        """M + Σ of the largest similarities, for both sides; with `parts` an element's least similar part counts."""
+        matches, rest, other_rest = match_elements(candidate, reference, self.are_synonyms)
+        count = float(len(matches))
+        if not (self._soft and rest and other_rest):
+            return count, count
+        best = np.full(len(other_rest), -np.inf, np.float32)
+        total = 0.0
+        lowest = -1.0 if self._substrings else 0.0
+        for start in range(0, len(rest), _ROWS_AT_ONCE):
+            rows = [candidate[k] for k in rest[start : start + _ROWS_AT_ONCE]]
+            similarity = self._similarity(rows, [reference[k] for k in other_rest], parts=parts).clip(lowest)
+            total += float(similarity.max(axis=1).sum(dtype=np.float64))
+            best = np.maximum(best, similarity.max(axis=0))
+        return count + total, count + float(best.sum(dtype=np.float64))
+
+    def are_synonyms(self, one: str, two: str) -> bool:
+        """Whether two phrases share a synset, or as released one contains the other."""
+        if self._substrings and (one in two or two in one):
+            return True
+        return one == two or not self._synsets(synset_key(one)).isdisjoint(self._synsets(synset_key(two)))
+
+    def _similarity(self, candidate: list[Element], reference: list[Element], *, parts: bool) -> NDArray[np.float32]:
+        if not parts:
+            one, two = (np.stack([self._vectors[" ".join(each)] for each in side]) for side in (candidate, reference))
+            cosines: NDArray[np.float32] = one @ two.T
+            return cosines
+        similarities = []
+        for k in range(len(candidate[0])):
+            one, two = (np.stack([self._vectors[each[k]] for each in side]) for side in (candidate, reference))
+            words, others = sorted({each[k] for each in candidate}), sorted({each[k] for each in reference})
+            same = np.array([[self.are_synonyms(a, b) for b in others] for a in words], np.float32)
+            rows = [words.index(each[k]) for each in candidate]
+            columns = [others.index(each[k]) for each in reference]
+            similarities.append(np.maximum(one @ two.T, same[rows][:, columns]))
+        least: NDArray[np.float32] = np.minimum.reduce(similarities)
+        return least
+
+
+def match_elements(
+    candidate: Sequence[Element], reference: Sequence[Element], are_synonyms: Callable[[str, str], bool]
+) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Matches elements one to one: equal ones first, then those whose parts are all synonyms, in their order.
+
+    Returns:
+        The matches as (candidate's index, reference's index), and the indices of both sides without a match.
+    """
+    positions: dict[Element, list[int]] = {}
+    for k in range(len(reference) - 1, -1, -1):
+        positions.setdefault(reference[k], []).append(k)
+    matches = [(k, positions[each].pop()) for k, each in enumerate(candidate) if positions.get(each)]
+    matched = {k for k, _ in matches}
+    free = dict.fromkeys(sorted(k for indices in positions.values() for k in indices))
+    rest = []
+    for k, each in enumerate(candidate):
+        if k in matched:
+            continue
+        partner = next((j for j in free if all(map(are_synonyms, each, reference[j]))), None)
+        if partner is None:
+            rest.append(k)
+        else:
+            matches.append((k, partner))
+            del free[partner]
+    return matches, rest, list(free)

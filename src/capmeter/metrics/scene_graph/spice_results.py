@@ -1,0 +1,173 @@
+"""The result files of the official SPICE program: read, and written in the same layout.
+
+A file is a JSON list with an object per image: `image_id`, `scores` (by kind of tuple: f, pr, re, tp, fp, fn,
+numImages; null where the references have no such tuple) and, if the program ran with `-detailed`, `test_tuples` and
+`ref_tuples`, each `{"tuple": [words, …], "truth_value": matched}` with merged words joined by "/".
+
+>>> from capmeter.text.scene_graphs.graph import build_scene_graph, no_synsets
+>>> graph = build_scene_graph([("dog", "cat", "chase")], no_synsets)
+>>> (row,) = [detailed_row("7", graph, build_scene_graph([("dog",)], no_synsets))]
+>>> row["scores"]["All"]["pr"], row["scores"]["Color"]["f"], row["test_tuples"][0]
+(0.3333333333333333, None, {'tuple': ['dog'], 'truth_value': True})
+>>> back = read_rows([row])[0]
+>>> back.image_id, back.counts["all"], str(back.candidate)
+('7', Counts(true=1, candidate=3, reference=1), 'dog\\ncat\\ndog -- chase --> cat')
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capmeter.captions.sources import read_text
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+from capmeter.core.output_files import write_atomic
+from capmeter.text.scene_graphs.graph import (
+    Concept,
+    ConceptTuple,
+    SceneGraph,
+    Synsets,
+    graph_from_concepts,
+    no_synsets,
+    synset_key,
+)
+from capmeter.text.scene_graphs.matching import KINDS, Counts, match
+
+_NAMES = {kind: "All" if kind == "all" else kind.capitalize() for kind in KINDS}
+
+
+@dataclass(frozen=True)
+class SpiceRow:
+    """One image of a result file: counts by kind of tuple, and the graphs if the file has them."""
+
+    image_id: str
+    counts: dict[str, Counts]
+    candidate: SceneGraph | None = None
+    reference: SceneGraph | None = None
+
+
+def is_spice(value: Any) -> bool:
+    """Whether JSON has the layout of the program's results."""
+    first = value[0] if isinstance(value, list) and value else None
+    return isinstance(first, dict) and isinstance(first.get("scores"), dict) and "All" in first["scores"]
+
+
+def read_spice(path: str | Path, synsets: Synsets = no_synsets) -> list[SpiceRow]:
+    """The rows of a result file; `synsets` look up the words of its graphs, so that they can be matched again."""
+    value = decode_json(read_text(path), str(path))
+    if not is_spice(value):
+        raise InputError(f"{path}: expected a list of objects with image_id and scores, as the SPICE program writes")
+    return read_rows(value, synsets, str(path))
+
+
+def read_rows(rows: Sequence[Any], synsets: Synsets = no_synsets, where: str = "SPICE results") -> list[SpiceRow]:
+    """The rows of a result file's JSON."""
+    results = []
+    for number, row in enumerate(rows):
+        try:
+            counts = {kind: _counts(row["scores"][name]) for kind, name in _NAMES.items() if name in row["scores"]}
+            graphs = [
+                graph_from_concepts([_tuple(each["tuple"], synsets) for each in row[side]]) if side in row else None
+                for side in ("test_tuples", "ref_tuples")
+            ]
+            results.append(SpiceRow(str(row["image_id"]), counts, *graphs))
+        except (KeyError, TypeError, ValueError, AttributeError) as problem:
+            raise InputError(
+                f"{where}, item {number}: not a row of SPICE results ({type(problem).__name__}: {problem}); expected "
+                "image_id and scores, each with tp, fp and fn"
+            ) from problem
+    return results
+
+
+def write_spice(path: str | Path, rows: Iterable[tuple[str, SceneGraph, SceneGraph]]) -> None:
+    """Writes (image id, candidate's graph, references' graph) as the program's detailed results."""
+    write_atomic(path, json.dumps([detailed_row(*row) for row in rows], indent=2) + "\n")
+
+
+def detailed_row(image_id: str, candidate: SceneGraph, reference: SceneGraph) -> dict[str, Any]:
+    """One image's object. A reference tuple is true if it is the first, in sorted order, to match a candidate tuple."""
+    counts = match(candidate, reference).counts
+    tuples, reference_tuples = (sorted(graph.tuples(), key=_order) for graph in (candidate, reference))
+    firsts = [_first(each, reference_tuples) for each in tuples]
+    return {
+        "image_id": image_id,
+        "scores": scores_by_kind(counts),
+        "test_tuples": _list_tuples(tuples, {k for k, first in enumerate(firsts) if first is not None}),
+        "ref_tuples": _list_tuples(reference_tuples, {first for first in firsts if first is not None}),
+    }
+
+
+def scores_by_kind(counts: Mapping[str, Counts]) -> dict[str, dict[str, Any]]:
+    """Counts by kind in the program's layout; None if the references have no tuple of a kind."""
+    return {name: _scores(counts[kind], always=kind == "all") for kind, name in _NAMES.items()}
+
+
+def _counts(score: Any) -> Counts:
+    true, false, missed = (score[name] for name in ("tp", "fp", "fn"))
+    if any(type(each) is not int for each in (true, false, missed)):
+        raise ValueError(f"tp, fp and fn are integers, not {true!r}, {false!r}, {missed!r}")
+    return Counts(true, true + false, true + missed)
+
+
+def _scores(counts: Counts, *, always: bool) -> dict[str, Any]:
+    defined = always or counts.reference > 0
+    return {
+        "pr": counts.precision if defined else None,
+        "re": counts.recall if defined else None,
+        "f": counts.f if defined else None,
+        "fn": counts.reference - counts.true,
+        "numImages": 1,
+        "fp": counts.candidate - counts.true,
+        "tp": counts.true,
+    }
+
+
+def _tuple(texts: Any, synsets: Synsets) -> ConceptTuple:
+    if not isinstance(texts, list) or not 1 <= len(texts) <= 3 or not all(isinstance(text, str) for text in texts):
+        raise ValueError(f"a tuple is a list of one to three texts, not {texts!r:.80}")
+    return tuple(_concept(text, synsets) for text in texts)
+
+
+def _concept(text: str, synsets: Synsets) -> Concept:
+    words = tuple(text.split("/"))
+    return Concept(words, frozenset().union(*(synsets(synset_key(word)) for word in words)))
+
+
+def _first(each: ConceptTuple, others: Sequence[ConceptTuple]) -> int | None:
+    """The index of the first tuple that is similar in every element."""
+    for k, other in enumerate(others):
+        if len(other) == len(each) and all(a.similar(b) for a, b in zip(each, other, strict=True)):
+            return k
+    return None
+
+
+def _list_tuples(tuples: Sequence[ConceptTuple], true: set[int]) -> list[dict[str, Any]]:
+    """The tuples as the program lists them: true ones first."""
+    order = sorted(range(len(tuples)), key=lambda k: k not in true)
+    return [{"tuple": ["/".join(_java_order(c.words)) for c in tuples[k]], "truth_value": k in true} for k in order]
+
+
+def _order(each: ConceptTuple) -> list[tuple[list[str], list[int]]]:
+    return [(_java_order(concept.words), sorted(concept.synsets)) for concept in each]
+
+
+def _java_order(words: Sequence[str]) -> list[str]:
+    """Words in the order of Java's hash sets, as in the program's files."""
+    if len(words) == 1:
+        return list(words)
+    size = 16
+    while len(words) > 0.75 * size:
+        size *= 2
+    return sorted(words, key=lambda word: (_java_hash(word) ^ _java_hash(word) >> 16) % size)
+
+
+def _java_hash(word: str) -> int:
+    units = word.encode("utf-16-le", "surrogatepass")
+    code = 0
+    for k in range(0, len(units), 2):
+        code = (31 * code + int.from_bytes(units[k : k + 2], "little")) & 0xFFFFFFFF
+    return code

@@ -1,0 +1,1 @@
+"""Metrics on concepts, typicality and grammar."""

@@ -1,0 +1,204 @@
+"""MIMA and SPURTS: the typicality of a caption's grammar and the distinctness of its words, from attention maps.
+
+An attention map, divided by its sum, is a joint distribution of a query position X and a key position Y. The
+information flow through a head is their redundancy, a normalised mutual information (Eq. 6):
+
+    I = 2 (H(X) + H(Y) − H(X, Y)) / (H(X) + H(Y))
+
+The typicality of a text, over the layers and heads of a pretrained encoder, is (Eq. 7):
+
+    f_MIMA = 1 − median_layer(max_head I)
+
+* `mima` is f_MIMA of the caption: high for grammar that is typical to the encoder. The paper's encoder is DistilBERT.
+* `spurts` is 1 − f_MIMA of the caption's content words (Eq. 8), its style. The paper's encoder is DistilRoBERTa.
+
+Both range from 0 to 1, need no references and are 0 for an empty caption; the corpus score is the mean. `encoder` is
+any encoder with attention maps: `minilm` (included in the `neural` extra), a hub id or a folder. Scores of different
+encoders are not comparable. Captions that are too long for the encoder are truncated and noted.
+
+Each row of a map sums to 1, so X is uniform over the t positions, H(X) = log2 t and H(X, Y) = log2 t + the mean
+entropy of the rows. This is computed layer by layer; maps are dropped with their batch.
+
+Details that the paper leaves open follow the released code: docs/parity.md.
+
+>>> import numpy as np
+>>> uniform, diagonal = np.full((1, 1, 1, 4, 4), 0.25), np.eye(4)[None, None, None]
+>>> information_flow(uniform).item(), information_flow(diagonal).item()
+(0.0, 1.0)
+
+J. Feinglass and Y. Yang. SMURF: SeMantic and linguistic UndeRstanding Fusion for Caption Evaluation via Typicality
+Analysis. ACL 2021.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import AssetError
+from capmeter.encoders.handle import find_encoder
+from capmeter.encoders.pieces import PieceTable
+from capmeter.encoders.text.encoder import Encoder, load_encoder
+from capmeter.encoders.text.tokenizer import Tokenizer
+from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
+from capmeter.evaluation.evidence import Evidence, Mark
+from capmeter.metrics.notes import note_truncated
+from capmeter.text.concepts import normalise_caption
+from capmeter.text.tokenization.stop_words import STOP_WORDS
+
+
+def information_flow(maps: npt.NDArray[Any]) -> Floats:
+    """I of every head, (captions, layers, heads), for maps (captions, layers, heads, t, t) whose rows sum to 1."""
+    flow = np.empty(maps.shape[:3])
+    positions = maps.shape[-1]
+    for layer in range(maps.shape[1]):
+        joint = maps[:, layer]
+        rows = _entropy(joint.reshape(*joint.shape[:2], -1)) / positions  # the mean entropy of the rows
+        keys = _entropy(joint.mean(axis=-2, dtype=np.float64))
+        flow[:, layer] = 2 * (keys - rows) / (keys + np.log2(positions))
+    return flow
+
+
+def _entropy(masses: npt.NDArray[Any]) -> Floats:
+    """−Σ p log2 p over the last axis."""
+    logs = np.log2(np.maximum(masses, np.finfo(np.float32).tiny))  # p = 0 gives 0
+    logs *= masses
+    entropy: Floats = -logs.sum(axis=-1, dtype=np.float64)
+    return entropy
+
+
+def redundancy(sentences: Sequence[str], encoder: Encoder, *, content_only: bool) -> tuple[Floats, npt.NDArray[Any]]:
+    """median_layer(max_head I) of every sentence, (n,), and which of them were truncated, (n,).
+
+    `content_only` masks stop words and drops punctuation, as SPURTS does.
+    """
+    pieces, masks = _encode_pieces(sentences, encoder, content_only=content_only)
+    values = np.zeros(len(sentences))
+    for batch in encoder.encode_ids(pieces, masks=masks, attentions=True):
+        if batch.attentions is not None:
+            values[batch.rows] = np.median(information_flow(batch.attentions).max(axis=2), axis=1)
+    return values, pieces.truncated
+
+
+def _encode_pieces(
+    sentences: Sequence[str], encoder: Encoder, *, content_only: bool
+) -> tuple[PieceTable, list[list[bool]]]:
+    """Word pieces between begin and end, and the attention mask of each sentence."""
+    stop, punctuation = word_classes(encoder.tokenizer)
+    longest, pad = encoder.max_length - 2, encoder.tokenizer.pad_id
+    if content_only and pad < 0:
+        raise AssetError(
+            f"encoder {encoder.handle.name!r}: its tokenizer has no padding token to replace stop words; "
+            "choose another encoder"
+        )
+    rows: list[list[int]] = []
+    truncated: list[bool] = []
+    for start in range(0, len(sentences), 8192):
+        texts = [normalise_caption(sentence) for sentence in sentences[start : start + 8192]]
+        for ids in encoder.tokenizer.inner_ids(texts):
+            if content_only:
+                ids = [pad if stop[piece] else piece for piece in ids if not punctuation[piece]]
+            truncated.append(len(ids) > longest)
+            rows.append([encoder.begin_id, *ids[:longest], encoder.end_id])
+    pieces = PieceTable.of(rows, truncated)
+    return pieces, [[piece != pad for piece in row] for row in rows]
+
+
+@lru_cache(maxsize=4)
+def word_classes(tokenizer: Tokenizer) -> tuple[list[bool], list[bool]]:
+    """For every word piece, whether it is a stop word and whether it is a punctuation mark."""
+    pieces = tokenizer.vocabulary()
+    stop, punctuation = ([False] * (max(pieces.values()) + 1) for _ in range(2))
+    for piece, index in pieces.items():
+        word = piece.replace("Ġ", "").replace("▁", "")  # the space before a word, as some vocabularies write it
+        stop[index] = word in STOP_WORDS
+        punctuation[index] = len(word) == 1 and word in string.punctuation
+    return stop, punctuation
+
+
+Encoding = Annotated[str, "alias, hub id or folder of the encoder whose attention maps are used"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Typicality(MeanMetric):
+    """The base of both metrics: a function of the redundancy."""
+
+    EXTRA: ClassVar[str | None] = "neural"
+    needs: ClassVar[frozenset[str]] = frozenset()
+    can_explain: ClassVar[bool] = True
+    content_only: ClassVar[bool]
+
+    encoder: Encoding
+
+    def _score(self, redundancy: Floats) -> Floats:
+        return redundancy
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """One number per caption; each distinct candidate goes through the encoder once."""
+        distinct, inverse = np.unique(part.candidates, return_inverse=True)
+        scores, truncated = self._scores([part.pool[int(index)] for index in distinct], context)
+        return Measurement(scores[inverse][:, None], note_truncated(part, truncated[inverse]))
+
+    def _scores(self, sentences: Sequence[str], context: RunContext) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """The score of every sentence, (n,), and which of them were truncated, (n,)."""
+        encoder = load_encoder(find_encoder(self.encoder), context.settings)
+        values, truncated = redundancy(sentences, encoder, content_only=self.content_only)
+        nonempty = np.array([bool(normalise_caption(sentence)) for sentence in sentences], np.bool_)
+        return np.where(nonempty, self._score(values), 0.0), truncated
+
+    def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
+        """The words that raise and those that lower the score: by how much it changes when the word is left out."""
+        captions = [part.pool[int(index)].split() for index in part.candidates]
+        shortened = [" ".join(words[:k] + words[k + 1 :]) for words in captions for k in range(len(words))]
+        scores, _ = self._scores([*map(" ".join, captions), *shortened], context)
+        without, evidence = iter(scores[len(captions) :].tolist()), []
+        for words, score in zip(captions, scores.tolist(), strict=False):
+            effects = [score - next(without) for _ in words]
+            marks = (
+                Mark("candidate", None, k, k + 1, "raises" if effect > 0 else "lowers", effect)
+                for k, effect in enumerate(effects)
+                if effect
+            )
+            evidence.append(Evidence(tuple(words), (), marks=tuple(marks)))
+        return evidence
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The encoder's weights, precision and libraries."""
+        encoder = find_encoder(self.encoder)
+        return {
+            "weights": encoder.sha256[:12],
+            "software": encoder.software,
+            "precision": context.settings.precision,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mima(_Typicality):
+    """Typicality of the caption's grammar: f_MIMA."""
+
+    NAME: ClassVar[str] = "mima"
+    SUMMARY: ClassVar[str] = "how typical the caption's grammar is to an encoder; needs no references"
+    content_only: ClassVar[bool] = False
+
+    encoder: Encoding = "distilbert"
+
+    def _score(self, redundancy: Floats) -> Floats:
+        return 1 - redundancy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spurts(_Typicality):
+    """Distinctness of the caption's content words: 1 − f_MIMA without stop words."""
+
+    NAME: ClassVar[str] = "spurts"
+    SUMMARY: ClassVar[str] = "how distinct the caption's content words are to an encoder; needs no references"
+    content_only: ClassVar[bool] = True
+
+    encoder: Encoding = "distilroberta"

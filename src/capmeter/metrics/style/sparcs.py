@@ -1,0 +1,114 @@
+"""SPARCS: how many of the concepts that the references name a caption names, weighted by how many name each.
+
+A concept is the stem of a content word. With S the concepts of an image's m references, C those of the candidate and
+df(c) the number of references that name c (Eqs. 9 to 11 of the paper):
+
+    P = Σ_{c ∈ C} df(c)/m  /  Σ_{c ∈ C} (df(c)/m + [df(c) = 0])
+    R = Σ_{c ∈ C} df(c)    /  Σ_{s ∈ S} df(s)
+    SPARCS = 2PR / (P + R)
+
+df(c)/m is the concept's *typicality*. A concept that no reference names costs as much as a concept that all of them
+name earns. C is a set: repetitions count once. Range 0 (nothing in common, or no content words) to 1 (the candidate
+names exactly what the references name). The corpus score is the mean. Parts: precision, recall.
+
+Parity with the released code: docs/parity.md.
+
+>>> from capmeter.captions.caption_set import Caption, CaptionSet
+>>> captions = CaptionSet.from_captions([Caption("1", "1", "a dog on grass", ("Dogs run.", "A dog sleeps!"))])
+>>> Sparcs().measure(captions, RunContext()).values.round(3).tolist()  # P = 1/(1+1), R = 1/(1+1/2+1/2), F1 = 1/2
+[[0.5, 0.5, 0.5]]
+
+J. Feinglass and Y. Yang. SMURF: SeMantic and linguistic UndeRstanding Fusion for Caption Evaluation via Typicality
+Analysis. ACL 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext, note_empty_candidates
+from capmeter.evaluation.evidence import Evidence, Link, Mark
+from capmeter.text.concepts import CONCEPT_SETTINGS, Concepts, normalise_caption, token_concept
+from capmeter.text.tokenization.treebank import tokenise_words
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sparcs(MeanMetric):
+    """Typicality-weighted F1 of the concepts that candidate and references name."""
+
+    NAME: ClassVar[str] = "sparcs"
+    SUMMARY: ClassVar[str] = "concepts in common with the references, weighted by how typical they are"
+    columns: ClassVar[tuple[str, ...]] = ("score", "precision", "recall")
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """F1, precision and recall of every caption, float64[captions, 3]."""
+        table = part.pool.analyse(Concepts())
+        captions, size = len(part), max(len(table.vocabulary), 1)
+        candidates = table.concepts.take(part.candidates)
+        sets, set_of_caption = part.reference_sets, part.reference_set_indices.astype(np.int64)
+        references = table.concepts.take(sets.values)
+
+        # Concepts of the k-th reference set have the keys k * size + concept; df is the number of references with each.
+        reference_keys, df = np.unique(sets.rows[references.rows] * size + references.values, return_counts=True)
+        typicality = df / sets.lengths[reference_keys // size]
+        keys = set_of_caption[candidates.rows] * size + candidates.values
+        index = np.searchsorted(reference_keys, keys)
+        matches = index < len(reference_keys)
+        matches[matches] = reference_keys[index[matches]] == keys[matches]
+
+        matched = np.bincount(candidates.rows[matches], typicality[index[matches]], captions)
+        unmatched = np.bincount(candidates.rows[~matches], minlength=captions)
+        total = np.bincount(reference_keys // size, typicality, len(sets))[set_of_caption]
+        precision, recall = _ratio(matched, matched + unmatched), _ratio(matched, total)
+        score = _ratio(2 * precision * recall, precision + recall)
+        notes = note_empty_candidates(part, table.concepts.lengths)
+        return Measurement(np.stack([score, precision, recall], axis=1), notes)
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """How concepts are extracted from text."""
+        return dict(CONCEPT_SETTINGS)
+
+    def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
+        """For each caption its concepts with their typicality, matched and unmatched on either side."""
+        values = self.measure(part, context).values
+        return [
+            _evidence(caption.candidate, caption.references, dict(zip(self.columns, row, strict=True)))
+            for caption, row in zip(part, values.tolist(), strict=True)
+        ]
+
+
+def _ratio(numerator: npt.NDArray[Any], denominator: npt.NDArray[Any]) -> Floats:
+    ratio: Floats = np.zeros(len(numerator))
+    np.divide(numerator, denominator, out=ratio, where=denominator > 0)
+    return ratio
+
+
+def _evidence(candidate: str, references: tuple[str, ...], facts: dict[str, float | str]) -> Evidence:
+    """A link to each reference for every matched concept, and a mark with its weight for every concept."""
+    tokens = tokenise_words(normalise_caption(candidate))
+    reference_tokens = [tokenise_words(normalise_caption(reference)) for reference in references]
+    concepts = [token_concept(token) for token in tokens]
+    named = [[token_concept(token) for token in words] for words in reference_tokens]
+    df = {name: sum(name in sentence for sentence in named) for sentence in named for name in sentence if name}
+    links: list[Link] = []
+    marks: list[Mark] = []
+    for at, name in enumerate(concepts):
+        if name is None or name in concepts[:at]:  # a set: only the first mention counts
+            continue
+        weight = df.get(name, 0) / max(len(references), 1)
+        marks.append(Mark("candidate", None, at, at + 1, "concept" if weight else "unmatched", weight or 1.0))
+        for k, sentence in enumerate(named):
+            if name in sentence:
+                start = sentence.index(name)
+                links.append(Link((at, at + 1), k, (start, start + 1), "concept", weight))
+    for k, sentence in enumerate(named):
+        for at, name in enumerate(sentence):
+            if name is not None and name not in sentence[:at]:
+                kind = "concept" if name in concepts else "unmatched"
+                marks.append(Mark("reference", k, at, at + 1, kind, df[name] / len(references)))
+    return Evidence(tuple(tokens), tuple(map(tuple, reference_tokens)), tuple(links), tuple(marks), facts)

@@ -1,1 +1,0 @@
-"""UMIC: the unreferenced metric, and its baseline without fine-tuning."""

@@ -1,0 +1,122 @@
+"""Captions of objects that count only where the box is right: m@kIoU of Scan2Cap (Chen et al. 2021), in any dimension.
+
+Each box of the references, with all its captions, gets the caption of the candidate's box that overlaps it most. It is
+scored by the metric if the IoU reaches the threshold, and counts 0 otherwise:
+
+    m(g) = metric(caption of the most overlapping box, captions of g) · [IoU ≥ threshold]
+
+    recall = Σ m(g) / reference boxes,    precision = Σ m(g) / candidate boxes,    F1 = their harmonic mean
+
+The score is the recall, which Scan2Cap calls m@kIoU, or with `form=f1` the F1 that later work prefers: a system that
+proposes very many boxes loses nothing by recall. Sums are over all scenes. Boxes are (x1, y1, x2, y2), in space (x1,
+y1, z1, x2, y2, z2), rows of them have a field `box`; intervals in time do as well. Document frequencies (CIDEr-D) are
+those of the reference boxes. Range that of the metric. Where the released script scores the corpus of all boxes (BLEU),
+this is the mean of the captions' own scores.
+
+>>> from capmeter.captions.load import load
+>>> rows = [{"image_id": "room", "caption": "a red chair", "box": [0, 0, 2, 2]}]
+>>> references = [{"image_id": "room", "caption": "a red chair", "box": [0, 0, 2, 1.5]},
+...               {"image_id": "room", "caption": "a table", "box": [5, 5, 6, 6]}]
+>>> from capmeter.evaluation.scoring import score
+>>> results = score(load(rows, references), "gated(metric=rouge-l)")["gated(metric=rouge-l)"]
+>>> results.parts  # the chair's IoU is .75; the table is not found
+{'recall': 0.5, 'precision': 1.0, 'f1': 0.6666666666666666}
+
+D. Z. Chen, A. Gholami, M. Nießner, A. X. Chang. Scan2Cap: Context-aware Dense Captioning in RGB-D Scans. CVPR 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import AdditiveMetric, CorpusState, Floats, Measurement, Metric, RunContext
+from capmeter.metrics.ngram.cider import CiderD
+from capmeter.metrics.video.overlap import note_events, overlap_iou, refuse_too_many_pairs
+from capmeter.metrics.video.sentence_pairs import (
+    Pair,
+    PairScores,
+    captions_by_box,
+    check_sentence_metric,
+    sentence_facts,
+    sentence_state,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gated(AdditiveMetric):
+    """A metric of captions of boxes, 0 where the boxes do not overlap enough.
+
+    Args:
+        metric: of a caption and the captions of its object.
+        iou: the threshold of overlap.
+        form: what the score is.
+    """
+
+    NAME: ClassVar[str] = "gated"
+    SUMMARY: ClassVar[str] = "captions of boxes by a metric, 0 where boxes do not overlap enough: m@kIoU"
+    PART_SIZE: ClassVar[int] = 512
+    MICROSECONDS: ClassVar[float] = 2000.0
+    columns: ClassVar[tuple[str, ...]] = ("sum", "reference boxes", "candidate boxes")
+    needs: ClassVar[frozenset[str]] = frozenset({"references", "events"})
+
+    metric: Annotated[Metric, "what compares a caption with those of its object"] = CiderD()
+    iou: Annotated[float, "threshold of overlap"] = 0.5
+    form: Annotated[Literal["recall", "f1"], "recall, or its harmonic mean with precision"] = "recall"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.iou <= 1:
+            raise InputError(f"{self.name}: expected iou above 0 and at most 1, but got {self.iou:g}")
+        check_sentence_metric(self.name, self.metric)
+
+    @property
+    def extras(self) -> tuple[str, ...]:
+        """Those of the metric."""
+        return self.metric.extras
+
+    def corpus_state(self) -> CorpusState | None:
+        """What the metric needs of all reference boxes."""
+        return sentence_state(self.metric, by_box=True)
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """The sum of scores of each scene, and its numbers of boxes."""
+        refuse_too_many_pairs(part)
+        pairs: list[Pair] = []
+        scenes: list[int] = []
+        counts = np.zeros((len(part), 3))
+        for scene, video in enumerate(part.events):
+            if video is None:
+                continue
+            captions = captions_by_box(video.references)
+            counts[scene, 1:] = len(captions), len(video.candidate.times)
+            if not video.candidate.times:
+                continue
+            overlap = overlap_iou(video.candidate.times, list(captions))
+            for column, texts in enumerate(captions.values()):
+                best = int(np.argmax(overlap[:, column]))
+                if overlap[best, column] >= self.iou:
+                    pairs.append((video.candidate.sentences[best], texts))
+                    scenes.append(scene)
+        scores = PairScores(self.metric, pairs, context.state, context.settings)
+        np.add.at(counts[:, 0], scenes, scores.scores[scores.indices(pairs)])
+        return Measurement(counts, note_events(part))
+
+    def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
+        """Recall, precision and F1 of summed scores."""
+        total = sums[..., 0]
+        recall, precision = (
+            np.where(number > 0, total / np.maximum(number, 1), 0.0) for number in (sums[..., 1], sums[..., 2])
+        )
+        both = recall + precision
+        f1 = np.where(both > 0, 2 * recall * precision / np.where(both > 0, both, 1.0), 0.0)
+        parts = {"recall": recall, "precision": precision, "f1": f1}
+        return {"score": parts[self.form], **parts}
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The metric's facts."""
+        return sentence_facts(self.metric, context)

@@ -1,0 +1,87 @@
+"""Precision and recall of event proposals: whether the events were found at all, whatever is said of them.
+
+At each threshold t, an event of the results is right if it overlaps a reference event with IoU > t, and a reference
+event is found if an event of the results overlaps it so:
+
+    precision at t = right events / candidate events,    recall at t = found events / reference events
+
+each with the annotator for whom it is largest, and averaged over videos. F1 at t is the harmonic mean of these two
+averages. The score is F1 averaged over the thresholds. Range 0 to 1. Parts: precision and recall, averaged over the
+thresholds, and at each of them.
+
+>>> Proposals(iou=(0.5,)).from_sums(np.array([1.5, 1.0]), np.float64(2))["score"].round(3).item()  # .75 and .5
+0.6
+
+R. Krishna, K. Hata, F. Ren, L. Fei-Fei, J. C. Niebles. Dense-Captioning Events in Videos. ICCV 2017.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.events import VideoEvents
+from capmeter.evaluation.base import AdditiveMetric, Floats, Measurement, RunContext
+from capmeter.metrics.video.dense import THRESHOLDS, check_thresholds
+from capmeter.metrics.video.overlap import note_events, overlap_iou, refuse_too_many_pairs
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposals(AdditiveMetric):
+    """Precision, recall and F1 of events in time.
+
+    Args:
+        iou: the thresholds of overlap.
+    """
+
+    NAME: ClassVar[str] = "proposals"
+    SUMMARY: ClassVar[str] = "F1, precision and recall of events in time, whatever their captions"
+    PART_SIZE: ClassVar[int] = 512
+    MICROSECONDS: ClassVar[float] = 200.0
+    needs: ClassVar[frozenset[str]] = frozenset({"references", "events"})
+
+    iou: Annotated[tuple[float, ...], "thresholds of overlap in time"] = THRESHOLDS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_thresholds(self.name, self.iou)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Precision at each threshold, then recall."""
+        return tuple(f"{name} at {threshold:g}" for name in ("precision", "recall") for threshold in self.iou)
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """Precision and recall of each video at each threshold."""
+        refuse_too_many_pairs(part)
+        rows = [_precision_and_recall(video, self.iou) for video in part.events if video is not None]
+        return Measurement(np.array(rows), note_events(part))
+
+    def from_sums(self, sums: Floats, counts: Floats) -> dict[str, Floats]:
+        """F1 of the averages over videos."""
+        means = sums / counts[..., None]
+        precision, recall = means[..., : len(self.iou)], means[..., len(self.iou) :]
+        total = precision + recall
+        f1 = np.where(total > 0, 2 * precision * recall / np.where(total > 0, total, 1.0), 0.0)
+        parts = {name: means[..., k] for k, name in enumerate(self.columns)}
+        return {
+            "score": f1.mean(axis=-1),
+            "precision": precision.mean(axis=-1),
+            "recall": recall.mean(axis=-1),
+        } | parts
+
+
+def _precision_and_recall(video: VideoEvents, thresholds: tuple[float, ...]) -> list[float]:
+    """Precision at each threshold, then recall, each with the annotator for whom it is largest."""
+    overlaps = [overlap_iou(video.candidate.times, each.times) for each in video.references]
+    shares = [
+        [
+            max((float(np.mean((overlap > t).any(axis=axis))) for overlap in overlaps if overlap.size), default=0.0)
+            for t in thresholds
+        ]
+        for axis in (1, 0)
+    ]
+    return shares[0] + shares[1]

@@ -1,0 +1,1 @@
+"""Metrics on images or their regions."""

@@ -1,0 +1,142 @@
+"""VIFIDEL (Madhyastha et al. 2019): visual fidelity: the distance of a caption's words from detected objects.
+
+    d(O, C) = min Σ_{o,c} T_oc |v_o - v_c|     over flows T ≥ 0 with Σ_c T_oc = weight of o, Σ_o T_oc = weight of c
+    score   = exp(-d)
+
+O are the labels of the image's regions, each counted once, C the caption's content words, v unit word vectors: the
+exact word mover's distance of `wmd`. No references are needed; with `weighted=true` the weight of a label is the number
+of the references' content words whose nearest label it is, so that objects count as far as the references mention them
+(the paper leaves the weights' details open, these are ours). Range 0 to 1; 1 if caption and labels have the same words,
+0 if either has none with a vector. The corpus score is the mean.
+
+If labels are numbers (`soft_labels`), `labels` is a text file with their names, one per line, the first for number 1
+(bottom-up-attention's objects_vocab.txt).
+
+>>> str(Vifidel(weighted=True))
+'vifidel(weighted=true)'
+
+Madhyastha, Wang, Specia: VIFIDEL: Evaluating the Visual Fidelity of Image Descriptions. ACL 2019.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet, SentencePool
+from capmeter.core.assets import sha256
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import Measurement, RunContext
+from capmeter.images.region_source import regions_at
+from capmeter.images.regions import BoxRule
+from capmeter.metrics.embedding.mowe import MeanVectors
+from capmeter.metrics.embedding.wmd import movers_distance
+from capmeter.metrics.embedding.word_vectors import ContentWords, WordTable
+from capmeter.metrics.notes import note_captions
+from capmeter.metrics.vision.regions import Confidence, MaxBoxes, MinBoxes, find_keys
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vifidel(MeanVectors):
+    """exp(-distance) between the labels of regions and the caption's words.
+
+    Args:
+        vectors: `minilm` or a file.
+        labels: file with the names of labels that are numbers.
+        weighted: whether to weight labels by the references' words.
+        conf_th, min_boxes, max_boxes: which boxes are used.
+    """
+
+    NAME: ClassVar[str] = "vifidel"
+    SUMMARY: ClassVar[str] = "word mover's distance between detected objects' labels and the caption"
+
+    labels: Annotated[str, "file of label names, one per line, for labels that are numbers"] = ""
+    weighted: Annotated[bool, "weight labels by the references' words"] = False
+    conf_th: Confidence = 0.2
+    min_boxes: MinBoxes = 10
+    max_boxes: MaxBoxes = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.rule  # noqa: B018  checks the numbers of boxes
+
+    @property
+    def rule(self) -> BoxRule:
+        """Which boxes are used."""
+        return BoxRule(self.conf_th, self.min_boxes, self.max_boxes)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Regions, and references if labels are weighted by them."""
+        return frozenset({"regions", "references"} if self.weighted else {"regions"})
+
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
+        """The score of each caption."""
+        keys = find_keys(part)
+        labels = {key: self._read_labels(part, key) for key in dict.fromkeys(keys)}
+        distinct = list(dict.fromkeys(label for of_image in labels.values() for label in of_image))
+        index = {label: len(part.pool) + k for k, label in enumerate(distinct)}
+        pool = SentencePool((*part.pool.sentences, *distinct))
+        table: WordTable = pool.analyse(ContentWords(self.vectors, settings=context.settings))
+        values, out_of_vocabulary = np.zeros(len(part)), np.zeros(len(part), np.bool_)
+        for row, key in enumerate(keys):
+            words = Counter(table.words[int(part.candidates[row])].tolist())
+            label_words = [word for label in labels[key] for word in table.words[index[label]].tolist()]
+            objects = self._weigh_labels(part, row, label_words, table) if self.weighted else Counter(label_words)
+            if words and objects:
+                values[row] = np.exp(-movers_distance(objects, words, table.unit))
+            else:
+                out_of_vocabulary[row] = True
+        return Measurement(values[:, None], note_captions(part, "out of vocabulary", out_of_vocabulary))
+
+    def _read_labels(self, part: CaptionSet, key: str) -> tuple[str, ...]:
+        """The distinct labels of an image's regions."""
+        regions = regions_at(part.regions).read(key).select(self.rule)
+        if regions.labels is None:
+            raise InputError(
+                f"vifidel: the regions {key!a} in {part.regions!a} have no labels; write them with labels (texts), or "
+                "soft_labels and labels=FILE"
+            )
+        if not all(label.isdecimal() for label in regions.labels):
+            return tuple(dict.fromkeys(regions.labels))
+        if not self.labels:
+            raise InputError(
+                f"vifidel: the labels of {key!a} are numbers; name them with labels=FILE, one label per line"
+            )
+        names = read_label_names(self.labels)
+        numbers = [int(label) for label in regions.labels]
+        if not 1 <= min(numbers) <= max(numbers) <= len(names):
+            raise InputError(
+                f"vifidel: {key!a} has label {max(numbers)}, but {self.labels} names {len(names)}; use the "
+                "detector's own list"
+            )
+        return tuple(dict.fromkeys(names[number - 1] for number in numbers))
+
+    def _weigh_labels(self, part: CaptionSet, row: int, labels: list[int], table: WordTable) -> Counter[int]:
+        """For each label word, the number of the references' content words that are nearest to it."""
+        distinct = sorted(set(labels))
+        mentioned = [word for sentence in part.references[row].tolist() for word in table.words[int(sentence)].tolist()]
+        if not distinct or not mentioned:
+            return Counter(distinct)
+        nearest = (table.unit[mentioned] @ table.unit[distinct].T).argmax(axis=1)
+        return Counter(distinct[k] for k in nearest.tolist())
+
+    def signature_facts(self, context: RunContext) -> dict[str, str]:
+        """The vectors, the tokenizer, the stop words, and the labels' names."""
+        names = {"labels": f"{Path(self.labels).name}@{sha256(Path(self.labels))[:12]}"} if self.labels else {}
+        return super().signature_facts(context) | names
+
+
+@lru_cache(maxsize=4)
+def read_label_names(path: str) -> tuple[str, ...]:
+    """The names of labels in a file, one per line (the first of several separated by commas)."""
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"vifidel: cannot read labels={path} ({error}); expected a text file, one per line") from error
+    return tuple(line.partition(",")[0].strip() for line in lines)
