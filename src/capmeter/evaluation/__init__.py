@@ -1,0 +1,1 @@
+"""How metrics are run: base classes, runner, executors, scores, results files."""

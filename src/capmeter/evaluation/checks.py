@@ -1,0 +1,59 @@
+"""Checks of what a metric returns, since metrics may come from other packages.
+
+Rows must be finite float64 of shape (captions, columns), and scores one finite number per caption; otherwise a
+`MetricError` names the metric, its package and the package's version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from capmeter.core.errors import MetricError
+from capmeter.evaluation.base import Measurement, Metric
+from capmeter.evaluation.registry import METRICS
+
+
+def check_measurement(metric: Metric, measurement: Any, ids: Sequence[str]) -> Measurement:
+    """Returns the measurement; a `MetricError` unless its rows match the metric's declaration."""
+    expected = (len(ids), len(metric.columns))
+    if not isinstance(measurement, Measurement):
+        kind = type(measurement).__name__
+        raise MetricError(f"{describe_metric(metric)}: measure returned {kind}; expected a Measurement")
+    values: Any = measurement.values
+    if not isinstance(values, np.ndarray) or values.shape != expected or values.dtype != np.float64:
+        kind = f"{values.dtype}{list(values.shape)}" if isinstance(values, np.ndarray) else type(values).__name__
+        raise MetricError(
+            f"{describe_metric(metric)}: measure returned {kind} for {len(ids)} captions; expected "
+            f"float64{list(expected)}: one row per caption, with the columns {', '.join(metric.columns)}"
+        )
+    if not np.isfinite(values).all():
+        first = [ids[k] for k in np.flatnonzero(~np.isfinite(values).all(axis=1))[:5].tolist()]
+        raise MetricError(f"{describe_metric(metric)}: a value is not a finite number for the captions {first}")
+    return measurement
+
+
+def check_scores(metric: Metric, caption_scores: Any, corpus_scores: Any, ids: Sequence[str]) -> None:
+    """A `MetricError` unless `from_sums` returned finite scores for the rows of the captions and for their sum."""
+    if not isinstance(caption_scores, Mapping) or next(iter(caption_scores), None) != "score":
+        raise MetricError(f'{describe_metric(metric)}: from_sums must return a dict with "score" first')
+    for name in caption_scores:
+        for values, shape in ((caption_scores[name], (len(ids),)), (corpus_scores[name], ())):
+            if np.shape(values) != shape:
+                raise MetricError(
+                    f"{describe_metric(metric)}: from_sums returned {name} of shape {list(np.shape(values))} for "
+                    f"counts of shape {list(shape)}; expected the shape of counts"
+                )
+        if not (np.isfinite(caption_scores[name]).all() and np.isfinite(corpus_scores[name])):
+            first = [ids[k] for k in np.flatnonzero(~np.isfinite(caption_scores[name]))[:5].tolist()]
+            raise MetricError(f"{describe_metric(metric)}: {name} is not a finite number for the captions {first}")
+
+
+def describe_metric(metric: Metric) -> str:
+    """The metric's name; that of another package is followed by its package and version, or its module."""
+    module = type(metric).__module__
+    if module.startswith("capmeter."):
+        return str(metric)
+    return f"{metric} (from {METRICS.package_of(metric) or f'the module {module}'})"

@@ -1,0 +1,115 @@
+"""Why a caption got its score: which tokens a metric matched, and which it did not.
+
+Every metric that can explain its scores returns one `Evidence` per caption; reports use nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from capmeter.evaluation.contributions import Contributions
+    from capmeter.evaluation.scene_evidence import SceneEvidence
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """Tokens of the candidate that the metric matched with tokens of one reference.
+
+    Attributes:
+        candidate, reference: token ranges [start, end).
+        reference_index: which reference.
+        kind: how they match: exact, stem, synonym, paraphrase, ngram, concept, embedding.
+        weight: the match's contribution, in the metric's unit.
+    """
+
+    candidate: tuple[int, int]
+    reference_index: int
+    reference: tuple[int, int]
+    kind: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An annotation of the tokens [start, end) of one side.
+
+    Attributes:
+        side: "candidate" or "reference".
+        reference_index: which reference; None for the candidate.
+        kind: unmatched, cut, combined, removed, concept …
+    """
+
+    side: str
+    reference_index: int | None
+    start: int
+    end: int
+    kind: str
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceVerdict:
+    """A sentence of a document, judged by the other side.
+
+    Attributes:
+        side, reference_index, start, end: its tokens, as of a `Mark`.
+        verdict: of the candidate's, supported, contradicted or unsupported; of a reference's, covered or missing.
+        score: the probability that it is right.
+        judged_by: the tokens of the sentences that it was compared with: reference (None: the candidate), start, end.
+    """
+
+    side: str
+    reference_index: int | None
+    start: int
+    end: int
+    verdict: str
+    score: float
+    judged_by: tuple[tuple[int | None, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionEvidence:
+    """The regions of the picture that a metric used."""
+
+    boxes: tuple[tuple[float, ...], ...]  # (regions): x1, y1, x2, y2 relative to the picture
+    weights: tuple[float, ...]  # (regions): their shares in the score, which sum to 1
+    labels: tuple[str, ...] = ()  # (regions), or empty
+
+    def heaviest(self, count: int) -> list[tuple[str, tuple[float, ...], float]]:
+        """Label, box and weight of the regions with the largest weights, in descending order."""
+        order = sorted(range(len(self.weights)), key=lambda k: -self.weights[k])[:count]
+        return [(self.labels[k] if self.labels else "", self.boxes[k], self.weights[k]) for k in order]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The regions as JSON values."""
+        return {"boxes": [list(box) for box in self.boxes], "weights": list(self.weights), "labels": list(self.labels)}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One caption as a metric sees it.
+
+    Attributes:
+        candidate, references: the tokens of both sides.
+        links, marks: matched tokens; annotations of one side.
+        facts: numbers and texts by name.
+        members: of a composite, the evidence of each member, which may be tokenised differently.
+        scene, regions: scene graphs; regions of the picture.
+        contributions: of a learned metric, the contribution of each input.
+        word_scores: of a metric that scores each token of the candidate, these scores.
+        sentences: of documents, their sentences with verdicts.
+    """
+
+    candidate: tuple[str, ...]
+    references: tuple[tuple[str, ...], ...]
+    links: tuple[Link, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    facts: dict[str, float | str] = field(default_factory=dict)
+    members: dict[str, Evidence] = field(default_factory=dict)
+    scene: SceneEvidence | None = None
+    contributions: Contributions | None = None
+    regions: RegionEvidence | None = None
+    word_scores: tuple[float, ...] = ()
+    sentences: tuple[SentenceVerdict, ...] = ()

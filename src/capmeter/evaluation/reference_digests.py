@@ -1,0 +1,52 @@
+"""A digest of each image's references: enough to check that two systems were scored against the same ones.
+
+A caption's digest is 64 bits of BLAKE2 over its sorted references; an image's is the sum (mod 2⁶⁴) of the distinct
+digests of its captions. Neither the order of the references nor the number of captions of an image changes it. A run
+stores eight bytes per caption, so that streamed captions can be compared too.
+
+>>> from capmeter.captions.load import load
+>>> both, turned, one = (load(["a dog"], [each]) for each in (["a dog", "dogs"], ["dogs", "a dog"], ["dogs"]))
+>>> digest_references(both) == digest_references(turned), digest_references(both) == digest_references(one)
+(array([ True]), array([False]))
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.ragged import differ
+
+Digests = npt.NDArray[np.uint64]
+NO_DIGESTS: Digests = np.zeros(0, np.uint64)
+
+
+def digest_references(captions: CaptionSet) -> Digests:
+    """The digest of each caption's references: (captions)."""
+    sets, sentences = captions.reference_sets, captions.pool.sentences
+    digests = [_digest([sentences[k] for k in sets[row].tolist()]) for row in range(len(sets))]
+    return np.array(digests, np.uint64)[captions.reference_set_indices]
+
+
+def digest_images(digests: Digests, images: Sequence[str]) -> Digests:
+    """The digest of each image, in order of first occurrence (images), from those of its captions (captions)."""
+    image_row: dict[str, int] = {}
+    rows = np.fromiter((image_row.setdefault(image, len(image_row)) for image in images), np.int64, len(images))
+    order = np.lexsort((digests, rows))
+    rows, digests = rows[order], digests[order]
+    distinct = differ(rows) | differ(digests)
+    total: Digests = np.zeros(len(image_row), np.uint64)
+    np.add.at(total, rows[distinct], digests[distinct])  # wraps at 2⁶⁴
+    return total
+
+
+def _digest(references: Sequence[str]) -> int:
+    digest = hashlib.blake2b(digest_size=8)
+    for text in sorted(references):
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8, "little") + encoded)  # with its length: no two lists have the same bytes
+    return int.from_bytes(digest.digest(), "little")

@@ -1,0 +1,90 @@
+"""Checks before a run that the captions have what the metrics need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.streaming.stream import CaptionStream
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import Metric
+
+_MESSAGES = {  # need: what its absence is called, and what to do
+    "references": (
+        "have no reference",
+        'references; add them, drop these captions (on_missing="skip"), or choose metrics that need none',
+    ),
+    "events": (
+        "have no events in time",
+        "events; give results and references whose sentences have a start and an end (docs/video.md), or choose "
+        "metrics of whole captions",
+    ),
+    "image": (
+        "name no picture",
+        "images; name each caption's picture in the field image, or the folder of the pictures (images_root=, "
+        "--images-root), or choose metrics that need none",
+    ),
+    "regions": (
+        "have no regions of their picture",
+        "regions; name the folder of .npz files or the LMDB that has them (regions=, --regions), or choose metrics "
+        "that need none",
+    ),
+}
+
+
+def with_required(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    """The metrics and everything they require, without duplicates, required metrics first."""
+    order: dict[Metric, None] = {}
+
+    def visit(metric: Metric) -> None:
+        if metric not in order:
+            for each in metric.required_metrics():
+                visit(each)
+            order[metric] = None
+
+    for metric in metrics:
+        visit(metric)
+    return tuple(order)
+
+
+def is_needed(need: str, metrics: Iterable[Metric]) -> bool:
+    """Whether any of these metrics, or of those that they require, needs this of a caption."""
+    return any(need in metric.needs for metric in with_required(metrics))
+
+
+def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric]) -> None:
+    """Checks that the captions have what the metrics need.
+
+    Raises:
+        InputError: some captions lack it; the metrics and the first captions are named. A stream is read once for this
+            check, and its images are named instead of captions.
+    """
+    for need, (lack, advice) in _MESSAGES.items():
+        names = [str(metric) for metric in metrics if need in metric.needs]
+        count, first_ids = _count_lacking(captions, need) if names else (0, ())
+        if count:
+            subject = f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'}"
+            raise InputError(f"{count:,} captions {lack} (the first: {', '.join(first_ids)}), but {subject} {advice}")
+
+
+def _count_lacking(captions: CaptionSet | CaptionStream, need: str) -> tuple[int, Sequence[str]]:
+    """The number of captions that lack this, and the first ids; events and regions of a stream are checked by part."""
+    if isinstance(captions, CaptionStream):
+        if need == "events":
+            return 0, ()
+        if need == "regions":
+            return (0, ()) if captions.regions else (len(captions), ("all of the file",))
+        missing = captions.lacking(need)
+        return missing.count, missing.first
+    if need == "regions":
+        from capmeter.images.region_source import region_keys  # half of the start of a run that needs no picture
+
+        is_lacking = np.array([key is None for key in region_keys(captions)], np.bool_)
+    elif need == "events":
+        is_lacking = np.array([each is None or not each.references for each in captions.events], np.bool_)
+    else:
+        is_lacking = captions.references.lengths == 0 if need == "references" else captions.image_indices < 0
+    rows = np.flatnonzero(is_lacking)
+    return len(rows), [captions.ids[k] for k in rows[:5].tolist()]

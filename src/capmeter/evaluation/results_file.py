@@ -1,0 +1,187 @@
+"""The results file: one JSON layout for one system or many, which `capmeter schema` describes.
+
+    {"capmeter": version, "schema": 1, "systems": {SYSTEM: {"metrics": {NAME: {"score", "signature", "parts", "items",
+    "notes", …}}}}}
+
+A metric whose corpus score is not a mean of captions also has its "rows", so that intervals can be computed from the
+file. A system has the "images" of its captions, its "notes", its "captions" unless streamed, and the "command".
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from capmeter._version import __version__
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import CapmeterError, InputError
+from capmeter.evaluation.base import Floats, Metric
+from capmeter.evaluation.caption_serialization import captions_from_dict, captions_to_dict
+from capmeter.evaluation.compact import PackedRows
+from capmeter.evaluation.items import Ids, Items, Scores
+from capmeter.evaluation.registry import parse
+
+SCHEMA = 1
+EXPECTED = "expected what `capmeter score --output` writes"
+
+
+def load_json_schema() -> dict[str, Any]:
+    """Loads the JSON Schema (2020-12) of the layout."""
+    from importlib.resources import files
+
+    schema: dict[str, Any] = json.loads((files("capmeter") / "data" / "results.schema.json").read_text("utf-8"))
+    return schema
+
+
+def enclose_systems(systems: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of a file with these systems: with the version and the schema."""
+    return {"capmeter": __version__, "schema": SCHEMA, "systems": dict(systems)}
+
+
+def is_results(saved: Any) -> bool:
+    """Whether this JSON claims to be a results file."""
+    return isinstance(saved, Mapping) and "capmeter" in saved and isinstance(saved.get("systems"), Mapping)
+
+
+def check_systems(saved: Any, where: str) -> Mapping[str, Any]:
+    """Returns the saved systems by name; an `InputError` if this is not a results file of this schema."""
+    if not is_results(saved):
+        raise InputError(f"{where}: not a results file of capmeter; {EXPECTED}")
+    if saved.get("schema") != SCHEMA:
+        raise InputError(
+            f"{where}: its layout is schema {saved.get('schema')!r} (of capmeter {saved['capmeter']}), but this "
+            f"version reads schema {SCHEMA}; score the captions again"
+        )
+    systems: Mapping[str, Any] = saved["systems"]
+    if not systems:
+        raise InputError(f"{where}: the results file holds no system")
+    return systems
+
+
+def system_to_dict(
+    results: Mapping[str, Scores],
+    ids: Ids,
+    notes: dict[str, list[str]],
+    captions: CaptionSet | None,
+    command: str | None,
+    references: Mapping[str, int] | None,
+) -> dict[str, Any]:
+    """The results of one system as JSON values; `references`: a digest of each image's references."""
+    saved = {
+        "metrics": {
+            name: {
+                "score": scores.score,
+                "signature": scores.signature,
+                "parts": scores.parts,
+                "items": _by_id(scores.items),
+                "part_items": {part: _by_id(items) for part, items in scores.part_items.items()},
+                "notes": scores.notes,
+                **({"answers": scores.answers} if scores.answers else {}),
+                **_rows_to_dict(scores),
+            }
+            for name, scores in results.items()
+        },
+        "images": dict(zip(ids.names, ids.images, strict=True)),
+        "notes": notes,
+    }
+    if captions is not None:
+        saved["captions"] = captions_to_dict(captions)
+    if references is not None:
+        saved["references"] = {image: f"{digest:016x}" for image, digest in references.items()}  # 64 bits exceed JSON's
+    return saved | ({} if command is None else {"command": command})
+
+
+def _by_id(items: Items) -> dict[str, float]:
+    return dict(zip(items.ids.names, items.array.tolist(), strict=True))
+
+
+def _rows_to_dict(scores: Scores) -> dict[str, Any]:
+    """The rows of a metric, unless they are the scores and parts of single captions."""
+    if scores.metric is None or scores.values is None or scores.metric.is_mean:
+        return {}
+    return {"rows": dict(zip(scores.items.ids.names, scores.values.tolist(), strict=True))}
+
+
+def read_system(saved: Any, where: str) -> dict[str, Any]:
+    """Reads what `system_to_dict` returned: the arguments of `Results`.
+
+    Raises:
+        InputError: the values are not as expected; `where` says where they are from.
+    """
+    try:
+        metrics = saved["metrics"]
+        if not metrics:
+            raise InputError(f"{where}: the results file has no metrics; score the captions again")
+        if not all("items" in each for each in metrics.values()):
+            raise InputError(
+                f"{where}: it lacks the scores of single captions (`items`), as `--format json` prints; {EXPECTED}"
+            )
+        images = {id: str(image) for id, image in saved.get("images", {}).items()}
+        ids = Ids([], [])
+        scores = []
+        for name, each in metrics.items():
+            if list(each["items"]) != ids.names:
+                names = list(each["items"])
+                ids = Ids(names, [images.get(id, id) for id in names])
+            scores.append(_read_scores(name, each, ids))
+        captions = digests = None
+        if saved.get("captions") is not None:
+            captions = captions_from_dict(saved["captions"], ids.names, ids.images)
+        if saved.get("references") is not None:
+            digests = np.array([int(saved["references"][image], 16) for image in ids.images], np.uint64)
+    except (KeyError, TypeError, AttributeError, ValueError, OverflowError) as problem:
+        raise InputError(
+            f"{where}: not a results file of capmeter ({type(problem).__name__}: {problem}); {EXPECTED}"
+        ) from problem
+    details = {"captions": captions, "command": saved.get("command"), "reference_digests": digests}
+    return {"scores": scores, "ids": ids, "notes": saved.get("notes"), **details}
+
+
+def _read_scores(name: str, saved: Mapping[str, Any], ids: Ids) -> Scores:
+    items = Items(ids, _read_numbers(saved["items"], ids.names))
+    part_items = {
+        part: Items(ids, _read_numbers(each, ids.names)) for part, each in saved.get("part_items", {}).items()
+    }
+    parts = list(saved["parts"])
+    metric, values = _read_rows(name, saved, [items, *part_items.values()])
+    return Scores(
+        name=name,
+        score=float(_read_numbers(saved, ["score"])[0]),
+        items=items,
+        parts=dict(zip(parts, _read_numbers(saved["parts"], parts).tolist(), strict=True)),
+        part_items=part_items,
+        notes=saved["notes"],
+        signature=saved["signature"],
+        answers={
+            id: {str(label): str(text) for label, text in answers.items()}
+            for id, answers in saved.get("answers", {}).items()
+        },
+        metric=metric,
+        rows=None if values is None else PackedRows([values]),
+    )
+
+
+def _read_rows(name: str, saved: Mapping[str, Any], items: Sequence[Items]) -> tuple[Metric | None, Floats | None]:
+    """The metric and its rows (captions, columns); None if this installation lacks the metric, or the file the rows."""
+    try:
+        metric = parse(name)
+    except CapmeterError:
+        return None, None
+    if metric.is_mean:
+        is_complete = len(items) == 1 + len(saved["parts"])
+        return (metric, np.column_stack([each.array for each in items])) if is_complete else (None, None)
+    if "rows" not in saved:
+        return None, None
+    return metric, _read_numbers(saved["rows"], items[0].ids.names)
+
+
+def _read_numbers(saved: Mapping[str, Any], ids: Sequence[str]) -> Floats:
+    """The numbers saved under these ids, in order; a `KeyError` or `ValueError` if one is missing or not finite."""
+    numbers: Floats = np.array([saved[id] for id in ids], np.float64)
+    for id, number in zip(ids, numbers, strict=True):
+        if not np.isfinite(number).all():
+            raise ValueError(f"{id} has no finite number")
+    return numbers

@@ -1,0 +1,326 @@
+"""The only place where metrics are run on captions: part by part, corpus states first, then every metric.
+
+An `Evaluation` holds metrics, settings, and the corpus states collected so far. It works on any part of the captions,
+in this process or another, never on all at once: `collect(part)` returns the part's contribution to the pending corpus
+states, `with_states` the evaluation with these states, `measure(part)` the rows of every metric.
+
+>>> from capmeter.captions.load import load
+>>> from capmeter.evaluation.registry import parse
+>>> captions = load(["a dog runs", "two cats"], [["a dog is running"], ["two cats sleep"]])
+>>> parts = [captions.select([0]), captions.select([1])]
+>>> evaluation = Evaluation((parse("cider-d"), parse("rouge-l")))
+>>> while evaluation.pending_states:
+...     evaluation = evaluation.with_states(evaluation.collect(parts[0]) + evaluation.collect(parts[1]))
+>>> evaluation.measure(parts[1])[parse("rouge-l")].values.shape
+(1, 3)
+
+A source of captions is a `CaptionSet`, or anything that yields the same caption sets each time it is iterated (a stream
+of a file that does not fit into memory). It is read once, and once more if a metric depends on the corpus.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter._version import __version__
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.reference_cache import enable_reference_cache
+from capmeter.captions.streaming.stream import CaptionStream
+from capmeter.captions.text_checks import check_captions, is_blank
+from capmeter.captions.unsegmented_scripts import is_unsegmented
+from capmeter.core.errors import InputError
+from capmeter.core.progress import task
+from capmeter.core.ragged import distinct
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import (
+    EMPTY,
+    Answers,
+    CorpusState,
+    Measurement,
+    Metric,
+    RunContext,
+    count_notes,
+    merge_notes,
+)
+from capmeter.evaluation.checks import check_measurement
+from capmeter.evaluation.compact import PackedRows, PackedTexts
+from capmeter.evaluation.executors import Executor, make_executor
+from capmeter.evaluation.reference_digests import NO_DIGESTS, Digests, digest_references
+from capmeter.evaluation.registry import METRICS
+from capmeter.evaluation.requirements import check_needs, with_required
+from capmeter.evaluation.scores import Ids, Results, Scores
+
+if TYPE_CHECKING:
+    from capmeter.evaluation.evidence import Evidence
+
+Source = CaptionSet | Iterable[CaptionSet]
+Systems = Mapping[str, CaptionSet] | Mapping[str, CaptionStream] | Mapping[str, os.PathLike[str]]
+UNSPLIT = "no blanks between words, which tokenizer=ptb does not split (tokenizer=char does; see docs/languages.md)"
+"""The note on captions in Chinese or Japanese that are scored as if they were English."""
+
+
+@dataclass(frozen=True, eq=False)
+class CorpusStates:
+    """The states of some captions; the sum of two is the states of the captions of both."""
+
+    states: Mapping[CorpusState, Any] = field(default_factory=dict)
+
+    def __add__(self, other: CorpusStates) -> CorpusStates:
+        return CorpusStates({kind: state + other.states[kind] for kind, state in self.states.items()})
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Metrics that are run on captions.
+
+    Args:
+        metrics: the metrics; those that they require are run too.
+        settings: device, precision, threads and cache of the run.
+        states: the corpus states collected so far.
+    """
+
+    metrics: tuple[Metric, ...]
+    settings: Settings = field(default_factory=Settings)
+    states: Mapping[CorpusState, Any] = field(default_factory=dict)
+
+    @cached_property
+    def ordered_metrics(self) -> tuple[Metric, ...]:
+        """The metrics and all those that they require, without duplicates, required metrics first."""
+        return with_required(self.metrics)
+
+    @cached_property
+    def pending_states(self) -> tuple[CorpusState, ...]:
+        """The corpus states to collect next: all that are missing and do not depend on others that are missing."""
+        pending: dict[CorpusState, None] = {}
+
+        def is_ready(metric: Metric) -> bool:
+            """Whether no state that this metric needs is missing; those that can be collected are added."""
+            ready = [is_ready(each) for each in metric.required_metrics()]  # a list: all are visited
+            kind = metric.corpus_state()
+            if kind is None or kind in self.states:
+                return all(ready)
+            kind_ready = [is_ready(each) for each in kind.required_metrics()]
+            if all(kind_ready):
+                pending[kind] = None
+            return False
+
+        for metric in self.metrics:
+            is_ready(metric)
+        return tuple(pending)
+
+    def collect(self, part: CaptionSet) -> CorpusStates:
+        """Collects the pending states of one part; their sum over all parts goes to `with_states`."""
+        order = with_required([metric for kind in self.pending_states for metric in kind.required_metrics()])
+        measurements = self._measure_in_order(part, order)
+        states: dict[CorpusState, Any] = {}
+        for kind in self.pending_states:
+            states[kind] = kind.collect(part, self._context(None, kind.required_metrics(), measurements))
+        return CorpusStates(states)
+
+    def collect_all(self, source: Source, workers: int | Executor = 1) -> CorpusStates:
+        """Collects the pending states of a whole source."""
+        executor = make_executor(workers)
+        shared = replace(self, settings=executor.worker_settings(self.settings))
+        states: CorpusStates | None = None
+        with task("collecting", total=_length(source)) as advance:
+            for size, part_states in executor.map(shared._collect_part, self._parts(source, executor)):
+                states = part_states if states is None else states + part_states
+                advance(size)
+        if states is None:
+            raise InputError("there is no caption to score; the source is empty")
+        return states
+
+    def with_states(self, states: CorpusStates) -> Evaluation:
+        """The evaluation with these states added."""
+        return replace(self, states={**self.states, **states.states})
+
+    def with_collected_states(self, source: Source, workers: int | Executor = 1) -> Evaluation:
+        """The evaluation with all corpus states that its metrics need, collected from this source."""
+        evaluation = self
+        while evaluation.pending_states:
+            evaluation = evaluation.with_states(evaluation.collect_all(source, workers))
+        return evaluation
+
+    def measure(self, part: CaptionSet) -> dict[Metric, Measurement]:
+        """The rows and notes of each metric and of those that it requires; no state may be pending."""
+        if self.pending_states:
+            pending = ", ".join(map(str, self.pending_states))
+            raise RuntimeError(f"{pending} must be collected before captions are measured")
+        return self._measure_in_order(part, self.ordered_metrics)
+
+    def explain(self, part: CaptionSet) -> dict[Metric, list[Evidence]]:
+        """Each metric's evidence for every caption; an `InputError` if the captions lack what a metric needs."""
+        check_needs(part, self.metrics)
+        order = with_required([required for metric in self.metrics for required in metric.required_metrics()])
+        measurements = self._measure_in_order(part, order)
+        return {metric: metric.explain(part, self.context(metric, measurements)) for metric in self.metrics}
+
+    def context(self, metric: Metric, measurements: Mapping[Metric, Measurement] | None = None) -> RunContext:
+        """The context of this metric for a part, from the measurements of the required metrics on it."""
+        kind = metric.corpus_state()
+        state = None if kind is None else self.states[kind]
+        return self._context(state, metric.required_metrics(), measurements)
+
+    def signature(self, metric: Metric, adjustments: Mapping[str, str] | None = None) -> str:
+        """Everything that affects the score in one line: name, parameters, facts, changed texts, plug-ins, version."""
+        facts = {key: text.strip('"') for key, text in metric.parameter_texts().items()}
+        facts |= metric.signature_facts(self.context(metric)) | dict(adjustments or {})
+        if packages := list(filter(None, dict.fromkeys(METRICS.package_of(each) for each in with_required([metric])))):
+            facts["plugin"] = "+".join(packages)
+        return "|".join([metric.name, *(f"{key}:{value}" for key, value in facts.items()), f"capmeter:{__version__}"])
+
+    def run(self, source: Source, workers: int | Executor = 1, *, is_whole: bool = True) -> Results:
+        """Scores a source; no state may be pending.
+
+        Args:
+            source: a `CaptionSet`, or a stream of them.
+            workers: the number of processes, or an executor.
+            is_whole: whether these are all captions of the run; of some, none need have a score (of a judge).
+
+        Raises:
+            InputError: there are no captions, or they lack what a metric needs.
+            MetricError: a metric returned something else than finite numbers in the declared shape.
+        """
+        executor = make_executor(workers)
+        shared = replace(self, settings=executor.worker_settings(self.settings))
+        captions = source if isinstance(source, CaptionSet) else None
+        merged = _MergedParts(self.metrics)
+        with task("scoring", total=_length(source)) as advance:
+            measure = partial(shared._measure_part, digests=captions is None)
+            for part in executor.map(measure, self._parts(source, executor)):
+                merged.add(part)
+                advance(len(part.ids))
+        if not len(merged.ids):
+            raise InputError("there is no caption to score; the source is empty")
+        ids = Ids(captions.ids, captions.image_ids) if captions else Ids(merged.ids, merged.image_ids)
+        notes = merge_notes([*merged.notes, getattr(source, "notes", {})])
+        adjustments, scores = getattr(source, "adjustments", {}), []
+        for metric in self.metrics:
+            metric_notes, signature = merge_notes(merged.metric_notes[metric]), self.signature(metric, adjustments)
+            if is_whole:
+                rows = merged.rows[metric]
+                metric.check_sums(rows.sums(), len(rows), count_notes(metric_notes))
+            each = Scores.from_rows(metric, ids, merged.rows[metric], metric_notes, signature)
+            scores.append(replace(each, answers=merged.answers[metric]))
+        digests = np.concatenate(merged.reference_digests) if captions is None else None
+        return Results(scores, ids, notes, captions=captions, reference_digests=digests)
+
+    def _measure_in_order(self, part: CaptionSet, order: Sequence[Metric]) -> dict[Metric, Measurement]:
+        check_needs(part, order)
+        measurements: dict[Metric, Measurement] = {}
+        for metric in order:
+            measurement = metric.measure(part, self.context(metric, measurements))
+            measurements[metric] = check_measurement(metric, measurement, part.ids)
+        return measurements
+
+    def _context(
+        self, state: Any, required: Sequence[Metric], measurements: Mapping[Metric, Measurement] | None
+    ) -> RunContext:
+        available = {} if measurements is None else {metric: measurements[metric] for metric in required}
+        for each, rows in available.items():  # whose captions get scores here, part by part
+            each.check_sums(rows.values.sum(axis=0), len(rows.values), count_notes(rows.notes))
+        return RunContext(
+            state=state,
+            settings=self.settings,
+            scores={each: each.from_sums(rows.values, np.ones(len(rows.values))) for each, rows in available.items()},
+            measurements=available,
+            required_contexts={each: self.context(each, measurements) for each in required},
+        )
+
+    def _collect_part(self, part: CaptionSet) -> tuple[int, CorpusStates]:
+        return len(part), self.collect(part)
+
+    def _measure_part(self, part: CaptionSet, digests: bool) -> _MeasuredPart:
+        """The rows and notes of the requested metrics (not of those only required), and the part's notes."""
+        candidates = [part.pool.sentences[k] for k in part.candidates.tolist()]
+        empty = [id for id, text in zip(part.ids, candidates, strict=True) if is_blank(text)]
+        unsegmented = [id for id, text in zip(part.ids, candidates, strict=True) if is_unsegmented(text)]
+        is_copy = part.references.values == part.candidates[part.references.rows]
+        copies = [part.ids[k] for k in distinct(part.references.rows[is_copy]).tolist()]
+        lengths = np.array([len(text.split()) for text in candidates])
+        measured = self.measure(part)
+        measurements = {}
+        for metric in self.metrics:
+            notes = {EMPTY: empty, **measured[metric].notes}
+            notes |= _note_lengths(part, metric, lengths)
+            if 2 * len(unsegmented) > len(part) and getattr(metric, "tokenizer", None) == "ptb":
+                notes[UNSPLIT] = unsegmented
+            measurements[metric] = replace(measured[metric], notes=notes)
+        part_notes = {**part.notes, **check_captions(part), "candidate is one of its own references": copies}
+        reference_digests = digest_references(part) if digests else NO_DIGESTS
+        return _MeasuredPart(part.ids, part.image_ids, measurements, part_notes, reference_digests)
+
+    def _parts(self, source: Source, executor: Executor) -> Iterator[CaptionSet]:
+        """The source in parts of the size that the metrics prefer, but at least two parts per worker."""
+        if iter(source) is source:
+            raise InputError("captions are an iterator, which can be read only once; give a list or a stream")
+        size, length = min(metric.PART_SIZE for metric in self.ordered_metrics), _length(source)
+        if executor.workers > 1 and length is not None:
+            size = max(1, min(size, -(-length // (2 * executor.workers))))
+        for piece in [source] if isinstance(source, CaptionSet) else source:
+            if not isinstance(piece, CaptionSet):
+                raise InputError(
+                    f"expected caption sets, but got {type(piece).__name__}; read captions with capmeter.load"
+                )
+            for part in piece.chunks(size) if len(piece) else ():
+                if piece is source:  # the references of a stream, which is large, are not cached for the next run
+                    enable_reference_cache(part, self.settings)
+                yield part
+
+
+@dataclass(frozen=True, eq=False)
+class _MeasuredPart:
+    """The outcome of a run on one part."""
+
+    ids: Sequence[str]  # (captions)
+    image_ids: Sequence[str]  # (captions)
+    measurements: dict[Metric, Measurement]
+    notes: dict[str, list[str]]  # on the captions themselves
+    reference_digests: Digests  # (captions), or empty
+
+
+class _MergedParts:
+    """The outcome of a run on all parts, in few bytes per caption."""
+
+    def __init__(self, metrics: Sequence[Metric]) -> None:
+        self.ids, self.image_ids = PackedTexts(), PackedTexts()
+        self.rows: dict[Metric, PackedRows] = {metric: PackedRows() for metric in metrics}
+        self.metric_notes: dict[Metric, list[dict[str, list[str]]]] = {metric: [] for metric in metrics}
+        self.answers: dict[Metric, Answers] = {metric: {} for metric in metrics}
+        self.notes: list[dict[str, list[str]]] = []
+        self.reference_digests: list[Digests] = []
+
+    def add(self, part: _MeasuredPart) -> None:
+        """Adds the outcome of one more part."""
+        self.ids.add(part.ids)
+        self.image_ids.add(part.image_ids)
+        for metric, measurement in part.measurements.items():
+            self.rows[metric].add(measurement.values)
+            self.metric_notes[metric].append(measurement.notes)
+            self.answers[metric].update(measurement.answers)
+        self.notes.append(part.notes)
+        self.reference_digests.append(part.reference_digests)
+
+
+def _length(source: Source) -> int | None:
+    """The number of captions, if the source knows it."""
+    return len(source) if isinstance(source, CaptionSet | CaptionStream) else None
+
+
+def _note_lengths(part: CaptionSet, metric: Metric, lengths: npt.NDArray[np.int64]) -> dict[str, list[str]]:
+    """The candidates that are longer than the metric is meaningful for, and what to use instead."""
+    if metric.MAX_WORDS is None:
+        return {}
+    note = (
+        f"longer than the {metric.MAX_WORDS} words up to which {metric.name} is meaningful; for detailed captions use "
+        "capmeter, spice or capture(ownership=true)"
+    )
+    ids = [part.ids[row] for row in np.flatnonzero(lengths > metric.MAX_WORDS).tolist()]
+    return {note: ids} if ids else {}
