@@ -6,15 +6,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from capmeter.errors import InputError, ProtocolError
-from capmeter.judgments.judged import Judgments, Paired, Points, Rated, pairs, points
-from capmeter.judgments.protocol import Protocol, changed
-from capmeter.judgments.rows import Row, read_jsonl, renamed, row_ids
-from capmeter.named import split_name
+from capmeter.core.errors import InputError, ProtocolError
+from capmeter.core.named import split_name
+from capmeter.judgments.prepared import (
+    Points,
+    PreparedJudgments,
+    RatedCaption,
+    RatedPair,
+    prepare_pairs,
+    prepare_points,
+)
+from capmeter.judgments.protocol import Protocol, change_protocol
+from capmeter.judgments.rows import JudgmentRow, read_jsonl, rename_columns, row_ids
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reader:
+class LayoutReader:
     """A layout other than JSON lines, as distributed by the benchmark's authors or later users.
 
     `table` reads it where it has columns that a user may name (column → field).
@@ -22,8 +29,8 @@ class Reader:
 
     what: str
     accepts: Callable[[Path], bool]
-    read: Callable[[Path], list[Row]]
-    table: Callable[[Path, Mapping[str, str]], list[Row]] | None = None
+    read: Callable[[Path], list[JudgmentRow]]
+    table: Callable[[Path, Mapping[str, str]], list[JudgmentRow]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +45,13 @@ class Benchmark:
     name: str
     title: str
     source: str
-    build: Callable[[str, list[Row], Protocol], Judgments]
+    build: Callable[[str, list[JudgmentRow], Protocol], PreparedJudgments]
     protocols: Mapping[str, Protocol]
     rows: int | None = None
     keys: tuple[str, ...] = ("image_id", "candidate", "references", "human")
-    fits: Callable[[Row], bool] = field(default=lambda row: True)
+    fits: Callable[[JudgmentRow], bool] = field(default=lambda row: True)
     looks: str = ""
-    readers: tuple[Reader, ...] = ()
+    readers: tuple[LayoutReader, ...] = ()
     siblings: Mapping[str, Benchmark] = field(default_factory=dict, repr=False, compare=False)
 
     def protocol(self, text: str | Protocol | None = None) -> Protocol:
@@ -59,7 +66,7 @@ class Benchmark:
                 f"{self.name} has no protocol {name!r}; expected one of {', '.join(self.protocols)} "
                 "(to change a field: name(statistic=tau-b))"
             )
-        return changed(self.protocols[name], changes)
+        return change_protocol(self.protocols[name], changes)
 
     def load(
         self,
@@ -68,25 +75,25 @@ class Benchmark:
         *,
         sample: bool = False,
         columns: Mapping[str, str] | None = None,
-    ) -> Judgments:
+    ) -> PreparedJudgments:
         """The judgments of this file under a protocol; `sample` accepts a subset and drops `expect`.
 
         `columns` maps other column names to fields, as in `capmeter.load`.
         """
-        chosen = self.protocol(protocol)
+        parsed_protocol = self.protocol(protocol)
         if sample:
-            chosen = changed(chosen, "expect=none")
+            parsed_protocol = change_protocol(parsed_protocol, "expect=none")
         rows = self.read(Path(path), columns)
         # the protocol checks the number of judgments; a wrong file is recognised earlier, by its rows
-        if chosen.expect is not None and self.rows is not None and len(rows) != self.rows:
+        if parsed_protocol.expect is not None and self.rows is not None and len(rows) != self.rows:
             raise ProtocolError(
                 f"{path} has {len(rows):,} rows, but {self.name} has {self.rows:,}; is it a subset, or another set? "
                 "To use it anyway, drop the check (--sample, or expect=none), and do not compare the value with "
                 "published ones"
             )
-        return self.build(self.name, rows, chosen)
+        return self.build(self.name, rows, parsed_protocol)
 
-    def read(self, path: Path, columns: Mapping[str, str] | None = None) -> list[Row]:
+    def read(self, path: Path, columns: Mapping[str, str] | None = None) -> list[JudgmentRow]:
         """The file's rows, checked to be this benchmark's."""
         for reader in self.readers:
             if reader.accepts(path) and not columns:
@@ -96,18 +103,18 @@ class Benchmark:
                     raise InputError(f"{path} is {reader.what}, where no column can be chosen; omit --column")
                 return reader.table(path, columns)
         if path.is_dir():
-            known = "; ".join(reader.what for reader in self.readers)
+            layouts = "; ".join(reader.what for reader in self.readers)
             raise InputError(
-                f"{path} is a folder; {self.name} is a file of JSON lines{' or ' + known if known else ''}"
+                f"{path} is a folder; {self.name} is a file of JSON lines{' or ' + layouts if layouts else ''}"
             )
-        rows = renamed(read_jsonl(path), columns or {}, path)
+        rows = rename_columns(read_jsonl(path), columns or {}, path)
         for row in rows:
             missing = [key for key in self.keys if key not in row]
             if missing or not self.fits(row):
                 self._refuse(row, missing)
         return rows
 
-    def _refuse(self, row: Row, missing: list[str]) -> None:
+    def _refuse(self, row: JudgmentRow, missing: list[str]) -> None:
         fitting = [
             name
             for name, other in self.siblings.items()
@@ -121,13 +128,13 @@ class Benchmark:
         raise InputError(f"{row.place} is not a valid row of {self.name}: {why}; {hint}")
 
 
-def rated(name: str, rows: list[Row], protocol: Protocol) -> Points:
+def build_rated(name: str, rows: list[JudgmentRow], protocol: Protocol) -> Points:
     """Points from rows of one rated caption each, in the native form."""
     by_image = row_ids(rows)
-    return points(name, [_rated(id, row, protocol) for id, row in zip(by_image, rows, strict=True)], protocol)
+    return prepare_points(name, [_rated(id, row, protocol) for id, row in zip(by_image, rows, strict=True)], protocol)
 
 
-def _rated(id: str, row: Row, protocol: Protocol) -> Rated:
+def _rated(id: str, row: JudgmentRow, protocol: Protocol) -> RatedCaption:
     by_person = row.fields.get("candidate_index") == 0 or str(row.fields.get("system")).lower() == "human"
     groups = {key: str(value) for key, value in row.fields.items() if isinstance(value, str | int)}
     references = row.texts("references") if "references" in row else ()
@@ -135,29 +142,34 @@ def _rated(id: str, row: Row, protocol: Protocol) -> Rated:
     image, candidate = row.text("image_id"), row.text("candidate")
     own = row.flag("candidate_in_references", candidate in references)
     picture = row.text("image") if "image" in row else None
-    return Rated(id, image, candidate, references, ratings, own, by_person, groups=groups, image=picture)
+    return RatedCaption(id, image, candidate, references, ratings, own, by_person, groups=groups, image=picture)
 
 
-def paired(
-    better: Callable[[Row, Protocol], float],
-    votes: Callable[[Row, Protocol], tuple[tuple[float, ...], bool]] | None = None,
-) -> Callable[[str, list[Row], Protocol], Judgments]:
-    """Pairs of rows with `candidate_a` and `candidate_b`; `better` is positive for a, negative for b."""
+def build_pairs(
+    better: Callable[[JudgmentRow, Protocol], float],
+    votes: Callable[[JudgmentRow, Protocol], tuple[tuple[float, ...], bool]] | None = None,
+    graded: bool = False,
+) -> Callable[[str, list[JudgmentRow], Protocol], PreparedJudgments]:
+    """Pairs of rows with `candidate_a` and `candidate_b`; `better` is positive for a, negative for b.
 
-    def build(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
-        made = []
+    `graded`: its size says how much better, for correlations.
+    """
+
+    def build(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
+        pairs = []
         for id, row in zip(row_ids(rows), rows, strict=True):
             side = better(row, protocol)
             groups = {key: str(value) for key, value in row.fields.items() if isinstance(value, str | int)}
             a, b = row.text("candidate_a"), row.text("candidate_b")
             raw, by_votes = votes(row, protocol) if votes is not None else ((), False)
-            made.append(
-                Paired(
+            systems = (row.text("system_a"), row.text("system_b")) if "system_a" in row else None
+            pairs.append(
+                RatedPair(
                     id=id,
                     image_id=row.text("image_id"),
                     candidates=(a, b),
                     references=row.texts("references") if "references" in row else (),
-                    better=(side > 0) - (side < 0),
+                    better=side if graded else (side > 0) - (side < 0),
                     valid=row.flag("valid", True),
                     identical=row.flag("identical", a.lower() == b.lower()),
                     groups=groups,
@@ -165,17 +177,19 @@ def paired(
                     by_votes=by_votes,
                     by_machine=row.fields.get("category") in ("HM", "MM"),
                     image=row.text("image") if "image" in row else None,
+                    by_person=systems is not None and "human" in map(str.lower, systems),
+                    systems=systems,
                 )
             )
-        return pairs(name, made, protocol)
+        return prepare_pairs(name, pairs, protocol)
 
     return build
 
 
-def named_winner(row: Row, key: str) -> int:
+def read_winner(row: JudgmentRow, key: str) -> int:
     """A field that says "a" or "b", as 1 or -1 ("tie" is 0)."""
     sides = {"a": 1, "b": -1, "tie": 0}
     value = row.fields.get(key)
     if not isinstance(value, str) or value not in sides:
-        raise row.wrong(key, "a, b or tie")
+        raise row.error_at(key, "a, b or tie")
     return sides[value]

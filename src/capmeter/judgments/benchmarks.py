@@ -7,17 +7,21 @@ import re
 from dataclasses import replace
 from functools import cache
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.judgments.benchmark import Benchmark
 
 
 @cache
-def table() -> dict[str, Benchmark]:
+def all_benchmarks() -> dict[str, Benchmark]:
     """All benchmarks by name."""
     from capmeter.judgments import (
+        audio,
         coco2015,
         composite,
+        detailed,
+        factuality,
         flickr8k,
+        hallucination,
         native,
         pairs,
         pascal50s,
@@ -43,31 +47,53 @@ def table() -> dict[str, Benchmark]:
         pairs.FOIL_COCO,
         pairs.REFORMULATIONS,
         pairs.DISTRACTIONS,
+        hallucination.HAT,
+        hallucination.NOCAPS_FOIL,
+        hallucination.D_FOIL,
+        hallucination.HAELM,
+        hallucination.FAITHSCORE,
         coco2015.COCO2015,
         text_only.WMT16,
         text_only.CONLL14,
+        audio.AUDIOCAPS_EVAL,
+        audio.CLOTHO_EVAL,
+        audio.BRACE,
+        audio.BRACE_HALLU,
+        audio.FLUENCY_723,
+        factuality.ACTIVITYNET_FACT,
+        factuality.YOUCOOK2_FACT,
+        detailed.CAPARENA,
+        detailed.DOCENT,
+        detailed.LONGCAP_ARENA,
+        detailed.DETAILCAPS,
         native.RATED,
         pairs.PAIRS,
+        detailed.ARENA,
     )
-    known = {each.name: each for each in every}
-    return {name: replace(each, siblings=known) for name, each in known.items()}
+    benchmark_name = {each.name: each for each in every}
+    return {name: replace(each, siblings=benchmark_name) for name, each in benchmark_name.items()}
 
 
-def benchmark(name: str) -> Benchmark:
+def find_benchmark(name: str) -> Benchmark:
     """The benchmark of this name, whatever separates its parts and whatever follows them (`thumb1_mscoco`).
 
     An unknown or ambiguous name is an error that suggests the nearest names.
     """
-    asked = _plain(name)
+    requested_name = _plain(name)
     words = {_plain("".join(words)): len(words) for words in _openings(name)}
-    exact = [known for known in table() if _plain(known) == asked]
-    longer = [known for known in table() if _plain(known).startswith(asked)]
-    shorter = sorted((known for known in table() if _plain(known) in words), key=lambda known: words[_plain(known)])
-    for found in (exact, longer, shorter[-1:]):
-        if len(found) == 1:
-            return table()[found[0]]
-    near = longer or difflib.get_close_matches(name.lower(), table(), n=3, cutoff=0.4)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"known are: {', '.join(table())}"
+    exact = [benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name) == requested_name]
+    longer = [
+        benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name).startswith(requested_name)
+    ]
+    shorter = sorted(
+        (benchmark_name for benchmark_name in all_benchmarks() if _plain(benchmark_name) in words),
+        key=lambda benchmark_name: words[_plain(benchmark_name)],
+    )
+    for matches in (exact, longer, shorter[-1:]):
+        if len(matches) == 1:
+            return all_benchmarks()[matches[0]]
+    suggestions = longer or difflib.get_close_matches(name.lower(), all_benchmarks(), n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(suggestions)}?" if suggestions else f"known are: {', '.join(all_benchmarks())}"
     raise InputError(f"unknown benchmark {name!r}; {hint}")
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from capmeter.judgments.benchmark import Benchmark
-from capmeter.judgments.judged import Judgments, System, systems
+from capmeter.judgments.prepared import JudgedSystem, PreparedJudgments, prepare_systems
 from capmeter.judgments.protocol import LeaveOut, Protocol
-from capmeter.judgments.rows import Row
+from capmeter.judgments.rows import JudgmentRow
 
 COLUMNS = {
     "Bleu_1": "bleu-1",
@@ -28,25 +28,25 @@ COLUMNS = {
 BASELINES = ("Human", "Random")
 
 
-def _scores(row: Row) -> dict[str, float]:
+def _scores(row: JudgmentRow) -> dict[str, float]:
     """The automatic scores of the judged submission, not of a later one."""
     scores: dict[str, float] = {}
     for table in ("c5", "c40"):
         entries = row.fields.get(table)
         if not isinstance(entries, list) or not all(isinstance(entry, Mapping) for entry in entries):
-            raise row.wrong(table, "a list of automatic scores")
+            raise row.error_at(table, "a list of automatic scores")
         for entry in entries:
             if entry.get("same_submission_date"):
                 scores |= {f"{name}@{table}": float(entry[column]) for column, name in COLUMNS.items()}
     return scores
 
 
-def _build(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
-    made = []
+def _build(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
+    teams = []
     for row in rows:
         team = row.text("team")
-        made.append(System(team, row.number(protocol.judgments), (), _scores(row), baseline=team in BASELINES))
-    return systems(name, made, protocol)
+        teams.append(JudgedSystem(team, row.number(protocol.judgments), (), _scores(row), baseline=team in BASELINES))
+    return prepare_systems(name, teams, protocol)
 
 
 # ten teams and the human baseline, whose automatic scores are of the judged submission; or twelve teams with scores of

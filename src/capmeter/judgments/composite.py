@@ -10,7 +10,7 @@ Layout besides JSON lines: the folder AMT_eval of the original distribution (8k_
 
 from __future__ import annotations
 
-from capmeter.judgments.benchmark import Benchmark, rated
+from capmeter.judgments.benchmark import Benchmark, build_rated
 from capmeter.judgments.protocol import Protocol
 
 COMPOSITE = Benchmark(
@@ -21,7 +21,7 @@ COMPOSITE = Benchmark(
     keys=("image_id", "candidate", "references", "human", "candidate_index"),
     fits=lambda row: len(row.numbers("human")) == 1 and 1 <= row.numbers("human")[0] <= 5,
     looks="one score from 1 to 5",
-    build=rated,
+    build=build_rated,
     protocols={
         "clipscore2021": Protocol(
             name="clipscore2021", references="without-human-candidate", statistic="tau-c", expect=11985

@@ -1,7 +1,7 @@
 """Flickr8k-Expert and Flickr8k-CF (Hodosh, Young and Hockenmaier 2013): captions of other images, rated.
 
 Expert: 5,822 image-caption pairs, three experts each, 1 (unrelated) to 4 (no error). CF: 47,830 pairs, at least three
-yes/no votes each. All candidates are captions that people wrote, mostly for another image.
+yes/no votes each. All candidates are human captions, mostly of another image.
 
 Layouts besides JSON lines:
 * the folder of the original distribution (Flickr8k_text.zip): ExpertAnnotations.txt or CrowdFlowerAnnotations.txt
@@ -15,12 +15,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.files import read_text, text_lines
-from capmeter.captions.jsontext import decode_json
-from capmeter.errors import InputError
-from capmeter.judgments.benchmark import Benchmark, Reader, rated
+from capmeter.captions.sources import read_text, text_lines
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+from capmeter.judgments.benchmark import Benchmark, LayoutReader, build_rated
 from capmeter.judgments.protocol import Protocol
-from capmeter.judgments.rows import Row
+from capmeter.judgments.rows import JudgmentRow
 
 TOKENS = "Flickr8k.token.txt"
 
@@ -36,8 +36,8 @@ def _captions(folder: Path) -> dict[str, str]:
     return captions
 
 
-def _folder(annotations: str, crowd: bool) -> Reader:
-    def read(folder: Path) -> list[Row]:
+def _folder(annotations: str, crowd: bool) -> LayoutReader:
+    def read(folder: Path) -> list[JudgmentRow]:
         captions = _captions(folder)
         images: dict[str, list[str]] = {}
         for id, text in captions.items():
@@ -46,16 +46,16 @@ def _folder(annotations: str, crowd: bool) -> Reader:
         for number, line in text_lines(folder / annotations):
             if not line.strip():
                 continue
-            place = f"{folder / annotations}, line {number}"
+            location = f"{folder / annotations}, line {number}"
             image, id, *numbers = line.split()
             if id not in captions or image not in images:
-                raise InputError(f"{place}: {TOKENS} has no caption {id!r} or no image {image!r}")
+                raise InputError(f"{location}: {TOKENS} has no caption {id!r} or no image {image!r}")
             try:
                 values = [float(value) for value in numbers]
                 ratings = [1] * int(values[1]) + [0] * int(values[2]) if crowd else [int(value) for value in values]
             except (ValueError, IndexError):
                 expected = "share, yes and no votes" if crowd else "three ratings"
-                raise InputError(f"{place}: expected an image, a caption id and {expected}") from None
+                raise InputError(f"{location}: expected an image, a caption id and {expected}") from None
             fields: dict[str, Any] = {
                 "image_id": image,
                 "candidate": captions[id],
@@ -63,17 +63,17 @@ def _folder(annotations: str, crowd: bool) -> Reader:
                 "human": ratings,
                 "candidate_in_references": id.split("#")[0] == image or captions[id] in images[image],
             }
-            rows.append(Row(fields, place))
+            rows.append(JudgmentRow(fields, location))
         return rows
 
-    return Reader(
+    return LayoutReader(
         what=f"the folder with {annotations} and {TOKENS}",
         accepts=lambda path: path.is_dir() and (path / annotations).is_file() and (path / TOKENS).is_file(),
         read=read,
     )
 
 
-def _clipscore_json(path: Path) -> list[Row]:
+def _clipscore_json(path: Path) -> list[JudgmentRow]:
     images = decode_json(read_text(path), str(path))
     if not isinstance(images, dict):
         raise InputError(f"{path}: expected an object of images, as CLIPScore's download script writes it")
@@ -89,11 +89,13 @@ def _clipscore_json(path: Path) -> list[Row]:
             raise InputError(f"{path}, image {image!r}: expected ground_truth and human_judgement") from None
         for caption, values in ratings.items():
             fields = {"image_id": image, "candidate": caption, "references": references, "human": values}
-            rows.append(Row({**fields, "candidate_in_references": caption in references}, f"{path}, image {image!r}"))
+            rows.append(
+                JudgmentRow({**fields, "candidate_in_references": caption in references}, f"{path}, image {image!r}")
+            )
     return rows
 
 
-CLIPSCORE_JSON = Reader(
+CLIPSCORE_JSON = LayoutReader(
     what="the json of CLIPScore's flickr8k_example",
     accepts=lambda path: path.is_file() and path.suffix == ".json",
     read=_clipscore_json,
@@ -106,7 +108,7 @@ EXPERT = Benchmark(
     rows=5822,
     fits=lambda row: len(row.numbers("human")) == 3 and all(1 <= value <= 4 for value in row.numbers("human")),
     looks="three ratings from 1 to 4",
-    build=rated,
+    build=build_rated,
     readers=(_folder("ExpertAnnotations.txt", crowd=False), CLIPSCORE_JSON),
     protocols={
         "clipscore2021": Protocol(
@@ -116,10 +118,8 @@ EXPERT = Benchmark(
         "cui2018": Protocol(
             name="cui2018", leave_out=("own-captions",), ratings="flatten", statistic="tau-b", expect=16992
         ),
-        # "5664 samples"; it says neither which τ nor how ratings were combined: this gives its ROUGE-L to the digit
-        "yi2020": Protocol(
-            name="yi2020", leave_out=("own-captions",), ratings="flatten", statistic="tau-c", expect=16992
-        ),
+        # "5664 samples"; it says neither which τ nor how ratings were combined: this gives the value of its own metric
+        "yi2020": Protocol(name="yi2020", leave_out=("own-captions",), ratings="mean", statistic="tau-b", expect=5664),
         "averaged": Protocol(
             name="averaged", leave_out=("own-captions",), ratings="mean", statistic="tau-b", expect=5664
         ),
@@ -145,7 +145,7 @@ CF = Benchmark(
     rows=47830,
     fits=lambda row: len(row.numbers("human")) >= 3 and set(row.numbers("human")) <= {0.0, 1.0},
     looks="three or more votes of 0 or 1",
-    build=rated,
+    build=build_rated,
     readers=(_folder("CrowdFlowerAnnotations.txt", crowd=True), CLIPSCORE_JSON),
     protocols={
         "clipscore2021": Protocol(

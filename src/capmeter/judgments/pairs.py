@@ -17,23 +17,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from capmeter.captions.files import read_text
-from capmeter.captions.jsontext import decode_json
-from capmeter.errors import InputError
-from capmeter.judgments.benchmark import Benchmark, Reader, named_winner, paired
+from capmeter.captions.sources import read_text
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+from capmeter.judgments.benchmark import Benchmark, LayoutReader, build_pairs, read_winner
 from capmeter.judgments.protocol import Protocol
-from capmeter.judgments.rows import Row
+from capmeter.judgments.rows import JudgmentRow
 
 SIDES = ("image_id", "candidate_a", "candidate_b")
 
 
-def _read_valse(path: Path) -> list[Row]:
+def _read_valse(path: Path) -> list[JudgmentRow]:
     entries = decode_json(read_text(path), str(path))
     if not isinstance(entries, dict):
         raise InputError(f"{path}: expected id → caption and foil, as VALSE writes it")
     rows = []
     for id, entry in entries.items():
-        place = f"{path}, {id!r}"
+        location = f"{path}, {id!r}"
         try:
             votes = entry["mturk"]
             fields = {
@@ -48,8 +48,8 @@ def _read_valse(path: Path) -> list[Row]:
                 "valid": votes["caption"] >= 2,  # VALSE keeps what two of three annotators got right
             }
         except (KeyError, TypeError):
-            raise InputError(f"{place}: expected caption, foil, image_file and mturk") from None
-        rows.append(Row(fields, place))
+            raise InputError(f"{location}: expected caption, foil, image_file and mturk") from None
+        rows.append(JudgmentRow(fields, location))
     return rows
 
 
@@ -57,10 +57,10 @@ def _foil_files(folder: Path) -> list[Path]:
     return [folder / name for name in ("foilv1.0_test_2017.json", "captions_val2014.json") if (folder / name).is_file()]
 
 
-def _read_foil(folder: Path) -> list[Row]:
+def _read_foil(folder: Path) -> list[JudgmentRow]:
     """FOIL's annotations: one entry with `foil` false per original caption, and those made of it with the same id."""
     foils, captions = (decode_json(read_text(path), str(path)) for path in _foil_files(folder))
-    rows: list[Row] = []
+    rows: list[JudgmentRow] = []
     try:
         files = {image["id"]: image["file_name"] for image in foils["images"]}
         references: dict[int, list[str]] = {}
@@ -79,22 +79,22 @@ def _read_foil(folder: Path) -> list[Row]:
                     "correct": "a",
                     "valid": True,
                 }
-                rows.append(Row(fields, f"{folder}, foil of caption {entry['id']}"))
+                rows.append(JudgmentRow(fields, f"{folder}, foil of caption {entry['id']}"))
     except (KeyError, TypeError):
         expected = "annotations with id, image_id, caption and foil, and COCO's captions of the same images"
         raise InputError(f"{folder}: expected {expected}") from None
     return rows
 
 
-def _correct(row: Row, protocol: Protocol) -> float:
-    return named_winner(row, "correct")
+def _correct(row: JudgmentRow, protocol: Protocol) -> float:
+    return read_winner(row, "correct")
 
 
-def _votes_or_correct(row: Row, protocol: Protocol) -> float:
-    return named_winner(row, "correct") if "correct" in row else sum(row.numbers(protocol.judgments))
+def _votes_or_correct(row: JudgmentRow, protocol: Protocol) -> float:
+    return read_winner(row, "correct") if "correct" in row else sum(row.numbers(protocol.judgments))
 
 
-def _votes(row: Row, protocol: Protocol) -> tuple[tuple[float, ...], bool]:
+def _votes(row: JudgmentRow, protocol: Protocol) -> tuple[tuple[float, ...], bool]:
     values = row.fields.get(protocol.judgments)
     return (row.numbers(protocol.judgments) if isinstance(values, list) else ()), "correct" not in row
 
@@ -105,8 +105,8 @@ FOIL = Benchmark(
     source="Shekhar et al. 2017; Parcalabescu et al. 2022, VALSE: data/foil-it.json",
     rows=1000,
     keys=(*SIDES, "references", "correct", "valid"),
-    build=paired(_correct),
-    readers=(Reader(what="VALSE's foil-it.json", accepts=lambda path: path.suffix == ".json", read=_read_valse),),
+    build=build_pairs(_correct),
+    readers=(LayoutReader(what="VALSE's foil-it.json", accepts=lambda path: path.suffix == ".json", read=_read_valse),),
     protocols={
         "referenced": Protocol(
             name="referenced", leave_out=("invalid", "unreferenced"), statistic="accuracy", expect=237
@@ -120,9 +120,9 @@ FOIL_COCO = Benchmark(
     title="FOIL: a whole split, each caption and its foils",
     source="Shekhar et al. 2017, foilv1.0_test_2017.json; COCO: captions_val2014.json",
     keys=(*SIDES, "references", "correct"),
-    build=paired(_correct),
+    build=build_pairs(_correct),
     readers=(
-        Reader(
+        LayoutReader(
             what="the folder with foilv1.0_test_2017.json and captions_val2014.json",
             accepts=lambda path: len(_foil_files(path)) == 2,
             read=_read_foil,
@@ -140,7 +140,7 @@ REFORMULATIONS = Benchmark(
     source="Berger et al. 2025, caption_evaluation: full_reformulation_dataset.json",
     rows=5208,
     keys=(*SIDES, "references", "human", "identical"),
-    build=paired(lambda row, protocol: named_winner(row, "human")),
+    build=build_pairs(lambda row, protocol: read_winner(row, "human")),
     protocols={
         "changed": Protocol(name="changed", leave_out=("identical", "unreferenced"), statistic="accuracy", expect=4037),
         "reference-free": Protocol(name="reference-free", leave_out=("identical",), statistic="accuracy", expect=4344),
@@ -152,7 +152,7 @@ DISTRACTIONS = Benchmark(
     title="Forced-choice distractions: replace, share or just person or scene",
     source="Hodosh and Hockenmaier 2016",
     keys=(*SIDES, "references", "correct", "category"),
-    build=paired(_correct),
+    build=build_pairs(_correct),
     protocols={
         "lceval": Protocol(name="lceval", statistic="accuracy", by="category"),
         "strict": Protocol(name="strict", statistic="accuracy", ties="strict", by="category"),
@@ -164,6 +164,6 @@ PAIRS = Benchmark(
     title="Any file of pairs: candidate_a, candidate_b, and correct or votes",
     source="your own",
     keys=SIDES,
-    build=paired(_votes_or_correct, _votes),
+    build=build_pairs(_votes_or_correct, _votes),
     protocols={"accuracy": Protocol(name="accuracy", statistic="accuracy")},
 )

@@ -20,24 +20,24 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.captions.files import read_text
-from capmeter.captions.jsontext import decode_json
-from capmeter.errors import InputError
-from capmeter.judgments.benchmark import Benchmark, Reader, named_winner, paired
+from capmeter.captions.sources import read_text
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+from capmeter.judgments.benchmark import Benchmark, LayoutReader, build_pairs, read_winner
 from capmeter.judgments.protocol import Protocol, Ties
-from capmeter.judgments.rows import Row
+from capmeter.judgments.rows import JudgmentRow
 
 CATEGORIES = ("HC", "HI", "HM", "MM")
 VOTES = 48
 
 
-def _better(row: Row, protocol: Protocol) -> float:
+def _better(row: JudgmentRow, protocol: Protocol) -> float:
     if protocol.judgments == "consensus":
-        return named_winner(row, "consensus_winner")
+        return read_winner(row, "consensus_winner")
     return sum(row.numbers("human" if protocol.judgments == "votes" else protocol.judgments))
 
 
-def _votes(row: Row, protocol: Protocol) -> tuple[tuple[float, ...], bool]:
+def _votes(row: JudgmentRow, protocol: Protocol) -> tuple[tuple[float, ...], bool]:
     return (row.numbers("human") if "human" in row else ()), protocol.judgments != "consensus"
 
 
@@ -49,7 +49,7 @@ def _leaf(cell: Any) -> Any:
     return cell
 
 
-def _read_mat(folder: Path) -> list[Row]:
+def _read_mat(folder: Path) -> list[JudgmentRow]:
     """pair_pascal.mat (new_input, new_data, category) with consensus_pascal.mat (triplets: 48 rows for each pair)."""
     from scipy.io import loadmat
 
@@ -60,26 +60,26 @@ def _read_mat(folder: Path) -> list[Row]:
         raise InputError(f"{folder}: {len(triplets)} triplets are not {VOTES} for each of {len(inputs)} pairs")
     rows = []
     for k, entry in enumerate(inputs):
-        shown = triplets[VOTES * k : VOTES * (k + 1)]
-        votes = sum(int(_leaf(triplet[3])) for triplet in shown)  # 1 for a, -1 for b
+        pair_triplets = triplets[VOTES * k : VOTES * (k + 1)]
+        votes = sum(int(_leaf(triplet[3])) for triplet in pair_triplets)  # 1 for a, -1 for b
         fields = {
             "image_id": str(_leaf(entry[0])).rsplit(".", 1)[0],
             "category": CATEGORIES[int(categories[k]) - 1],
             "candidate_a": str(_leaf(entry[1])).strip(),
             "candidate_b": str(_leaf(entry[2])).strip(),
-            "references": [str(_leaf(triplet[0])).strip() for triplet in shown],
+            "references": [str(_leaf(triplet[0])).strip() for triplet in pair_triplets],
             "consensus_winner": "a" if votes > 0 else "b" if votes < 0 else "tie",
         }
-        rows.append(Row(fields, f"{folder}, pair {k}"))
+        rows.append(JudgmentRow(fields, f"{folder}, pair {k}"))
     return rows
 
 
-def _read_fleur(path: Path) -> list[Row]:
+def _read_fleur(path: Path) -> list[JudgmentRow]:
     data = decode_json(read_text(path), str(path))
     rows = []
     for category, entries in data.items() if isinstance(data, dict) else ():
         for k, entry in enumerate(entries):
-            place = f"{path}, {category} {k}"
+            location = f"{path}, {category} {k}"
             try:
                 (a, b), label = entry["captions"], entry["label"]
                 fields = {
@@ -91,8 +91,8 @@ def _read_fleur(path: Path) -> list[Row]:
                     "consensus_winner": {0: "a", 1: "b"}[label],
                 }
             except (KeyError, TypeError, ValueError):
-                raise InputError(f"{place}: expected image, two captions, label 0 or 1, and references") from None
-            rows.append(Row(fields, place))
+                raise InputError(f"{location}: expected image, two captions, label 0 or 1, and references") from None
+            rows.append(JudgmentRow(fields, location))
     if not rows:
         raise InputError(f"{path}: expected category → list of pairs, as FLEUR writes it")
     return rows
@@ -102,7 +102,7 @@ _PRESETS: tuple[tuple[str, str, str, Ties], ...] = (
     ("pascal-consensus", "consensus", "draw-5", "half"),
     ("pascal-direct", "votes", "draw-5", "half"),
     ("clipscore2021", "consensus", "draw-5", "random"),
-    ("yi2020", "consensus", "draw-5", "half"),
+    ("yi2020", "votes", "draw-5", "half"),  # the label is not stated; the votes give its table
     ("smurf2021", "consensus", "first-5", "half"),  # "the first 5 sentence A entries of each image"
 )
 PASCAL = Benchmark(
@@ -111,14 +111,14 @@ PASCAL = Benchmark(
     source="Vedantam et al. 2015, pyCIDErConsensus: pair_pascal.mat, consensus_pascal.mat",
     rows=4000,
     keys=("image_id", "category", "candidate_a", "candidate_b", "references", "human", "consensus_winner"),
-    build=paired(_better, _votes),
+    build=build_pairs(_better, _votes),
     readers=(
-        Reader(
+        LayoutReader(
             what="the folder with pair_pascal.mat and consensus_pascal.mat",
             accepts=lambda path: (path / "pair_pascal.mat").is_file() and (path / "consensus_pascal.mat").is_file(),
             read=_read_mat,
         ),
-        Reader(what="FLEUR's pascal_50s.json", accepts=lambda path: path.suffix == ".json", read=_read_fleur),
+        LayoutReader(what="FLEUR's pascal_50s.json", accepts=lambda path: path.suffix == ".json", read=_read_fleur),
     ),
     protocols={
         name: Protocol(
@@ -136,7 +136,7 @@ PASCAL = Benchmark(
         # "we only used captions from HHC and HHI", Sharif et al. 2019, section 8.4.2
         "wembsim": Protocol(
             name="wembsim",
-            judgments="consensus",
+            judgments="votes",
             leave_out=("machine-captions",),
             references="draw-5",
             statistic="accuracy",
@@ -145,7 +145,7 @@ PASCAL = Benchmark(
         ),
         "umic": Protocol(
             name="umic",
-            judgments="consensus",
+            judgments="votes",
             references="mean-of-single",
             maximum_for=("bertscore",),
             statistic="accuracy",
@@ -163,7 +163,7 @@ ABSTRACT = Benchmark(
     keys=("image_id", "category", "candidate_a", "candidate_b", "references", "human"),
     fits=lambda row: len(row.numbers("human")) == len(row.texts("references")) == 48,
     looks="48 references and 48 votes",
-    build=paired(_better, _votes),
+    build=build_pairs(_better, _votes),
     protocols={
         "majority": Protocol(name="majority", judgments="votes", statistic="accuracy", by="category", expect=400),
         "lceval": Protocol(

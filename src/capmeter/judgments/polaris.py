@@ -13,16 +13,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.csvtext import csv_lines
-from capmeter.captions.files import read_text
-from capmeter.captions.jsontext import decode_json
-from capmeter.errors import InputError
-from capmeter.judgments.benchmark import Benchmark, Reader, rated
+from capmeter.captions.sources import read_text
+from capmeter.core.csv_text import csv_lines
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+from capmeter.judgments.benchmark import Benchmark, LayoutReader, build_rated
 from capmeter.judgments.protocol import Protocol
-from capmeter.judgments.rows import Row
+from capmeter.judgments.rows import JudgmentRow
 
 
-def _row(entry: Mapping[str, Any], references: Any, place: str) -> Row:
+def _row(entry: Mapping[str, Any], references: Any, location: str) -> JudgmentRow:
     try:
         fields = {
             "image_id": str(entry["imgid"]),
@@ -31,25 +31,25 @@ def _row(entry: Mapping[str, Any], references: Any, place: str) -> Row:
             "human": [float(entry["score"])],
         }
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{place}: expected mt, refs (a list), score and imgid") from None
-    return Row(fields, place)
+        raise InputError(f"{location}: expected mt, refs (a list), score and imgid") from None
+    return JudgmentRow(fields, location)
 
 
-def _read_csv(path: Path) -> list[Row]:
+def _read_csv(path: Path) -> list[JudgmentRow]:
     rows = []
     for number, entry in enumerate(csv.DictReader(csv_lines(read_text(path))), 2):
-        place = f"{path}, row {number}"
+        location = f"{path}, row {number}"
         try:
             references = ast.literal_eval(entry.get("refs") or "")
         except (ValueError, SyntaxError):
-            raise InputError(f"{place}: expected mt, refs (a list), score and imgid") from None
-        rows.append(_row(entry, references, place))
+            raise InputError(f"{location}: expected mt, refs (a list), score and imgid") from None
+        rows.append(_row(entry, references, location))
     if not rows:
         raise InputError(f"{path} has no rows")
     return rows
 
 
-def _read_json(path: Path) -> list[Row]:
+def _read_json(path: Path) -> list[JudgmentRow]:
     data = decode_json(read_text(path), str(path))
     if not isinstance(data, list) or not all(isinstance(entry, dict) for entry in data):
         raise InputError(f"{path}: expected a list of objects with mt, refs, score and imgid")
@@ -57,12 +57,12 @@ def _read_json(path: Path) -> list[Row]:
 
 
 READERS = (
-    Reader(what="Polos' CSV", accepts=lambda path: path.suffix == ".csv", read=_read_csv),
-    Reader(what="EXPERT's JSON", accepts=lambda path: path.suffix == ".json", read=_read_json),
+    LayoutReader(what="Polos' CSV", accepts=lambda path: path.suffix == ".csv", read=_read_csv),
+    LayoutReader(what="EXPERT's JSON", accepts=lambda path: path.suffix == ".json", read=_read_json),
 )
 
 
-def _one_share(row: Row) -> bool:
+def _one_share(row: JudgmentRow) -> bool:
     return len(row.numbers("human")) == 1 and 0 <= row.numbers("human")[0] <= 1
 
 
@@ -74,7 +74,7 @@ def _benchmark(name: str, title: str, source: str, rows: int | None) -> Benchmar
         rows=rows,
         fits=_one_share,
         looks="one score from 0 to 1",
-        build=rated,
+        build=build_rated,
         readers=READERS,
         protocols={"polos2024": Protocol(name="polos2024", ratings="mean", statistic="tau-c", expect=rows)},
     )

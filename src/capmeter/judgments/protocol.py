@@ -1,4 +1,4 @@
-"""A protocol: every decision besides the metric that affects its measured agreement with people.
+"""A protocol: every decision besides the metric that affects its measured agreement with human judgments.
 
 Published tables of one benchmark disagree by twenty points because one script flattened three ratings and another
 averaged them, kept a caption among its own references, or used another τ. Here each of these decisions is a field of
@@ -8,7 +8,7 @@ to run on a number of judgments other than the one it was written for.
 >>> protocol = Protocol(name="mine", leave_out=("own-captions",), statistic="tau-c", expect=16992)
 >>> print(protocol)
 mine(judgments=human,leave_out=own-captions,references=all,ratings=flatten,statistic=tau-c,by=none,expect=16992)
->>> print(changed(protocol, "statistic=tau-b, expect=none"))
+>>> print(change_protocol(protocol, "statistic=tau-b, expect=none"))
 mine(judgments=human,leave_out=own-captions,references=all,ratings=flatten,statistic=tau-b,by=none,expect=none)
 """
 
@@ -19,8 +19,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
-from capmeter.errors import InputError, ProtocolError
-from capmeter.named import Named, read_parameters
+from capmeter.core.errors import InputError, ProtocolError
+from capmeter.core.named import Named, read_parameters
 
 REFERENCES = {
     "all": "all of the benchmark's references",
@@ -35,7 +35,18 @@ LeaveOut = Literal[
     "own-captions", "human-captions", "machine-captions", "unreferenced", "invalid", "identical", "baselines"
 ]
 Ties = Literal["half", "strict", "random", "first"]
-Statistic = Literal["tau-a", "tau-b", "tau-c", "pearson", "spearman", "accuracy-eq", "accuracy"]
+Statistic = Literal[
+    "tau-a",
+    "tau-b",
+    "tau-c",
+    "pearson",
+    "spearman",
+    "accuracy-eq",
+    "accuracy",
+    "agreement",
+    "average-precision",
+    "localisation",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +54,10 @@ class Protocol(Named):
     """How judgments and scores are turned into one number.
 
     What can be excluded: `own-captions`, candidates that are among their image's references; `human-captions`,
-    candidates that a person wrote for this image; `machine-captions`, pairs in which a machine wrote a candidate;
-    `unreferenced`, what has no references; `invalid`, what the benchmark's own validation found invalid; `identical`,
-    pairs of two equal captions; `baselines`, systems that did not compete (human, random, unchanged input).
+    candidates that a person wrote for this image, and pairs with one; `machine-captions`, pairs in which a
+    machine wrote a candidate; `unreferenced`, what has no references; `invalid`, what the benchmark's own validation
+    found invalid; `identical`, pairs of two equal captions; `baselines`, systems that did not compete
+    (human, random, unchanged input).
     `references` is one of `REFERENCES` (K a number: "draw-5"). Several ratings of one caption: each its own data point
     (`flatten`), their `mean`, their `median`, or the most common one (`mode`; if several are equally common, their
     mean: 2 for 1, 2, 3 and 2.5 for 1, 1, 4, 4).
@@ -61,7 +73,11 @@ class Protocol(Named):
     ratings: Annotated[Literal["flatten", "mean", "median", "mode"], "how ratings of one caption are combined"] = (
         "flatten"
     )
-    statistic: Annotated[Statistic, "accuracy for pairs; accuracy-eq is tie-calibrated"] = "tau-b"
+    statistic: Annotated[
+        Statistic,
+        "accuracy for pairs, without people's ties; agreement for pairs with them: a metric ties as many; "
+        "accuracy-eq is tie-calibrated",
+    ] = "tau-b"
     ties: Annotated[Ties, "equal scores in accuracy: half a point, none, at random (seeded), the first"] = "half"
     by: Annotated[str | None, "a field of the rows to group by: the value is the mean over groups"] = None
     expect: Annotated[int | None, "the required number of points, pairs or systems; none accepts any number"] = None
@@ -70,8 +86,8 @@ class Protocol(Named):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.references not in REFERENCES and not re.fullmatch(r"(draw|first)-[1-9]\d*", self.references):
-            known = ", ".join(REFERENCES)
-            raise InputError(f"{self.name}: references={self.references} is unknown; expected one of {known}")
+            allowed_rules = ", ".join(REFERENCES)
+            raise InputError(f"{self.name}: references={self.references} is unknown; expected one of {allowed_rules}")
         if self.maximum_for and self.references != "mean-of-single":
             raise InputError(
                 f"{self.name}: maximum_for={'+'.join(self.maximum_for)} needs references=mean-of-single, but "
@@ -81,13 +97,13 @@ class Protocol(Named):
             raise InputError(f"{self.name}: expect and seed must not be negative")
 
     @property
-    def fixed(self) -> frozenset[str]:
+    def implied_parameters(self) -> frozenset[str]:
         """The name is not a parameter."""
         return frozenset({"name"})
 
-    def shown(self) -> Iterable[str]:
+    def non_default_parameters(self) -> Iterable[str]:
         """Every field that this protocol uses, including defaults."""
-        without = {"ratings"} if self.statistic == "accuracy" else {"ties"}
+        without = {"accuracy": {"ratings"}, "agreement": {"ratings", "ties"}}.get(self.statistic, {"ties"})
         if self.ties != "random" and not self.references.startswith("draw-"):
             without.add("seed")
         if not self.maximum_for:
@@ -119,6 +135,6 @@ class Protocol(Named):
             )
 
 
-def changed(protocol: Protocol, text: str) -> Protocol:
+def change_protocol(protocol: Protocol, text: str) -> Protocol:
     """The protocol with fields changed as `field=value, …` says."""
-    return replace(protocol, **read_parameters(Protocol, text, protocol.name, fixed=protocol.fixed))
+    return replace(protocol, **read_parameters(Protocol, text, protocol.name, implied=protocol.implied_parameters))

@@ -1,10 +1,10 @@
 """Machine captions of COCO images, rated: CapEval1k, THumB 1.0, and the study of where-image2.
 
 * CapEval1k (Lee et al. 2021, UMIC): 1,000 captions of four systems, the mean of five workers' scores (0-1).
-* THumB 1.0 (Kasai et al. 2022): 2,500 captions, 500 of each of four systems and of people: total (`human`),
+* THumB 1.0 (Kasai et al. 2022): 2,500 captions, 500 of each of four systems and 500 human ones: total (`human`),
   `precision`, `recall`.
-* where-image2 (Tanti et al. 2019): 1,000 captions, 200 of each of four systems and of people, by five raters: accuracy
-  (`human`) and `human_fluency`.
+* where-image2 (Tanti et al. 2019): 1,000 captions, 200 of each of four systems and 200 human ones, by five raters:
+  accuracy (`human`) and `human_fluency`.
 
 Layout besides JSON lines: THumB's mscoco_THumB-1.0.jsonl (SYS, hyp, image, P, R, human_score …) with
 mscoco_references.json or .jsonl (seg_id, refs) in the same folder.
@@ -14,23 +14,23 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from capmeter.errors import InputError
-from capmeter.judgments.benchmark import Benchmark, Reader, rated
+from capmeter.core.errors import InputError
+from capmeter.judgments.benchmark import Benchmark, LayoutReader, build_rated
 from capmeter.judgments.protocol import Protocol
-from capmeter.judgments.rows import Row, read_jsonl
+from capmeter.judgments.rows import JudgmentRow, read_jsonl
 
 
-def _read_thumb(path: Path) -> list[Row]:
-    beside = [path.with_name(f"mscoco_references.{ending}") for ending in ("json", "jsonl")]
-    found = [each for each in beside if each.is_file()]
-    if not found:
-        raise InputError(f"{path} has no references; put THumB's {beside[0].name} in the same folder")
-    references = {str(row.fields.get("seg_id")): row.texts("refs") for row in read_jsonl(found[0])}
+def _read_thumb(path: Path) -> list[JudgmentRow]:
+    possible_files = [path.with_name(f"mscoco_references.{ending}") for ending in ("json", "jsonl")]
+    reference_files = [each for each in possible_files if each.is_file()]
+    if not reference_files:
+        raise InputError(f"{path} has no references; put THumB's {possible_files[0].name} in the same folder")
+    references = {str(row.fields.get("seg_id")): row.texts("refs") for row in read_jsonl(reference_files[0])}
     rows = []
     for row in read_jsonl(path):
         segment = str(row.fields.get("seg_id"))
         if segment not in references:
-            raise row.wrong("seg_id", f"a segment of {found[0].name}")
+            raise row.error_at("seg_id", f"a segment of {reference_files[0].name}")
         fields = {
             "image_id": row.text("image"),
             "system": row.text("SYS"),
@@ -40,7 +40,7 @@ def _read_thumb(path: Path) -> list[Row]:
             "precision": row.number("P"),
             "recall": row.number("R"),
         }
-        rows.append(Row(fields, row.place))
+        rows.append(JudgmentRow(fields, row.place))
     return rows
 
 
@@ -50,7 +50,7 @@ CAPEVAL1K = Benchmark(
     source="Lee et al. 2021, UMIC: txt_db/capeval1k",
     rows=1000,
     keys=("image_id", "candidate", "references", "human", "system_index"),
-    build=rated,
+    build=build_rated,
     protocols={
         "averaged": Protocol(name="averaged", ratings="mean", statistic="tau-b", expect=1000),
         "umic": Protocol(
@@ -70,9 +70,9 @@ THUMB = Benchmark(
     source="Kasai et al. 2022, THumB: mscoco/mscoco_THumB-1.0.jsonl",
     rows=2500,
     keys=("image_id", "candidate", "references", "human", "precision", "recall", "system"),
-    build=rated,
+    build=build_rated,
     readers=(
-        Reader(
+        LayoutReader(
             what="THumB's mscoco_THumB-1.0.jsonl",
             accepts=lambda path: path.name == "mscoco_THumB-1.0.jsonl",
             read=_read_thumb,
@@ -94,7 +94,7 @@ WHEREIMAGE = Benchmark(
     source="Tanti et al. 2019, mtanti-phd: whereimage/_sample/mscoco/humaneval_export.txt",
     rows=1000,
     keys=("image_id", "candidate", "references", "human", "human_fluency", "system"),
-    build=rated,
+    build=build_rated,
     protocols={
         "machines": Protocol(
             name="machines", leave_out=("human-captions",), ratings="mean", statistic="tau-b", expect=800

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.files import text_lines
-from capmeter.captions.jsontext import decode_json
 from capmeter.captions.rows import is_finite
-from capmeter.errors import InputError
+from capmeter.captions.sources import text_lines
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
 
 
 @dataclass(frozen=True)
-class Row:
+class JudgmentRow:
     """One row: its fields, and its place in the file (for messages)."""
 
     fields: Mapping[str, Any]
@@ -30,21 +30,21 @@ class Row:
         if isinstance(value, int) and not isinstance(value, bool) and key in ("id", "image_id"):
             return str(value)
         if not isinstance(value, str):
-            raise self.wrong(key, "text")
+            raise self.error_at(key, "text")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
         """A field that must be a list of texts."""
         value = self.fields.get(key)
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise self.wrong(key, "a list of texts")
+            raise self.error_at(key, "a list of texts")
         return tuple(value)
 
     def number(self, key: str) -> float:
         """A field that must be a number."""
         value = self.fields.get(key)
         if not is_finite(value):
-            raise self.wrong(key, "a number")
+            raise self.error_at(key, "a number")
         return float(value)
 
     def numbers(self, key: str) -> tuple[float, ...]:
@@ -52,17 +52,17 @@ class Row:
         value = self.fields.get(key)
         each: list[Any] = value if isinstance(value, list) else [value]
         if not all(isinstance(one, bool) or is_finite(one) for one in each):
-            raise self.wrong(key, "a list of numbers")
+            raise self.error_at(key, "a list of numbers")
         return tuple(float(one) for one in each)
 
     def flag(self, key: str, default: bool) -> bool:
         """A field that may be absent, or must be true or false."""
         value = self.fields.get(key, default)
         if not isinstance(value, bool):
-            raise self.wrong(key, "true or false")
+            raise self.error_at(key, "true or false")
         return value
 
-    def wrong(self, key: str, expected: str) -> InputError:
+    def error_at(self, key: str, expected: str) -> InputError:
         """The error for a field with a wrong value."""
         if key not in self.fields:
             return InputError(
@@ -72,7 +72,7 @@ class Row:
         return InputError(f"{self.place}: {key!r} is {found[:60]}; expected {expected}")
 
 
-def read_jsonl(path: Path) -> list[Row]:
+def read_jsonl(path: Path) -> list[JudgmentRow]:
     """The rows of a JSON-lines file, plain or gzipped."""
     rows = []
     for number, line in text_lines(path):
@@ -82,13 +82,13 @@ def read_jsonl(path: Path) -> list[Row]:
         value = decode_json(line, str(path), number)
         if not isinstance(value, dict):
             raise InputError(f'{place}: expected an object such as {{"image_id": …}}, but got {type(value).__name__}')
-        rows.append(Row(value, place))
+        rows.append(JudgmentRow(value, place))
     if not rows:
         raise InputError(f"{path} has no rows")
     return rows
 
 
-def renamed(rows: list[Row], columns: Mapping[str, str], path: Path) -> list[Row]:
+def rename_columns(rows: list[JudgmentRow], columns: Mapping[str, str], path: Path) -> list[JudgmentRow]:
     """The rows with the fields that these columns hold (column → field); several of `references` make one list."""
     absent = [name for name in columns if not any(name in row for row in rows)]
     if absent:
@@ -108,11 +108,11 @@ def renamed(rows: list[Row], columns: Mapping[str, str], path: Path) -> list[Row
                 fields[field] = texts
             elif name in row:
                 fields[field] = value
-        found.append(Row(fields, row.place))
+        found.append(JudgmentRow(fields, row.place))
     return found
 
 
-def row_ids(rows: list[Row]) -> list[str]:
+def row_ids(rows: list[JudgmentRow]) -> list[str]:
     """Each row's own `id`; else its image's where that is unique; else `image#k` for the k-th row of the image."""
     images = [row.text("image_id") for row in rows]
     counts, places, ids = Counter(images), Counter[str](), []

@@ -9,12 +9,12 @@
 
 from __future__ import annotations
 
-from capmeter.captions.model import Caption
-from capmeter.errors import InputError
-from capmeter.judgments.benchmark import Benchmark, rated
-from capmeter.judgments.judged import Judgments, Original, Points, System, systems
+from capmeter.captions.caption_set import Caption
+from capmeter.core.errors import InputError
+from capmeter.judgments.benchmark import Benchmark, build_rated
+from capmeter.judgments.prepared import JudgedSystem, Points, PreparedJudgments, SourceSentence, prepare_systems
 from capmeter.judgments.protocol import LeaveOut, Protocol, Statistic
-from capmeter.judgments.rows import Row
+from capmeter.judgments.rows import JudgmentRow
 
 # Grundkiewicz, Junczys-Dowmunt and Gillian 2015, table 3: expected wins
 EXPECTED_WINS = {
@@ -34,53 +34,53 @@ EXPECTED_WINS = {
 }
 
 
-def _segments(name: str, rows: list[Row], protocol: Protocol) -> Points:
+def _segments(name: str, rows: list[JudgmentRow], protocol: Protocol) -> Points:
     named = []
     for row in rows:
         segment = f"{row.text('lang_pair')}-{int(row.number('segment'))}"
-        named.append(Row({"image_id": segment, **row.fields}, row.place))
-    return rated(name, named, protocol)
+        named.append(JudgmentRow({"image_id": segment, **row.fields}, row.place))
+    return build_rated(name, named, protocol)
 
 
-def _corrections(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
+def _corrections(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
     if "systems" not in rows[0]:
         return _ranked_alone(name, rows, protocol)
     if protocol.judgments not in ("expected_wins", "human"):
         raise InputError(f"{name} has judgments=expected_wins, but the protocol asks for {protocol.judgments}")
     captions: dict[str, list[Caption]] = {}
-    originals: dict[str, Original] = {}
+    originals: dict[str, SourceSentence] = {}
     for row in rows:
         sentence, outputs = int(row.number("sent_id")), row.fields["systems"]
         if not isinstance(outputs, dict) or set(outputs) != set(EXPECTED_WINS):
-            raise row.wrong("systems", f"the sentences of {', '.join(EXPECTED_WINS)}")
+            raise row.error_at("systems", f"the sentences of {', '.join(EXPECTED_WINS)}")
         references = row.texts("references")
         if "source" in row:
-            originals[str(sentence)] = Original(row.text("source"), _every_reference(row, references))
+            originals[str(sentence)] = SourceSentence(row.text("source"), _every_reference(row, references))
         for system, text in outputs.items():
             id = f"{system}/{sentence}"
             captions.setdefault(system, []).append(Caption(id, str(sentence), text, references, system=system))
-    made = [
-        System(system, EXPECTED_WINS[system], tuple(each), baseline=system == "INPUT")
+    ranked = [
+        JudgedSystem(system, EXPECTED_WINS[system], tuple(each), baseline=system == "INPUT")
         for system, each in captions.items()
     ]
-    return systems(name, made, protocol, originals)
+    return prepare_systems(name, ranked, protocol, originals)
 
 
-def _every_reference(row: Row, references: tuple[str, ...]) -> tuple[str, ...]:
+def _every_reference(row: JudgmentRow, references: tuple[str, ...]) -> tuple[str, ...]:
     """The references of all annotators (`reference_sets`: annotator → sentence), where the row has more of them."""
     by_annotator = row.fields.get("reference_sets", {})
     if not isinstance(by_annotator, dict) or not all(isinstance(text, str) for text in by_annotator.values()):
-        raise row.wrong("reference_sets", "an object: annotator → sentence")
+        raise row.error_at("reference_sets", "an object: annotator → sentence")
     return tuple(by_annotator.values()) or references
 
 
-def _ranked_alone(name: str, rows: list[Row], protocol: Protocol) -> Judgments:
-    made = []
+def _ranked_alone(name: str, rows: list[JudgmentRow], protocol: Protocol) -> PreparedJudgments:
+    ranked = []
     for row in rows:
         scores = {key.removeprefix("published_"): row.number(key) for key in row.fields if key.startswith("published_")}
         system = row.text("system")
-        made.append(System(system, row.number("expected_wins"), (), scores, baseline=system == "INPUT"))
-    return systems(name, made, protocol)
+        ranked.append(JudgedSystem(system, row.number("expected_wins"), (), scores, baseline=system == "INPUT"))
+    return prepare_systems(name, ranked, protocol)
 
 
 WMT16 = Benchmark(

@@ -1,4 +1,4 @@
-"""How good is a metric? Benchmarks, protocols, agreement with people, robustness."""
+"""How good is a metric? Benchmarks, protocols, agreement with human judgments, robustness."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Baselines: metrics of other fields for comparison with caption metrics on one benchmark, by name, in `capmeter meta`.
 
-A caption metric sees candidates and references. A `Baseline` sees the judgments themselves, and what only they hold:
-the sentences that a system was given to correct, say. It is run by `meta` alone, not by `score`.
+A caption metric sees candidates and references. A `Baseline` sees the judgments themselves, and what only they hold,
+such as the sentences that systems had to correct. It is run by `meta` alone, not by `score`.
 
->>> names()
-['gleu']
+Packages add baselines through the entry point group `capmeter.baselines` (name = "module:Class"); `capmeter-recipes`
+has `gleu`, for CoNLL-2014.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from capmeter.judgments.judged import Floats, Judgments
-from capmeter.named import Named
-from capmeter.registry import Entry, Registry
+from capmeter.core.named import Named
+from capmeter.core.registry import Registry
+from capmeter.judgments.prepared import Floats, PreparedJudgments
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,11 +27,11 @@ class Baseline(Named, ABC):
         return self.NAME
 
     @abstractmethod
-    def scores(self, judgments: Judgments) -> Floats:
+    def scores(self, judgments: PreparedJudgments) -> Floats:
         """One score per system (of judgments of captions: one per id)."""
 
-    def most_references(self, judgments: Judgments) -> int:
-        """The largest number of references that it sees of one caption: by default as many as a metric does."""
+    def max_references(self, judgments: PreparedJudgments) -> int:
+        """The largest number of references of one caption that it sees: by default as many as a metric does."""
         return int(judgments.captions.references.lengths.max(initial=0))
 
 
@@ -39,6 +39,6 @@ BASELINES: Registry[Baseline] = Registry(
     "baseline",
     Baseline,  # type: ignore[type-abstract]
     "capmeter.baselines",
-    {"gleu": Entry("capmeter.meta.gleu:Gleu")},
+    {},
 )
 parse, names = BASELINES.parse, BASELINES.names

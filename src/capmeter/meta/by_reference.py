@@ -4,9 +4,9 @@ One candidate may score 3.2 against one reference and .3 against another (UMIC, 
 the score says as much about the reference as about the caption. Corpus statistics (document frequencies) are those of
 the whole set, so that single-reference scores can be compared with the score against all references.
 
->>> from capmeter.captions.io import load
+>>> from capmeter.captions.load import load
 >>> captions = load(["a dog runs", "a cat"], [["a dog runs", "the animal plays"], ["a cat", "two cats"]])
->>> (first, second) = by_reference(captions, "rouge-l")
+>>> (first, second) = score_by_reference(captions, "rouge-l")
 >>> first.metric, first.score, first.values, first.spread
 ('rouge-l', 1.0, (1.0, 0.0), 1.0)
 """
@@ -18,16 +18,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.errors import InputError
-from capmeter.metrics.base import Metric
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.registry import parse_list
-from capmeter.settings import Settings
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.scoring import evaluate
 
 
 @dataclass(frozen=True)
-class ByReference:
+class ReferenceScores:
     """One caption under one metric: its score against all references, and against each one alone, in order."""
 
     id: str
@@ -42,39 +42,44 @@ class ByReference:
         return max(self.values) - min(self.values)
 
 
-def by_reference(
+def score_by_reference(
     captions: CaptionSet,
     metrics: str | Iterable[str | Metric],
     *,
     ids: Iterable[str] | None = None,
     settings: Settings | None = None,
-) -> list[ByReference]:
-    """The captions (those of `ids`, else all), each under each metric, in order."""
-    chosen = parse_list(metrics)
-    deaf = [str(metric) for metric in chosen if "references" not in metric.needs]
-    if deaf:
-        raise InputError(f"{', '.join(deaf)} uses no references, so there are no scores by reference")
-    asked = captions if ids is None else captions.select([captions.row(id) for id in ids])
-    bare = [id for id, number in zip(asked.ids, asked.references.lengths.tolist(), strict=True) if not number]
-    if bare:
-        raise InputError(f"{len(bare)} captions have no reference, the first: {', '.join(bare[:5])}")
+) -> list[ReferenceScores]:
+    """The captions (those of `ids`, else all), each under each metric, in order.
+
+    Raises:
+        InputError: a metric that uses no references, or a caption without any.
+    """
+    parsed_metrics = parse_list(metrics)
+    reference_free = [str(metric) for metric in parsed_metrics if "references" not in metric.needs]
+    if reference_free:
+        raise InputError(f"{', '.join(reference_free)} uses no references, so there are no scores by reference")
+    selected = captions if ids is None else captions.select([captions.row(id) for id in ids])
+    lengths = selected.references.lengths.tolist()
+    unreferenced = [id for id, number in zip(selected.ids, lengths, strict=True) if not number]
+    if unreferenced:
+        raise InputError(f"{len(unreferenced)} captions have no reference, the first: {', '.join(unreferenced[:5])}")
     rows = (
         Caption(f"{row}/{k}", caption.image_id, caption.candidate, (reference,), image=caption.image)
-        for row, caption in enumerate(asked)
+        for row, caption in enumerate(selected)
         for k, reference in enumerate(caption.references)
     )
-    single = CaptionSet.from_captions(rows, images_root=asked.images_root, regions=asked.regions)
-    whole = evaluate(asked, chosen, corpus=captions, settings=settings)
-    alone = evaluate(single, chosen, corpus=captions, settings=settings)
-    ends = np.cumsum([0, *asked.references.lengths.tolist()]).tolist()
+    single = CaptionSet.from_captions(rows, images_root=selected.images_root, regions=selected.regions)
+    against_all = evaluate(selected, parsed_metrics, corpus=captions, settings=settings)
+    against_one = evaluate(single, parsed_metrics, corpus=captions, settings=settings)
+    ends = np.cumsum([0, *lengths]).tolist()
     return [
-        ByReference(
+        ReferenceScores(
             caption.id,
             str(metric),
-            float(whole[metric].items.array[row]),
+            float(against_all[metric].items.array[row]),
             caption.references,
-            tuple(alone[metric].items.array[ends[row] : ends[row + 1]].tolist()),
+            tuple(against_one[metric].items.array[ends[row] : ends[row + 1]].tolist()),
         )
-        for row, caption in enumerate(asked)
-        for metric in chosen
+        for row, caption in enumerate(selected)
+        for metric in parsed_metrics
     ]

@@ -1,50 +1,96 @@
-"""A protocol's coefficient: its statistic of scores and judgments, which takes bootstrap weights."""
+"""A protocol's coefficient: its statistic of scores and judgments, with bootstrap weights; values by category."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from capmeter.errors import ProtocolError
-from capmeter.judgments.judged import Floats, Judgments, Pairs, Points, Systems
+import numpy as np
+
+from capmeter.core.errors import ProtocolError
+from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
 from capmeter.judgments.protocol import Protocol
+from capmeter.stats.average_precision import AveragePrecision
+from capmeter.stats.bootstrap import Interval
 from capmeter.stats.correlation import Pearson, Spearman
 from capmeter.stats.groups import MeanOfGroups
 from capmeter.stats.kendall import TauA, TauB, TauC
-from capmeter.stats.pair_accuracy import PairAccuracy, TieCalibrated
+from capmeter.stats.pair_accuracy import GroupMean, PairAccuracy, TieCalibrated, TieMatched
 
-STATISTICS: dict[str, Callable[[Any, Any], Any]] = {
+SCALE = 100
+"""Coefficients are given in hundredths, as they are published."""
+
+
+CORRELATIONS = ("tau-a", "tau-b", "tau-c", "pearson", "spearman")
+"""Statistics around 0."""
+
+
+def find_negatives(human: Floats, scores: Floats) -> AveragePrecision:
+    """The average precision of finding what is rated 0 rather than 1 by low scores."""
+    return AveragePrecision(1 - human, -scores)
+
+
+STATISTICS: Mapping[str, Callable[[Any, Any], Any]] = {
     "tau-a": TauA,
     "tau-b": TauB,
     "tau-c": TauC,
     "pearson": Pearson,
     "spearman": Spearman,
     "accuracy-eq": TieCalibrated,
+    "average-precision": find_negatives,
 }
 
 
-def coefficient(protocol: Protocol, human: Floats, judged: Floats, groups: Sequence[str] | None) -> Any:
+def make_coefficient(protocol: Protocol, human: Floats, scores: Floats, groups: Sequence[str] | None) -> Any:
     """The protocol's statistic of judgments and scores, point by point; with groups, the mean over groups."""
+    if protocol.statistic == "localisation":
+        return GroupMean(scores, groups)
     if protocol.statistic == "accuracy-eq":
-        return TieCalibrated(human, judged, groups)
-    make = STATISTICS[protocol.statistic]
-    return MeanOfGroups(make, human, judged, groups) if groups else make(human, judged)
+        return TieCalibrated(human, scores, groups)
+    statistic = STATISTICS[protocol.statistic]
+    return MeanOfGroups(statistic, human, scores, groups) if groups else statistic(human, scores)
 
 
-def statistic(judgments: Judgments, values: Floats) -> Any:
+def make_statistic(judgments: PreparedJudgments, scores: Floats) -> Any:
     """The protocol's statistic of these scores, which takes bootstrap weights of the judgments."""
     protocol = judgments.protocol
-    if isinstance(judgments, Pairs):
-        if protocol.statistic != "accuracy":
-            raise ProtocolError(
-                f"{judgments.benchmark} has pairs, for which {protocol.statistic} is not defined; use accuracy"
-            )
-        gaps = values[judgments.first] - values[judgments.second]
-        return PairAccuracy(gaps, judgments.better, judgments.groups, protocol.ties, protocol.seed)
-    if protocol.statistic == "accuracy":
-        raise ProtocolError(f"{judgments.benchmark} has ratings, for which accuracy is not defined; use accuracy-eq")
+    if isinstance(judgments, JudgedPairs):
+        return _pair_statistic(judgments, scores[judgments.first] - scores[judgments.second])
+    if protocol.statistic in ("accuracy", "agreement"):
+        raise ProtocolError(
+            f"{judgments.benchmark} has ratings, for which {protocol.statistic} is not defined; use accuracy-eq"
+        )
     if isinstance(judgments, Points):
-        return coefficient(protocol, judgments.human, values[judgments.rows], judgments.groups)
+        return make_coefficient(protocol, judgments.human, scores[judgments.rows], judgments.groups)
     if isinstance(judgments, Systems):
-        return coefficient(protocol, judgments.human, values, judgments.groups)
+        return make_coefficient(protocol, judgments.human, scores, judgments.groups)
     raise ProtocolError(f"{judgments.benchmark} has no ratings")
+
+
+def _pair_statistic(judgments: JudgedPairs, gaps: Floats) -> Any:
+    """The statistic of differences of scores, score(a) - score(b); a correlation needs degrees of preference."""
+    protocol, better = judgments.protocol, judgments.better
+    if protocol.statistic == "accuracy":
+        return PairAccuracy(gaps, np.sign(better), judgments.groups, protocol.ties, protocol.seed)
+    if protocol.statistic == "agreement":
+        return TieMatched(gaps, better, judgments.groups)
+    if protocol.statistic in CORRELATIONS and len(set(np.abs(better).tolist()) - {0.0}) > 1:
+        return make_coefficient(protocol, better, gaps, judgments.groups)
+    raise ProtocolError(
+        f"{judgments.benchmark} has pairs, for which {protocol.statistic} is not defined; use accuracy, or agreement "
+        "to count people's ties too"
+    )
+
+
+def category_values(statistic: Any, judgments: PreparedJudgments) -> dict[str, float]:
+    """The value x 100 of each category; empty without categories, and for correlations within images."""
+    if isinstance(statistic, GroupMean) and judgments.groups is not None:
+        return dict(zip(statistic.groups, (SCALE * statistic.by_group()[0]).tolist(), strict=True))
+    if isinstance(statistic, MeanOfGroups) and judgments.protocol.by != "image_id":
+        return {group: SCALE * value for group, value in statistic.by_group().items()}
+    return {}
+
+
+def scale_interval(interval: Interval) -> tuple[float, float, float]:
+    """Value, low and high x 100."""
+    return SCALE * interval.value, SCALE * interval.low, SCALE * interval.high

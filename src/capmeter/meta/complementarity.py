@@ -12,32 +12,32 @@ from itertools import combinations
 
 import numpy as np
 
-from capmeter.errors import InputError
-from capmeter.judgments.judged import Floats
-from capmeter.meta.agreement import Agreement, Difference, Report, is_preset, judge
-from capmeter.meta.published import published
-from capmeter.meta.published.table import sum_of
+from capmeter.core.errors import InputError
+from capmeter.judgments.prepared import Floats
+from capmeter.meta.agreement import Agreement, AgreementReport, MetricDifference, is_preset, measure_agreement
+from capmeter.meta.metric_scores import orient_scores
+from capmeter.meta.published import published, sum_of
 from capmeter.stats.correlation import spearman
 
 
 @dataclass(frozen=True)
-class Combination:
-    """The sum of two standardised metrics: its agreement with people, and its gain over the better of the two."""
+class MetricPair:
+    """The sum of two standardised metrics: its agreement with human judgments, and its gain over the better of both."""
 
     first: str
     second: str
     agreement: Agreement
-    gain: Difference
+    gain: MetricDifference
 
 
-def varied(report: Report) -> dict[str, Floats]:
+def varying_scores(report: AgreementReport) -> dict[str, Floats]:
     """The scores of the metrics that have a value, best first."""
     return {each.metric: report.items[each.metric] for each in report.results if each.value is not None}
 
 
-def rank_correlations(report: Report) -> tuple[tuple[str, ...], Floats]:
+def rank_correlations(report: AgreementReport) -> tuple[tuple[str, ...], Floats]:
     """The metrics' names, and Spearman's ρ between every two of them: float64[metrics, metrics]."""
-    scores = varied(report)
+    scores = varying_scores(report)
     names = tuple(scores)
     table = np.eye(len(names))
     for i, j in combinations(range(len(names)), 2):
@@ -45,22 +45,23 @@ def rank_correlations(report: Report) -> tuple[tuple[str, ...], Floats]:
     return names, table
 
 
-def combined(report: Report) -> tuple[Combination, ...]:
+def combine_pairs(report: AgreementReport) -> tuple[MetricPair, ...]:
     """The sum of every two standardised metrics, evaluated on the same resamples; the best first."""
-    scores = varied(report)
+    scores = varying_scores(report)
     if len(scores) < 2:
         raise InputError(f"a combination needs two metrics that vary, but there is {', '.join(scores) or 'none'}")
-    unchanged = is_preset(report.benchmark, report.protocol)
-    standard = {name: (values - values.mean()) / values.std() for name, values in scores.items()}
-    sums = {f"{a} + {b}": standard[a] + standard[b] for a, b in combinations(scores, 2)}
-    judged = judge(
+    preset = is_preset(report.benchmark, report.protocol)
+    oriented = {name: orient_scores(name, values, report.protocol) for name, values in scores.items()}
+    standardised = {name: (values - values.mean()) / values.std() for name, values in oriented.items()}
+    sums = {f"{a} + {b}": standardised[a] + standardised[b] for a, b in combinations(scores, 2)}
+    combined = measure_agreement(
         report.judgments, {**scores, **sums}, resamples=report.resamples, seed=report.seed, level=report.level
     )
-    found = []
+    pairs = []
     for a, b in combinations(scores, 2):  # a is the better of the two: the results came best first
         name = f"{a} + {b}"
-        if judged[name].value is not None:
-            known = published(report.benchmark, report.protocol.name, sum_of(a, b)) if unchanged else None
-            agreement = replace(judged[name], published=known)
-            found.append(Combination(a, b, agreement, judged.difference(name, a)))
-    return tuple(sorted(found, key=lambda each: -(each.agreement.value or 0.0)))
+        if combined[name].value is not None:
+            source = published(report.benchmark, report.protocol.name, sum_of(a, b)) if preset else None
+            agreement = replace(combined[name], published=source)
+            pairs.append(MetricPair(a, b, agreement, combined.difference(name, a)))
+    return tuple(sorted(pairs, key=lambda each: -(each.agreement.value or 0.0)))

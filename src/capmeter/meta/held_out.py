@@ -1,32 +1,62 @@
 """Human captions scored against the other captions of their image, not against themselves.
 
->>> from capmeter.captions.io import load
+`hold_out_candidates` takes candidates that are among their references; `leave_one_out` chooses one reference of each
+image as candidate; `load_human_captions` takes every caption of annotations as a candidate.
+
+>>> from capmeter.captions.load import load
 >>> captions = load(["a dog runs", "two cats"], references=[["a dog runs", "a dog"], ["cats", "two cats", "two cats"]])
->>> [caption.references for caption in held_out(captions)]
+>>> [caption.references for caption in hold_out_candidates(captions)]
 [('a dog',), ('cats', 'two cats')]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.errors import InputError
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.load import load, load_references
+from capmeter.captions.load_options import LoadOptions, Source
+from capmeter.captions.rows import NotCandidates
+from capmeter.core.errors import InputError
 
 
-def held_out(captions: CaptionSet) -> CaptionSet:
+def load_human_captions(source: Source, options: LoadOptions) -> CaptionSet:
+    """Human captions as candidates: as `load` reads them, or every caption of a file that holds references alone.
+
+    The captions of such a file (COCO's annotations, Karpathy's dataset) have the ids IMAGE#0, IMAGE#1 …, and all of the
+    image's captions, or those of `options.references`, as references.
+    """
+    try:
+        return load(source, options=options)
+    except NotCandidates:
+        captions = load_references(source, format=options.format, split=options.split, columns=options.columns)
+    references: Mapping[str, Sequence[str]] = captions
+    if options.references is not None:
+        references = load_references(options.references, format=options.references_format, split=options.split)
+    return CaptionSet.from_captions(
+        Caption(f"{image}#{number}", image, text, tuple(references.get(image, ())))
+        for image, texts in captions.items()
+        for number, text in enumerate(texts)
+    )
+
+
+def hold_out_candidates(captions: CaptionSet) -> CaptionSet:
     """The captions, each without one copy of itself among its references."""
-    return _made([_without(caption, caption.candidate) for caption in captions], captions)
+    return _with_rows([_without(caption, caption.candidate) for caption in captions], captions)
 
 
-def held_out_of_all(systems: Mapping[str, CaptionSet], human: str) -> dict[str, CaptionSet]:
+def hold_out_human_captions(systems: Mapping[str, CaptionSet], human: str) -> dict[str, CaptionSet]:
     """The systems, each without one copy of the image's human caption among its references, so that all have the same
     references.
     """
-    written = {caption.image_id: caption.candidate for caption in systems[human]}
+    human_captions = {caption.image_id: caption.candidate for caption in systems[human]}
     return {
-        name: _made([_without(caption, written.get(caption.image_id)) for caption in captions], captions)
+        name: _with_rows([_without(caption, human_captions.get(caption.image_id)) for caption in captions], captions)
         for name, captions in systems.items()
     }
 
@@ -38,12 +68,62 @@ def _without(caption: Caption, sentence: str | None) -> Caption:
     return replace(caption, references=tuple(references))
 
 
-def _made(rows: list[Caption], captions: CaptionSet) -> CaptionSet:
-    lonely = [caption.id for caption in rows if not caption.references]
-    if lonely:
+def _with_rows(rows: list[Caption], captions: CaptionSet) -> CaptionSet:
+    unreferenced = [caption.id for caption in rows if not caption.references]
+    if unreferenced:
         raise InputError(
-            f"{len(lonely)} captions have no reference left when the human caption is held out: "
-            f"{', '.join(lonely[:5])}; give images with at least two captions"
+            f"{len(unreferenced)} captions have no reference left when the human caption is held out: "
+            f"{', '.join(unreferenced[:5])}; give images with at least two captions"
         )
     images_root, regions = captions.images_root, captions.regions
     return CaptionSet.from_captions(rows, notes=captions.notes, images_root=images_root, regions=regions)
+
+
+def leave_one_out(
+    references: Mapping[str, Sequence[str]],
+    *,
+    images: int | None = None,
+    seed: int = 0,
+    image_files: Mapping[str, str] | None = None,
+) -> CaptionSet:
+    """One reference of each image as its candidate, the others as its references.
+
+    Which one depends on the seed and the image id only. References identical to the candidate are removed too; an image
+    without any other reference is skipped and noted. `images` samples that many of the rest; `image_files`: image id →
+    file.
+    """
+    rows: list[Caption] = []
+    skipped: list[str] = []
+    for image, texts in references.items():
+        non_empty = [text for text in texts if text.strip()]
+        candidate = non_empty[int(_hash_fraction("reference", seed, image) * len(non_empty))] if non_empty else ""
+        others = tuple(text for text in non_empty if text.strip() != candidate.strip())
+        if others:
+            rows.append(Caption(image, image, candidate, others, (image_files or {}).get(image)))
+        else:
+            skipped.append(image)
+    if not rows:
+        raise InputError(
+            f"none of the {len(skipped)} images has two different references; each image needs two, one to degrade and "
+            "one to compare with"
+        )
+    captions = CaptionSet.from_captions(rows)
+    if images is not None:
+        captions = captions.select(sample_images(captions, images, seed))
+    captions.notes = {"images with less than two different references": skipped} if skipped else {}
+    return captions
+
+
+def sample_images(captions: CaptionSet, images: int, seed: int) -> npt.NDArray[np.intp]:
+    """The captions of `images` images, sampled by the seed and their ids only, in the order of the set."""
+    if images < 1:
+        raise InputError(f"expected at least one image, but got {images}")
+    shuffled = sorted(dict.fromkeys(captions.image_ids), key=lambda image: _hash_fraction("image", seed, image))
+    sampled = set(shuffled[:images])
+    return np.array([row for row, image in enumerate(captions.image_ids) if image in sampled], np.intp)
+
+
+def _hash_fraction(purpose: str, seed: int, id: str) -> float:
+    """A pseudo-random number in [0, 1), from a hash of the arguments."""
+    digest = hashlib.blake2b(f"{purpose}\0{seed}\0{id}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return (int.from_bytes(digest, "little") >> 11) / (1 << 53)

@@ -7,28 +7,28 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.model import CaptionSet
-from capmeter.errors import InputError
-from capmeter.metrics.base import Floats
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.registry import parse
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import Floats
+from capmeter.evaluation.registry import parse
+from capmeter.evaluation.scoring import evaluate
 
-_PAIRS = 4_000_000  # a metric is asked at most as many times: 2,000 images
+_MAX_PAIRS = 4_000_000  # 2,000 images
 
 
-def scores_between(captions: CaptionSet, rows: npt.NDArray[np.intp], name: str) -> Floats:
-    """The metric's score of each of these rows' candidates against each one's references: float64[references, rows]."""
+def score_image_pairs(captions: CaptionSet, rows: npt.NDArray[np.intp], name: str) -> Floats:
+    """The score of each row's candidate against the references of each row: float64[references, candidates]."""
     metric = parse(name)
-    if len(rows) ** 2 > _PAIRS:
+    if len(rows) ** 2 > _MAX_PAIRS:
         raise InputError(
             f"the similarity {name} would score {len(rows) ** 2:,} pairs of images, which is too many; take at most "
-            f"{int(_PAIRS**0.5):,} images, or the similarity tf-idf"
+            f"{int(_MAX_PAIRS**0.5):,} images, or the similarity tf-idf"
         )
-    pairs = evaluate(_Pairs(captions, rows), [metric], corpus=captions)[metric]
-    return pairs.items.array.reshape(len(rows), len(rows))
+    scores = evaluate(_ImagePairs(captions, rows), [metric], corpus=captions)[metric]
+    return scores.items.array.reshape(len(rows), len(rows))
 
 
-class _Pairs:
+class _ImagePairs:
     """Every caption of some rows against the references of every other, one image's references a part."""
 
     def __init__(self, captions: CaptionSet, rows: npt.NDArray[np.intp]) -> None:

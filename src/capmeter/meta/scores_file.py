@@ -17,74 +17,75 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.csvtext import csv_lines
-from capmeter.captions.files import open_bytes, read_text, text_lines
-from capmeter.captions.jsontext import decode_json
-from capmeter.errors import InputError
-from capmeter.metrics.results_file import EXPECTED, is_results, systems_of
-from capmeter.metrics.spice_results import is_spice, read_rows
+from capmeter.captions.sources import open_bytes, read_text, text_lines
+from capmeter.core.csv_text import csv_lines
+from capmeter.core.errors import InputError
+from capmeter.core.json_text import decode_json
+from capmeter.evaluation.results_file import EXPECTED, check_systems, is_results
+from capmeter.metrics.scene_graph.spice_results import is_spice, read_rows
 
-Scores = dict[str, dict[str, float]]
+ScoresByMetric = dict[str, dict[str, float]]
+"""Metric → id → score."""
 NOT_SCORES = {"id", "image_id", "candidate", "references", "human", "system", "image", "team", "sent_id"}
 
 
-def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False) -> Scores:
+def read_scores(path: str | Path, ids: Collection[str], *, partial: bool = False) -> ScoresByMetric:
     """The scores in this file, metric → id → score; each of `ids` must have one (or some, if `partial`)."""
     path = Path(path)
     name = path.name.split(".")[0]
     suffix = [part for part in path.suffixes if part != ".gz"][-1:] or [""]
     if suffix[0] in (".csv", ".tsv"):
-        found = _of_objects(_table(path, "\t" if suffix[0] == ".tsv" else ","), path, name)
+        scores = _read_objects(_table_rows(path, "\t" if suffix[0] == ".tsv" else ","), path, name)
     elif suffix[0] == ".parquet":
-        found = _of_objects(_parquet(path), path, name)
+        scores = _read_objects(_parquet_rows(path), path, name)
     elif suffix[0] in (".jsonl", ".ndjson"):
         objects = (
             (f"{path}, line {n}", decode_json(line, str(path), n)) for n, line in text_lines(path) if line.strip()
         )
-        found = _of_objects(objects, path, name)
+        scores = _read_objects(objects, path, name)
     else:
-        found = _of_json(decode_json(read_text(path), str(path)), path, name, ids)
-    if not found:
+        scores = _read_json(decode_json(read_text(path), str(path)), path, name, ids)
+    if not scores:
         raise InputError(f'{path} has no scores; expected numbers by id, such as {{"{next(iter(ids), "id")}": 0.5}}')
-    for metric, scores in found.items():
-        missing = [id for id in ids if id not in scores]
+    for metric, by_id in scores.items():
+        missing = [id for id in ids if id not in by_id]
         if len(missing) > (len(ids) - 1 if partial else 0):
             raise InputError(
                 f"{path} has no {metric} score for {len(missing):,} of {len(ids):,} ids, the first are "
                 f"{', '.join(map(repr, missing[:5]))}; the file has ids such as "
-                f"{', '.join(map(repr, list(scores)[:3]))} "
+                f"{', '.join(map(repr, list(by_id)[:3]))} "
                 "(`capmeter meta --export FILE` writes the captions with their ids)"
             )
-    return found
+    return scores
 
 
-def _of_json(value: Any, path: Path, name: str, ids: Collection[str]) -> Scores:
+def _read_json(value: Any, path: Path, name: str, ids: Collection[str]) -> ScoresByMetric:
     if is_spice(value):
         rows = read_rows(value, where=str(path))
-        found = {row.image_id: row.counts["all"].f for row in rows}
-        if len(found) < len(rows):
-            raise InputError(f"{path}: {len(rows) - len(found)} duplicate image ids; scores are keyed by id")
-        return {"spice": found}
+        spice = {row.image_id: row.counts["all"].f for row in rows}
+        if len(spice) < len(rows):
+            raise InputError(f"{path}: {len(rows) - len(spice)} duplicate image ids; scores are keyed by id")
+        return {"spice": spice}
     if is_results(value):
-        systems = systems_of(value, str(path))
+        systems = check_systems(value, str(path))
         if len(systems) > 1:
             raise InputError(f"{path}: contains {len(systems)} systems, {', '.join(systems)}; score one into a file")
-        return {metric: _numbers(items, f"{path}, {metric}") for metric, items in _items(systems, path).items()}
+        return {metric: _numbers(items, f"{path}, {metric}") for metric, items in _saved_items(systems, path).items()}
     if isinstance(value, list):
-        return _of_objects(((f"{path}, item {k}", entry) for k, entry in enumerate(value)), path, name)
+        return _read_objects(((f"{path}, item {k}", entry) for k, entry in enumerate(value)), path, name)
     if not isinstance(value, Mapping):
         raise InputError(f"{path}: expected scores by id, but got {type(value).__name__}")
     if not any(isinstance(entry, Mapping) for entry in value.values()):
         return {name: _numbers(value, str(path))} if value else {}
     if any(key in ids for key in value):  # id → {metric: score}
-        bare = [id for id, entry in value.items() if not isinstance(entry, Mapping)]
-        if bare:
-            raise InputError(f"{path}, {bare[0]!r}: expected scores by metric, as other ids of the file have")
-        return _of_objects(((f"{path}, {id!r}", {**entry, "id": id}) for id, entry in value.items()), path, name)
+        single = [id for id, entry in value.items() if not isinstance(entry, Mapping)]
+        if single:
+            raise InputError(f"{path}, {single[0]!r}: expected scores by metric, as other ids of the file have")
+        return _read_objects(((f"{path}, {id!r}", {**entry, "id": id}) for id, entry in value.items()), path, name)
     return {str(metric): _numbers(entry, f"{path}, {metric}") for metric, entry in value.items()}
 
 
-def _items(systems: Mapping[str, Any], path: Path) -> dict[str, Any]:
+def _saved_items(systems: Mapping[str, Any], path: Path) -> dict[str, Any]:
     (system,) = systems.values()
     metrics = system.get("metrics") if isinstance(system, Mapping) else None
     if not isinstance(metrics, Mapping):
@@ -92,14 +93,14 @@ def _items(systems: Mapping[str, Any], path: Path) -> dict[str, Any]:
     return {name: entry.get("items") if isinstance(entry, Mapping) else entry for name, entry in metrics.items()}
 
 
-def _of_objects(objects: Iterable[tuple[str, Any]], path: Path, name: str) -> Scores:
-    found: Scores = {}
-    for place, entry in objects:
+def _read_objects(objects: Iterable[tuple[str, Any]], path: Path, name: str) -> ScoresByMetric:
+    scores: ScoresByMetric = {}
+    for where, entry in objects:
         if not isinstance(entry, Mapping):
-            raise InputError(f"{place}: expected an object with an id and scores, but got {type(entry).__name__}")
+            raise InputError(f"{where}: expected an object with an id and scores, but got {type(entry).__name__}")
         keys = [key for key in ("id", "image_id", "team", "system") if key in entry]
         if not keys:
-            raise InputError(f"{place}: there is no id; expected a field id (fields: {', '.join(map(str, entry))})")
+            raise InputError(f"{where}: no id; expected a field id (fields: {', '.join(map(str, entry))})")
         id = str(entry[keys[0]])
         for key, value in entry.items():
             if key in NOT_SCORES or isinstance(value, list | Mapping | bool):
@@ -107,19 +108,19 @@ def _of_objects(objects: Iterable[tuple[str, Any]], path: Path, name: str) -> Sc
             number = _number(value)
             if number is None and isinstance(value, str):
                 continue
-            scores = found.setdefault(name if key == "score" else str(key), {})
-            if id in scores:
-                raise InputError(f"{place}: duplicate id {id!r}; scores are keyed by id")
-            scores[id] = _checked(number, f"{place}, {key}")
-    return found
+            by_id = scores.setdefault(name if key == "score" else str(key), {})
+            if id in by_id:
+                raise InputError(f"{where}: duplicate id {id!r}; scores are keyed by id")
+            by_id[id] = _check_finite(number, f"{where}, {key}")
+    return scores
 
 
-def _table(path: Path, delimiter: str) -> Iterable[tuple[str, Any]]:
+def _table_rows(path: Path, delimiter: str) -> Iterable[tuple[str, Any]]:
     for number, entry in enumerate(csv.DictReader(csv_lines(read_text(path)), delimiter=delimiter), 2):
         yield f"{path}, row {number}", {key: value for key, value in entry.items() if key is not None}
 
 
-def _parquet(path: Path) -> Iterable[tuple[str, Any]]:
+def _parquet_rows(path: Path) -> Iterable[tuple[str, Any]]:
     import pyarrow
     import pyarrow.parquet
 
@@ -131,10 +132,10 @@ def _parquet(path: Path) -> Iterable[tuple[str, Any]]:
     yield from ((f"{path}, row {k}", row) for k, row in enumerate(rows))
 
 
-def _numbers(entry: Any, place: str) -> dict[str, float]:
+def _numbers(entry: Any, where: str) -> dict[str, float]:
     if not isinstance(entry, Mapping):
-        raise InputError(f"{place}: expected scores by id, but got {type(entry).__name__}")
-    return {str(id): _checked(_number(value), f"{place}, {id!r}") for id, value in entry.items()}
+        raise InputError(f"{where}: expected scores by id, but got {type(entry).__name__}")
+    return {str(id): _check_finite(_number(value), f"{where}, {id!r}") for id, value in entry.items()}
 
 
 def _number(value: Any) -> float | None:
@@ -146,7 +147,7 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _checked(number: float | None, place: str) -> float:
+def _check_finite(number: float | None, where: str) -> float:
     if number is None or not math.isfinite(number):
-        raise InputError(f"{place}: expected a finite number as score; omit metrics that have no score for a caption")
+        raise InputError(f"{where}: expected a finite number as score; omit metrics that have no score for a caption")
     return number

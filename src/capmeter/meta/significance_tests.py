@@ -3,8 +3,8 @@
 * `permutation` (the default): a paired permutation test. Under the null hypothesis system labels can be swapped within
   an image; p is the share of permutations whose difference is at least as large as the observed one. With up to
   2¹² permutations in all, every one is tried.
-* `bootstrap`: from the paired resamples of images that the intervals rest on, how often the difference falls on the
-  less likely side of 0, doubled.
+* `bootstrap`: from the intervals' paired resamples of images, how often the difference falls on the less likely side of
+  0, doubled.
 
 Other packages add tests through the entry point group `capmeter.tests` (name = "module:Class").
 
@@ -19,19 +19,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-from capmeter.errors import InputError
-from capmeter.metrics.scores import Scores
-from capmeter.named import Named
-from capmeter.registry import Entry, Registry
+from capmeter.core.errors import InputError
+from capmeter.core.named import Named
+from capmeter.core.registry import Entry, Registry
+from capmeter.evaluation.scores import Scores
 from capmeter.stats.bootstrap import Clusters, Interval
-from capmeter.stats.significance import PERMUTATIONS, Pair, bootstrap_p, permutation_p, resamples_for
+from capmeter.stats.significance import PERMUTATIONS, Pair, bootstrap_p_values, permutation_p_values, required_resamples
 
 
 @dataclass(frozen=True, eq=False)
 class PairedScores:
     """One metric's scores of several systems, whose captions are aligned.
 
-    `clusters` says which captions belong to one image; `intervals` are the systems' bootstrap intervals, from the same
+    `clusters`: which captions belong to one image; `intervals`: the systems' bootstrap intervals, from the same
     resamples of images for all systems.
     """
 
@@ -43,7 +43,7 @@ class PairedScores:
 @dataclass(frozen=True, kw_only=True)
 class SignificanceTest(Named, ABC):
     """The base of all tests. Class attributes: `NAME`, `SUMMARY` (one line), and `USES_INTERVALS`: whether p comes from
-    the intervals' resamples, of which more are then made where many systems are compared.
+    the intervals' resamples, so that comparing many systems needs more of them.
     """
 
     USES_INTERVALS: ClassVar[bool] = False
@@ -62,36 +62,36 @@ class SignificanceTest(Named, ABC):
         """p of every pair of systems, two-sided and uncorrected."""
 
     @abstractmethod
-    def described(self, resamples: int) -> str:
-        """The test in words, for the note below a table; `resamples`: how many the intervals rest on."""
+    def describe(self, resamples: int) -> str:
+        """The test in words, for the note below a table; `resamples`: the number that the intervals are based on."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Permutation(SignificanceTest):
+class PermutationTest(SignificanceTest):
     """A paired permutation test by image."""
 
     NAME: ClassVar[str] = "permutation"
     SUMMARY: ClassVar[str] = "paired permutation test: system labels are swapped within an image"
 
-    permutations: Annotated[int, "how many permutations, more where many systems are compared"] = PERMUTATIONS
+    permutations: Annotated[int, "number of permutations (more where many systems are compared)"] = PERMUTATIONS
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.permutations < 1:
-            raise InputError(f"{self.name}: permutations={self.permutations} is not a number from 1")
+            raise InputError(f"{self.name}: permutations={self.permutations} must be at least 1")
 
-    def for_systems(self, number: int) -> Permutation:
+    def for_systems(self, number: int) -> PermutationTest:
         """With at least 100 permutations for each pair."""
-        return replace(self, permutations=resamples_for(self.permutations, number))
+        return replace(self, permutations=required_resamples(self.permutations, number))
 
     def p(self, paired: PairedScores, seed: int) -> Mapping[Pair, float]:
         """The share of permutations whose difference is at least as large."""
-        tables = {name: each.by_cluster(paired.clusters) for name, each in paired.scores.items()}
-        finish = next(iter(paired.scores.values())).finish
-        (p,) = permutation_p([tables], [finish], self.permutations, seed)
+        tables = {name: each.sum_by_cluster(paired.clusters) for name, each in paired.scores.items()}
+        score_function = next(iter(paired.scores.values())).score_from_sums
+        (p,) = permutation_p_values([tables], [score_function], self.permutations, seed)
         return p
 
-    def described(self, resamples: int) -> str:
+    def describe(self, resamples: int) -> str:
         """With its number of permutations."""
         return f"paired permutation test by image ({self.permutations:,} permutations)"
 
@@ -106,9 +106,9 @@ class Bootstrap(SignificanceTest):
 
     def p(self, paired: PairedScores, seed: int) -> Mapping[Pair, float]:
         """How often the difference falls on the less likely side of 0, doubled."""
-        return bootstrap_p(paired.intervals)
+        return bootstrap_p_values(paired.intervals)
 
-    def described(self, resamples: int) -> str:
+    def describe(self, resamples: int) -> str:
         """With the number of resamples."""
         return f"paired bootstrap by image ({resamples:,} resamples)"
 
@@ -118,7 +118,7 @@ TESTS: Registry[SignificanceTest] = Registry(
     SignificanceTest,  # type: ignore[type-abstract]
     "capmeter.tests",
     {
-        "permutation": Entry("capmeter.meta.significance_tests:Permutation"),
+        "permutation": Entry("capmeter.meta.significance_tests:PermutationTest"),
         "bootstrap": Entry("capmeter.meta.significance_tests:Bootstrap"),
     },
 )

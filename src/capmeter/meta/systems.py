@@ -1,16 +1,16 @@
-"""Captioning systems compared with people in meaning, style and grammar (SMURF, section 4.3 and Figure 1).
+"""Captioning systems compared with human captions in meaning, style and grammar (SMURF, section 4.3 and Figure 1).
 
 Every caption of a system is a point (SPARCS', SPURTS'): meaning and style in standard deviations from human captions.
 A system is summarised by the mean of its points; by the ellipse of 1.15 standard deviations around it; by how much of
-that ellipse lies inside the human one, area(H ∩ M) / area(M), which is 1 at human level; by its *centroid caption*,
+that ellipse is inside the human one, area(H ∩ M) / area(M), which is 1 at human level; by its *centroid caption*,
 the one nearest to the mean; and by the sum of its grammatical outlier penalties G.
 
 As in the released code the ellipses are polygons of 64 corners from the covariance with n − 1, and the penalty is a sum
 over captions, so that it grows with their number. The paper calls it the "75%" ellipse: 1.15 standard deviations cover
 75% of a normal distribution in one dimension, and 48% in two.
 
->>> square = ellipse(np.array([[0.0, 0], [2, 0], [0, 2], [2, 2]]), deviations=np.sqrt(0.75))
->>> round(area(square), 4), round(area(clip(square, square + [1, 0])), 4)
+>>> square = ellipse_outline(np.array([[0.0, 0], [2, 0], [0, 2], [2, 2]]), deviations=np.sqrt(0.75))
+>>> round(polygon_area(square), 4), round(polygon_area(clip_polygon(square, square + [1, 0])), 4)
 (3.1365, 1.225)
 """
 
@@ -23,27 +23,27 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.captions.model import CaptionSet
-from capmeter.errors import InputError
-from capmeter.metrics.base import Floats
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.mima import Mima, Spurts
-from capmeter.metrics.normalisation import NormalisationConstants, require_encoders
-from capmeter.metrics.registry import parse
-from capmeter.metrics.scores import Results, read_all
-from capmeter.metrics.smurf import fuse
-from capmeter.metrics.sparcs import Sparcs
-from capmeter.settings import Settings
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Floats
+from capmeter.evaluation.registry import parse
+from capmeter.evaluation.scores import Results, read_all
+from capmeter.evaluation.scoring import evaluate
+from capmeter.metrics.style.mima import Mima, Spurts
+from capmeter.metrics.style.normalisation import NormalisationConstants, require_encoders
+from capmeter.metrics.style.smurf import fuse
+from capmeter.metrics.style.sparcs import Sparcs
 
 DEVIATIONS = 1.15
 CORNERS = 64
-_LEAST = 3  # captions for an ellipse
+_MIN_CAPTIONS = 3  # for an ellipse
 
 
 @dataclass(frozen=True, eq=False)
 class Components:
-    """The raw scores of one system's captions, the encoders of MIMA and SPURTS that gave them, and of each caption its
-    id, its image and, where known, its text.
+    """The raw scores (float64[captions]) of one system, the encoders of MIMA and SPURTS that gave them, and of each
+    caption its id, its image and, where known, its text.
     """
 
     sparcs: Floats
@@ -56,7 +56,7 @@ class Components:
 
 
 @dataclass(frozen=True, eq=False)
-class System:
+class SystemSummary:
     """The summary of a system's captions. `points` [n, 2] are (SPARCS', SPURTS'), `outline` [64, 2] the ellipse.
 
     `overlap` is the share of the ellipse inside the human one; `penalty` the sum of G over all captions; `centroid` the
@@ -79,27 +79,27 @@ class System:
         return self.components.ids[self.centroid] if texts is None else texts[self.centroid]
 
 
-def measure(
+def measure_components(
     captions: Mapping[str, CaptionSet], mima_encoder: str, spurts_encoder: str, settings: Settings | None = None
 ) -> dict[str, Components]:
     """The components of every system's captions."""
     metrics = Sparcs(), Mima(encoder=mima_encoder), Spurts(encoder=spurts_encoder)
-    found = {}
+    systems = {}
     for name, each in captions.items():
         texts = [each.pool[int(index)] for index in each.candidates]
-        found[name] = replace(components(evaluate(each, metrics, settings=settings), name), texts=texts)
-    return found
+        systems[name] = replace(extract_components(evaluate(each, metrics, settings=settings), name), texts=texts)
+    return systems
 
 
-def saved_components(path: str | Path, name: str | None = None) -> dict[str, Components]:
+def read_components(path: str | Path, name: str | None = None) -> dict[str, Components]:
     """The components in a file of `capmeter score --output`: of several systems, or of one (called `name`)."""
-    found = read_all(path)
-    if len(found) == 1 and name is not None:
-        found = {name: next(iter(found.values()))}
-    return {each: components(results, each) for each, results in found.items()}
+    systems = read_all(path)
+    if len(systems) == 1 and name is not None:
+        systems = {name: next(iter(systems.values()))}
+    return {system: extract_components(results, system) for system, results in systems.items()}
 
 
-def components(results: Results, name: str) -> Components:
+def extract_components(results: Results, name: str) -> Components:
     """The components among saved results; an `InputError` names a missing one."""
     scores, encoders = {}, {}
     for component in ("sparcs", "mima", "spurts"):
@@ -121,40 +121,42 @@ def components(results: Results, name: str) -> Components:
     )
 
 
-def require_people(systems: Mapping[str, Any], human: str) -> None:
+def require_human_system(systems: Mapping[str, Any], human: str) -> None:
     """An `InputError` where no system has the name of the human captions."""
     if human not in systems:
-        raise InputError(f"there is no system named {human!r} to compare with; there are {', '.join(systems)}")
+        raise InputError(f"unknown system {human!r}; the systems are {', '.join(systems)}")
 
 
-def analyse(systems: Mapping[str, Components], human: str, standard: NormalisationConstants) -> dict[str, System]:
+def summarise_systems(
+    systems: Mapping[str, Components], human: str, constants: NormalisationConstants
+) -> dict[str, SystemSummary]:
     """The summary of every system on the scale of these constants, compared with the human captions (`human`)."""
-    require_people(systems, human)
-    found: dict[str, System] = {}
-    for name, each in sorted(systems.items(), key=lambda item: item[0] != human):  # people first
-        require_encoders(standard, *each.encoders)
-        fused = fuse(each.sparcs, each.mima, each.spurts, standard)
+    require_human_system(systems, human)
+    summaries: dict[str, SystemSummary] = {}
+    for name, each in sorted(systems.items(), key=lambda item: item[0] != human):  # the human captions first
+        require_encoders(constants, *each.encoders)
+        fused = fuse(each.sparcs, each.mima, each.spurts, constants)
         points = fused[:, [3, 5]]
         mean = points.mean(axis=0)
-        outline = ellipse(points, name=name)
-        within = found[human].outline if found else outline
-        found[name] = System(
+        outline = ellipse_outline(points, name=name)
+        human_outline = summaries[human].outline if summaries else outline
+        summaries[name] = SystemSummary(
             name=name,
             points=points,
             mean=mean,
             outline=outline,
-            overlap=area(clip(outline, within)) / area(outline),
+            overlap=ellipse_overlap(outline, human_outline),
             penalty=float(fused[:, 1].sum()),
-            centroid=int(np.argmin(((points - mean) ** 2).sum(axis=1))),
+            centroid=nearest_to_mean(points),
             components=each,
         )
-    return found
+    return summaries
 
 
-def ellipse(points: Floats, *, deviations: float = DEVIATIONS, name: str = "the points") -> Floats:
-    """The corners [64, 2], anticlockwise, of the ellipse that lies so many standard deviations around the mean."""
-    if len(points) < _LEAST:
-        raise InputError(f"{name}: an ellipse needs at least {_LEAST} captions, but there are {len(points)}")
+def ellipse_outline(points: Floats, *, deviations: float = DEVIATIONS, name: str = "the points") -> Floats:
+    """The corners [64, 2], anticlockwise, of the ellipse at this number of standard deviations around the mean."""
+    if len(points) < _MIN_CAPTIONS:
+        raise InputError(f"{name}: an ellipse needs at least {_MIN_CAPTIONS} captions, but there are {len(points)}")
     covariance = np.cov(points.T)
     spread = np.sqrt(np.diag(covariance))
     if not (spread > 0).all():
@@ -168,7 +170,17 @@ def ellipse(points: Floats, *, deviations: float = DEVIATIONS, name: str = "the 
     return outline
 
 
-def area(outline: Floats) -> float:
+def ellipse_overlap(outline: Floats, human_outline: Floats) -> float:
+    """The share of an ellipse that is inside the human one."""
+    return polygon_area(clip_polygon(outline, human_outline)) / polygon_area(outline)
+
+
+def nearest_to_mean(points: Floats) -> int:
+    """The position of the point nearest to the mean of points [n, 2]."""
+    return int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))
+
+
+def polygon_area(outline: Floats) -> float:
     """The area inside an outline whose corners go anticlockwise."""
     if not len(outline):
         return 0.0
@@ -176,29 +188,29 @@ def area(outline: Floats) -> float:
     return float((x @ np.roll(y, -1) - y @ np.roll(x, -1)) / 2)
 
 
-def clip(outline: Floats, within: Floats) -> Floats:
+def clip_polygon(outline: Floats, within: Floats) -> Floats:
     """The part of a convex outline inside another convex one (Sutherland and Hodgman), both anticlockwise."""
     for start, end in zip(within, np.roll(within, -1, axis=0), strict=True):
         if not len(outline):
             break
         edge = end - start
         side = edge[0] * (outline[:, 1] - start[1]) - edge[1] * (outline[:, 0] - start[0])  # >= 0: inside
-        kept = []
+        corners = []
         for k in range(len(outline)):
             if (side[k - 1] >= 0) != (side[k] >= 0):
                 share = side[k - 1] / (side[k - 1] - side[k])
-                kept.append(outline[k - 1] + share * (outline[k] - outline[k - 1]))
+                corners.append(outline[k - 1] + share * (outline[k] - outline[k - 1]))
             if side[k] >= 0:
-                kept.append(outline[k])
-        outline = np.array(kept).reshape(-1, 2)
+                corners.append(outline[k])
+        outline = np.array(corners).reshape(-1, 2)
     return outline
 
 
-def sample(systems: Mapping[str, System], size: int, seed: int) -> dict[str, Floats]:
+def sample_points(systems: Mapping[str, SystemSummary], size: int, seed: int) -> dict[str, Floats]:
     """The points of the same randomly sampled images in every system: up to `size` images that all have captioned."""
-    place = {name: {image: row for row, image in enumerate(each.components.images)} for name, each in systems.items()}
-    shared = sorted(set.intersection(*(set(each) for each in place.values())))
+    rows = {name: {image: row for row, image in enumerate(each.components.images)} for name, each in systems.items()}
+    shared = sorted(set.intersection(*(set(each) for each in rows.values())))
     if not shared:
         raise InputError(f"{', '.join(systems)} have no image in common; use the same image ids in all files")
-    drawn = [shared[k] for k in np.random.default_rng(seed).permutation(len(shared))[:size]]
-    return {name: each.points[[place[name][image] for image in drawn]] for name, each in systems.items()}
+    sampled = [shared[k] for k in np.random.default_rng(seed).permutation(len(shared))[:size]]
+    return {name: each.points[[rows[name][image] for image in sampled]] for name, each in systems.items()}

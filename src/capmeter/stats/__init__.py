@@ -1,1 +1,1 @@
-"""Statistics on plain numbers: correlation, bootstrap, permutation. Nothing here knows about captions."""
+"""Statistics on plain numbers: correlation, bootstrap, permutation. Independent of captions and metrics."""

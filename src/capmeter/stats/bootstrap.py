@@ -6,8 +6,8 @@ Flickr8k-Expert this makes the 95 % interval of a τ twice as wide, and correct.
 
 >>> from capmeter.stats.kendall import TauB
 >>> human, metric, image = [1, 2, 3, 4, 2, 1], [.1, .4, .6, .7, .2, .3], ["a", "a", "b", "b", "c", "c"]
->>> found = interval(TauB(human, metric), image, resamples=200, seed=0)
->>> round(found.value, 3), bool(found.low <= found.value <= found.high)
+>>> result = bootstrap_interval(TauB(human, metric), image, resamples=200, seed=0)
+>>> round(result.value, 3), bool(result.low <= result.value <= result.high)
 (0.788, True)
 """
 
@@ -16,22 +16,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
+from capmeter.core.messages import describe
 from capmeter.stats.kendall import Array
 
 Statistic = Callable[[Any], Any]
-"""Weights (None, [n] or [resamples, n]) to a float or float64[resamples]: `TauB(x, y)`, `mean_of(values)` …"""
+"""Weights (None, [n] or [resamples, n]) to a float or float64[resamples]: `TauB(x, y)`, `mean_statistic(values)` …"""
 
 _CELLS = 1 << 21  # weights held at once: 16 MB
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with the percentile interval of its bootstrap resamples, which are kept for paired comparisons."""
+    """A value with the percentile interval of its bootstrap resamples, which paired comparisons use."""
 
     value: float
     low: float
@@ -48,12 +50,12 @@ class Clusters:
             raise InputError("a bootstrap needs at least one point, but got none")
         hashes = np.fromiter(map(hash, labels), np.int64, len(labels))
         _, which, times = np.unique(hashes, return_inverse=True, return_counts=True)
-        # the row where each label occurs first; only labels that may occur again are kept meanwhile
-        seen: dict[Any, int] = {}
+        # the row where each label occurs first; only labels that may occur again are stored
+        first_rows: dict[Any, int] = {}
         first = np.arange(len(hashes))
         again = np.flatnonzero(times[which] > 1)
         repeated = compress(labels, (times > 1)[which].tolist())
-        first[again] = [seen.setdefault(label, row) for label, row in zip(repeated, again.tolist(), strict=True)]
+        first[again] = [first_rows.setdefault(label, row) for label, row in zip(repeated, again.tolist(), strict=True)]
         new = first == np.arange(len(first))
         self.codes: Array = (np.cumsum(new) - 1)[first]
         self._number = int(new.sum())
@@ -72,10 +74,14 @@ class Clusters:
 
 
 def resample_blocks(clusters: int, resamples: int = 1000, seed: int = 0, width: int = 0) -> Iterator[Array]:
-    """How often each cluster occurs in each resample of as many clusters: int64[m, clusters], in blocks.
+    """Yields how often each cluster occurs in each resample of as many clusters: int64 (m, clusters), in blocks.
 
-    Resample r does not depend on `resamples` or the blocks, which hold at most `_CELLS` numbers (or rows of `width`).
+    Resample r depends neither on `resamples` nor on the blocks, of at most `_CELLS` numbers (or rows of `width`).
+
+    Raises:
+        InputError: there is no cluster, or no resample; or a number or the seed is not a whole one.
     """
+    check_random(resamples, seed)
     if clusters < 1 or resamples < 1:
         raise InputError(f"expected at least one cluster and one resample, but got {clusters} and {resamples}")
     random = np.random.default_rng(seed)
@@ -83,6 +89,19 @@ def resample_blocks(clusters: int, resamples: int = 1000, seed: int = 0, width: 
     for start in range(0, resamples, step):
         rows = range(start, min(start + step, resamples))
         yield np.stack([np.bincount(random.integers(clusters, size=clusters), minlength=clusters) for _ in rows])
+
+
+def check_random(number: Any, seed: Any) -> None:
+    """Checks a number of resamples or permutations, and a seed.
+
+    Raises:
+        InputError: one of them is not a whole number, or the seed is negative.
+    """
+    for value in (number, seed):
+        if not isinstance(value, Integral):
+            raise InputError(f"expected whole numbers of resamples and as seed, but got {describe(value)}")
+    if seed < 0:
+        raise InputError(f"expected a seed of at least 0, but got {seed}")
 
 
 def resample_counts(clusters: int, resamples: int = 1000, seed: int = 0) -> Array:
@@ -109,20 +128,30 @@ def bootstrap(
     return np.concatenate([np.asarray(statistic(block[:, grouped.codes]), float) for block in blocks])
 
 
-def interval(
+def bootstrap_interval(
     statistic: Statistic,
     clusters: Sequence[Any] | Array | Clusters,
     resamples: int = 1000,
     seed: int = 0,
     level: float = 0.95,
 ) -> Interval:
-    """The statistic's value on the original points, with its percentile interval under the cluster bootstrap."""
+    """The statistic of the original points, with its percentile interval under the cluster bootstrap.
+
+    Args:
+        statistic: from weights (resamples, points) to values (resamples); from None to the value of the points.
+        clusters: the cluster (image) of each point.
+        resamples, seed: number of resamples, and what determines them.
+        level: the probability that the interval covers.
+
+    Raises:
+        InputError: there are no points, or the level is not between 0 and 1.
+    """
     values = bootstrap(statistic, clusters, resamples, seed)
-    low, high = percentile(values, level)
+    low, high = percentile_interval(values, level)
     return Interval(float(statistic(None)), low, high, level, values)
 
 
-def difference(first: Interval, second: Interval) -> tuple[Interval, float]:
+def paired_difference(first: Interval, second: Interval) -> tuple[Interval, float]:
     """First minus second, paired by resample, and the two-sided p: twice the share of resamples on the less likely side
     of 0.
 
@@ -134,17 +163,19 @@ def difference(first: Interval, second: Interval) -> tuple[Interval, float]:
             f"{len(first.resamples)} and {len(second.resamples)} of them"
         )
     resamples = first.resamples - second.resamples
-    low, high = percentile(resamples, first.level)
+    low, high = percentile_interval(resamples, first.level)
     above, below = int((resamples >= 0).sum()), int((resamples <= 0).sum())
     p = min(1.0, 2 * (min(above, below) + 1) / (len(resamples) + 1))
     return Interval(first.value - second.value, low, high, first.level, resamples), p
 
 
-def percentile(resamples: Array, level: float = 0.95) -> tuple[float, float]:
+def percentile_interval(resamples: Array, level: float = 0.95) -> tuple[float, float]:
     """The central interval that contains `level` of the resamples."""
-    if not 0 < level < 1:
-        raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {level}")
+    if not _is_share(level):
+        raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {describe(level)}")
     ordered = np.sort(resamples)
+    if ordered.ndim != 1 or not len(ordered):
+        raise InputError(f"expected one value for each resample, but got the shape {ordered.shape}")
     if np.isnan(ordered[-1]):
         return float("nan"), float("nan")
     # what np.quantile computes; that loads numpy's masked arrays, a twentieth of a short command's time
@@ -153,8 +184,12 @@ def percentile(resamples: Array, level: float = 0.95) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def mean_of(values: Array) -> Statistic:
-    """The mean as a statistic of weights, for `interval` and `bootstrap`."""
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float | np.floating) and bool(0 < value < 1)
+
+
+def mean_statistic(values: Array) -> Statistic:
+    """The mean as a statistic of weights, for `bootstrap_interval` and `bootstrap`."""
     numbers = np.asarray(values, float)
 
     def mean(weights: Any = None) -> Any:

@@ -5,19 +5,29 @@
 Spearman's ρ is Pearson's r of the ranks, where tied points get the mean of their ranks. As everywhere in `stats`,
 integer `weights` [resamples, n] give the values of as many resamples at once.
 
+A partial correlation of x and y given z is what is left of their correlation when z is held constant:
+
+    r(x, y | z) = (r(x, y) - r(x, z) r(y, z)) / sqrt((1 - r(x, z)²) (1 - r(y, z)²))
+
+with Pearson's r, Spearman's ρ or Kendall's τ (M. G. Kendall, Partial rank correlation, Biometrika 32, 1942).
+
 >>> round(pearson([1, 2, 3], [1, 2, 4]), 6)
 0.981981
 >>> spearman([1, 2, 3], [1, 2, 4])
 1.0
+>>> x, y, z = [1, 2, 3, 4], [2, 1, 4, 3], [1, 2, 2, 1]
+>>> PartialCorrelation(Pearson(x, y), Pearson(x, z), Pearson(y, z))()
+0.6
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.kendall import Array, Numbers, paired, resamples_of
 
 
@@ -78,6 +88,29 @@ class Spearman:
             y = _mean_ranks(weight, self._y_rank, len(self._y_levels))
             row[:] = weight.sum(), weight @ x, weight @ y, weight @ (x * x), weight @ (y * y), weight @ (x * y)
         return _ratio(sums, weights, self.symbol)
+
+
+class PartialCorrelation:
+    """The correlation of x and y given z, from the three correlations of two of them, for any weights."""
+
+    symbol = "partial correlation"
+
+    def __init__(self, xy: Callable[[Any], Any], xz: Callable[[Any], Any], yz: Callable[[Any], Any]) -> None:
+        self._correlations = (xy, xz, yz)
+
+    def __call__(self, weights: Numbers | None = None) -> Any:
+        """The value: a float for weights None or [n], float64[resamples] for [resamples, n]. If undefined, because z
+        determines x or y: `InputError` for one value, 0 in a resample.
+        """
+        xy, xz, yz = (np.atleast_1d(correlation(weights)).astype(float) for correlation in self._correlations)
+        left = (1 - xz**2) * (1 - yz**2)
+        defined = left > 1e-12
+        value = np.where(defined, np.clip((xy - xz * yz) / np.sqrt(np.where(defined, left, 1.0)), -1.0, 1.0), 0.0)
+        if weights is None or np.ndim(weights) == 1:
+            if not defined[0]:
+                raise InputError("no partial correlation is defined: what is held constant determines a variable")
+            return float(value[0])
+        return value
 
 
 def _standard(values: Array) -> Array:

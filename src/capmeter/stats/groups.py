@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.kendall import Numbers, paired, resamples_of
 
 
@@ -48,9 +48,9 @@ class MeanOfGroups:
         table = resamples_of(weights, self._n)
         sums, counts = np.zeros(len(table)), np.zeros(len(table))
         for rows, statistic in self._parts.values():
-            drawn = table[:, rows]
-            present = drawn.sum(axis=1) > 1
-            sums += np.where(present, statistic(drawn), 0.0)
+            group_weights = table[:, rows]
+            present = group_weights.sum(axis=1) > 1
+            sums += np.where(present, statistic(group_weights), 0.0)
             counts += present
         values = sums / np.maximum(counts, 1)
         return float(values[0]) if np.ndim(weights) == 1 else values

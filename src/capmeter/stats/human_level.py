@@ -25,7 +25,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.kendall import Array, Numbers, TauB
 
 Ratings = Sequence[Sequence[float]]
@@ -113,5 +113,5 @@ def unanimous(votes: Ratings) -> Array:
     return np.asarray([len(set(each)) == 1 for each in votes])
 
 
-def _credit(found: Array, expected: Array) -> Array:
-    return np.where(found == 0, 0.5, (found == expected).astype(float))
+def _credit(sides: Array, expected: Array) -> Array:
+    return np.where(sides == 0, 0.5, (sides == expected).astype(float))

@@ -1,4 +1,4 @@
-"""Kendall's τ: do two variables order pairs of points alike? Each variant states how it treats ties.
+"""Kendall's τ: do two variables put pairs of points in the same order? Each variant states how it treats ties.
 
 Of all pairs of points, C are concordant (both variables order them the same way), D discordant, and the rest are tied
 in x, in y, or both:
@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 
 Array = npt.NDArray[Any]
 Numbers = npt.ArrayLike
@@ -223,18 +223,18 @@ def _levels(ranks: Array, distinct: int) -> list[_Level]:
     """The levels of the wavelet tree over `ranks` (in the order of the other variable), most significant bit first."""
     levels = []
     position = np.arange(len(ranks), dtype=np.int32)
-    order, here = position, ranks.astype(np.int32)
+    order, level_ranks = position, ranks.astype(np.int32)
     # the position of each rank once all are sorted
     first_of = np.r_[0, np.cumsum(np.bincount(ranks, minlength=distinct))].astype(np.int32)
     for bit in range(max(distinct - 1, 0).bit_length() - 1, -1, -1):
-        ones = (here >> bit & 1).astype(bool)
-        block = first_of[here >> (bit + 1) << (bit + 1)]
+        ones = (level_ranks >> bit & 1).astype(bool)
+        block = first_of[level_ranks >> (bit + 1) << (bit + 1)]
         levels.append(_Level(order, ones, block))
         running = np.cumsum(ones, dtype=np.int32) - ones
         ones_before = running - running[block]
         # within each block, zeros move before ones, and otherwise keep their order
-        place = first_of[here >> bit << bit] + np.where(ones, ones_before, position - block - ones_before)
-        following, ranks_there = np.empty_like(order), np.empty_like(here)
-        following[place], ranks_there[place] = order, here
-        order, here = following, ranks_there
+        target = first_of[level_ranks >> bit << bit] + np.where(ones, ones_before, position - block - ones_before)
+        next_order, next_ranks = np.empty_like(order), np.empty_like(level_ranks)
+        next_order[target], next_ranks[target] = order, level_ranks
+        order, level_ranks = next_order, next_ranks
     return levels

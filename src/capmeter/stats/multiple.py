@@ -1,6 +1,6 @@
 """Multiple testing: p values corrected for the number of tests.
 
->>> holm([0.01, 0.04, 0.03]).tolist()
+>>> holm_correction([0.01, 0.04, 0.03]).tolist()
 [0.03, 0.06, 0.06]
 """
 
@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.kendall import Array, Numbers
 
 
-def holm(p: Numbers) -> Array:
+def holm_correction(p: Numbers) -> Array:
     """Holm's step-down correction: rejecting where the result is below α keeps the family-wise error rate at α."""
     values = np.asarray(p, float)
     if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():

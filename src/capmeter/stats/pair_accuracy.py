@@ -1,17 +1,22 @@
-"""How many pairs does a metric order as people do?
+"""Pairwise accuracy: the share of pairs that a metric orders as humans do.
 
-* `PairAccuracy`: pairs of captions of which one is known to be better (PASCAL-50S, FOIL). How equal scores count can
-  change the result by thirty points, so the tie policy is explicit: `half` a point, `strict` none, `random` a seeded
-  coin flip, `first` as if the first had won.
+* `PairAccuracy`: pairs of captions of which one is known to be better (PASCAL-50S, FOIL). The treatment of equal scores
+  can change the result by thirty points, so the tie policy is explicit: `half` a point, `strict` none, `random` a
+  seeded coin flip, `first` as if the first had won.
 * `TieCalibrated`: all pairs of rated captions (Deutsch et al. 2023, "Ties Matter"): a human tie counts as correct if
   the metric ties the pair too, and a metric ties what differs by at most ε; ε is chosen in the metric's favour:
 
-    acc(ε) = (pairs ordered alike and more than ε apart + human ties at most ε apart) / all pairs
+    acc(ε) = (pairs in the same order and more than ε apart + human ties at most ε apart) / all pairs
+
+* `TieMatched`: pairs that humans may have tied (CapArena, DOCENT). A metric ties as many pairs as humans do, those
+  whose scores differ least, so that the share of ties cannot be chosen in its favour.
 
 >>> PairAccuracy([0.2, 0.5, 0.0], [1, 1, -1])()
 0.8333333333333334
 >>> TieCalibrated([1, 1, 2, 3], [0.30, 0.31, 0.5, 0.9]).best()
 Calibrated(accuracy=1.0, epsilon=0.010000000000000009, pairs=6, sampled=False)
+>>> TieMatched([0.4, 0.1, -0.3, 0.2], [1, 0, 1, 1])()
+0.75
 """
 
 from __future__ import annotations
@@ -22,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.kendall import Array, Numbers, paired, resamples_of
 
 TIES = ("half", "strict", "random", "first")
@@ -65,8 +70,17 @@ class GroupMean:
 
 
 class PairAccuracy(GroupMean):
-    """The share of pairs ordered as people order them; `gaps` are score(a) - score(b), `better` is 1 where a is better
-    and -1 where b is.
+    """The share of pairs in the human order.
+
+    Args:
+        gaps: score(a) - score(b) of each pair (pairs).
+        better: 1 where humans prefer a, -1 where they prefer b (pairs).
+        groups: the group of each pair, whose accuracies are averaged; None: one group.
+        ties: how equal scores count: half, strict, random or first.
+        seed: of the random tie policy.
+
+    Raises:
+        InputError: wrong shapes or values, an unknown tie policy.
     """
 
     symbol = "accuracy"
@@ -79,7 +93,7 @@ class PairAccuracy(GroupMean):
             raise InputError(f"expected two lists of equal length, but got shapes {gap_values.shape} and {sides.shape}")
         if not np.isin(sides, (-1.0, 1.0)).all():
             raise InputError(
-                "expected 1 (a is better) or -1 (b is better) for every pair; leave out pairs that people tie"
+                "expected 1 (a is better) or -1 (b is better) for every pair; leave out pairs that humans tie"
             )
         if not np.isfinite(gap_values).all():
             raise InputError(
@@ -96,6 +110,52 @@ class PairAccuracy(GroupMean):
         }[ties]
         self.tied = int((gap_values == 0).sum())
         super().__init__(np.where(gap_values == 0, credit, np.sign(gap_values) == sides), groups)
+
+
+class TieMatched(GroupMean):
+    """The share of pairs that a metric judges as humans do, ties included (Cheng et al. 2025, CapArena).
+
+    With t human ties, the metric prefers a caption where the scores differ by at least the (t + 1)-th smallest
+    difference, and ties the pair otherwise; equal scores always tie. A resample has its own t and threshold.
+
+    Args:
+        gaps: score(a) - score(b) of each pair (pairs).
+        better: positive where humans prefer a, negative where they prefer b, 0 where they tie (pairs).
+        groups: the group of each pair, whose shares are averaged; None: one group.
+
+    Raises:
+        InputError: wrong shapes, or values that are not finite.
+    """
+
+    symbol = "agreement"
+
+    def __init__(self, gaps: Numbers, better: Numbers, groups: Sequence[Any] | None = None) -> None:
+        gap_values, sides = paired(gaps, better)
+        super().__init__(gap_values, groups)
+        self._human = np.sign(sides).astype(np.int8)
+        self._sign = np.sign(gap_values).astype(np.int8)
+        distance = np.abs(gap_values)
+        self._order = np.argsort(distance, kind="stable")
+        ordered = distance[self._order]
+        # the place of the last pair with the same difference: pairs that differ equally are all tied, or none is
+        self._last = np.searchsorted(ordered, ordered, side="right") - 1
+
+    def outcomes(self, weights: Numbers | None = None) -> Array:
+        """int8[resamples, pairs]: 1 where the metric prefers a, -1 where it prefers b, 0 where it ties them."""
+        table = resamples_of(weights, len(self))
+        ties = table @ (self._human == 0)
+        is_tied = np.cumsum(table[:, self._order], axis=1)[:, self._last] <= ties[:, None]
+        outcomes = np.empty(table.shape, np.int8)
+        outcomes[:, self._order] = np.where(is_tied, 0, self._sign[self._order])
+        return outcomes
+
+    def by_group(self, weights: Numbers | None = None) -> Array:
+        """float64[resamples, groups]; NaN where no pair of a group occurs in a resample."""
+        table = resamples_of(weights, len(self)).astype(float)
+        counts = table @ self._member
+        sums = (table * (self.outcomes(weights) == self._human)) @ self._member
+        means: Array = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+        return means
 
 
 @dataclass(frozen=True)
@@ -129,9 +189,9 @@ class TieCalibrated:
         self._first, self._second = first[order], second[order]
         human, metric = human[order], metric[order]
         self._distance = np.abs(metric)
-        # tying a pair gains it where people tie, and loses it where metric and people order it alike
-        self._alike = (np.sign(human) == np.sign(metric)) & (human != 0)
-        self._gain = (human == 0).astype(np.int64) - self._alike
+        # a tied pair is gained where humans tie, and lost where metric and humans have the same order
+        self._concordant = (np.sign(human) == np.sign(metric)) & (human != 0)
+        self._gain = (human == 0).astype(np.int64) - self._concordant
         self._ends = np.flatnonzero(np.r_[self._distance[1:] != self._distance[:-1], True])
         self._n = len(x_values)
 
@@ -144,7 +204,7 @@ class TieCalibrated:
         if distances[0] > 0:  # ε = 0 ties no pair
             gained, distances = np.r_[0, gained], np.r_[0.0, distances]
         at, total = int(np.argmax(gained)), int(weight.sum())
-        right = int((weight * self._alike).sum()) + int(gained[at])
+        right = int((weight * self._concordant).sum()) + int(gained[at])
         return Calibrated(right / total if total else 0.0, float(distances[at]), len(weight), self._sampled)
 
     def __call__(self, weights: Numbers | None = None) -> Any:
@@ -170,12 +230,12 @@ def _pairs(n: int, groups: Sequence[Any] | None, most: int, seed: int) -> tuple[
     members: dict[Any, list[int]] = {}
     for index, group in enumerate(groups):
         members.setdefault(group, []).append(index)
-    corners = [(np.asarray(found), np.triu_indices(len(found), 1)) for found in members.values() if len(found) > 1]
+    corners = [(np.asarray(rows), np.triu_indices(len(rows), 1)) for rows in members.values() if len(rows) > 1]
     if not corners:
         return np.empty(0, int), np.empty(0, int), False
-    first = np.concatenate([found[upper[0]] for found, upper in corners])
-    second = np.concatenate([found[upper[1]] for found, upper in corners])
+    first = np.concatenate([rows[upper[0]] for rows, upper in corners])
+    second = np.concatenate([rows[upper[1]] for rows, upper in corners])
     if len(first) > most:
-        kept = np.random.default_rng(seed).choice(len(first), most, replace=False)
-        return first[kept], second[kept], True
+        sampled = np.random.default_rng(seed).choice(len(first), most, replace=False)
+        return first[sampled], second[sampled], True
     return first, second, False

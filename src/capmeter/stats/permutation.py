@@ -2,13 +2,15 @@
 
 * `permutation_tests`: pairs of systems on the same images; under the null hypothesis the system labels are exchangeable
   within an image. Labels are swapped for all captions of an image together, and a corpus score (BLEU) is recomputed
-  from the sums each time. `paired_permutation` does the same for two tables of captions.
-* `association`: few systems with two numbers each; under the null hypothesis every pairing is equally likely. All n!
-  pairings are tried if feasible, else a random sample.
-* `williams`: two correlations with the same human scores, compared by Williams' t (requires independent points; with
-  several judgments per image use the paired bootstrap).
+  from the sums each time. `paired_permutation_test` does the same for two tables of captions.
+* `association_test`: few systems with two numbers each; under the null hypothesis every pairing is equally likely. All
+  n! pairings are tried if feasible, else a random sample.
+* `clustered_association_test`: many captions, several of each image. Under the null hypothesis scores say nothing about
+  judgments: images with as many captions exchange their scores as a whole, and those of one image are shuffled.
+* `williams_test`: two correlations with the same human scores, compared by Williams' t (requires independent points;
+  with several judgments per image use the paired bootstrap).
 
->>> paired_permutation([3.0, 4.0, 5.0], [1.0, 1.0, 2.0]).p     # all 2³ permutations: only two are as far from 0
+>>> paired_permutation_test([3.0, 4.0, 5.0], [1.0, 1.0, 2.0]).p     # all 2³ permutations: only two are as far from 0
 0.25
 """
 
@@ -23,25 +25,23 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.errors import InputError
-from capmeter.stats.bootstrap import Clusters
+from capmeter.core.errors import InputError
+from capmeter.stats.bootstrap import Clusters, check_random
 from capmeter.stats.kendall import Array, Numbers, paired
 
-Finish = Callable[[Array, Array], Array]
+ScoreFunction = Callable[[Array, Array], Array]
 """Sums [..., k] and numbers of captions [...] to corpus scores [...]."""
 
-_EXACT = 12  # up to so many clusters, all 2^n permutations are tried
+_MAX_EXACT_CLUSTERS = 12  # up to which all 2^n permutations are evaluated
 _EXACT_PAIRINGS = 400_000  # 9! = 362,880
 _CELLS = 1 << 21
 
 
 @dataclass(frozen=True)
-class Test:
+class PermutationResult:
     """The result of a test: the observed value, the two-sided p, and whether every permutation was tried
     (else `permutations` random ones).
     """
-
-    __test__ = False  # not a test case, although pytest would take it for one
 
     value: float
     p: float
@@ -49,7 +49,7 @@ class Test:
     permutations: int
 
 
-def mean(sums: Array, counts: Array) -> Array:
+def mean_score(sums: Array, counts: Array) -> Array:
     """Sums divided by counts, for rows [n, 1] of one number per caption."""
     result: Array = sums[..., 0] / counts
     return result
@@ -60,28 +60,31 @@ class PairedSums:
     """The scores by one metric of systems that captioned the same images.
 
     sums: float64[systems, images, k], the sufficient statistics of an image's captions, summed.
-    counts: float64[systems, images], the number of those captions. finish: sums and counts to corpus scores.
+    counts: float64[systems, images], the number of those captions. score_function: sums and counts to corpus scores.
     """
 
     sums: Array
     counts: Array
-    finish: Finish = mean
+    score_function: ScoreFunction = mean_score
 
 
 def permutation_tests(
     scores: Sequence[PairedSums], permutations: int = 10_000, seed: int = 0
-) -> list[dict[tuple[int, int], Test]]:
+) -> list[dict[tuple[int, int], PermutationResult]]:
     """For each metric and pair of systems, whether their scores differ: system labels are swapped within images.
 
     All metrics have the same images, in the same order, and all pairs see the same permutations. With up to 12 images
     all permutations are tried; else `permutations` random ones, and p = (1 + as extreme) / (1 + permutations).
     """
+    check_random(permutations, seed)
     if not scores:
         return []
-    if any(not np.isfinite(each.sums).all() for each in scores):
-        raise InputError("a paired test needs a finite value for every caption of both systems; leave out the others")
+    if any(not np.isfinite(_total_size(each.sums)) for each in scores):
+        raise InputError(
+            "a paired test needs finite values and finite sums for the captions of both systems; leave out the others"
+        )
     images = scores[0].counts.shape[1]
-    exact = images <= _EXACT
+    exact = images <= _MAX_EXACT_CLUSTERS
     tallies = [_Tally(each) for each in scores]
     columns = [each.table.swapaxes(0, 1).reshape(images, -1) for each in tallies]
     ends = np.cumsum([each.shape[1] for each in columns])[:-1]
@@ -94,6 +97,12 @@ def permutation_tests(
     return [tally.tests(exact, tried) for tally in tallies]
 
 
+def _total_size(sums: Array) -> float:
+    """The sum of all absolute values; infinite if it overflows."""
+    with np.errstate(over="ignore"):
+        return float(np.abs(sums).sum())
+
+
 class _Tally:
     """How many permutations make two systems differ at least as much as observed.
 
@@ -102,13 +111,13 @@ class _Tally:
 
     def __init__(self, scores: PairedSums) -> None:
         self.table = np.concatenate([scores.sums, scores.counts[..., None]], axis=2)
-        self._finish = scores.finish
+        self._score_function = scores.score_function
         self._total = self.table.sum(axis=1)
         self._scores = self._score(self._total)
         self._extreme = dict.fromkeys(combinations(range(len(self.table)), 2), 0)
 
     def _score(self, rows: Array) -> Array:
-        return self._finish(rows[..., :-1], rows[..., -1])
+        return self._score_function(rows[..., :-1], rows[..., -1])
 
     def add(self, moved: Array) -> None:
         """moved: [permutations, systems, k + 1], the summed rows of the images whose labels are swapped."""
@@ -120,24 +129,24 @@ class _Tally:
             slack = 1e-9 * abs(first - second) + 1e-13 * (abs(first) + abs(second))
             self._extreme[a, b] += int((np.abs(differences) >= abs(first - second) - slack).sum())
 
-    def tests(self, exact: bool, tried: int) -> dict[tuple[int, int], Test]:
+    def tests(self, exact: bool, tried: int) -> dict[tuple[int, int], PermutationResult]:
         """The result for each pair."""
-        found = {}
+        results = {}
         for (a, b), extreme in self._extreme.items():
             p = extreme / tried if exact else (1 + extreme) / (1 + tried)
-            found[a, b] = Test(float(self._scores[a] - self._scores[b]), p, exact, tried)
-        return found
+            results[a, b] = PermutationResult(float(self._scores[a] - self._scores[b]), p, exact, tried)
+        return results
 
 
-def paired_permutation(
+def paired_permutation_test(
     first: Numbers,
     second: Numbers,
     clusters: Sequence[Any] | Array | Clusters | None = None,
-    finish: Finish = mean,
+    score_function: ScoreFunction = mean_score,
     permutations: int = 10_000,
     seed: int = 0,
-) -> Test:
-    """Tests whether finish(first) - finish(second) differs from 0, as `permutation_tests` does.
+) -> PermutationResult:
+    """Tests whether score_function(first) - score_function(second) differs from 0, as `permutation_tests` does.
 
     `first` and `second` are float64[n] or [n, k]: one number or one row of sufficient statistics per caption, rows
     aligned. `clusters` says which rows are swapped together (default: each row on its own).
@@ -150,18 +159,23 @@ def paired_permutation(
     )
     sums = np.stack([grouped.sums(rows.reshape(len(rows), -1)) for rows in (a, b)])
     counts = np.stack([grouped.sums(np.ones(len(a)))] * 2)
-    return permutation_tests([PairedSums(sums, counts, finish)], permutations, seed)[0][0, 1]
+    return permutation_tests([PairedSums(sums, counts, score_function)], permutations, seed)[0][0, 1]
 
 
-def association(x: Numbers, y: Numbers, statistic: str = "pearson", permutations: int = 20_000, seed: int = 0) -> Test:
+def association_test(
+    x: Numbers, y: Numbers, statistic: str = "pearson", permutations: int = 20_000, seed: int = 0
+) -> PermutationResult:
     """Tests whether x and y are associated, over all pairings (up to nine points) or `permutations` random pairings.
 
     `statistic` is pearson, spearman or tau. Its denominator is the same for every pairing (so that τa, τb and τc have
     the same p), and `value` is r, ρ or τa.
     """
+    check_random(permutations, seed)
     x_values, y_values = paired(x, y)
     if statistic not in _PRODUCTS:
         raise InputError(f"unknown statistic {statistic!r}; expected one of {', '.join(_PRODUCTS)}")
+    # of values up to 1, whose squares do not overflow; the coefficients do not depend on the unit
+    x_values, y_values = (each / max(float(np.abs(each).max()), 1e-300) for each in (x_values, y_values))
     prepared_x, prepared_y = _PRODUCTS[statistic](x_values[None])[0], _PRODUCTS[statistic](y_values[None])[0]
     size = float(np.sqrt((prepared_x**2).sum() * (prepared_y**2).sum()))
     if statistic == "tau":
@@ -176,7 +190,45 @@ def association(x: Numbers, y: Numbers, statistic: str = "pearson", permutations
         extreme += int((np.abs(products) >= abs(observed) - 1e-9 * size).sum())
         tried += len(orders)
     p = extreme / tried if exact else (1 + extreme) / (1 + tried)
-    return Test(observed / size, p, exact, tried)
+    return PermutationResult(observed / size, p, exact, tried)
+
+
+def clustered_association_test(
+    statistic: Callable[[Array], float],
+    values: Numbers,
+    clusters: Sequence[Any],
+    permutations: int = 1000,
+    seed: int = 0,
+) -> PermutationResult:
+    """Tests whether values are associated with what the statistic compares them with, over random permutations.
+
+    Clusters of one size exchange their values, and the values within a cluster are shuffled, so that points of one
+    image are not taken for independent ones.
+
+    Args:
+        statistic: from values (points) to a coefficient that is about 0 without association, or positive: then the test
+            is one-sided.
+        values: of the points.
+        clusters: the cluster (image) of each point.
+        permutations, seed: number of permutations, and what determines them.
+    """
+    check_random(permutations, seed)
+    points = np.asarray(values, float)
+    observed = float(statistic(points))
+    codes = Clusters(clusters).codes
+    order = np.argsort(codes, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(codes[order])) + 1)
+    by_size = [
+        np.stack([rows for rows in members if len(rows) == size]) for size in sorted({len(rows) for rows in members})
+    ]
+    random = np.random.default_rng(seed)
+    extreme = 0
+    for _ in range(permutations):
+        permuted = np.empty_like(points)
+        for rows in by_size:  # (clusters, size)
+            permuted[rows] = random.permuted(points[rows[random.permutation(len(rows))]], axis=1)
+        extreme += abs(float(statistic(permuted))) >= abs(observed) - 1e-12
+    return PermutationResult(observed, (1 + extreme) / (1 + permutations), False, permutations)
 
 
 def _centred(rows: Array) -> Array:
@@ -212,7 +264,7 @@ def _orders(n: int, permutations: int, seed: int, exact: bool) -> Iterator[Array
         yield random.permuted(np.tile(np.arange(n), (min(step, permutations - start), 1)), axis=1)
 
 
-def williams(r12: float, r13: float, r23: float, n: int) -> Test:
+def williams_test(r12: float, r13: float, r23: float, n: int) -> PermutationResult:
     """Williams' t for r12 - r13, two correlations that share variable 1, over n independent points; r23 is the
     correlation between the other two.
     """
@@ -226,9 +278,9 @@ def williams(r12: float, r13: float, r23: float, n: int) -> Test:
     between = ((r12 + r13) / 2) ** 2 * (1 - r23) ** 3
     spread = 2 * determinant * (n - 1) / (n - 3) + between
     if r12 == r13 or spread <= 0:
-        return Test(r12 - r13, 1.0 if r12 == r13 else 0.0, True, 0)
+        return PermutationResult(r12 - r13, 1.0 if r12 == r13 else 0.0, True, 0)
     t = (r12 - r13) * sqrt((n - 1) * (1 + r23) / spread)
-    return Test(r12 - r13, float(2 * stdtr(n - 3, -abs(t))), True, 0)
+    return PermutationResult(r12 - r13, float(2 * stdtr(n - 3, -abs(t))), True, 0)
 
 
 def _permutations(clusters: int, permutations: int, seed: int, exact: bool, width: int) -> Any:

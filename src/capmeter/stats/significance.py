@@ -3,16 +3,16 @@
 A `Ranking` holds values by name, the p of every pair, and a confidence level. Everything about significance follows:
 
     significant(p)   ⇔  p < 1 - level, for p after correction over all pairs (if any)
-    better(a, b)     ⇔  value(a) > value(b) and the difference is significant
-    ranks            in descending order of value; a new rank begins where a value is worse than the best of its rank
-    best             the highest value, and all that are not significantly worse
+    better(a, b)     ⇔  value(a) > value(b) and the difference is significant; < where lower is better
+    ranks            from best to worst value; a new rank begins where a value is worse than the best of its rank
+    best             the best value, and all that are not significantly worse
 
-p comes from paired resamples shared by all pairs: `permutation_p` (system labels are swapped within an image) or
-`bootstrap_p` (images resampled with replacement).
+p comes from paired resamples shared by all pairs: `permutation_p_values` (system labels are swapped within an image) or
+`bootstrap_p_values` (images resampled with replacement).
 
 >>> values = {"a": 0.9, "b": 0.8, "c": 0.2}
->>> found = Ranking.of(values, {("a", "b"): 0.3, ("a", "c"): 0.01, ("b", "c"): 0.02})
->>> found.corrected["b", "c"], found.ranks(), sorted(found.best())
+>>> ranking = Ranking.of(values, {("a", "b"): 0.3, ("a", "c"): 0.01, ("b", "c"): 0.02})
+>>> ranking.corrected["b", "c"], ranking.ranks(), sorted(ranking.best())
 (0.04, {'a': 1, 'b': 1, 'c': 2}, ['a', 'b'])
 
 S. Holm. A simple sequentially rejective multiple test procedure. Scandinavian Journal of Statistics 6, 1979.
@@ -27,13 +27,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from capmeter.errors import InputError
-from capmeter.stats.bootstrap import Interval, difference
+from capmeter.core.errors import InputError
+from capmeter.stats.bootstrap import Interval, paired_difference
 from capmeter.stats.kendall import Array
-from capmeter.stats.multiple import holm
+from capmeter.stats.multiple import holm_correction
 
 if TYPE_CHECKING:
-    from capmeter.stats.permutation import Finish
+    from capmeter.stats.permutation import ScoreFunction
 
 Pair = tuple[str, str]
 Table = tuple[Array, Array]
@@ -44,24 +44,24 @@ PERMUTATIONS = 10_000
 _FOR_EACH_PAIR = 100
 
 
-def significant(p: float, level: float = LEVEL) -> bool:
+def is_significant(p: float, level: float = LEVEL) -> bool:
     """Whether p is strictly below 1 - level."""
-    return p < alpha(level)
+    return p < significance_threshold(level)
 
 
-def alpha(level: float) -> float:
+def significance_threshold(level: float) -> float:
     """1 - level as written: .05 for .95, not the .050000000000000044 of binary arithmetic."""
     if not 0 < level < 1:
         raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {level}")
     return round(1 - level, 12)
 
 
-def resamples_for(asked: int, number: int) -> int:
+def required_resamples(requested: int, system_count: int) -> int:
     """At least as many resamples as requested, and more if many systems are compared.
 
     The number of resamples bounds p from below; with too few, nothing could be significant after correction.
     """
-    return max(asked, _FOR_EACH_PAIR * (number * (number - 1) // 2))
+    return max(requested, _FOR_EACH_PAIR * (system_count * (system_count - 1) // 2))
 
 
 @dataclass(frozen=True)
@@ -72,38 +72,50 @@ class Ranking:
     p: Mapping[Pair, float]
     corrected: Mapping[Pair, float]
     level: float = LEVEL
+    lower_is_better: bool = False
 
     @classmethod
     def of(
-        cls, values: Mapping[str, float], p: Mapping[Pair, float], *, level: float = LEVEL, correct: bool = True
+        cls,
+        values: Mapping[str, float],
+        p: Mapping[Pair, float],
+        *,
+        level: float = LEVEL,
+        correct: bool = True,
+        lower_is_better: bool = False,
     ) -> Ranking:
         """The ranking of these values; `correct`: apply Holm's correction. p has each pair once, in either order."""
         missing = [pair for pair in combinations(values, 2) if pair not in p and pair[::-1] not in p]
         if missing:
             raise InputError(f"expected p for every pair of {', '.join(values)}, but it is missing for {missing[:5]}")
-        alpha(level)
-        corrected = dict(zip(p, holm(list(p.values())).tolist(), strict=True)) if correct else dict(p)
-        return cls(dict(values), dict(p), corrected, level)
+        significance_threshold(level)
+        corrected = dict(zip(p, holm_correction(list(p.values())).tolist(), strict=True)) if correct else dict(p)
+        return cls(dict(values), dict(p), corrected, level, lower_is_better)
 
-    def between(self, first: str, second: str) -> float:
+    def corrected_p(self, first: str, second: str) -> float:
         """The pair's p after correction; the order of the names does not matter."""
         pair = (first, second)
         return self.corrected[pair] if pair in self.corrected else self.corrected[pair[::-1]]
 
     def better(self, first: str, second: str) -> bool:
         """Whether the first is significantly better than the second."""
-        return self.values[first] > self.values[second] and significant(self.between(first, second), self.level)
+        is_better = self._goodness(first) > self._goodness(second)
+        return is_better and is_significant(self.corrected_p(first, second), self.level)
 
-    def beaten(self, name: str) -> frozenset[str]:
+    def _goodness(self, name: str) -> float:
+        """The value, negated where lower is better."""
+        return -self.values[name] if self.lower_is_better else self.values[name]
+
+    def significantly_worse(self, name: str) -> frozenset[str]:
         """Those that are significantly worse than this one."""
         return frozenset(other for other in self.values if other != name and self.better(name, other))
 
     def order(self) -> list[str]:
-        """The names in descending order of value; equal values keep their given order."""
-        return sorted(self.values, key=lambda name: -self.values[name])
+        """The names from best to worst value; equal values keep their given order."""
+        return sorted(self.values, key=lambda name: -self._goodness(name))
 
     def ranks(self) -> dict[str, int]:
-        """Each name's rank; 1 is the highest value."""
+        """Each name's rank; 1 is the best value."""
         ranks: dict[str, int] = {}
         best, rank = "", 0
         for name in self.order():
@@ -113,35 +125,35 @@ class Ranking:
         return ranks
 
     def best(self) -> frozenset[str]:
-        """The name with the highest value, and all that are not significantly worse."""
+        """The name with the best value, and all that are not significantly worse."""
         order = self.order()
-        return frozenset(order) - self.beaten(order[0]) if order else frozenset()
+        return frozenset(order) - self.significantly_worse(order[0]) if order else frozenset()
 
 
-def permutation_p(
+def permutation_p_values(
     measures: Sequence[Mapping[str, Table]],
-    finishes: Sequence[Finish],
+    score_functions: Sequence[ScoreFunction],
     permutations: int = PERMUTATIONS,
     seed: int = 0,
 ) -> list[dict[Pair, float]]:
     """For each metric, p of each pair of systems: labels are swapped within an image, for all its captions together.
 
-    `measures` have a table for each system, with the same images in the same order; `finishes` turn summed tables into
-    corpus scores. All pairs and metrics see the same permutations.
+    `measures` have a table for each system, with the same images in the same order; `score_functions` turn summed
+    tables into corpus scores. All pairs and metrics see the same permutations.
     """
     from capmeter.stats.permutation import PairedSums, permutation_tests  # which one system does not need
 
     scores = []
-    for tables, finish in zip(measures, finishes, strict=True):
+    for tables, score_function in zip(measures, score_functions, strict=True):
         sums, counts = zip(*tables.values(), strict=True)
-        scores.append(PairedSums(np.stack(sums), np.stack(counts), finish))
-    found = permutation_tests(scores, permutations, seed)
+        scores.append(PairedSums(np.stack(sums), np.stack(counts), score_function))
+    results = permutation_tests(scores, permutations, seed)
     return [
         {(names[a], names[b]): test.p for (a, b), test in tests.items()}
-        for names, tests in zip(map(list, measures), found, strict=True)
+        for names, tests in zip(map(list, measures), results, strict=True)
     ]
 
 
-def bootstrap_p(intervals: Mapping[str, Interval]) -> dict[Pair, float]:
+def bootstrap_p_values(intervals: Mapping[str, Interval]) -> dict[Pair, float]:
     """p of each pair from paired resamples: twice the share of differences on the less likely side of 0."""
-    return {(a, b): difference(intervals[a], intervals[b])[1] for a, b in combinations(intervals, 2)}
+    return {(a, b): paired_difference(intervals[a], intervals[b])[1] for a, b in combinations(intervals, 2)}

@@ -3,7 +3,7 @@
 Neural metrics give a sentence slightly different scores in different batches, and sums depend on their order: scores
 that agree to six digits are a tie.
 
->>> preferred([0.3, 0.1 + 0.2, 0.5], [0.4, 0.3, 0.2]).tolist()
+>>> sign_with_tolerance([0.3, 0.1 + 0.2, 0.5], [0.4, 0.3, 0.2]).tolist()
 [-1, 0, 1]
 """
 
@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.kendall import Array
 
 _RELATIVE = 1e-6
 
 
-def preferred(first: object, second: object) -> Array:
+def sign_with_tolerance(first: object, second: object) -> Array:
     """int8: 1 where the first score is higher, -1 where the second is, 0 where they tie; shapes broadcast."""
     a, b = np.asarray(first, float), np.asarray(second, float)
     if not (np.isfinite(a).all() and np.isfinite(b).all()):

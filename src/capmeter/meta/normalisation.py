@@ -1,28 +1,28 @@
 """Estimates SMURF's normalisation constants for an encoder: mean and deviation of its components on human captions.
 
-As in the paper, each caption is a human one, scored against the *other* captions of its image (`held_out`).
+As in the paper, each caption is a human one, scored against the *other* captions of its image (`hold_out_candidates`).
 """
 
 from __future__ import annotations
 
-from capmeter.captions.model import CaptionSet
-from capmeter.errors import InputError
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.mima import Mima, Spurts
-from capmeter.metrics.normalisation import NormalisationConstants, Scale
-from capmeter.metrics.sparcs import Sparcs
-from capmeter.settings import Settings
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.evaluation.scoring import evaluate
+from capmeter.metrics.style.mima import Mima, Spurts
+from capmeter.metrics.style.normalisation import NormalisationConstants, Scale
+from capmeter.metrics.style.sparcs import Sparcs
 
 
-def standardize(
+def estimate_normalisation(
     captions: CaptionSet, mima_encoder: str, spurts_encoder: str, *, source: str, settings: Settings | None = None
 ) -> NormalisationConstants:
     """The normalisation constants of these human captions and encoders; `source` describes the captions."""
-    among = sum(caption.candidate in caption.references for caption in captions)
-    if among * 2 > len(captions):
+    among_references = sum(caption.candidate in caption.references for caption in captions)
+    if among_references * 2 > len(captions):
         raise InputError(
-            f"{among:,} of {len(captions):,} human captions are among their own references, so SPARCS would mostly be "
-            "1; hold them out (--hold-out), or give references without them"
+            f"{among_references:,} of {len(captions):,} human captions are among their own references, so SPARCS would "
+            "mostly be 1; hold them out (--hold-out), or give references without them"
         )
     metrics = Sparcs(), Mima(encoder=mima_encoder), Spurts(encoder=spurts_encoder)
     results = evaluate(captions, metrics, settings=settings)
@@ -39,10 +39,10 @@ def standardize(
     return NormalisationConstants(source, len(captions), mima_encoder, spurts_encoder, sparcs, mima, spurts)
 
 
-def spread(standard: NormalisationConstants) -> dict[str, tuple[float, float]]:
+def constants_to_dict(constants: NormalisationConstants) -> dict[str, tuple[float, float]]:
     """The constants as rows of a table: component → mean, deviation."""
     return {
-        "sparcs": (standard.sparcs.mean, standard.sparcs.deviation),
-        "mima": (standard.mima.mean, standard.mima.deviation),
-        "spurts": (standard.spurts.mean, standard.spurts.deviation),
+        "sparcs": (constants.sparcs.mean, constants.sparcs.deviation),
+        "mima": (constants.mima.mean, constants.mima.deviation),
+        "spurts": (constants.spurts.mean, constants.spurts.deviation),
     }

@@ -1,7 +1,8 @@
 """Human judgments prepared for evaluation: which captions are scored, and which score is compared with which judgment.
 
-A benchmark's file gives `Rated` rows, `Paired` rows or `System` rows; a protocol turns them into `Points` (a score
-against a rating), `Pairs` (which of two captions is better) or `Systems` (a system's score against its ranking).
+A benchmark's file gives `RatedCaption` rows, `RatedPair` rows or `JudgedSystem` rows; a protocol turns them into
+`Points` (a score
+against a rating), `JudgedPairs` (which of two captions is better) or `Systems` (a system's score against its ranking).
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.errors import ProtocolError
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.errors import ProtocolError
 from capmeter.judgments.protocol import Protocol
 
 Floats = npt.NDArray[np.float64]
@@ -24,9 +25,9 @@ Rows = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Rated:
+class RatedCaption:
     """One caption with its ratings; `own`: it is among the references; `by_person`: a person wrote it for this
-    image.
+    image; `flagged`: its wrong words, as letters and digits.
     """
 
     id: str
@@ -39,21 +40,23 @@ class Rated:
     valid: bool = True
     groups: Mapping[str, str] = field(default_factory=dict)
     image: str | None = None
+    flagged: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Paired:
-    """Two captions of one image; `better` is 1 (a), -1 (b) or 0 (a tie of the judges).
+class RatedPair:
+    """Two captions of one image; `better` is positive (a), negative (b) or 0 (a tie of the judges); its size may
+    say how much better.
 
     `votes`: raw votes for a (1) and b (-1), where known; `by_votes`: `better` is their majority;
-    `by_machine`: a machine wrote one of them.
+    `by_machine`, `by_person`: a machine, or a person, wrote one of them; `systems`: who wrote them, where known.
     """
 
     id: str
     image_id: str
     candidates: tuple[str, str]
     references: tuple[str, ...]
-    better: int
+    better: float
     valid: bool = True
     identical: bool = False
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -61,10 +64,12 @@ class Paired:
     by_votes: bool = False
     by_machine: bool = False
     image: str | None = None
+    by_person: bool = False
+    systems: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
-class System:
+class JudgedSystem:
     """One system: its human score, its captions where known, and scores published with the judgments."""
 
     name: str
@@ -75,7 +80,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Original:
+class SourceSentence:
     """A sentence that systems were given to rewrite, and every reference that the file has of it."""
 
     source: str
@@ -83,8 +88,9 @@ class Original:
 
 
 @dataclass(frozen=True)
-class Judgments:
-    """Captions to be scored once each, and how scores relate to judgments. See `Points`, `Pairs` and `Systems`."""
+class PreparedJudgments:
+    """Captions to be scored once each, and how scores relate to judgments. See `Points`, `JudgedPairs` and
+    `Systems`."""
 
     benchmark: str
     protocol: Protocol
@@ -119,21 +125,27 @@ class Judgments:
 
 
 @dataclass(frozen=True)
-class Points(Judgments):
-    """Each point: the rating `human[i]` of the caption `rows[i]`; `ratings` has the raw ratings of each caption."""
+class Points(PreparedJudgments):
+    """Each point: the rating `human[i]` of the caption `rows[i]`.
+
+    `ratings` has the raw ratings of each caption, `flagged` its wrong words where people marked them.
+    """
 
     rows: Rows
     human: Floats
     ratings: tuple[tuple[float, ...], ...] = ()
+    flagged: tuple[tuple[str, ...], ...] = ()
 
     unit = "judgments"
 
 
 @dataclass(frozen=True)
-class Pairs(Judgments):
-    """Each pair: captions `first[i]` and `second[i]`, of which the first is `better` (1) or the second (-1).
+class JudgedPairs(PreparedJudgments):
+    """Each pair: captions `first[i]` and `second[i]`, of which the first is `better` (> 0) or the second (< 0).
 
     `votes`: each pair's raw votes (1 and -1), where all pairs have some; `by_votes`: `better` is their majority.
+    `corpora`: rows of `captions` that are scored apart from the others, each a corpus; empty: all together.
+    `systems`: who wrote each pair's captions, where all pairs say it.
     """
 
     first: Rows
@@ -141,12 +153,14 @@ class Pairs(Judgments):
     better: Floats
     votes: tuple[tuple[float, ...], ...] = ()
     by_votes: bool = False
+    corpora: tuple[Rows, ...] = ()
+    systems: tuple[tuple[str, str], ...] = ()
 
     unit = "pairs"
 
 
 @dataclass(frozen=True)
-class Systems(Judgments):
+class Systems(PreparedJudgments):
     """Each system: the captions `members[i]` (possibly none), `human[i]`, and scores published with the judgments.
 
     `originals`: where captions rewrite sentences, these sentences by image id.
@@ -156,12 +170,12 @@ class Systems(Judgments):
     members: tuple[Rows, ...]
     human: Floats
     published_scores: Mapping[str, Floats]
-    originals: Mapping[str, Original] = field(default_factory=dict)
+    originals: Mapping[str, SourceSentence] = field(default_factory=dict)
 
     unit = "systems"
 
 
-def plain(text: str) -> str:
+def letters_and_digits(text: str) -> str:
     """A caption's letters and digits only: two spellings of one sentence ("man's", "mans", "man 's") become equal."""
     return re.sub(r"[\W_]+", "", text.lower())
 
@@ -176,26 +190,26 @@ def most_common(ratings: Sequence[float]) -> float:
     return float(levels[counts == counts.max()].mean())
 
 
-def points(benchmark: str, rows: Iterable[Rated], protocol: Protocol) -> Points:
+def prepare_points(benchmark: str, rows: Iterable[RatedCaption], protocol: Protocol) -> Points:
     """Rated captions under a protocol."""
     every = list(rows)
     allowed = _references(every, protocol, lambda row: [row.candidate], lambda row: row.by_person)
-    drop: dict[str, Callable[[Rated], bool]] = {
+    drop: dict[str, Callable[[RatedCaption], bool]] = {
         "own-captions": lambda row: row.own,
         "human-captions": lambda row: row.by_person,
         "invalid": lambda row: not row.valid,
         "unreferenced": lambda row: not allowed[row.id],
     }
-    kept, notes = _kept(benchmark, every, drop, protocol)
+    included, notes = _exclude(benchmark, every, drop, protocol)
     rate: dict[str, Callable[[tuple[float, ...]], Sequence[float]]] = {
         "flatten": lambda ratings: ratings,
         "mean": lambda ratings: [sum(ratings) / len(ratings)],
         "median": lambda ratings: [float(np.median(ratings))],
         "mode": lambda ratings: [most_common(ratings)],
     }
-    rated = [row for row in kept if row.ratings]
-    if len(rated) < len(kept):
-        notes["without ratings"] = len(kept) - len(rated)
+    rated = [row for row in included if row.ratings]
+    if len(rated) < len(included):
+        notes["without ratings"] = len(included) - len(rated)
     _some(rated, benchmark, protocol, notes)
     values = [rate[protocol.ratings](row.ratings) for row in rated]
     index = np.repeat(np.arange(len(rated)), [len(ratings) for ratings in values])
@@ -215,24 +229,26 @@ def points(benchmark: str, rows: Iterable[Rated], protocol: Protocol) -> Points:
         rows=index.astype(np.int64),
         human=np.asarray([rating for ratings in values for rating in ratings], np.float64),
         ratings=tuple(row.ratings for row in rated),
+        flagged=tuple(row.flagged for row in rated),
     )
 
 
-def pairs(benchmark: str, rows: Iterable[Paired], protocol: Protocol) -> Pairs:
-    """Pairs of captions under a protocol; pairs on which the judges are tied are excluded and counted."""
+def prepare_pairs(benchmark: str, rows: Iterable[RatedPair], protocol: Protocol) -> JudgedPairs:
+    """Pairs of captions under a protocol; for accuracy, pairs on which the judges are tied are excluded and counted."""
     every = list(rows)
     allowed = _references(every, protocol, lambda row: row.candidates, lambda row: False)
-    drop: dict[str, Callable[[Paired], bool]] = {
+    drop: dict[str, Callable[[RatedPair], bool]] = {
         "invalid": lambda row: not row.valid,
         "unreferenced": lambda row: not allowed[row.id],
         "identical": lambda row: row.identical,
         "machine-captions": lambda row: row.by_machine,
+        "human-captions": lambda row: row.by_person,
     }
-    kept, notes = _kept(benchmark, every, drop, protocol)
-    protocol.check(len(kept), benchmark, Pairs.unit)
-    decided = [row for row in kept if row.better]
-    if len(decided) < len(kept):
-        notes["people are tied"] = len(kept) - len(decided)
+    included, notes = _exclude(benchmark, every, drop, protocol)
+    protocol.check(len(included), benchmark, JudgedPairs.unit)
+    decided = [row for row in included if row.better or protocol.statistic != "accuracy"]
+    if len(decided) < len(included):
+        notes["tied judgments"] = len(included) - len(decided)
     _some(decided, benchmark, protocol, notes)
     sides = [
         (f"{row.id}/{side}", row.image_id, text, allowed[row.id], row.image)
@@ -240,7 +256,7 @@ def pairs(benchmark: str, rows: Iterable[Paired], protocol: Protocol) -> Pairs:
         for side, text in zip("ab", row.candidates, strict=True)
     ]
     captions, owners = _captions(sides, protocol)
-    return Pairs(
+    return JudgedPairs(
         benchmark=benchmark,
         protocol=protocol,
         captions=captions,
@@ -254,38 +270,48 @@ def pairs(benchmark: str, rows: Iterable[Paired], protocol: Protocol) -> Pairs:
         better=np.asarray([row.better for row in decided], np.float64),
         votes=tuple(row.votes for row in decided) if all(row.votes for row in decided) else (),
         by_votes=all(row.by_votes for row in decided),
+        systems=_pair_systems(decided),
     )
 
 
-def systems(
-    benchmark: str, rows: Iterable[System], protocol: Protocol, originals: Mapping[str, Original] | None = None
+def _pair_systems(pairs: Sequence[RatedPair]) -> tuple[tuple[str, str], ...]:
+    """Who wrote each pair's captions; empty if a pair does not say it."""
+    known = tuple(pair.systems for pair in pairs if pair.systems is not None)
+    return known if len(known) == len(pairs) else ()
+
+
+def prepare_systems(
+    benchmark: str,
+    rows: Iterable[JudgedSystem],
+    protocol: Protocol,
+    originals: Mapping[str, SourceSentence] | None = None,
 ) -> Systems:
     """Systems under a protocol; their number is checked once it is known which of them have scores."""
-    kept, notes = _kept(benchmark, list(rows), {"baselines": lambda row: row.baseline}, protocol)
-    every = [caption for row in kept for caption in row.captions]
+    included, notes = _exclude(benchmark, list(rows), {"baselines": lambda row: row.baseline}, protocol)
+    every = [caption for row in included for caption in row.captions]
     captions, owners = _captions([(c.id, c.image_id, c.candidate, c.references, c.image) for c in every], protocol)
-    ends = np.cumsum([0, *(len(row.captions) for row in kept)])
-    columns = dict.fromkeys(name for row in kept for name in row.scores)
+    ends = np.cumsum([0, *(len(row.captions) for row in included)])
+    columns = dict.fromkeys(name for row in included for name in row.scores)
     return Systems(
         benchmark=benchmark,
         protocol=protocol,
         captions=captions,
-        clusters=tuple(row.name for row in kept),
+        clusters=tuple(row.name for row in included),
         groups=None,
         notes=notes,
         owners=owners,
-        ids=tuple(caption.id for caption in every) or tuple(row.name for row in kept),
-        names=tuple(row.name for row in kept),
+        ids=tuple(caption.id for caption in every) or tuple(row.name for row in included),
+        names=tuple(row.name for row in included),
         members=tuple(np.arange(start, end) for start, end in pairwise(ends)),
-        human=np.asarray([row.human for row in kept], np.float64),
+        human=np.asarray([row.human for row in included], np.float64),
         published_scores={
-            name: np.asarray([row.scores.get(name, np.nan) for row in kept], np.float64) for name in columns
+            name: np.asarray([row.scores.get(name, np.nan) for row in included], np.float64) for name in columns
         },
         originals=originals or {},
     )
 
 
-def _kept(
+def _exclude(
     benchmark: str, rows: list[Any], drop: Mapping[str, Callable[[Any], bool]], protocol: Protocol
 ) -> tuple[list[Any], dict[str, int]]:
     """The rows that the protocol keeps, and how many each exclusion removed."""
@@ -308,15 +334,17 @@ def _some(rows: list[Any], benchmark: str, protocol: Protocol, notes: Mapping[st
         raise ProtocolError(f"{benchmark} under {protocol} has no judgments left: {left_out}")
 
 
-def _groups(benchmark: str, rows: Sequence[Rated | Paired], protocol: Protocol) -> tuple[str, ...] | None:
+def _groups(benchmark: str, rows: Sequence[RatedCaption | RatedPair], protocol: Protocol) -> tuple[str, ...] | None:
     if protocol.by is None:
         return None
     if protocol.by == "image_id":
         return tuple(row.image_id for row in rows)
     missing = [row.id for row in rows if protocol.by not in row.groups]
     if missing:
-        known = ", ".join(dict.fromkeys(["image_id", *rows[0].groups]))
-        raise ProtocolError(f"by={protocol.by} is not a field of {benchmark}'s rows; expected none or one of {known}")
+        known_fields = ", ".join(dict.fromkeys(["image_id", *rows[0].groups]))
+        raise ProtocolError(
+            f"by={protocol.by} is not a field of {benchmark}'s rows; expected none or one of {known_fields}"
+        )
     return tuple(row.groups[protocol.by] for row in rows)
 
 
@@ -332,19 +360,19 @@ def _references(
     if rule in ("without-candidates", "without-human-candidate"):
         for row in rows:
             if rule == "without-candidates" or by_person(row):
-                removed.setdefault(row.image_id, set()).update(plain(text) for text in candidates(row))
+                removed.setdefault(row.image_id, set()).update(letters_and_digits(text) for text in candidates(row))
     allowed: dict[str, tuple[str, ...]] = {}
-    chosen: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
+    references_of: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = {}
     random = np.random.default_rng(protocol.seed)
     for row in rows:
         key = (row.image_id, row.references)
-        if key not in chosen:
+        if key not in references_of:
             gone = removed.get(row.image_id, set())
-            left = [text for text in row.references if not gone or plain(text) not in gone]
+            left = [text for text in row.references if not gone or letters_and_digits(text) not in gone]
             if rule.startswith("draw-"):  # sampled even where there are few: the next image's sample must not change
                 left = [left[i] for i in np.sort(random.permutation(len(left))[:limit])]
-            chosen[key] = tuple(left[:limit])
-        allowed[row.id] = chosen[key]
+            references_of[key] = tuple(left[:limit])
+        allowed[row.id] = references_of[key]
     return allowed
 
 

@@ -1,0 +1,161 @@
+"""Captions of sounds: which of two fits better (AudioCaps-Eval, Clotho-Eval, BRACE), and which are fluent (FENSE).
+
+* AudioCaps-Eval and Clotho-Eval (Zhou et al. 2022, FENSE): pairs of a clip with four votes each. HC: two human captions
+  of the clip; HI: one of the clip, one of another; HM: a human and a machine caption; MM: two machine captions.
+* BRACE (Guo et al. 2025): `brace`, pairs of captions of a clip of which people prefer one (HH, HM, MM), `brace-hallu`,
+  a caption and the same with a wrong sound.
+* fluency-723: texts with and without a fluency error. Every fluent text is paired with every faulty one, so that the
+  accuracy is the area under the ROC curve.
+
+The protocol of FENSE: a candidate that is a reference is taken out of its references, those that remain are filled up
+to four from the start; the first caption of HI and HM, the person's, is taken out for both captions. In MM the score is
+the mean over the references without each one. Pairs whose votes add up to 0 are left out, and equal scores are wrong.
+The first and the second captions are each a corpus, which document frequencies come from; those of MM are two more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.judgments.benchmark import Benchmark, build_pairs, read_winner
+from capmeter.judgments.pairs import SIDES
+from capmeter.judgments.prepared import JudgedPairs, RatedPair, prepare_pairs
+from capmeter.judgments.protocol import Protocol
+from capmeter.judgments.rows import JudgmentRow, row_ids
+
+_REFERENCES = 4
+
+
+def reference_lists(row: JudgmentRow, side: int) -> Iterator[tuple[str, ...]]:
+    """The lists of references that FENSE scores one caption of a pair against."""
+    references, candidates = row.texts("references"), (row.text("candidate_a"), row.text("candidate_b"))
+    category = row.text("category")
+    if category == "MM":
+        for k in range(len(references)):
+            yield references[:k] + references[k + 1 :]
+        return
+    own = candidates[side] if category == "HC" else candidates[0]
+    others = tuple(text for text in references if text != own)
+    yield (others + others)[:_REFERENCES] if others else references
+
+
+def _build_fense(name: str, rows: list[JudgmentRow], protocol: Protocol) -> JudgedPairs:
+    pairs = build_pairs(lambda row, p: sum(row.numbers(p.judgments)), _votes)(name, rows, protocol)
+    assert isinstance(pairs, JudgedPairs)
+    ids = [
+        f"{id}/{side}" for id in row_ids(rows) for side in "ab"
+    ]  # pairs with tied votes too: they are in the corpora
+    positions = {id: k for k, id in enumerate(ids)}
+    captions, owners, corpora = [], [], []
+    for owner, id in enumerate(ids):
+        row, side = rows[owner // 2], owner % 2
+        text, is_machine = row.text("candidate_b" if side else "candidate_a"), row.text("category") == "MM"
+        for k, references in enumerate(reference_lists(row, side)):
+            captions.append(Caption(f"{id}/{k}", row.text("image_id"), text, references))
+            owners.append(owner)
+            corpora.append(2 * is_machine + side)
+    numbers = np.array(corpora)
+    return replace(
+        pairs,
+        captions=CaptionSet.from_captions(captions),
+        owners=np.array(owners, np.int64),
+        ids=tuple(ids),
+        first=np.array([positions[pairs.ids[k]] for k in pairs.first]),
+        second=np.array([positions[pairs.ids[k]] for k in pairs.second]),
+        corpora=tuple(np.flatnonzero(numbers == number) for number in np.unique(numbers)),
+    )
+
+
+def _votes(row: JudgmentRow, protocol: Protocol) -> tuple[tuple[float, ...], bool]:
+    return row.numbers(protocol.judgments), True
+
+
+def _build_fluency(name: str, rows: list[JudgmentRow], protocol: Protocol) -> JudgedPairs:
+    """Every fluent text (a) against every faulty one (b); each text is scored once."""
+    ids = row_ids(rows := [JudgmentRow({"image_id": row.text("id"), **row.fields}, row.place) for row in rows])
+    is_faulty = np.array([row.number("label") != 0 for row in rows], np.bool_)
+    fluent, faulty = np.flatnonzero(~is_faulty), np.flatnonzero(is_faulty)
+    pair = RatedPair(ids[0], ids[0], (rows[0].text("text"),) * 2, (), 1)
+    prepared = prepare_pairs(name, [pair], replace(protocol, expect=None))
+    protocol.check(len(rows), name, "texts")
+    return replace(
+        prepared,
+        protocol=protocol,
+        captions=CaptionSet.from_captions(Caption(id, id, row.text("text")) for id, row in zip(ids, rows, strict=True)),
+        clusters=tuple(ids[k] for k in fluent for _ in faulty),
+        ids=tuple(ids),
+        first=np.repeat(fluent, len(faulty)),
+        second=np.tile(faulty, len(fluent)),
+        better=np.ones(len(fluent) * len(faulty)),
+    )
+
+
+def _fense(name: str, title: str, rows: int) -> Benchmark:
+    return Benchmark(
+        name=name,
+        title=title,
+        source="Zhou et al. 2022 (FENSE): blmoistawinde/fense, branch experiment-code, dataset/",
+        rows=rows,
+        keys=(*SIDES, "references", "human", "category"),
+        fits=lambda row: row.fields.get("category") in ("HC", "HI", "HM", "MM") and "correct" not in row,
+        looks="a category HC, HI, HM or MM, and votes",
+        build=_build_fense,
+        protocols={
+            "fense": Protocol(name="fense", statistic="accuracy", ties="strict", expect=rows),
+            "by-category": Protocol(
+                name="by-category", statistic="accuracy", ties="strict", by="category", expect=rows
+            ),
+        },
+    )
+
+
+AUDIOCAPS_EVAL = _fense("audiocaps-eval", "AudioCaps-Eval: 1,671 pairs of captions of sounds, four votes each", 1671)
+CLOTHO_EVAL = _fense("clotho-eval", "Clotho-Eval: 1,750 pairs of captions of sounds, four votes each", 1750)
+
+
+def _build_brace(name: str, rows: list[JudgmentRow], protocol: Protocol) -> JudgedPairs:
+    """Pairs of two corpora, AudioCaps and Clotho; of BRACE Main's references those that are neither caption."""
+    sets, others = dict(zip(row_ids(rows), (row.text("set") for row in rows), strict=True)), []
+    for row in rows:
+        sides = (row.text("candidate_a"), row.text("candidate_b")) if name == "brace" else ()
+        references = [text for text in row.texts("references") if text not in sides]
+        others.append(JudgmentRow({**row.fields, "references": references}, row.place))
+    pairs = build_pairs(lambda row, _: read_winner(row, "correct"))(name, others, protocol)
+    assert isinstance(pairs, JudgedPairs)
+    of_captions = np.array([sets[id[:-2]] for id in pairs.ids])
+    return replace(pairs, corpora=tuple(np.flatnonzero(of_captions == each) for each in np.unique(of_captions)))
+
+
+def _brace(name: str, title: str, rows: int) -> Benchmark:
+    return Benchmark(
+        name=name,
+        title=title,
+        source="Guo et al. 2025 (BRACE): inseong00/CAF-Score, data/meta",
+        rows=rows,
+        keys=(*SIDES, "references", "correct", "category", "set"),
+        fits=lambda row: (row.fields.get("category") in ("HH", "HM", "MM")) == (name == "brace"),
+        looks="pairs of BRACE, with set and category",
+        build=_build_brace,
+        protocols={
+            name: Protocol(name=name, leave_out=("unreferenced",), statistic="accuracy", by=group)
+            for name, group in (("by-set", "set"), ("all", None), ("by-category", "category"))
+        },
+    )
+
+
+BRACE = _brace("brace", "BRACE Main: 2,496 pairs of captions of sounds", 2496)
+BRACE_HALLU = _brace("brace-hallu", "BRACE Hallucination: 10,135 captions of sounds and their foils", 10135)
+
+FLUENCY_723 = Benchmark(
+    name="fluency-723",
+    title="fluency-723: 528 fluent and 195 faulty captions of sounds; the accuracy is the area under the ROC curve",
+    source="Zhou et al. 2022 (FENSE): fluency_annotations_723.csv",
+    rows=723,
+    keys=("id", "text", "label"),
+    build=_build_fluency,
+    protocols={"auc": Protocol(name="auc", judgments="label", statistic="accuracy", expect=723)},
+)

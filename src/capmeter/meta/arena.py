@@ -1,0 +1,133 @@
+"""Arenas: systems ranked by battles of their captions, by people and by a metric (Cheng et al. 2025, CapArena).
+
+People say of two systems' captions of an image which is better, or that they tie. A metric judges the same pairs by its
+scores, and ties as many of them as people do (`stats.pair_accuracy.TieMatched`). Both sets of battles give
+Bradley-Terry ratings; Spearman's and Kendall's correlation between the ratings by people and by the metric say whether
+it ranks the systems as they do. Intervals resample images, people's and the metric's battles alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from capmeter.core.progress import task
+from capmeter.judgments.prepared import Floats, JudgedPairs
+from capmeter.meta.agreement import LENGTH, AgreementReport
+from capmeter.meta.metric_scores import caption_lengths, orient_scores
+from capmeter.stats.bootstrap import Clusters, cluster_resamples, percentile_interval
+from capmeter.stats.bradley_terry import bradley_terry, count_wins
+from capmeter.stats.correlation import spearman
+from capmeter.stats.kendall import Array, tau_b
+from capmeter.stats.pair_accuracy import TieMatched
+
+HUMAN = "human"
+"""The judge whose battles are people's."""
+
+
+@dataclass(frozen=True)
+class SystemRating:
+    """A system's rating on Elo's scale, with its interval."""
+
+    system: str
+    rating: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class RankCorrelation:
+    """A correlation between the ratings of systems by people and by a metric, with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ArenaRanking:
+    """The systems as one judge ranks them, best first; correlations with people's ratings are of metrics alone, and
+    only where there are three systems or more whose ratings differ.
+    """
+
+    judge: str
+    ratings: tuple[SystemRating, ...]
+    spearman: RankCorrelation | None = None
+    kendall: RankCorrelation | None = None
+
+
+def rank_systems(report: AgreementReport) -> tuple[ArenaRanking, ...]:
+    """The rankings of the systems by people, by every metric and by length; empty where no systems battle.
+
+    Battles are those of pairs that say who wrote the captions, under a protocol of agreement.
+    """
+    judgments = report.judgments
+    if not isinstance(judgments, JudgedPairs) or not judgments.systems or judgments.protocol.statistic != "agreement":
+        return ()
+    battles = _Battles.of(judgments)
+    scores = {name: orient_scores(name, values, judgments.protocol) for name, values in report.items.items()}
+    lengths = caption_lengths(judgments)
+    if lengths is not None and LENGTH not in scores:
+        scores[LENGTH] = lengths
+    human = np.sign(judgments.better).astype(np.int8)
+    judges: dict[str, Callable[[Array], Array]] = {HUMAN: lambda weights: human}
+    for name, values in scores.items():
+        matched = TieMatched(values[judgments.first] - values[judgments.second], judgments.better)
+        judges[name] = lambda weights, matched=matched: matched.outcomes(weights)[0]  # type: ignore[misc]
+    ratings = {name: battles.rate(outcomes, report) for name, outcomes in judges.items()}
+    return tuple(_ranking(name, battles.names, ratings, report.level) for name in judges)
+
+
+@dataclass(frozen=True, eq=False)
+class _Battles:
+    """Who met whom: the systems' names, and the numbers of both systems of each pair."""
+
+    names: tuple[str, ...]
+    first: Array
+    second: Array
+    clusters: Clusters
+
+    @classmethod
+    def of(cls, judgments: JudgedPairs) -> _Battles:
+        names = tuple(sorted({name for pair in judgments.systems for name in pair}))
+        number = {name: k for k, name in enumerate(names)}
+        first, second = (np.array([number[pair[side]] for pair in judgments.systems], np.int64) for side in (0, 1))
+        return cls(names, first, second, Clusters(judgments.clusters))
+
+    def rate(self, outcomes: Callable[[Array], Array], report: AgreementReport) -> Floats:
+        """The ratings by all battles, then by each resample: float64[1 + resamples, systems]."""
+        every = np.ones(len(self.first), np.int64)
+        rows = [bradley_terry(self._wins(outcomes, every))]
+        with task("rating systems", total=report.resamples) as advance:
+            for weights in cluster_resamples(self.clusters, report.resamples, report.seed):
+                rows.append(bradley_terry(self._wins(outcomes, weights), start=rows[0]))
+                advance(1)
+        return np.stack(rows)
+
+    def _wins(self, outcomes: Callable[[Array], Array], weights: Array) -> Array:
+        return count_wins(self.first, self.second, outcomes(weights), weights, len(self.names))
+
+
+def _ranking(judge: str, names: tuple[str, ...], ratings: Mapping[str, Floats], level: float) -> ArenaRanking:
+    own, human = ratings[judge], ratings[HUMAN]
+    rated = []
+    for k in np.argsort(-own[0], kind="stable").tolist():
+        low, high = percentile_interval(own[1:, k], level)
+        rated.append(SystemRating(names[k], float(own[0, k]), low, high))
+    varies = all(one.rating > other.rating for one, other in pairwise(rated[:1] + rated[-1:]))
+    if judge == HUMAN or len(names) < 3 or not varies or np.ptp(human[0]) == 0:
+        return ArenaRanking(judge, tuple(rated))
+    return ArenaRanking(
+        judge, tuple(rated), _correlation(spearman, human, own, level), _correlation(tau_b, human, own, level)
+    )
+
+
+def _correlation(coefficient: Callable[..., float], human: Floats, own: Floats, level: float) -> RankCorrelation:
+    values = [
+        coefficient(x, y) if np.ptp(x) and np.ptp(y) else 0.0 for x, y in zip(human.round(6), own.round(6), strict=True)
+    ]
+    low, high = percentile_interval(np.array(values[1:]), level)
+    return RankCorrelation(values[0], low, high)

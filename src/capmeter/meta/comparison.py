@@ -1,0 +1,349 @@
+"""Comparison: is one system's score really better than another's?
+
+Systems that captioned the same images are scored on the same references, and for each metric and pair of systems:
+
+* the *difference* of the corpus scores (of BLEU's own corpus statistic, not of means of captions),
+* *p*, by a paired permutation test: under the null hypothesis system labels can be swapped within an image
+  (`test="bootstrap"`: from the bootstrap resamples instead); with several pairs also with Holm's correction,
+* the 95% *interval* of the difference, by a bootstrap that resamples images and keeps the systems paired,
+* in how many captions each system *wins*, and the captions that *differ most*.
+
+With three systems or more there is a ranking: a new rank begins where a system is significantly worse than the best of
+the rank before it.
+
+>>> references = [["a dog runs on grass"], ["two cats sleep"], ["a red ball"], ["a man rides"], ["a blue car"]]
+>>> good = ["a dog runs on grass", "two cats sleep", "a red ball", "a man rides", "a blue car"]
+>>> poor = ["a cow", "a cat", "a ball of wool", "someone", "a vehicle"]
+>>> found = compare({"good": good, "poor": poor}, ["rouge-l"], references=references)
+>>> (difference,) = found["rouge-l"].differences
+>>> difference.first, difference.wins, difference.p  # all 2⁵ permutations are tried
+('good', 5, 0.0625)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from capmeter._version import __version__
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.core.output_files import write_atomic
+from capmeter.core.progress import task
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import parse, parse_list
+from capmeter.evaluation.scores import Results, Scores
+from capmeter.meta.aligned_systems import System, align_captions, load_system, score_systems
+from capmeter.meta.significance_tests import PairedScores, PermutationTest, SignificanceTest
+from capmeter.meta.significance_tests import parse as parse_test
+from capmeter.meta.system_ranking import score_intervals
+from capmeter.stats.bootstrap import Clusters, Interval, paired_difference
+from capmeter.stats.significance import PERMUTATIONS, Ranking, required_resamples
+from capmeter.stats.ties import sign_with_tolerance
+
+EQUAL = 0.01
+"""How much scores that count as equal may differ."""
+
+
+@dataclass(frozen=True)
+class RankedSystem:
+    """A system in a metric's ranking: its score with its interval, and its significance rank."""
+
+    system: str
+    score: float
+    low: float
+    high: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class SystemDifference:
+    """First minus second under one metric, tested; `p_holm` is p after Holm's correction over the metric's pairs.
+
+    `wins`, `ties` and `losses` count captions by their own scores, from the first system's side; scores that agree to
+    six digits tie.
+    """
+
+    first: str
+    second: str
+    first_score: float
+    second_score: float
+    difference: float
+    low: float
+    high: float
+    p: float
+    p_holm: float
+    wins: int
+    ties: int
+    losses: int
+
+    def swapped(self) -> SystemDifference:
+        """The same difference from the second system's side."""
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            first_score=self.second_score,
+            second_score=self.first_score,
+            difference=-self.difference,
+            low=-self.high,
+            high=-self.low,
+            wins=self.losses,
+            losses=self.wins,
+        )
+
+
+@dataclass(frozen=True)
+class EqualLengthDifference:
+    """First minus second in the mean score of captions, and what of it is left between captions of equal length.
+
+    `words`: the first's mean number of words minus the second's; `extrapolated`: one system's captions are always the
+    longer, so that no image shows captions of equal length. See `capmeter.meta.length_control`.
+    """
+
+    first: str
+    second: str
+    difference: float
+    words: float
+    at_equal_length: float
+    low: float
+    high: float
+    extrapolated: bool
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One image's captions by two systems, with the metric's scores of both."""
+
+    id: str
+    image_id: str
+    first: str
+    second: str
+    references: tuple[str, ...]
+    first_score: float
+    second_score: float
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """The result for one metric: `ranking`, best first, the `differences` of all pairs, and their significance."""
+
+    metric: str
+    ranking: list[RankedSystem]
+    differences: list[SystemDifference]
+    signature: str
+    significance: Ranking
+
+    def between(self, first: str | None = None, second: str | None = None) -> SystemDifference:
+        """The difference first minus second, in whichever order the pair is named; without names, of the first two."""
+        if first is None or second is None:
+            return self.differences[0]
+        for each in self.differences:
+            if (each.first, each.second) == (first, second):
+                return each
+            if (each.first, each.second) == (second, first):
+                return each.swapped()
+        compared = ", ".join(each.system for each in self.ranking)
+        raise InputError(f"unknown pair {first!r} and {second!r}; the compared systems are {compared}")
+
+
+@dataclass(frozen=True, eq=False)
+class SystemComparison(Mapping[str, MetricComparison]):
+    """The results by metric name. `captions` and `results` hold the systems, their rows aligned; `equal_lengths`: see
+    `with_equal_lengths`.
+    """
+
+    comparisons: dict[str, MetricComparison] = field(repr=False)
+    captions: dict[str, CaptionSet]
+    results: dict[str, Results]
+    test: SignificanceTest
+    level: float
+    resamples: int
+    permutations: int
+    seed: int
+    equal_lengths: Mapping[str, tuple[EqualLengthDifference, ...]] = field(default_factory=dict)
+
+    def __getitem__(self, name: str | Metric) -> MetricComparison:
+        comparison = self.comparisons.get(str(name)) or self.comparisons.get(str(parse(name)))
+        if comparison is None:
+            raise KeyError(f"{name} was not compared; the comparison has {', '.join(self.comparisons)}")
+        return comparison
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.comparisons)
+
+    def __len__(self) -> int:
+        return len(self.comparisons)
+
+    @property
+    def systems(self) -> list[str]:
+        """The systems, in the order given."""
+        return list(self.captions)
+
+    def most_different(
+        self,
+        metric: str | Metric,
+        first: str | None = None,
+        second: str | None = None,
+        number: int = 10,
+        equal: str | Metric | None = None,
+    ) -> list[Contrast]:
+        """The captions whose scores differ most, half won by the first system and half by the second.
+
+        Without systems: the first two. Each half is sorted by the difference, the largest first. `equal`: only captions
+        whose scores under this metric differ by at most `EQUAL` (SubICap's Table A.4).
+        """
+        one, two = first or self.systems[0], second or self.systems[1]
+        for name in (one, two):
+            if name not in self.captions:
+                raise InputError(f"unknown system {name!r}; the compared systems are {', '.join(self.systems)}")
+        first_scores, second_scores = (self.results[name][metric].items.array for name in (one, two))
+        tied = sign_with_tolerance(first_scores, second_scores) == 0
+        gaps = np.where(tied, 0.0, first_scores - second_scores)
+        if equal is not None:
+            left, right = (self.results[name][equal].items.array for name in (one, two))
+            gaps = np.where(np.abs(left - right) <= EQUAL, gaps, 0.0)
+        if self.results[one][metric].lower_is_better:
+            gaps = -gaps
+        order = np.argsort(-gaps, kind="stable").tolist()
+        won = [row for row in order[: (number + 1) // 2] if gaps[row] > 0]
+        lost = [row for row in order[::-1][: number // 2] if gaps[row] < 0]
+        contrasts = []
+        for row in won + lost:
+            a, b = (captions[captions.ids[row]] for captions in (self.captions[one], self.captions[two]))
+            scores = float(first_scores[row]), float(second_scores[row])
+            contrasts.append(Contrast(a.id, a.image_id, a.candidate, b.candidate, a.references, *scores))
+        return contrasts
+
+    def to_dict(self, differing: int = 10) -> dict[str, Any]:
+        """The comparison as in the JSON output, with this many of the most different captions of each pair."""
+        captions = next(iter(self.captions.values()))
+        metrics: dict[str, Any] = {}
+        for name, comparison in self.comparisons.items():
+            differences = []
+            for each in comparison.differences:
+                contrasts = self.most_different(name, each.first, each.second, differing)
+                differences.append({**asdict(each), "differing": [asdict(one) for one in contrasts]})
+            ranking = [asdict(each) for each in comparison.ranking]
+            metrics[name] = {"signature": comparison.signature, "ranking": ranking, "differences": differences}
+            if name in self.equal_lengths:
+                metrics[name]["equal_lengths"] = [asdict(each) for each in self.equal_lengths[name]]
+        return {
+            "capmeter": __version__,
+            "captions": len(captions),
+            "images": len(set(captions.image_ids)),
+            "systems": self.systems,
+            "test": str(self.test),
+            "permutations": self.permutations,
+            "resamples": self.resamples,
+            "level": self.level,
+            "seed": self.seed,
+            "metrics": metrics,
+        }
+
+    def save(self, path: str | os.PathLike[str], differing: int = 10) -> None:
+        """Writes the comparison as JSON, whole or not at all."""
+        write_atomic(path, json.dumps(self.to_dict(differing), indent=1) + "\n")
+
+
+def compare(
+    systems: Mapping[str, System],
+    metrics: str | Iterable[str | Metric] = ("bleu-4", "rouge-l", "cider-d"),
+    *,
+    references: Any = None,
+    test: str | SignificanceTest = "permutation",
+    seed: int = 0,
+    permutations: int | None = None,
+    resamples: int = 1000,
+    level: float = 0.95,
+    common: bool = False,
+    settings: Settings | None = None,
+) -> SystemComparison:
+    """Compares two systems or more, by name, on the same references.
+
+    Of results (`capmeter.score`, or read from a file) metrics that all of them have with one signature are not
+    computed again.
+
+    With many systems, more permutations (with the bootstrap test, `resamples`) are used than asked for: their number
+    limits how small p can be, and with too few nothing could be significant after Holm's correction.
+
+    Args:
+        systems: name → a `CaptionSet`, results, or anything that `capmeter.load` reads together with `references`. All
+            must caption the same images, with the same references; captions are paired by id, whatever their order.
+        metrics: names or values.
+        references: the references of systems that are not caption sets.
+        test: a significance test or its name, such as `permutation(permutations=2000)` or `bootstrap`.
+        seed: of resamples and permutations.
+        permutations: overrides the number of permutations of `test`.
+        resamples: number of bootstrap resamples of images.
+        level: of intervals and significance, such as 0.95.
+        common: compare only the captions that all systems have.
+        settings: device, precision, threads and cache.
+
+    Raises:
+        InputError: fewer than two systems, or systems with other captions or references.
+    """
+    parsed_metrics = parse_list(metrics)
+    if len(systems) < 2:
+        raise InputError(f"a comparison needs at least two systems, but got {len(systems)}: {', '.join(systems)}")
+    parsed_test = parse_test(test)
+    if permutations is not None and isinstance(parsed_test, PermutationTest):
+        parsed_test = replace(parsed_test, permutations=permutations)
+    parsed_test = parsed_test.for_systems(len(systems))
+    if parsed_test.USES_INTERVALS:
+        resamples = required_resamples(resamples, len(systems))
+    loaded = {name: load_system(name, system, references) for name, system in systems.items()}
+    captions = align_captions(loaded, common=common)
+    results = score_systems(systems, captions, parsed_metrics, settings)
+    clusters = Clusters(next(iter(captions.values())).image_ids)
+    intervals = score_intervals(results, resamples, seed, level)
+    comparisons: dict[str, MetricComparison] = {}
+    with task("comparing", total=len(parsed_metrics)) as advance:
+        for name in map(str, parsed_metrics):
+            scores = {system: each[name] for system, each in results.items()}
+            p = parsed_test.p(PairedScores(scores, clusters, intervals[name]), seed)
+            comparisons[name] = _compare_scores(name, scores, intervals[name], p, level)
+            advance(1)
+    tried = parsed_test.permutations if isinstance(parsed_test, PermutationTest) else permutations or PERMUTATIONS
+    return SystemComparison(comparisons, captions, results, parsed_test, level, resamples, tried, seed)
+
+
+def _compare_scores(
+    metric: str,
+    scores: Mapping[str, Scores],
+    intervals: Mapping[str, Interval],
+    p: Mapping[tuple[str, str], float],
+    level: float,
+) -> MetricComparison:
+    """The result for one metric: systems from best to worst, and the differences of all pairs."""
+    lower_is_better = any(each.lower_is_better for each in scores.values())
+    values = {name: each.score for name, each in scores.items()}
+    significance = Ranking.of(values, p, level=level, lower_is_better=lower_is_better)
+    ranking = [
+        RankedSystem(name, intervals[name].value, intervals[name].low, intervals[name].high, rank)
+        for name, rank in significance.ranks().items()
+    ]
+    differences = [_difference(pair, scores, intervals, significance) for pair in combinations(scores, 2)]
+    return MetricComparison(metric, ranking, differences, next(iter(scores.values())).signature, significance)
+
+
+def _difference(
+    pair: tuple[str, str], scores: Mapping[str, Scores], intervals: Mapping[str, Interval], significance: Ranking
+) -> SystemDifference:
+    first, second = pair
+    interval, _ = paired_difference(intervals[first], intervals[second])
+    signs = sign_with_tolerance(scores[first].items.array, scores[second].items.array)
+    if significance.lower_is_better:
+        signs = -signs
+    return SystemDifference(
+        *(first, second, scores[first].score, scores[second].score),
+        *(interval.value, interval.low, interval.high, significance.p[pair], significance.corrected[pair]),
+        *(int((signs > 0).sum()), int((signs == 0).sum()), int((signs < 0).sum())),
+    )

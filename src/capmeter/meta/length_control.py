@@ -1,0 +1,151 @@
+"""Length held constant: what is left of an agreement with human judgments, and of a difference between two systems?
+
+People prefer longer captions, and so do many metrics: agreement may be nothing but length (Cheng et al. 2025, CapArena:
+length alone agrees with people better than most metrics). With l the number of words of a caption:
+
+* Correlations (rated captions, systems, degrees of preference): the partial correlation given l, Pearson's, Spearman's,
+  or Kendall's of three τb (also where the protocol has τa, τc or accuracy-eq). With groups, from the three means over
+  groups.
+* Pairs: the mean of the accuracy on pairs of which people prefer the longer caption, and that on pairs of which they
+  prefer the shorter one; equal scores are half right. Length has exactly 50. Pairs of equal length, and those that
+  people tie, do not count.
+* Two systems: d = a + b·l by least squares over images, d the difference of the captions' scores and l that of their
+  words. `a` is the difference between captions of equal length.
+
+Length has no value itself where it is held constant in a correlation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from capmeter.core.errors import InputError, ProtocolError
+from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
+from capmeter.judgments.protocol import Protocol
+from capmeter.meta.agreement import Agreement, AgreementReport, LengthControlled
+from capmeter.meta.coefficient import CORRELATIONS, make_coefficient, scale_interval
+from capmeter.meta.comparison import EqualLengthDifference, SystemComparison
+from capmeter.meta.metric_scores import caption_lengths, orient_scores
+from capmeter.stats.bootstrap import Clusters, bootstrap_interval
+from capmeter.stats.correlation import PartialCorrelation
+from capmeter.stats.intercept import Intercept
+from capmeter.stats.pair_accuracy import PairAccuracy
+
+_PAIRS = ("accuracy", "agreement")
+
+
+def with_length_control(report: AgreementReport) -> AgreementReport:
+    """The report with `given_length` of every metric and of length, on the same resamples as the report's values.
+
+    A metric that length determines, or that has no value, has none.
+
+    Raises:
+        ProtocolError: the benchmark has no captions, or captions of one length only; or the protocol's statistic is the
+            average precision or a localisation, for which nothing is defined.
+    """
+    judgments = report.judgments
+    lengths = caption_lengths(judgments)
+    if lengths is None:
+        raise ProtocolError(
+            f"{report.benchmark} has no captions here, so their length is unknown; omit --control length"
+        )
+    if len(set(lengths.tolist())) < 2:
+        raise ProtocolError(
+            f"every caption of {report.benchmark} has {lengths[0]:g} words: length is constant already; "
+            "omit --control length"
+        )
+    if judgments.protocol.statistic not in (*CORRELATIONS, *_PAIRS, "accuracy-eq"):
+        raise ProtocolError(
+            f"{report.benchmark}: no {judgments.protocol.statistic} with length held constant is defined; choose "
+            "another protocol or omit --control length"
+        )
+
+    def control(each: Agreement, scores: Floats) -> Agreement:
+        if each.value is None:
+            return each
+        try:
+            statistic, rows = _controlled_statistic(judgments, scores, lengths)
+            clusters = [judgments.clusters[row] for row in rows.tolist()]
+            interval = bootstrap_interval(statistic, clusters, report.resamples, report.seed, report.level)
+        except InputError:
+            return each
+        return replace(each, given_length=LengthControlled(*scale_interval(interval), len(rows)))
+
+    protocol = judgments.protocol
+    results = [
+        control(each, orient_scores(each.metric, report.items[each.metric], protocol)) for each in report.results
+    ]
+    length = None if report.length is None else control(report.length, lengths)
+    return replace(report, results=tuple(results), length=length, controls_length=True)
+
+
+def _controlled_statistic(judgments: PreparedJudgments, scores: Floats, lengths: Floats) -> tuple[Any, Any]:
+    """The statistic with length held constant, and the judgments that it takes weights of."""
+    protocol, rows = judgments.protocol, np.arange(len(judgments))
+    if isinstance(judgments, JudgedPairs):
+        gaps, longer = (values[judgments.first] - values[judgments.second] for values in (scores, lengths))
+        if protocol.statistic in CORRELATIONS:
+            return _partial(protocol, judgments.better, gaps, longer, judgments.groups), rows
+        side = np.sign(judgments.better)
+        rows = np.flatnonzero(side * longer)
+        prefers_longer = side[rows] * longer[rows] > 0
+        if prefers_longer.all() or not prefers_longer.any():
+            raise InputError("people always prefer the longer caption, or the shorter one")
+        return PairAccuracy(gaps[rows], side[rows], prefers_longer.tolist()), rows
+    if isinstance(judgments, Points):
+        at = judgments.rows
+        return _partial(protocol, judgments.human, scores[at], lengths[at], judgments.groups), rows
+    if isinstance(judgments, Systems):
+        return _partial(protocol, judgments.human, scores, lengths, judgments.groups), rows
+    raise ProtocolError(f"{judgments.benchmark} has no ratings")
+
+
+def _partial(
+    protocol: Protocol, human: Floats, scores: Floats, lengths: Floats, groups: tuple[str, ...] | None
+) -> PartialCorrelation:
+    if protocol.statistic not in ("pearson", "spearman"):
+        protocol = replace(protocol, statistic="tau-b")
+    pairs = combinations((human, scores, lengths), 2)
+    return PartialCorrelation(*(make_coefficient(protocol, x, y, groups) for x, y in pairs))
+
+
+def with_equal_lengths(comparison: SystemComparison) -> SystemComparison:
+    """The comparison with the difference of every pair of systems between captions of equal length.
+
+    It is of the captions' own scores, whose mean a corpus score such as BLEU's is not. A metric or pair without any
+    difference in length, or with the same one throughout, has the plain mean, or none.
+    """
+    lengths = {
+        name: np.array([len(captions[id].candidate.split()) for id in captions.ids], np.float64)
+        for name, captions in comparison.captions.items()
+    }
+    clusters = Clusters(next(iter(comparison.captions.values())).image_ids)
+    differences: dict[str, tuple[EqualLengthDifference, ...]] = {}
+    for metric in comparison:
+        scores = {name: results[metric].items.array for name, results in comparison.results.items()}
+        pairs = []
+        for first, second in combinations(comparison.systems, 2):
+            longer, gaps = lengths[first] - lengths[second], scores[first] - scores[second]
+            try:
+                statistic = Intercept(longer, gaps)
+            except InputError:
+                continue
+            interval = bootstrap_interval(statistic, clusters, comparison.resamples, comparison.seed, comparison.level)
+            pairs.append(
+                EqualLengthDifference(
+                    first=first,
+                    second=second,
+                    difference=float(gaps.mean()),
+                    words=float(longer.mean()),
+                    at_equal_length=interval.value,
+                    low=interval.low,
+                    high=interval.high,
+                    extrapolated=bool(longer.min() > 0 or longer.max() < 0),
+                )
+            )
+        differences[metric] = tuple(pairs)
+    return replace(comparison, equal_lengths=differences)

@@ -1,0 +1,214 @@
+"""Published values of metrics on benchmarks, x 100, with their source: printed beside ours, never instead.
+
+Only values whose protocol is known are listed; a value under another, or an unknown, protocol would mislead. A value of
+BERTScore with RoBERTa says nothing about BERTScore with MiniLM: values carry the encoder or word vectors that they were
+computed with, and are labelled where these differ from ours.
+
+A file of `data/published` has the tables of one paper; a table is named after its benchmark and protocol:
+
+    {"source": "Yi et al. 2020",
+     "tables": {"pascal50s/yi2020": {"columns": ["HC", "HI", "HM", "MM", "value"],
+                                     "rows": {"tbr@bert": [65.4, 98.1, 96.4, 60.3, 80.1]},
+                                     "notes": {"tbr@bert": "a remark"}}}}
+
+A row is a metric as `parse` prints it, or one of the paper's `external` metrics, whose scores capmeter does not compute
+but reads (`meta --scores`). One that rests on an encoder or on word vectors has `@` and their name, and nothing after
+the `@` where the source does not say. The column `value` is in hundredths, `p` is its p; every other column is a
+category. Rows that no protocol tried comes within two points of are `withheld`: listed, but not printed beside ours.
+
+>>> published("coco2015", "yi2020", "bertscore(encoder=bert)")
+PublishedValue(value=80.7, source='Yi et al. 2020', made_with='bert', agrees=True, groups={}, note='p 0.001')
+>>> found = published("coco2015", "yi2020", "bertscore")
+>>> found.made_with, found.agrees  # by default it runs with minilm
+('bert', False)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from capmeter.core.errors import InputError
+from capmeter.evaluation.registry import parse
+
+if TYPE_CHECKING:
+    from importlib.abc import Traversable
+
+_ENCODER_PARAMETERS = ("encoder", "vectors")
+# word vectors as their authors distribute them (Sharif et al. 2019, Tables 7.1 and 8.1)
+_VECTOR_FILES = {"glove.840B.300d": "glove", "GoogleNews-vectors-negative300": "word2vec", "wiki.en": "fasttext"}
+_ROUNDING = 0.1  # a mean of rounded columns may differ from the rounded mean by this much
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """One table of a paper: the rows (name → column → number; empty cells are left out), and remarks on rows.
+
+    `withheld`: rows that are not reproduced. `external`: the paper's metrics that capmeter does not compute.
+    """
+
+    source: str
+    rows: Mapping[str, Mapping[str, float]]
+    notes: Mapping[str, str]
+    withheld: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    external: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class PublishedValue:
+    """A published value and who published it.
+
+    `made_with`: the encoder or vectors, "" where the metric has none, "not stated" where the source does not say;
+    `agrees`: whether our score was computed with the same. `groups`: the values of the categories.
+    """
+
+    value: float
+    source: str
+    made_with: str = ""
+    agrees: bool = True
+    groups: Mapping[str, float] = field(default_factory=dict)
+    note: str = ""
+
+
+Tables = Mapping[str, Sequence[PublishedTable]]
+
+
+def read_tables(folder: Traversable) -> Tables:
+    """The tables of all JSON files in a folder, by name (several papers may have values under one protocol).
+
+    Raises:
+        InputError: a file or table lacks a key, or has an unknown one; a row does not fit its columns.
+    """
+    tables: dict[str, list[PublishedTable]] = {}
+    for file in sorted(folder.iterdir(), key=lambda each: each.name):
+        if file.name.endswith(".json"):
+            paper = json.loads(file.read_text(encoding="utf-8"))
+            _check_keys(paper, {"source", "tables"}, {"comment", "external"}, file.name)
+            for name, table in paper["tables"].items():
+                tables.setdefault(name, []).append(_read_table(table, paper, f"{file.name}, {name}"))
+    return tables
+
+
+def _check_keys(entry: Any, required: set[str], optional: set[str], place: str) -> None:
+    keys = set(entry) if isinstance(entry, Mapping) else set()
+    if not required <= keys <= required | optional:
+        expected = f"the keys {', '.join(sorted(required))} (optional: {', '.join(sorted(optional))})"
+        raise InputError(f"{place}: expected {expected}, but got {', '.join(sorted(keys)) or 'none'}")
+
+
+def _read_table(table: Mapping[str, Any], paper: Mapping[str, Any], place: str) -> PublishedTable:
+    _check_keys(table, {"columns", "rows"}, {"notes", "withheld"}, place)
+    columns, notes = table["columns"], table.get("notes", {})
+    rows, withheld = (_read_rows(table.get(key, {}), columns, place) for key in ("rows", "withheld"))
+    if unknown := notes.keys() - rows.keys():
+        raise InputError(f"{place}: notes on {', '.join(sorted(unknown))}, which are not among its rows")
+    return PublishedTable(paper["source"], rows, notes, withheld, frozenset(paper.get("external", ())))
+
+
+def _read_rows(rows: Mapping[str, Any], columns: Sequence[str], place: str) -> dict[str, dict[str, float]]:
+    for name, cells in rows.items():
+        numeric = all(each is None or (isinstance(each, int | float) and not isinstance(each, bool)) for each in cells)
+        if len(cells) != len(columns) or not numeric:
+            raise InputError(f"{place}, {name}: expected a number or null for each of {', '.join(columns)}")
+    return {
+        name: {column: each for column, each in zip(columns, cells, strict=True) if each is not None}
+        for name, cells in rows.items()
+    }
+
+
+@cache
+def library_tables() -> Tables:
+    """The tables that come with the library, named benchmark/protocol."""
+    return read_tables(files("capmeter") / "data" / "published")
+
+
+def published(benchmark: str, protocol: str, metric: str, tables: Tables | None = None) -> PublishedValue | None:
+    """The published value of a metric (its text form) on a benchmark under an unchanged protocol.
+
+    But for the encoder or vectors the metric must be at its defaults. Of several values, one computed with the same
+    encoder is preferred; another paper's other value is in its note. `tables`: others than the library's.
+    """
+    name, made_with = split_encoder(metric)
+    values = [
+        _published_value(table, row, made_with)
+        for table in (library_tables() if tables is None else tables).get(f"{benchmark}/{protocol}", ())
+        for row in table.rows
+        if row.partition("@")[0] == name
+    ]
+    values.sort(key=lambda each: not each.agrees)
+    if not values:
+        return None
+    others = [
+        f"{each.source} has {each.value:g}" + (f" ({each.note})" if each.note else "")
+        for each in values[1:]
+        if each.agrees == values[0].agrees and each.source != values[0].source and each.value != values[0].value
+    ]
+    return replace(values[0], note="; ".join(filter(None, [values[0].note, *others])))
+
+
+def withheld_sources(benchmark: str, protocol: str, metric: str) -> list[str]:
+    """The papers whose value of a metric is not printed, as no protocol that was tried reproduces it."""
+    name, _ = split_encoder(metric)
+    return [
+        table.source
+        for table in library_tables().get(f"{benchmark}/{protocol}", ())
+        if any(row.partition("@")[0] == name for row in table.withheld)
+    ]
+
+
+def sum_of(first: str, second: str) -> str:
+    """The row of the sum of two standardised metrics, whichever way round they are named.
+
+    >>> sum_of("wembsim", "bleu-4")
+    'bleu-4 + wembsim'
+    """
+    return " + ".join(sorted((first, second)))
+
+
+def split_encoder(metric: str) -> tuple[str, str | None]:
+    """A metric's name where all but its encoder is at the defaults, and the encoder; None is unknown."""
+    try:
+        value: Any = parse(metric)
+    except InputError:
+        return metric, None
+    for parameter in _ENCODER_PARAMETERS:
+        encoder = value.parameters().get(parameter)
+        default = next((each.default for each in fields(value) if each.name == parameter), MISSING)
+        if isinstance(encoder, str) and default is not MISSING:
+            try:
+                return str(replace(value, **{parameter: default})), _VECTOR_FILES.get(_stem(encoder), encoder)
+            except InputError:  # other parameters only exist with that encoder, so they are not at their defaults
+                return str(value), None
+    return str(value), None
+
+
+def _stem(path: str) -> str:
+    name = Path(path).name
+    for ending in (".gz", ".txt", ".vec", ".bin"):
+        name = name.removesuffix(ending)
+    return name
+
+
+def _published_value(table: PublishedTable, row: str, made_with: str | None) -> PublishedValue:
+    _, at, encoder = row.partition("@")
+    groups = {column: number for column, number in table.rows[row].items() if column not in ("value", "p")}
+    value, p = float(table.rows[row]["value"]), table.rows[row].get("p")
+    notes = [_mean_note(value, groups), "" if p is None else f"p {p:.3f}", table.notes.get(row, "")]
+    return PublishedValue(
+        value,
+        table.source,
+        made_with=(encoder or "not stated") if at else "",
+        agrees=not at or encoder == made_with,
+        groups=groups,
+        note="; ".join(filter(None, notes)),
+    )
+
+
+def _mean_note(value: float, groups: Mapping[str, float]) -> str:
+    mean = sum(groups.values()) / len(groups) if groups else value
+    return "" if abs(mean - value) < _ROUNDING else f"the mean of the published columns is {mean:.2f}, not {value:g}"

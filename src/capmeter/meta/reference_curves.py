@@ -1,0 +1,173 @@
+"""How a metric's agreement with human judgments grows with the number of references it sees.
+
+For each number k, k references of each image are sampled (the same for all its captions), and the metrics are scored
+and evaluated again; `repeats` samples show how much the choice of references matters. Sample r takes the first k of one
+permutation per image, so that larger samples contain the smaller ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.core.progress import task
+from capmeter.core.ragged import Ragged
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Metric
+from capmeter.judgments.prepared import Floats, PreparedJudgments, SourceSentence, Systems
+from capmeter.meta.coefficient import SCALE, category_values, make_statistic
+from capmeter.meta.metric_scores import orient_scores, parse_metrics, score_judgments
+
+
+@dataclass(frozen=True, eq=False)
+class ReferenceCurve:
+    """Agreement by number of references: `values[metric]` is float64[len(numbers), repeats], x 100.
+
+    `groups[metric][group]` is the same of each category, where the protocol has categories.
+    """
+
+    benchmark: str
+    protocol: str
+    statistic: str
+    numbers: tuple[int, ...]
+    values: dict[str, Floats]
+    seed: int
+    groups: dict[str, dict[str, Floats]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The curve as in the JSON output."""
+        return {
+            "numbers": list(self.numbers),
+            "seed": self.seed,
+            "metrics": {name: _rows(values) for name, values in self.values.items()},
+            "groups": {
+                name: {group: _rows(values) for group, values in groups.items()} for name, groups in self.groups.items()
+            },
+        }
+
+
+def _rows(values: Floats) -> list[dict[str, float]]:
+    return [{"mean": float(row.mean()), "low": float(row.min()), "high": float(row.max())} for row in values]
+
+
+def numbers_up_to(most: int) -> tuple[int, ...]:
+    """1 to `most`, and no more than a dozen numbers: larger ranges are spaced geometrically."""
+    if most <= 12:
+        return tuple(range(1, most + 1))
+    return tuple(sorted({round(each) for each in np.geomspace(1, most, 12)}))
+
+
+def parse_numbers(text: str) -> tuple[int, ...]:
+    """Parses numbers of references: `5` means 1 to 5, `1,5,20` these three.
+
+    >>> parse_numbers("3"), parse_numbers("20, 5,1")
+    ((1, 2, 3), (1, 5, 20))
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() and int(part) > 0 for part in parts):
+        raise InputError(f"{text!r} is not a number of references; expected one, such as 5, or several, such as 1,5,20")
+    numbers = tuple(sorted({int(part) for part in parts}))
+    return numbers_up_to(numbers[0]) if len(parts) == 1 else numbers
+
+
+def reference_curve(
+    judgments: PreparedJudgments,
+    metrics: str | Iterable[str | Metric],
+    numbers: Sequence[int] = (1, 2, 3, 4, 5),
+    *,
+    repeats: int = 5,
+    seed: int = 0,
+    settings: Settings | None = None,
+) -> ReferenceCurve:
+    """Evaluates the metrics and baselines with each of these `numbers` of references, `repeats` times each.
+
+    Raises:
+        InputError: more references than a metric can see, or a protocol that gives one reference at a time.
+    """
+    names = _check_numbers(judgments, metrics, numbers)
+    values = {name: np.empty((len(numbers), repeats)) for name in names}
+    groups: dict[str, dict[str, Floats]] = {}
+    with task("references", total=repeats * len(numbers)) as advance:
+        for repeat in range(repeats):
+            generator = np.random.default_rng([seed, repeat])
+            orders = _reference_orders(judgments.captions, generator)
+            originals = _shuffle_originals(judgments, generator)
+            for k, number in enumerate(numbers):
+                sampled = _with_references(judgments, orders, originals, number)
+                scores, *_ = score_judgments(sampled, metrics, settings)
+                for name, each in scores.items():
+                    statistic = make_statistic(sampled, orient_scores(name, each, judgments.protocol))
+                    values[name][k, repeat] = SCALE * statistic()
+                    by_image = judgments.protocol.by == "image_id"
+                    for group, value in ({} if by_image else category_values(statistic, sampled)).items():
+                        tables = groups.setdefault(name, {})
+                        tables.setdefault(group, np.full((len(numbers), repeats), np.nan))[k, repeat] = value
+                advance(1)
+    protocol = judgments.protocol
+    return ReferenceCurve(judgments.benchmark, str(protocol), protocol.statistic, tuple(numbers), values, seed, groups)
+
+
+def _check_numbers(
+    judgments: PreparedJudgments, metrics: str | Iterable[str | Metric], numbers: Sequence[int]
+) -> list[str]:
+    """The names of the metrics and baselines, if all of them can see these numbers of references."""
+    caption_metrics, baselines = parse_metrics(metrics)
+    names = [str(each) for each in (*caption_metrics, *baselines)]
+    limits = [each.max_references(judgments) for each in baselines]
+    if caption_metrics:
+        limits.append(int(judgments.captions.references.lengths.max(initial=0)))
+    if judgments.owners is not None:
+        raise InputError(
+            f"a curve over references needs all of them at once, but the protocol has "
+            f"references={judgments.protocol.references}"
+        )
+    limit = min(limits, default=0)
+    if not numbers or min(numbers) < 1 or max(numbers) > limit:
+        raise InputError(
+            f"expected numbers of references from 1 to {limit}, as many as {', '.join(names)} can see, "
+            f"but got {numbers}"
+        )
+    return names
+
+
+def _reference_orders(captions: CaptionSet, random: np.random.Generator) -> list[npt.NDArray[Any]]:
+    """Each caption's references in random order, the same for all captions of an image with the same references."""
+    order_of: dict[tuple[str, bytes], npt.NDArray[Any]] = {}
+    orders = []
+    for row, image in enumerate(captions.image_ids):
+        references = captions.references[row]
+        key = (image, references.tobytes())
+        if key not in order_of:
+            order_of[key] = random.permutation(references)
+        orders.append(order_of[key])
+    return orders
+
+
+def _shuffle_originals(judgments: PreparedJudgments, random: np.random.Generator) -> dict[str, SourceSentence]:
+    """The sentences that systems rewrote, each with its references in random order."""
+    originals = judgments.originals if isinstance(judgments, Systems) else {}
+    return {
+        key: replace(each, references=tuple(each.references[k] for k in random.permutation(len(each.references))))
+        for key, each in originals.items()
+    }
+
+
+def _with_references(
+    judgments: PreparedJudgments,
+    orders: Sequence[npt.NDArray[Any]],
+    originals: Mapping[str, SourceSentence],
+    number: int,
+) -> PreparedJudgments:
+    """The judgments with the first `number` references of each caption; the pool and its analyses are shared."""
+    references = Ragged.from_rows([order[:number].tolist() for order in orders], np.int32)
+    sampled = replace(judgments, captions=judgments.captions.replace(references=references))
+    if isinstance(sampled, Systems):
+        shortened = {key: replace(each, references=each.references[:number]) for key, each in originals.items()}
+        return replace(sampled, originals=shortened)
+    return sampled

@@ -1,1 +1,0 @@
-"""Studies of metrics on data that the user names: degradation, grammar, critical failures, ties."""

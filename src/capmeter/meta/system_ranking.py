@@ -1,0 +1,163 @@
+"""Which systems are best under a metric, and which differences may be due to chance.
+
+Each score's interval comes from images resampled with replacement. Each difference between two systems is tested as in
+`capmeter compare`, by a paired permutation test, with Holm's correction over one metric's pairs (see
+`capmeter.stats.significance`). The *best* are the system with the best score (the highest, or the lowest where lower is
+better) and all that are not significantly worse. As with `compare`, only systems that captioned the same images with
+the same references are tested.
+
+>>> from capmeter.evaluation.scoring import score
+>>> references = [["a dog runs"], ["a cat sits"]] * 9
+>>> right = score(candidates=["a dog runs", "a cat sits"] * 9, references=references, metrics="rouge-l")
+>>> wrong = score(candidates=["a cow", "a bus"] * 9, references=references, metrics="rouge-l")
+>>> ranking = rank_systems({"wrong": wrong, "right": right}, resamples=200)["rouge-l"]
+>>> sorted(ranking.best), sorted(ranking.significantly_worse["right"]), ranking.intervals["right"]
+(['right'], ['wrong'], (1.0, 1.0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.evaluation.base import Floats
+from capmeter.evaluation.scores import Results, Scores
+from capmeter.stats.bootstrap import Interval, percentile_interval, resample_blocks
+from capmeter.stats.significance import LEVEL, PERMUTATIONS, Pair, Ranking, permutation_p_values, required_resamples
+
+MIN_IMAGES = 6
+"""With n images a paired permutation test of two systems gives p of 2^(1 - n) at least: below .05 from six on."""
+
+
+@dataclass(frozen=True)
+class SystemRanking:
+    """How the systems compare under one metric.
+
+    `intervals`: each score's confidence interval at `level`, where there are rows to resample; `significantly_worse`:
+    for each system those that are significantly worse, p < 1 - level; `best`: the best and all that are not
+    significantly worse. Both are empty where nothing was compared: a single system, systems that cannot be compared
+    (`explain_untested` says why), or results without rows to resample.
+    """
+
+    intervals: dict[str, tuple[float, float]]
+    significantly_worse: dict[str, frozenset[str]]
+    best: frozenset[str]
+    level: float = LEVEL
+
+
+def rank_systems(
+    systems: Mapping[str, Results],
+    *,
+    level: float = LEVEL,
+    resamples: int = 1000,
+    permutations: int = PERMUTATIONS,
+    seed: int = 0,
+    intervals: bool = True,
+) -> dict[str, SystemRanking]:
+    """How the systems compare under each metric that any of them was scored with.
+
+    Intervals come from `resamples` of images (or are omitted), p from `permutations`; with many systems more are used,
+    as in `compare`.
+    """
+    metrics = dict.fromkeys(metric for results in systems.values() for metric in results)
+    scores = {metric: {name: of[metric] for name, of in systems.items() if metric in set(of)} for metric in metrics}
+    bounds = score_intervals(systems, resamples, seed, level) if intervals else {metric: {} for metric in metrics}
+    tested = len(systems) > 1 and not explain_untested(systems)
+    p_values = _permutation_tests(systems, scores, permutations, seed) if tested else {}
+    return {metric: _rank_scores(scores[metric], bounds[metric], p_values.get(metric, {}), level) for metric in metrics}
+
+
+def explain_untested(systems: Mapping[str, Results]) -> str:
+    """Why the systems' differences are not tested, in a sentence; empty where they can be.
+
+    Results of another program may not say what their references were; these are not checked.
+    """
+    if not _same_images(systems):
+        return "The systems were scored on different images, so their differences were not tested."
+    images = len(next(iter(systems.values())).ids.clusters)
+    if images < MIN_IMAGES:
+        return (
+            f"{images} image{'s are' if images != 1 else ' is'} too few for a test: with fewer than {MIN_IMAGES} no "
+            "difference can be significant, so none was tested."
+        )
+    reference_digests = {
+        name: results.references for name, results in systems.items() if results.references is not None
+    }
+    first = next(iter(reference_digests), "")
+    for name, references in reference_digests.items():
+        if references != reference_digests[first]:
+            return (
+                f"{first} and {name} were scored against different references, so their differences were not "
+                "tested; score them against the same ones."
+            )
+    return ""
+
+
+def score_intervals(
+    systems: Mapping[str, Results], resamples: int, seed: int, level: float
+) -> dict[str, dict[str, Interval]]:
+    """For each metric and system that has rows to resample, its score's interval with the resamples.
+
+    All systems and metrics see the same resamples of images; images are resampled by name, whatever their order.
+    """
+    comparable = _same_images(systems)
+    first_images = _image_order(next(iter(systems.values())))
+    intervals: dict[str, dict[str, Interval]] = {metric: {} for of in systems.values() for metric in of}
+    for system, results in systems.items():
+        order = _positions(_image_order(results), first_images) if comparable else slice(None)
+        blocks: dict[str, list[Floats]] = {name: [] for name, scores in results.items() if scores.values is not None}
+        for weights in resample_blocks(len(results.ids.clusters), resamples, seed):
+            for metric, values in blocks.items():
+                values.append(results[metric].score_resamples(weights[:, order], results.ids.clusters))
+        for metric, values in blocks.items():
+            score_resamples = np.concatenate(values)
+            bounds = percentile_interval(score_resamples, level)
+            intervals[metric][system] = Interval(results[metric].score, *bounds, level, score_resamples)
+    return intervals
+
+
+def _same_images(systems: Mapping[str, Results]) -> bool:
+    first, *others = (set(results.ids.images) for results in systems.values())
+    return all(other == first for other in others)
+
+
+def _permutation_tests(
+    systems: Mapping[str, Results], scores: Mapping[str, Mapping[str, Scores]], permutations: int, seed: int
+) -> dict[str, dict[Pair, float]]:
+    """p of each pair of systems, for the metrics that two or more systems have, all with their rows."""
+    first_images = _image_order(next(iter(systems.values())))
+    orders = {name: _positions(first_images, _image_order(results)) for name, results in systems.items()}
+    tables = {}
+    for metric, of in scores.items():
+        if len(of) > 1 and all(each.values is not None for each in of.values()):
+            rows = {name: each.sum_by_cluster(systems[name].ids.clusters) for name, each in of.items()}
+            tables[metric] = {name: (sums[orders[name]], counts[orders[name]]) for name, (sums, counts) in rows.items()}
+    functions = [next(iter(scores[metric].values())).score_from_sums for metric in tables]
+    tried = required_resamples(permutations, len(systems))
+    return dict(zip(tables, permutation_p_values(list(tables.values()), functions, tried, seed), strict=True))
+
+
+def _image_order(results: Results) -> list[str]:
+    """The images, in the order of their clusters."""
+    return list(dict.fromkeys(results.ids.images))
+
+
+def _positions(requested: list[str], images: list[str]) -> npt.NDArray[np.int64]:
+    """The position of each requested image among `images`: int64[requested]."""
+    position = {name: k for k, name in enumerate(images)}
+    return np.array([position[name] for name in requested], np.int64)
+
+
+def _rank_scores(
+    scores: Mapping[str, Scores], intervals: Mapping[str, Interval], p_values: Mapping[Pair, float], level: float
+) -> SystemRanking:
+    bounds = {name: (each.low, each.high) for name, each in intervals.items()}
+    if not p_values:
+        return SystemRanking(bounds, {name: frozenset() for name in scores}, frozenset(), level)
+    lower_is_better = any(each.lower_is_better for each in scores.values())
+    values = {name: each.score for name, each in scores.items()}
+    ranking = Ranking.of(values, p_values, level=level, lower_is_better=lower_is_better)
+    return SystemRanking(bounds, {name: ranking.significantly_worse(name) for name in scores}, ranking.best(), level)
