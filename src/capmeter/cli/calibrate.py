@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import typer
+from dataclasses import dataclass
 
-from capmeter.captions.columns import chosen_columns
-from capmeter.captions.io import load_references
-from capmeter.cli.options import Columns, Device, Encoder, Format, Seed, Split, settings_of
+from capmeter.captions.load import load_references
+from capmeter.captions.load_options import LoadOptions
+from capmeter.cli.command import Application
+from capmeter.cli.options import DeviceOptions, encoder_option, format_option, seed_option
 from capmeter.cli.output import show
-from capmeter.metrics.calibration import calibrate as measure
-from capmeter.metrics.calibration import shipped
-from capmeter.progress import shown
+from capmeter.core.options import argument, option, option_group
+from capmeter.core.progress import show_progress
+from capmeter.metrics.embedding.calibration import bundled_calibration
+from capmeter.metrics.embedding.calibration import calibrate as estimate_baselines
 from capmeter.report.tables import Table
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = Application()
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrateOptions:
+    """The captions and the encoder."""
+
+    captions: str = argument(help="Captions of at least two images, in any format.", metavar="FILE")
+    encoder: str = encoder_option()
+    layer: int | None = option(None, "The layer (default: the last).")
+    pairs: int = option(10000, "Number of pairs of captions of different images.", minimum=1)
+    seed: int = seed_option()
+    load: LoadOptions = option_group(LoadOptions, "split", "columns")
+    compute: DeviceOptions = option_group(DeviceOptions, "device")
+    format: str = format_option()
 
 
 @app.command()
-def calibrate(
-    captions: str = typer.Argument(..., help="Captions of at least two images, in any format.", metavar="FILE"),
-    encoder: Encoder = "minilm",
-    layer: int | None = typer.Option(None, help="The layer (default: the last)."),
-    pairs: int = typer.Option(10000, help="How many pairs of captions of different images.", min=1),
-    seed: Seed = 0,
-    split: Split = None,
-    column: Columns = [],
-    device: Device = None,
-    format: Format = "table",
-) -> None:
+def calibrate(options: CalibrateOptions) -> None:
     """Find TBR's threshold β and BERTScore's baseline for an encoder, without human judgments.
 
     Both are the mean greedy match between captions of different images: the similarity of unrelated captions.
@@ -38,22 +44,27 @@ def calibrate(
 
     `capmeter calibrate dataset_flickr8k.json --split train --encoder roberta --layer 17 --pairs 2000`
     """
-    with shown():
-        found = load_references(captions, split=split, columns=chosen_columns(column))
-        spoken = [(image, sentence) for image, sentences in found.items() for sentence in sentences]
-        result = measure(spoken, encoder, layer, pairs=pairs, seed=seed, settings=settings_of(device))
-    values = {
-        "beta": result.beta,
-        "precision": result.baseline[0],
-        "recall": result.baseline[1],
-        "f1": result.baseline[2],
-    }
-    what = ("tbr: beta", "bertscore: baseline P", "bertscore: baseline R", "bertscore: baseline F1")
-    ships = shipped(encoder, result.layer)
+    encoder = options.encoder
+    with show_progress():
+        references = load_references(options.captions, options=options.load)
+        captions = [(image, sentence) for image, sentences in references.items() for sentence in sentences]
+        result = estimate_baselines(
+            captions,
+            encoder,
+            options.layer,
+            pairs=options.pairs,
+            seed=options.seed,
+            settings=options.compute.settings(),
+        )
+    values = dict(zip(("beta", "precision", "recall", "f1"), (result.beta, *result.baseline), strict=True))
+    labels = ("tbr: beta", "bertscore: baseline P", "bertscore: baseline R", "bertscore: baseline F1")
     rows = [
-        [name, f"{value:.4f}", "" if ship is None else f"{ship:g}"]
-        for name, value, ship in zip(what, values.values(), ships, strict=True)
+        [label, f"{value:.4f}", "" if bundled is None else f"{bundled:g}"]
+        for label, value, bundled in zip(
+            labels, values.values(), bundled_calibration(encoder, result.layer), strict=True
+        )
     ]
     title = f"{encoder}, layer {result.layer}: {result.pairs:,} pairs, standard error of beta {result.error:.4f}"
-    data = {"encoder": encoder, "layer": result.layer, "pairs": result.pairs, "seed": seed, "error": result.error}
-    show(Table(title, ["value", "measured", "ships"], rows, [False, True, True]), {**data, **values}, format)
+    data = {"encoder": encoder, "layer": result.layer, "pairs": result.pairs, "seed": options.seed}
+    table = Table(title, ["value", "measured", "bundled"], rows, [False, True, True])
+    show(table, {**data, "error": result.error, **values}, options.format)

@@ -2,82 +2,100 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+from pathlib import Path
+
 import typer
 
-from capmeter.captions.columns import chosen_columns
-from capmeter.captions.files import check_targets
-from capmeter.captions.io import load_systems
-from capmeter.captions.model import CaptionSet
-from capmeter.cli.inputs import label_of, name_and_path
-from capmeter.cli.main import CHECK_FAILED, say
+from capmeter.captions.load_options import LoadOptions, OnMissing
+from capmeter.cli.command import Application
+from capmeter.cli.inputs import input_files, open_named_systems
+from capmeter.cli.main import CHECK_FAILED, echo
 from capmeter.cli.options import (
-    Columns,
-    Device,
-    Files,
-    Format,
-    ImagesRoot,
-    InputFormat,
-    Level,
-    Metrics,
-    OnMissingPaired,
-    Output,
-    Plots,
-    Precision,
-    References,
-    ReferencesFormat,
-    Regions,
-    Resamples,
-    Seed,
-    settings_of,
+    DeviceOptions,
+    control_option,
+    format_option,
+    level_option,
+    metrics_option,
+    output_option,
+    plot_option,
+    quiet_option,
+    resamples_option,
+    seed_option,
+    systems_argument,
 )
-from capmeter.cli.output import chosen_metrics, show, tell_notes
-from capmeter.errors import InputError
-from capmeter.meta.compare import compare as comparison_of
+from capmeter.cli.output import parse_metrics, refuse_shared_files, show, show_notes
+from capmeter.core.options import option, option_group
+from capmeter.core.output_files import check_targets
+from capmeter.core.progress import show_progress
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import parse_list
+from capmeter.meta.comparison import SystemComparison
+from capmeter.meta.comparison import compare as compare_systems
+from capmeter.meta.length_control import with_equal_lengths
 from capmeter.meta.significance_tests import parse as parse_test
-from capmeter.metrics.registry import parse_list
-from capmeter.progress import shown
-from capmeter.report.compare import contrast_table, difference_figure, difference_rows, difference_table, ranking_table
+from capmeter.report.comparison import (
+    contrast_table,
+    difference_figure,
+    difference_rows,
+    difference_table,
+    equal_length_table,
+    ranking_table,
+)
 from capmeter.report.figures import save_figures
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = Application()
+
+
+def _check_test(text: str) -> None:
+    parse_test(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions:
+    """The systems, the test, and what is printed."""
+
+    systems: list[str] = systems_argument()
+    metrics: str = metrics_option()
+    test: str = option(
+        "permutation",
+        "Significance test: permutation, permutation(permutations=2000) or bootstrap.",
+        check=_check_test,
+    )
+    differing: int = option(
+        0, "Show this many captions on which the first two systems differ most.", "--differing", "-k", minimum=0
+    )
+    by: str | None = option(None, "The metric that orders these captions (default: the first).")
+    equal: str | None = option(
+        None, "Only captions that this metric scores equally (within 0.01), such as cider-d with --by spice."
+    )
+    all_pairs: bool = option(False, "With four or more systems, show all pairs, not only neighbours in the ranking.")
+    fail_if_worse: bool = option(
+        False,
+        "Exit with code 4 if the first system is significantly worse than another, under any metric.",
+        "--fail-if-worse",
+    )
+    control: str | None = control_option(
+        "difference between captions of equal length: the value of a regression on the difference in words at 0"
+    )
+    common: bool = option(False, "Compare only the captions that all systems have.", "--common")
+    format: str = format_option()
+    quiet: bool = quiet_option()
+    output: Path | None = output_option()
+    plot: list[Path] = plot_option()
+    permutations: int | None = option(None, "Number of permutations (default: 10,000).", minimum=100)
+    resamples: int = resamples_option()
+    level: float = level_option()
+    seed: int = seed_option()
+    on_missing: OnMissing = option(
+        "error", "Captions without references: stop, or skip them.", value_type=str, choices=("error", "skip")
+    )
+    load: LoadOptions = option_group(LoadOptions, without=("on_missing", "on_absent", "system", "split"))
+    compute: DeviceOptions = DeviceOptions()
 
 
 @app.command()
-def compare(
-    systems: Files,
-    references: References = None,
-    metrics: Metrics = "bleu-4,rouge-l,cider-d",
-    test: str = typer.Option(
-        "permutation", "--test", help="Significance test: permutation, permutation(permutations=2000) or bootstrap."
-    ),
-    differing: int = typer.Option(
-        0, "--differing", "-k", help="Show this many captions on which the first two systems differ most.", min=0
-    ),
-    by: str | None = typer.Option(None, help="The metric that orders these captions (default: the first)."),
-    all_pairs: bool = typer.Option(
-        False, "--all-pairs", help="With four or more systems, show all pairs, not only neighbours in the ranking."
-    ),
-    fail_if_worse: bool = typer.Option(
-        False,
-        "--fail-if-worse",
-        help="Exit with code 4 if the first system is significantly worse than another, under any metric.",
-    ),
-    format: Format = "table",
-    output: Output = None,
-    plot: Plots = [],
-    permutations: int | None = typer.Option(None, help="Number of permutations (default: 10,000).", min=100),
-    resamples: Resamples = 1000,
-    level: Level = 0.95,
-    seed: Seed = 0,
-    device: Device = None,
-    precision: Precision = None,
-    on_missing: OnMissingPaired = "error",
-    images_root: ImagesRoot = None,
-    regions: Regions = "",
-    column: Columns = [],
-    input_format: InputFormat = None,
-    references_format: ReferencesFormat = None,
-) -> None:
+def compare(options: CompareOptions) -> None:
     """Compare systems on the same images: differences, their significance, and the captions that differ most.
 
     **Examples**
@@ -89,69 +107,74 @@ def compare(
     `capmeter compare rows_of_all_systems.jsonl --test bootstrap --format latex`
 
     `capmeter compare -r refs.json new=new.json released=old.json -m cider-d --fail-if-worse`
+
+    `capmeter compare -r refs.json long=long.json short=short.json -m meteor,capmeter --control length`
+
+    `capmeter compare scores.json -m cider-d` compares what `score --output` stored, without scoring again.
     """
-    chosen = parse_list(metrics)
-    judge = chosen[0] if by is None else chosen_metrics(by, "--by")[0]
-    if judge not in chosen:
-        raise typer.BadParameter(f"{judge} is not among the metrics of this comparison", param_hint="--by")
-    try:
-        chosen_test = parse_test(test)
-    except InputError as problem:
-        raise typer.BadParameter(str(problem), param_hint="--test") from problem
-    check_targets(output, *plot)
-    captions: dict[str, CaptionSet] = {}
-    settings = settings_of(device, precision)
-    with shown():
-        for given in systems:
-            name, file = name_and_path(given)
-            found = load_systems(
-                file,
-                references,
-                format=input_format,
-                references_format=references_format,
-                columns=chosen_columns(column),
-                on_missing=on_missing,  # type: ignore[arg-type]
-                images_root=images_root or "",
-                regions=regions,
-            )
-            for system, own in found.items():
-                captions[label_of(name, system, len(found) == 1, captions)] = own
-        comparison = comparison_of(
-            captions,
-            chosen,
-            test=chosen_test,
-            seed=seed,
-            permutations=permutations,
-            resamples=resamples,
-            level=level,
-            settings=settings,
+    metrics = parse_list(options.metrics)
+    ordering = metrics[0] if options.by is None else parse_metrics(options.by, "--by")[0]
+    if ordering not in metrics:
+        raise typer.BadParameter(f"{ordering} is not among the metrics of this comparison", param_hint="--by")
+    if options.equal is not None and parse_metrics(options.equal, "--equal")[0] not in metrics:
+        raise typer.BadParameter(f"{options.equal} is not among the metrics of this comparison", param_hint="--equal")
+    if options.equal is not None and not options.differing:
+        raise typer.BadParameter("name how many captions to show: --differing 10", param_hint="--equal")
+    check_targets(options.output, *options.plot)
+    refuse_shared_files(input_files(options.systems, options.load), output=options.output, plot=options.plot)
+    with show_progress():
+        comparison = compare_systems(
+            open_named_systems(options.systems, replace(options.load, on_missing=options.on_missing)),
+            metrics,
+            test=parse_test(options.test),
+            seed=options.seed,
+            permutations=options.permutations,
+            resamples=options.resamples,
+            level=options.level,
+            common=options.common,
+            settings=options.compute.settings(),
         )
-    if output is not None:
-        comparison.save(output, max(differing, 10))
-    if plot:
-        save_figures(difference_figure(comparison), plot)
-    data = comparison.to_dict(differing)
-    if format == "csv":
-        show(difference_rows(comparison), {}, format)
-    elif format == "json":
-        show(difference_table(comparison), data, format)
-    else:
-        if len(captions) > 2:
-            show(ranking_table(comparison), data, format)
-        few = len(captions) < 4 or all_pairs
-        show(difference_table(comparison, neighbours=not few), data, format)
-        if differing:
-            show(contrast_table(comparison, str(judge), differing), data, format)
-    tell_notes(comparison.results)
-    if fail_if_worse:
-        first = comparison.systems[0]
-        lost = [
-            f"{other} under {name} (by {verdict.between(other, first).difference:.4g}, "
-            f"p {verdict.significance.between(other, first):.2g})"
-            for name, verdict in comparison.items()
-            for other in comparison.systems[1:]
-            if verdict.significance.better(other, first)
-        ]
-        if lost:
-            say(f"failed: {first} is significantly worse than {'; '.join(lost)}")
-            raise typer.Exit(CHECK_FAILED)
+        if options.control is not None:
+            comparison = with_equal_lengths(comparison)
+    if options.output is not None:
+        comparison.save(options.output, max(options.differing, 10))
+    if options.plot:
+        save_figures(difference_figure(comparison), options.plot)
+    _show_comparison(comparison, options, ordering)
+    if not options.quiet:
+        show_notes(comparison.results)
+    losses = _significant_losses(comparison)
+    if options.fail_if_worse and losses:
+        echo(f"failed: {comparison.systems[0]} is significantly worse than {'; '.join(losses)}")
+        raise typer.Exit(CHECK_FAILED)
+
+
+def _show_comparison(comparison: SystemComparison, options: CompareOptions, ordering: Metric) -> None:
+    data = comparison.to_dict(options.differing)
+    if options.format == "csv":
+        show(difference_rows(comparison), {}, "csv")
+        return
+    if options.format == "json":
+        show(difference_table(comparison), data, "json")
+        return
+    systems = len(comparison.systems)
+    if systems > 2:
+        show(ranking_table(comparison), data, options.format)
+    neighbours = systems >= 4 and not options.all_pairs
+    show(difference_table(comparison, neighbours=neighbours), data, options.format)
+    if comparison.equal_lengths:
+        show(equal_length_table(comparison), data, options.format)
+    if options.differing:
+        show(contrast_table(comparison, str(ordering), options.differing, equal=options.equal), data, options.format)
+
+
+def _significant_losses(comparison: SystemComparison) -> list[str]:
+    """The systems that are significantly better than the first, each with the metric, the difference and p."""
+    first, *others = comparison.systems
+    return [
+        f"{other} under {name} (by {result.between(other, first).difference:.4g}, "
+        f"p {result.significance.corrected_p(other, first):.2g})"
+        for name, result in comparison.items()
+        for other in others
+        if result.significance.better(other, first)
+    ]

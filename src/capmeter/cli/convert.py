@@ -2,39 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import cast
 
-import typer
-
-from capmeter.captions.columns import chosen_columns
+from capmeter.captions.load_options import LoadOptions
 from capmeter.captions.rows import Side
 from capmeter.captions.writing import TARGETS
 from capmeter.captions.writing import convert as convert_captions
-from capmeter.cli.main import say
-from capmeter.cli.options import Columns, InputFormat, Reading, References, ReferencesFormat, Split, System
-from capmeter.cli.output import write
-from capmeter.printable import printable
+from capmeter.cli.command import Application
+from capmeter.cli.inputs import input_files
+from capmeter.cli.main import echo
+from capmeter.cli.options import side_option
+from capmeter.cli.output import refuse_shared_files, write
+from capmeter.core.options import argument, option, option_group
+from capmeter.core.terminal import escape_controls
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = Application()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvertOptions:
+    """The files, and their formats."""
+
+    source: str = argument(help="The captions to convert, in any format.", metavar="IN")
+    target: str = argument(help="The file to write; a name that ends in .gz is gzipped.", metavar="OUT")
+    to: str = option(
+        ..., f"The format to write: {', '.join(TARGETS)}.", "--to", "-t", choices=tuple(TARGETS), metavar="FORMAT"
+    )
+    references_out: str | None = option(
+        None, "Where to write the references, if the format keeps them separate (coco, pycocoevalcap, clipscore)."
+    )
+    side: str | None = side_option()
+    load: LoadOptions = option_group(LoadOptions, without=("on_missing", "on_absent", "images_root", "regions"))
 
 
 @app.command()
-def convert(
-    source: str = typer.Argument(..., help="The captions to convert, in any format.", metavar="IN"),
-    target: str = typer.Argument(..., help="The file to write; a name that ends in .gz is gzipped.", metavar="OUT"),
-    to: str = typer.Option(..., "--to", "-t", help=f"The format to write: {', '.join(TARGETS)}."),
-    references: References = None,
-    references_out: str | None = typer.Option(
-        None,
-        help="Where to write the references, if the format keeps them separate (coco, pycocoevalcap, clipscore).",
-    ),
-    system: System = None,
-    split: Split = None,
-    side: Reading = None,
-    column: Columns = [],
-    input_format: InputFormat = None,
-    references_format: ReferencesFormat = None,
-) -> None:
+def convert(options: ConvertOptions) -> None:
     """Convert captions from one format to another, reporting what the new format cannot hold.
 
     **Examples**
@@ -45,27 +48,21 @@ def convert(
 
     `capmeter convert rows.parquet results.json --to coco --references-out captions.json --system blip2`
     """
-    if to not in TARGETS:
-        raise typer.BadParameter(f"{to!r} is not one of {', '.join(TARGETS)}", param_hint="--to")
-    if side not in (None, "candidates", "references"):
-        raise typer.BadParameter(f"{side!r} is not candidates or references", param_hint="--side")
-    written = convert_captions(
+    source, to = options.source, options.to
+    inputs = input_files([source], options.load)
+    refuse_shared_files(inputs, OUT=options.target, references_out=options.references_out)
+    summary = convert_captions(
         source,
-        target,
+        options.target,
         to=to,
-        references=references,
-        references_path=references_out,
-        format=input_format,
-        references_format=references_format,
-        system=system,
-        split=split,
-        side=cast("Side | None", side),
-        columns=chosen_columns(column),
+        references_path=options.references_out,
+        side=cast("Side | None", options.side),
+        options=options.load,
     )
-    say(f"note: read {source} as {written.source_format} ({written.side})")
-    for path, (what, count) in written.files.items():
-        write(f"{printable(str(path))}: {count:,} {what}\n")
-    for field, count in written.dropped.items():
-        say(f"note: {to} cannot hold {field}: dropped from {count:,} rows")
-    if written.ignored:
-        say(f"note: fields that capmeter does not know were dropped: {', '.join(written.ignored)}")
+    echo(f"note: read {source} as {summary.source_format} ({summary.side})")
+    for path, (content, count) in summary.files.items():
+        write(f"{escape_controls(str(path))}: {count:,} {content}\n")
+    for field, count in summary.dropped.items():
+        echo(f"note: {to} cannot hold {field}: dropped from {count:,} rows")
+    if summary.ignored:
+        echo(f"note: unknown fields were dropped: {', '.join(summary.ignored)}")

@@ -1,34 +1,40 @@
-"""`capmeter demo`: the example captions, their scores and their page, in a folder of their own."""
+"""`capmeter demo`: the example captions, their scores and their page, in a new folder."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
-from capmeter.captions.io import load
-from capmeter.cli.main import say
-from capmeter.cli.options import Format
+from capmeter.captions.load import load
+from capmeter.cli.command import Application
+from capmeter.cli.main import echo
+from capmeter.cli.options import format_option
 from capmeter.cli.output import command_line, show_scores
-from capmeter.errors import AssetError, InputError
-from capmeter.meta.standing import standings
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.registry import parse_list
-from capmeter.metrics.scores import save_all
-from capmeter.progress import shown
+from capmeter.core.errors import AssetError, InputError
+from capmeter.core.options import argument
+from capmeter.core.progress import show_progress
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.scores import save_all
+from capmeter.evaluation.scoring import evaluate
+from capmeter.meta.system_ranking import rank_systems
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = Application()
 SYSTEMS = ("human", "strong", "weak", "broken")
 REFERENCES = "references.json"
-# all that the core can compute alone, in a second
+# metrics that need no extra and take a second
 METRICS = "bleu-1,bleu-4,rouge-l,cider-d,sparcs,tbr-unigram"
 
 
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions:
+    """Where the demonstration is written, and what is printed."""
+
+    folder: Path = argument(Path("capmeter-demo"), "The folder to write; it must be new or empty.")
+    format: str = format_option()
+
+
 @app.command()
-def demo(
-    folder: Path = typer.Argument(Path("capmeter-demo"), help="The folder to write; it must be new or empty."),
-    format: Format = "table",
-) -> None:
+def demo(options: DemoOptions) -> None:
     """Write example captions, their scores and the page that shows them.
 
     The folder gets the captions of four systems (`human.json`, `strong.json`, `weak.json`, `broken.json`), the
@@ -41,35 +47,41 @@ def demo(
 
     `capmeter demo somewhere`, then `capmeter view somewhere/scores.json`
     """
+    folder = options.folder
+    _copy_examples(folder)
+    with show_progress():
+        metrics = parse_list(METRICS)
+        systems = {name: evaluate(load(folder / f"{name}.json", folder / REFERENCES), metrics) for name in SYSTEMS}
+        rankings = rank_systems(systems)
+    for results in systems.values():
+        results.command = command_line()
+    save_all(systems, folder / "scores.json")
+    show_scores(systems, rankings, options.format)
+    echo(f"wrote {folder}: captions, references and scores.json")
+    from capmeter.report.page import write_page  # the extra may be missing: everything else is written by now
+
+    with show_progress():
+        write_page(systems, folder / "report.html", title="Example captions", images="none", command=command_line())
+    echo(f"wrote {folder / 'report.html'}: open it in a browser, or run capmeter view {folder / 'scores.json'}")
+
+
+def _copy_examples(folder: Path) -> None:
+    """Copies the example captions into a new or empty folder."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise InputError(f"{folder} is there and not an empty folder; name another: capmeter demo FOLDER")
-    source = _examples()
+        raise InputError(f"{folder} exists and is not an empty folder; choose another: capmeter demo FOLDER")
+    source = _examples_folder()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name in (REFERENCES, *(f"{system}.json" for system in SYSTEMS)):
             (folder / name).write_bytes((source / name).read_bytes())
     except OSError as problem:
         raise InputError(f"{folder} cannot be written ({problem.strerror or problem})") from None
-    with shown():
-        chosen = parse_list(METRICS)
-        systems = {system: evaluate(load(folder / f"{system}.json", folder / REFERENCES), chosen) for system in SYSTEMS}
-        standing = standings(systems)
-    for results in systems.values():
-        results.command = command_line()
-    save_all(systems, folder / "scores.json")
-    show_scores(systems, standing, format)
-    say(f"wrote {folder}: captions, references and scores.json")
-    from capmeter.report.page import write_page  # the extra may be missing: all the rest is written by now
-
-    with shown():
-        write_page(systems, folder / "report.html", title="Example captions", images="none", command=command_line())
-    say(f"wrote {folder / 'report.html'}: open it in a browser, or run capmeter view {folder / 'scores.json'}")
 
 
-def _examples() -> Path:
+def _examples_folder() -> Path:
     """The folder of the example captions: inside the installed package, or in the project's source tree."""
     package = Path(__file__).resolve().parents[1]
-    for place in (package / "examples", package.parents[1] / "examples"):
-        if (place / REFERENCES).is_file():
-            return place
+    for folder in (package / "examples", package.parents[1] / "examples"):
+        if (folder / REFERENCES).is_file():
+            return folder
     raise AssetError("the example captions are not in this installation; reinstall capmeter")

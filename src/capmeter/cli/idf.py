@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-import typer
+from capmeter.captions.load_options import LoadOptions
+from capmeter.cli.command import Application
+from capmeter.cli.main import echo
+from capmeter.cli.output import refuse_shared_files
+from capmeter.core.options import argument, option, option_group
+from capmeter.core.output_files import check_targets
+from capmeter.core.progress import show_progress
+from capmeter.metrics.ngram.document_frequencies import read_frequencies
 
-from capmeter.captions.columns import chosen_columns
-from capmeter.captions.files import check_targets
-from capmeter.cli.main import say
-from capmeter.cli.options import Columns
-from capmeter.metrics.document_frequencies import from_file
-from capmeter.progress import shown
+app = Application()
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+
+@dataclass(frozen=True, kw_only=True)
+class IdfOptions:
+    """The references, and how they are counted."""
+
+    references: list[str] = argument(
+        help="A file of references, in any format, or several: joined by image.", metavar="FILE..."
+    )
+    output: Path = option(..., "The file of the table (.npz).", "--output", "-o")
+    n: int = option(4, "The highest n-gram order.", minimum=1, maximum=8)
+    load: LoadOptions = option_group(LoadOptions, "columns")
+    tokenizer: str = option("ptb", "ptb, or whitespace for text that is already tokenised.")
 
 
 @app.command()
-def idf(
-    references: str = typer.Argument(..., help="A file of references, in any format.", metavar="FILE"),
-    output: Path = typer.Option(..., "--output", "-o", help="Where to save the table (.npz)."),
-    n: int = typer.Option(4, help="The highest n-gram order.", min=1, max=8),
-    column: Columns = [],
-    tokenizer: str = typer.Option("ptb", help="ptb, or whitespace for text that is already tokenised."),
-) -> None:
+def idf(options: IdfOptions) -> None:
     """Save the document frequencies of a reference corpus, so that CIDEr's idf does not depend on the run.
 
     **Example**
@@ -32,8 +40,11 @@ def idf(
 
     `capmeter score results.json -r captions_val2014.json -m 'cider-d(idf=coco-train.npz)'`
     """
+    output = options.output
     check_targets(output)
-    with shown():
-        table = from_file(references, n, tokenizer, chosen_columns(column))
+    refuse_shared_files(options.references, output=output)
+    with show_progress():
+        first, *others = options.references
+        table = read_frequencies(first, options.n, options.tokenizer, options.load.columns, others)
     table.save(output)
-    say(f"{output}: {len(table.hashes):,} n-grams of {table.documents:,} documents; use it as cider-d(idf={output})")
+    echo(f"{output}: {len(table.hashes):,} n-grams of {table.documents:,} documents; use it as cider-d(idf={output})")

@@ -1,11 +1,21 @@
-"""Systems as the command line names them: `FILE`, `NAME=FILE`, several systems in one file."""
+"""Systems as the command line names them: `FILE`, `NAME=FILE`, several systems in one file, stored results."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from capmeter.errors import InputError
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.load import load_systems
+from capmeter.captions.load_options import LoadOptions
+from capmeter.captions.sources import CaptionSource
+from capmeter.cli.main import echo
+from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names
+from capmeter.core.options import flat_options
+from capmeter.evaluation.scores import Results, read_all
+from capmeter.meta.aligned_systems import load_system
 
 
 def name_and_path(given: str) -> tuple[str | None, str]:
@@ -14,9 +24,53 @@ def name_and_path(given: str) -> tuple[str | None, str]:
     return (name, path) if equals and name and not Path(given).exists() else (None, given)
 
 
+def input_files(files: Iterable[str], options: LoadOptions) -> list[str | os.PathLike[str]]:
+    """The paths of these files, `FILE` or `NAME=FILE`, and of the references."""
+    return [*(name_and_path(each)[1] for each in files), *options.reference_files]
+
+
 def label_of(name: str | None, found: str, alone: bool, known: Collection[str]) -> str:
     """The name of the system `found` in the file that was named `name`; duplicate names are an `InputError`."""
     label = found if name is None else name if alone else f"{name}/{found}"
     if label in known:
         raise InputError(f"two systems have the name {label!r}; name each one: NAME=FILE")
     return label
+
+
+def read_stored(path: str) -> dict[str, Results] | None:
+    """The systems of a file that `score --output` wrote; None for any other file."""
+    start = b"".join(CaptionSource.resolve(path).first_lines())[:40].replace(b" ", b"")
+    return read_all(path) if start.startswith(b'{"capmeter":') else None
+
+
+def refuse_unused(options: LoadOptions, stored: Collection[str], *, are_all: bool = True) -> None:
+    """Raises for options of reading captions if all files are stored results; notes them if some are."""
+    defaults = LoadOptions()
+    names = [
+        (declared.flags or (f"--{each.name.replace('_', '-')}",))[0]
+        for each, _, declared, _ in flat_options(LoadOptions)
+        if getattr(options, each.name) not in (getattr(defaults, each.name), "keep")  # commands choose "keep" too
+    ]
+    if names and stored:
+        message = f"{list_names(names, 12)}: not for stored results, whose captions stay as they were scored"
+        if are_all:
+            raise InputError(f"{message} ({list_names(stored)}); leave it out, or name the files of captions")
+        echo(f"note: {message}: {list_names(stored)}")
+
+
+def open_named_systems(files: Iterable[str], options: LoadOptions) -> dict[str, CaptionSet | Results]:
+    """The systems of these files of captions or results, `FILE` or `NAME=FILE`, by name."""
+    systems: dict[str, CaptionSet | Results] = {}
+    pairs = [name_and_path(each) for each in files]
+    stored = {path: results for _, path in pairs if (results := read_stored(path)) is not None}
+    refuse_unused(options, stored, are_all=len(stored) == len({path for _, path in pairs}))
+    for name, path in pairs:
+        loaded: Mapping[str, CaptionSet | Results] = stored.get(path) or load_systems(path, options=options)
+        for system, captions in loaded.items():
+            systems[label_of(name, system, len(loaded) == 1, systems)] = captions
+    return systems
+
+
+def load_named_systems(files: Iterable[str], options: LoadOptions) -> dict[str, CaptionSet]:
+    """The captions of the systems of these files of captions or results, `FILE` or `NAME=FILE`, by name."""
+    return {name: load_system(name, system, None) for name, system in open_named_systems(files, options).items()}

@@ -1,41 +1,57 @@
-"""`capmeter list`: the metrics and transforms, what each takes, and what it needs."""
+"""`capmeter list`: the metrics and perturbations, what each takes, and what it needs."""
 
 from __future__ import annotations
 
-import shutil
-import sys
-from dataclasses import MISSING
+from dataclasses import MISSING, dataclass
 from typing import Any
 
-import typer
-
-from capmeter.cli.options import Format
+from capmeter.cli.command import Application
+from capmeter.cli.options import format_option
 from capmeter.cli.output import show
-from capmeter.errors import CapmeterError
+from capmeter.core.errors import CapmeterError
+from capmeter.core.named import Named, Parameter, parameters_of
+from capmeter.core.options import argument
+from capmeter.core.registry import Registry
+from capmeter.evaluation.availability import missing_install_command
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import METRICS
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.significance_tests import TESTS
-from capmeter.metrics.availability import availability
-from capmeter.metrics.base import Metric
-from capmeter.metrics.registry import METRICS
-from capmeter.named import Named, Parameter, parameters_of
-from capmeter.registry import Registry
 from capmeter.report.tables import Table
 from capmeter.transforms.registry import TRANSFORMS
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-_WIDE = 120  # columns of a terminal below which parameters are left to `capmeter list NAME`
+app = Application()
+WIDTH = 150
+# what can be listed: its registry, the table's title and the headings of its columns
+LISTS: dict[str, tuple[Registry[Any], str, list[str]]] = {
+    "metrics": (
+        METRICS,
+        "Metrics (`capmeter list NAME`: parameters; `capmeter doctor`: how to install what is missing)",
+        ["metric", "measures", "needs", "explains"],
+    ),
+    "transforms": (
+        TRANSFORMS,
+        "Transforms (`capmeter list NAME`: parameters)",
+        ["transform", "what it does", "ready"],
+    ),
+    "tests": (TESTS, "Significance tests (`capmeter compare --test NAME`)", ["test", "what it does", "ready"]),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListOptions:
+    """What to list, and how."""
+
+    name: str = argument(
+        "metrics",
+        "metrics, transforms, tests, or one name (of a metric, a transform, a test, or protocol) for its parameters.",
+    )
+    format: str = format_option()
 
 
 @app.command("list")
-def list_names(
-    name: str = typer.Argument(
-        "metrics",
-        help="metrics, transforms, tests, or one name (of a metric, a transform, a test, or protocol) for its "
-        "parameters.",
-    ),
-    format: Format = "table",
-) -> None:
-    """List the metrics, the transforms or the tests of significance, or the parameters of one of them.
+def list_names(options: ListOptions) -> None:
+    """List the metrics, the transforms or the significance tests, or the parameters of one of them.
 
     **Examples**
 
@@ -45,75 +61,68 @@ def list_names(
 
     `capmeter list transforms --format json`
     """
-    if name == "metrics":
-        columns = ["metric", "measures", "parameters and defaults", "extra", "ready", "explains"]
-        title = (
-            "Metrics (`capmeter list NAME` explains parameters, `capmeter doctor` shows how to install what is missing)"
-        )
-        _show_all(title, columns, METRICS, format)
-    elif name == "transforms":
-        columns = ["transform", "what it does", "parameters and defaults", "ready"]
-        _show_all("Transforms (`capmeter list NAME` explains their parameters)", columns, TRANSFORMS, format)
-    elif name == "tests":
-        columns = ["test", "what it does", "parameters and defaults", "ready"]
-        _show_all("Tests of significance (`capmeter compare --test NAME`)", columns, TESTS, format)
+    name = options.name
+    if name in LISTS:
+        table, data = _list_table(*LISTS[name])
     elif name == "protocol":
-        _show_one("protocol", Protocol, {"name"}, format)
+        table, data = _parameter_table("protocol", Protocol, {"name"})
     else:
-        known: tuple[Registry[Any], ...] = (METRICS, TRANSFORMS, TESTS)
-        registry = next((each for each in known if each.knows(name)), METRICS)
-        _show_one(registry.label(name), registry.kind(name), registry.entry(name).fixed, format)
+        registries = [registry for registry, _, _ in LISTS.values()]
+        registry = next((each for each in registries if name in each), METRICS)
+        table, data = _parameter_table(
+            registry.label(name), registry.class_of(name), registry.entry(name).implied_parameters
+        )
+    show(table, data, options.format, wrap=WIDTH)
 
 
-def _show_all(title: str, columns: list[str], registry: Registry[Any], format: str) -> None:
+def _list_table(registry: Registry[Any], title: str, columns: list[str]) -> tuple[Table, dict[str, Any]]:
+    """The table of a registry's names, and the same as JSON values."""
     rows, data = [], {}
     for name in registry.names():
-        why = registry.trouble(name)
-        row, known = _known(registry, name) if why is None else ([f"not ready: {why}"], {"ready": False, "why": why})
+        problem = registry.load_error(name)
+        if problem is None:
+            row, description = _describe(registry, name)
+        else:
+            row, description = [f"not ready: {problem}"], {"ready": False, "why": problem}
         rows.append([registry.label(name), *row, *[""] * (len(columns) - 1 - len(row))])
-        data[name] = {"package": registry.entry(name).package, **known}
-    for name, packages in registry.shadowed().items():
-        why = "not ready: the name is capmeter's own"
-        rows.append([f"{name} (from {packages})", why, *[""] * (len(columns) - 2)])
-    note = f"planned, and not in this version yet: {', '.join(registry.planned())}" if registry.planned() else ""
-    if sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE:
-        place = columns.index("parameters and defaults")
-        columns, rows = [*columns[:place], *columns[place + 1 :]], [[*row[:place], *row[place + 1 :]] for row in rows]
-    show(Table(title, columns, rows, [False] * len(columns), note), data, format)
+        data[name] = {"package": registry.entry(name).package, **description}
+    for name, packages in registry.overridden().items():
+        row = [f"{name} (from {packages})", "not ready: the name is capmeter's own"]
+        rows.append([*row, *[""] * (len(columns) - 2)])
+    return Table(title, columns, rows, [False] * len(columns)), data
 
 
-def _known(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, Any]]:
-    """The table row of a name, and the same as JSON values."""
-    kind, fixed = registry.kind(name), registry.entry(name).fixed
-    parameters = {key: each for key, each in parameters_of(kind).items() if key not in fixed}
-    row = [kind.SUMMARY, " ".join(f"{key}={_default(each)}" for key, each in parameters.items())]
+def _describe(registry: Registry[Any], name: str) -> tuple[list[str], dict[str, Any]]:
+    """The table row of a name without the name itself, and the same as JSON values."""
+    kind, implied = registry.class_of(name), registry.entry(name).implied_parameters
+    parameters = {key: each for key, each in parameters_of(kind).items() if key not in implied}
     data: dict[str, Any] = {
         "summary": kind.SUMMARY,
         "parameters": {key: each.to_dict() for key, each in parameters.items()},
     }
     if not issubclass(kind, Metric):
-        return [*row, "yes"], data | {"ready": True}
+        return [kind.SUMMARY, "yes"], data | {"ready": True}
     needs, extra, explains = list[str](), kind.EXTRA, kind.explain is not Metric.explain
     if not any(each.default is MISSING for each in parameters.values()):
         try:
             metric = registry.parse(name)
             extras = metric.extras
             needs, extra = sorted(metric.needs), "all" if "all" in extras else ",".join(extras) or None
-        except CapmeterError as problem:  # a metric whose weights are not here says so in its own row
+        except CapmeterError as problem:  # a metric whose weights are missing says so in its own row
             data["why"] = str(problem)
-    ready = availability(extra) is None and "why" not in data
-    row += [f"[{extra}]" if extra else "", "yes" if ready else "no", "yes" if explains else ""]
-    data |= {"extra": extra, "ready": ready, "needs": needs, "explains": explains}
-    return row, data
+    ready = missing_install_command(extra) is None and "why" not in data
+    installation = " ".join([*([f"[{extra}]"] if extra else []), *([] if ready else ["missing"])])
+    row = [kind.SUMMARY, installation, "yes" if explains else ""]
+    return row, data | {"extra": extra, "ready": ready, "needs": needs, "explains": explains}
 
 
-def _show_one(label: str, kind: type[Named], fixed: Any, format: str) -> None:
-    parameters = {key: each for key, each in parameters_of(kind).items() if key not in fixed}
-    rows = [[key, each.expected, _default(each), each.help] for key, each in parameters.items()]
-    data = {"summary": kind.SUMMARY, "parameters": {key: each.to_dict() for key, each in parameters.items()}}
-    title = f"{label}: {kind.SUMMARY}"
-    show(Table(title, ["parameter", "is", "default", "meaning"], rows, [False] * 4), data, format)
+def _parameter_table(label: str, kind: type[Named], implied: Any) -> tuple[Table, dict[str, Any]]:
+    """The table of the parameters of one name, and the same as JSON values."""
+    parameters = {key: each for key, each in parameters_of(kind).items() if key not in implied}
+    rows = [[key, each.expected, _default_text(each), each.help] for key, each in parameters.items()]
+    table = Table(f"{label}: {kind.SUMMARY}", ["parameter", "type", "default", "meaning"], rows, [False] * 4)
+    return table, {"summary": kind.SUMMARY, "parameters": {key: each.to_dict() for key, each in parameters.items()}}
 
 
-def _default(parameter: Parameter) -> str:
+def _default_text(parameter: Parameter) -> str:
     return parameter.to_dict()["default"] or "…"

@@ -6,102 +6,108 @@ optional is missing, 4 a requested check failed (`score --minimum`, `compare --f
 
 from __future__ import annotations
 
+import functools
 import gc
 import importlib
+import os
+import shutil
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from capmeter._version import __version__
+from capmeter.cli.command import escaped_usage_errors
 from capmeter.cli.standard_output import OutputError, guarded
-from capmeter.cli.values import taken_as_they_are
-from capmeter.errors import AssetError, CapmeterError, MissingBackend
-from capmeter.printable import printable
+from capmeter.core.errors import AssetError, CapmeterError, MissingBackend
+from capmeter.core.terminal import escape_controls, fold_line
 
 CHECK_FAILED = 4
 _COLLECTED = 50_000  # new objects between two searches for cycles (Python: 700): captions are many, and have none
-# command: the module of its function, which has the same name
-COMMANDS = {
-    "demo": "capmeter.cli.demo",
-    "score": "capmeter.cli.score",
-    "explain": "capmeter.cli.explain",
-    "report": "capmeter.cli.report",
-    "view": "capmeter.cli.view",
-    "list": "capmeter.cli.list",
-    "validate": "capmeter.cli.validate",
-    "convert": "capmeter.cli.convert",
-    "idf": "capmeter.cli.idf",
-    "compare": "capmeter.cli.compare",
-    "robustness": "capmeter.cli.robustness",
-    "meta": "capmeter.cli.meta",
-    "systems": "capmeter.cli.systems",
-    "standardize": "capmeter.cli.standardize",
-    "calibrate": "capmeter.cli.calibrate",
-    "study": "capmeter.cli.study",
-    "negatives": "capmeter.cli.negatives",
-    "train": "capmeter.cli.train",
-    "write": "capmeter.cli.write",
-    "caption": "capmeter.cli.caption",
-    "world": "capmeter.cli.world",
-    "schema": "capmeter.cli.schema",
-    "doctor": "capmeter.cli.doctor",
-}
+# commands of another distribution, which need not be installed: its name
+RECIPE_COMMANDS = dict.fromkeys(("train", "study", "negatives", "write", "caption", "scenes"), "capmeter-recipes")
+COMMANDS = (
+    *("demo", "score", "explain", "report", "view", "list", "validate", "convert", "idf", "compare", "chair"),
+    *("robustness", "meta", "systems", "standardize", "calibrate", "schema", "doctor"),
+)
+
+
+@functools.cache
+def added_commands() -> dict[str, str]:
+    """The commands that installed packages add, with the modules that hold them.
+
+    A package adds a command through the entry point group `capmeter.commands`: name = the command, value = the module,
+    whose `app` is a Typer application (`capmeter.cli.command.Application`).
+    """
+    from importlib.metadata import entry_points
+
+    return {entry.name: entry.value for entry in entry_points(group="capmeter.commands")}
+
+
+def commands(added: Mapping[str, str] | None = None) -> dict[str, str]:
+    """All commands with the modules that hold them: capmeter's, then those that installed packages add.
+
+    Args:
+        added: the commands of other packages; by default those that are installed.
+    """
+    added = added_commands() if added is None else added
+    own = {name: f"capmeter.cli.{name}" for name in COMMANDS}
+    return own | {name: added[name] for name in (*RECIPE_COMMANDS, *sorted(added)) if name in added}
 
 
 class _Commands(TyperGroup):
-    """Loads a command's file when the command is used."""
+    """Loads a command's module when the command is used. The context's object holds the added commands."""
 
-    _only_names = False
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**given)
-        taken_as_they_are(self)
+    _completes_names = _has_command = False
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return list(COMMANDS)
+        return list(commands(ctx.obj))
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
+        module_name = commands(ctx.obj).get(cmd_name)
+        if module_name is None:
+            if cmd_name in RECIPE_COMMANDS:
+                package = RECIPE_COMMANDS[cmd_name]
+                raise MissingBackend(
+                    f"`capmeter {cmd_name}` is part of {package}, which is not installed: pip install {package}"
+                )
             return None
-        if self._only_names:
+        if self._completes_names:
             return TyperCommand(cmd_name)
-        module = importlib.import_module(COMMANDS[cmd_name])
-        command = typer.main.get_command(module.app)
+        command = typer.main.get_command(importlib.import_module(module_name).app)
         command.name = cmd_name
-        taken_as_they_are(command)
         return command
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """None for a call with a command, which uses none: Typer would load Pydantic to convert their defaults."""
+        return [] if self._has_command else super().get_params(ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        self._has_command = bool(args) and not args[0].startswith("-") and not ctx.resilient_parsing
+        try:
+            return super().parse_args(ctx, args)
+        finally:
+            self._has_command = False
 
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
         """What completes a command's name; no command is loaded for it."""
-        self._only_names = True
+        self._completes_names = True
         try:
             return super().shell_complete(ctx, incomplete)
         finally:
-            self._only_names = False
+            self._completes_names = False
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-        with _cleaned():
+        with escaped_usage_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: Any) -> Any:
-        with _cleaned():
+        with escaped_usage_errors():
             return super().invoke(ctx)
-
-
-@contextmanager
-def _cleaned() -> Iterator[None]:
-    """A mistake in calling the command is told without the controls that the call may hold."""
-    try:
-        yield
-    except Exception as problem:  # of typer's own kind, which has no public name
-        if hasattr(problem, "message") and isinstance(problem.message, str):
-            problem.message = printable(problem.message)
-        raise
 
 
 app = typer.Typer(
@@ -114,9 +120,9 @@ app = typer.Typer(
 
 @app.callback(invoke_without_command=True)
 def capmeter_command(
-    version: bool = typer.Option(False, "--version", help="Show the version and exit."),
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Measure image captions, and say how far each number can be trusted.
+    """Evaluate image captions, with the evidence of how far each score can be trusted.
 
     Try `capmeter score results.json --references captions.json --metrics bleu-4,rouge-l,cider-d`.
     """
@@ -125,12 +131,18 @@ def capmeter_command(
         raise typer.Exit
 
 
-def main() -> None:
-    """Runs the command line and exits with its exit code."""
+def main(added: Mapping[str, str] | None = None) -> None:
+    """Runs the command line and exits with its exit code.
+
+    Args:
+        added: the commands of other packages, as for `commands`.
+    """
+    # numpy's idle OpenBLAS threads spin for 2²⁰ cycles, under a millisecond, instead of 2²⁶, .07 s of processor time
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
     gc.set_threshold(_COLLECTED)
-    warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+    warnings.showwarning = lambda message, *_, **__: echo(f"warning: {message}")
     with guarded() as output:
-        code = _run()
+        code = _run(added)
         try:
             output.flush()
         except OutputError as problem:
@@ -140,9 +152,9 @@ def main() -> None:
     sys.exit(code)
 
 
-def _run() -> int:
+def _run(added: Mapping[str, str] | None) -> int:
     try:
-        app(prog_name="capmeter")
+        app(prog_name="capmeter", obj=added)
     except SystemExit as leaving:
         return leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except (MissingBackend, AssetError) as problem:
@@ -153,15 +165,18 @@ def _run() -> int:
 
 
 def _fail(problem: Exception, code: int) -> int:
-    say(f"error: {problem}")
+    echo(f"error: {problem}")
     return code
 
 
-def say(text: str) -> None:
+def echo(text: str) -> None:
     """A line on standard error; controls, and what the terminal cannot show, are escaped."""
     if sys.stderr is None:
         return
     encoding = sys.stderr.encoding or "utf-8"
-    with suppress(OSError):  # nobody is left to be told
-        sys.stderr.write(f"capmeter: {printable(text)}\n".encode(encoding, "backslashreplace").decode(encoding))
+    with suppress(OSError):  # stderr is closed
+        line = f"capmeter: {escape_controls(text)}"
+        if sys.stderr.isatty():
+            line = fold_line(line, shutil.get_terminal_size().columns)
+        sys.stderr.write(f"{line}\n".encode(encoding, "backslashreplace").decode(encoding))
         sys.stderr.flush()

@@ -1,39 +1,40 @@
-"""`capmeter meta`: how far metrics agree with people."""
+"""`capmeter meta`: how well metrics agree with human judgments."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
 
-from capmeter.captions.columns import chosen_columns
-from capmeter.cli.main import say
+from capmeter.captions.load_options import LoadOptions
+from capmeter.cli.command import Application
+from capmeter.cli.main import echo
 from capmeter.cli.options import (
-    Columns,
-    Device,
-    Format,
-    ImagesRoot,
-    JudgedMetrics,
-    Level,
-    Plots,
-    Precision,
-    Regions,
-    Resamples,
-    Seed,
-    settings_of,
+    DeviceOptions,
+    complete_metrics,
+    control_option,
+    format_option,
+    level_option,
+    plot_option,
+    resamples_option,
+    seed_option,
 )
-from capmeter.cli.output import show, write
-from capmeter.judgments.benchmarks import benchmark as named_benchmark
-from capmeter.judgments.benchmarks import table as benchmarks
-from capmeter.meta.agreement import Report, run
-from capmeter.meta.complementarity import Combination, combined, rank_correlations, varied
-from capmeter.meta.curves import Curve, numbers_of, reference_curve
-from capmeter.printable import printable
-from capmeter.progress import shown
+from capmeter.cli.output import refuse_shared_files, show, write
+from capmeter.core.options import option, option_group
+from capmeter.core.progress import show_progress
+from capmeter.core.terminal import escape_controls
+from capmeter.judgments.benchmarks import all_benchmarks as benchmarks
+from capmeter.judgments.benchmarks import find_benchmark as named_benchmark
+from capmeter.meta.agreement import AgreementReport, run, with_p_values
+from capmeter.meta.arena import ArenaRanking, rank_systems
+from capmeter.meta.complementarity import MetricPair, combine_pairs, rank_correlations, varying_scores
+from capmeter.meta.length_control import with_length_control
+from capmeter.meta.metric_scores import parse_metrics
+from capmeter.meta.reference_curves import ReferenceCurve, parse_numbers, reference_curve
 from capmeter.report.agreement import (
     agreement_notes,
     agreement_table,
@@ -41,6 +42,7 @@ from capmeter.report.agreement import (
     combination_table,
     curve_table,
     difference_table,
+    ranking_table,
     write_captions,
     write_items,
 )
@@ -54,51 +56,67 @@ from capmeter.report.agreement_plots import (
 from capmeter.report.figures import save_figures
 from capmeter.report.tables import Table
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = Application()
+
+
+def _check_metrics(names: str) -> None:
+    parse_metrics(names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetaOptions:
+    """The benchmarks, what is evaluated on them, and what is printed."""
+
+    benchmark: list[str] = option([], "The benchmark; repeatable, each with its --data.", "--benchmark", "-b")
+    data: list[Path] = option([], "Its file (or the folder of the original distribution).", "--data", "-d")
+    metrics: str = option(
+        "",
+        "Names, separated by commas; `capmeter list` shows them. Baselines of capmeter-recipes: gleu (on conll14).",
+        "--metrics",
+        "-m",
+        check=_check_metrics,
+        complete=complete_metrics,
+        separator=",",
+    )
+    scores: list[Path] = option([], "A file of external scores by id (JSON, CSV …); repeatable.", "--scores", "-s")
+    protocol: str | None = option(
+        None,
+        "A preset, with any changes in parentheses: `clipscore2021(statistic=tau-b)`; `capmeter list protocol` shows "
+        "what can be changed.",
+        "--protocol",
+        "-p",
+    )
+    sample: bool = option(False, "Accept a subset: do not check the number of judgments.")
+    resamples: int = resamples_option()
+    seed: int = seed_option()
+    level: float = level_option()
+    differences: bool = option(False, "Also show the paired differences of all metrics.")
+    p_values: bool = option(
+        False, "Also test whether each coefficient with ratings differs from 0, by permutation over images."
+    )
+    control: str | None = control_option(
+        "agreement with length held constant (partial correlations; of pairs, accuracy "
+        "where people prefer the longer and the shorter caption, equally weighted)"
+    )
+    load: LoadOptions = option_group(LoadOptions, "columns", "images_root", "regions")
+    compute: DeviceOptions = DeviceOptions()
+    format: str = format_option()
+    per_caption: Path | None = option(None, "Write scores and judgments of each caption into this file.")
+    export: Path | None = option(None, "Write the captions with their ids into this file (JSONL), and exit.")
+    references_curve: str | None = option(
+        None,
+        "Evaluate with 1 to K references, or with these numbers of references (1,5,20), sampled at random.",
+        metavar="K|K,K,…",
+    )
+    repeats: int = option(5, "With --references-curve: how often references are sampled.", minimum=1)
+    combine: bool = option(False, "Also evaluate the sum of every two metrics.")
+    plot: list[Path] = plot_option()
+    list_all: bool = option(False, "List benchmarks and protocols, and exit.", "--list")
 
 
 @app.command()
-def meta(
-    benchmark: list[str] = typer.Option(
-        [], "--benchmark", "-b", help="The benchmark; repeatable, each with its --data."
-    ),
-    data: list[Path] = typer.Option([], "--data", "-d", help="Its file (or the folder of the original distribution)."),
-    column: Columns = [],
-    metrics: JudgedMetrics = "",
-    scores: list[Path] = typer.Option(
-        [], "--scores", "-s", help="A file of external scores by id (JSON, CSV …); repeatable."
-    ),
-    protocol: str | None = typer.Option(
-        None,
-        "--protocol",
-        "-p",
-        help="A preset, with any changes in parentheses: `clipscore2021(statistic=tau-b)`; `capmeter list protocol` "
-        "shows what can be changed.",
-    ),
-    sample: bool = typer.Option(False, "--sample", help="Accept a subset: do not check the number of judgments."),
-    resamples: Resamples = 1000,
-    seed: Seed = 0,
-    level: Level = 0.95,
-    differences: bool = typer.Option(False, "--differences", help="Also show the paired differences of all metrics."),
-    images_root: ImagesRoot = None,
-    regions: Regions = "",
-    device: Device = None,
-    precision: Precision = None,
-    format: Format = "table",
-    per_caption: Path | None = typer.Option(None, help="Write scores and judgments of each caption here."),
-    export: Path | None = typer.Option(None, help="Write the captions with their ids here (JSONL), and exit."),
-    references_curve: str | None = typer.Option(
-        None,
-        "--references-curve",
-        metavar="K|K,K,…",
-        help="Evaluate with 1 to K references, or with these numbers of references (1,5,20), sampled at random.",
-    ),
-    repeats: int = typer.Option(5, help="With --references-curve: how often references are sampled.", min=1),
-    combine: bool = typer.Option(False, "--combine", help="Also evaluate the sum of every two metrics."),
-    plot: Plots = [],
-    list_all: bool = typer.Option(False, "--list", help="List benchmarks and protocols, and exit."),
-) -> None:
-    """Measure how far metrics agree with people, with intervals and ranks of significance.
+def meta(options: MetaOptions) -> None:
+    """Measure how well metrics agree with human judgments, with intervals and ranks of significance.
 
     **Examples**
 
@@ -107,63 +125,55 @@ def meta(
     `capmeter meta -b pascal50s -d pascal50s.jsonl.gz --scores mine.json -m cider-d --format json`
 
     `capmeter meta -b composite -d composite.jsonl.gz --export captions.jsonl`
+
+    `capmeter meta -b caparena -d caparena_annots_eval.json -m meteor,capmeter --control length`
     """
-    if list_all:
-        _list(format)
+    if options.list_all:
+        _show_benchmarks(options.format)
         return
-    if not benchmark or len(benchmark) != len(data):
+    inputs = [*options.data, *options.scores]
+    refuse_shared_files(inputs, per_caption=options.per_caption, export=options.export)
+    if not options.benchmark or len(options.benchmark) != len(options.data):
         raise typer.BadParameter("give each --benchmark its --data (`capmeter meta --list` shows them)")
-    if export is not None:
-        if len(benchmark) > 1:
+    if options.export is not None:
+        if len(options.benchmark) > 1:
             raise typer.BadParameter("--export writes one benchmark at a time")
-        write_captions(
-            named_benchmark(benchmark[0]).load(data[0], protocol, sample=sample, columns=chosen_columns(column)), export
+        benchmark = named_benchmark(options.benchmark[0])
+        judgments = benchmark.load(
+            options.data[0], options.protocol, sample=options.sample, columns=options.load.columns
         )
+        write_captions(judgments, options.export)
         return
-    settings = settings_of(device, precision)
-    options: dict[str, Any] = {"protocol": protocol, "sample": sample, "resamples": resamples, "seed": seed}
-    options |= {"level": level, "images_root": images_root, "regions": regions, "columns": chosen_columns(column)}
-    judged: list[Judged] = []
-    with shown():
-        for name, path in zip(benchmark, data, strict=True):
-            report = run(metrics, benchmark=name, data=path, scores=scores, settings=settings, **options)
-            curve = None
-            if references_curve is not None:
-                numbers = numbers_of(references_curve)
-                curve = reference_curve(
-                    report.judgments, metrics, numbers, repeats=repeats, seed=seed, settings=settings
-                )
-            judged.append(Judged(report, curve, combined(report) if combine else ()))
-    many = len(judged) > 1
-    for each in judged:
-        if per_caption is not None:
-            write_items(each.report, _named(per_caption, each.report.benchmark if many else ""))
-        for what, figure in each.figures() if plot else ():
-            save_figures(figure, [_named(path, f"{each.report.benchmark}-{what}" if many else what) for path in plot])
-    if format == "json":
-        found = [each.to_dict() for each in judged]
-        whole = {"benchmarks": found} if many else found[0]
-        write(json.dumps(whole, indent=2, ensure_ascii=False) + "\n")
-    else:
-        for each in judged:
-            for table in each.tables(differences):
-                show(table, {}, format)
-            below(agreement_notes(each.report), format)
-    for signature in dict.fromkeys(row.signature for each in judged for row in each.report.results if row.signature):
-        say(f"signature: {signature}")
+    with show_progress():
+        results = [_evaluate(name, path, options) for name, path in zip(options.benchmark, options.data, strict=True)]
+    several = len(results) > 1
+    for each in results:
+        name = each.report.benchmark
+        if options.per_caption is not None:
+            write_items(each.report, _with_suffix(options.per_caption, name if several else ""))
+        for figure_name, figure in each.figures() if options.plot else ():
+            suffix = f"{name}-{figure_name}" if several else figure_name
+            save_figures(figure, [_with_suffix(path, suffix) for path in options.plot])
+    _show_results(results, options)
+    reports = (each.report for each in results)
+    for signature in dict.fromkeys(row.signature for report in reports for row in report.results if row.signature):
+        echo(f"signature: {signature}")
 
 
 @dataclass(frozen=True)
-class Judged:
+class BenchmarkResults:
     """All requested results of one benchmark."""
 
-    report: Report
-    curve: Curve | None
-    combinations: tuple[Combination, ...]
+    report: AgreementReport
+    curve: ReferenceCurve | None
+    combinations: tuple[MetricPair, ...]
+    rankings: tuple[ArenaRanking, ...] = ()
 
     def tables(self, differences: bool) -> Iterator[Table]:
         """The tables to print."""
         yield agreement_table(self.report)
+        if self.rankings:
+            yield ranking_table(self.report, self.rankings)
         if differences:
             yield difference_table(self.report)
         if self.combinations:
@@ -172,10 +182,10 @@ class Judged:
             yield curve_table(self.curve)
 
     def figures(self) -> Iterator[tuple[str, Any]]:
-        """What each plot shows, and the plot."""
+        """The name of each figure, and the figure."""
         yield "agreement", agreement_figure(self.report)
         yield "distributions", distribution_figure(self.report)
-        if len(varied(self.report)) > 1:
+        if len(varying_scores(self.report)) > 1:
             yield "correlations", correlation_figure(self.report)
         if self.combinations:
             yield "combinations", combination_figure(self.report, self.combinations)
@@ -192,27 +202,80 @@ class Judged:
             data["combinations"] = [
                 {"first": each.first, "second": each.second, **combination_json(each)} for each in self.combinations
             ]
+        if self.rankings:
+            data["arena"] = [asdict(each) for each in self.rankings]
         if self.curve is not None:
             data["references_curve"] = self.curve.to_dict()
         return data
 
 
-def below(notes: list[str], format: str) -> None:
-    """The lines below a table: comments in LaTeX, standard error for CSV."""
-    for line in notes:
-        if format == "csv":
-            say(line)
-        else:
-            write(f"{'% ' if format == 'latex' else ''}{printable(line)}\n")
+def _evaluate(name: str, path: Path, options: MetaOptions) -> BenchmarkResults:
+    """The results on one benchmark."""
+    settings = options.compute.settings()
+    report = run(
+        options.metrics,
+        benchmark=name,
+        data=path,
+        protocol=options.protocol,
+        scores=options.scores,
+        sample=options.sample,
+        resamples=options.resamples,
+        seed=options.seed,
+        level=options.level,
+        images_root=options.load.images_root,
+        columns=options.load.columns,
+        regions=options.load.regions,
+        settings=settings,
+    )
+    if options.p_values:
+        report = with_p_values(report, options.resamples)
+    if options.control is not None:
+        report = with_length_control(report)
+    curve = None
+    if options.references_curve is not None:
+        curve = reference_curve(
+            report.judgments,
+            options.metrics,
+            parse_numbers(options.references_curve),
+            repeats=options.repeats,
+            seed=options.seed,
+            settings=settings,
+        )
+    combinations = combine_pairs(report) if options.combine else ()
+    return BenchmarkResults(report, curve, combinations, rank_systems(report))
 
 
-def _list(format: str) -> None:
+def _show_results(results: list[BenchmarkResults], options: MetaOptions) -> None:
+    if options.format == "json":
+        dicts = [each.to_dict() for each in results]
+        data = {"benchmarks": dicts} if len(dicts) > 1 else dicts[0]
+        write(json.dumps(data, indent=2, ensure_ascii=False) + "\n")
+        return
+    for each in results:
+        for table in each.tables(options.differences):
+            show(table, {}, options.format)
+        for line in agreement_notes(each.report):  # comments in LaTeX, standard error for CSV
+            if options.format == "csv":
+                echo(line)
+            else:
+                write(f"{'% ' if options.format == 'latex' else ''}{escape_controls(line)}\n")
+
+
+def _show_benchmarks(format: str) -> None:
+    if format == "table":
+        rows = [
+            ["" if k else name, str(preset)]
+            for name, each in benchmarks().items()
+            for k, preset in enumerate(each.protocols.values())
+        ]
+        title = "Benchmarks and their protocols, the default first"
+        show(Table(title, ["benchmark", "protocol"], rows, [False] * 2), {}, format)
+        return
     rows = [
         [name, each.title, f"{each.rows:,}" if each.rows else "any", protocol, str(preset), each.source]
         for name, each in benchmarks().items()
         for protocol, preset in each.protocols.items()
     ]
-    heads = ["benchmark", "what", "rows", "protocol", "in full", "source"]
     data = {
         name: {
             "title": each.title,
@@ -222,16 +285,11 @@ def _list(format: str) -> None:
         }
         for name, each in benchmarks().items()
     }
-    brief = [
-        ["" if k else name, str(preset)]
-        for name, each in benchmarks().items()
-        for k, preset in enumerate(each.protocols.values())
-    ]
-    table = Table("Benchmarks and their protocols, the default first", ["benchmark", "protocol"], brief, [False] * 2)
-    show(table if format == "table" else Table("", heads, rows, [False] * 6), data, format)
+    columns = ["benchmark", "title", "rows", "protocol", "parameters", "source"]
+    show(Table("", columns, rows, [False] * 6), data, format)
 
 
-def _named(path: Path, what: str) -> Path:
-    """The file's name with `-what` before its ending."""
+def _with_suffix(path: Path, suffix: str) -> Path:
+    """The file's name with `-suffix` before its ending."""
     ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
-    return path.with_name(f"{path.name.removesuffix(ending)}-{what}{ending}") if what else path
+    return path.with_name(f"{path.name.removesuffix(ending)}-{suffix}{ending}") if suffix else path

@@ -1,231 +1,171 @@
-"""Options that several commands share: one name, one meaning, one line of help, and one exit code for wrong values.
+"""Options that several commands share: one name, one meaning, one line of help.
 
-A command writes `format: Format = "table"`. A value that is not among an option's choices, and an unknown metric,
-are usage errors (exit code 2).
+Each is a function that gives a dataclass field (`seed: int = seed_option()`), or a dataclass of options that belong
+together (`table: TableOptions = TableOptions()`). A value that an option does not allow is wrong usage (exit code 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from capmeter.captions.formats import NAMES
-from capmeter.errors import InputError
-from capmeter.metrics.registry import METRICS, parse_list
+from capmeter.core.judge_limits import JudgeLimits
+from capmeter.core.options import argument, option
+from capmeter.core.settings import PRECISIONS, Settings
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import BUNDLES, METRICS, parse_list
 from capmeter.report.figures import image_kind
 from capmeter.report.tables import FORMATS
-from capmeter.settings import PRECISIONS, Settings
-
-
-def one_of(names: Iterable[str], metavar: str | None = None) -> dict[str, Any]:
-    """What restricts an option to these names: its check, and the placeholder of its value in the help."""
-    allowed = tuple(names)
-
-    def check(value: str | None) -> str | None:
-        """The name, if it is one of them."""
-        if value is not None and value not in allowed:
-            raise typer.BadParameter(f"{value!r} is not one of {', '.join(allowed)}")
-        return value
-
-    def completions(incomplete: str) -> list[str]:
-        """The names that begin so."""
-        return [name for name in allowed if name.startswith(incomplete)]
-
-    return {"callback": check, "metavar": metavar or "|".join(allowed), "autocompletion": completions}
 
 
 def complete_metrics(incomplete: str) -> list[str]:
     """The names of metrics that may end this text, the last of several separated by commas."""
     before, comma, last = incomplete.rpartition(",")
-    given = before.split(",")
-    return [f"{before}{comma}{name}" for name in METRICS.names() if name.startswith(last) and name not in given]
+    chosen = before.split(",")
+    return [
+        f"{before}{comma}{name}"
+        for name in (*METRICS.names(), *BUNDLES)
+        if name.startswith(last) and name not in chosen
+    ]
 
 
-def _metrics(value: Any) -> Any:
-    """The metrics' names unchanged, if all of them are known."""
-    try:
-        if value:
-            parse_list(value)
-    except InputError as problem:
-        raise typer.BadParameter(str(problem)) from problem
-    return value
+def _check_metrics(names: str) -> None:
+    parse_list(names)
 
 
-def _judged_metrics(value: str) -> str:
-    """The names as they were given, if they are names of metrics or of baselines."""
-    from capmeter.meta.scored import named_metrics  # which only `meta` needs
-
-    try:
-        if value:
-            named_metrics(value)
-    except InputError as problem:
-        raise typer.BadParameter(str(problem)) from problem
-    return value
+def _check_plots(paths: list[Path]) -> None:
+    for path in paths:
+        image_kind(path)
 
 
-def _plots(value: Any) -> Any:  # on Python 3.10, typer takes list[Path] here for a class, and fails
-    """The files to draw, if their names end in a picture format."""
-    try:
-        for path in value:
-            image_kind(path)
-    except InputError as problem:
-        raise typer.BadParameter(str(problem)) from problem
-    return value
+def systems_argument(**details: Any) -> Any:
+    """The files of captions to score or compare."""
+    help = "Files of captions, each with one system or several. `NAME=FILE` names the system."
+    return argument(help=help, metavar="FILE...", **details)
 
 
-# input
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        help="Files of captions, each with one system or several. `NAME=FILE` names the system.", metavar="FILE..."
-    ),
-]
-OptionalFiles = Annotated[
-    list[str],
-    typer.Argument(
-        help="Files of captions, each with one system or several. `NAME=FILE` names the system.", metavar="FILE..."
-    ),
-]
-References = Annotated[
-    str | None, typer.Option("--references", "-r", help="The references, in any format, if in a separate file.")
-]
-System = Annotated[str | None, typer.Option("--system", help="Use only this system of a file with several.")]
-Split = Annotated[
-    str | None, typer.Option("--split", help="Use only the images of this split (named in Karpathy's files).")
-]
-Regions = Annotated[
-    str,
-    typer.Option("--regions", help="Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB."),
-]
-OnMissing = Annotated[
-    str,
-    typer.Option(
-        "--on-missing",
-        help="Captions without references: stop, skip them, or keep them for metrics that need none.",
-        **one_of(("error", "skip", "keep")),
-    ),
-]
-OnMissingPaired = Annotated[
-    str,
-    typer.Option(
-        "--on-missing",
-        help="Captions without references: stop, or skip them.",
-        **one_of(("error", "skip")),
-    ),
-]
-Columns = Annotated[
-    list[str],
-    typer.Option("--column", help="Which column holds a field: candidate=NAME, references=NAME …; repeatable."),
-]
-InputFormat = Annotated[
-    str | None,
-    typer.Option("--input-format", help=f"Override format detection: {', '.join(NAMES)}.", **one_of(NAMES, "FORMAT")),
-]
-ReferencesFormat = Annotated[
-    str | None,
-    typer.Option(
-        "--references-format",
-        help="Override format detection for the references.",
-        **one_of(NAMES, "FORMAT"),
-    ),
-]
-Reading = Annotated[
-    str | None,
-    typer.Option(
-        "--side",
-        help="Read the file as candidates or as references (default: detected).",
-        **one_of(("candidates", "references")),
-    ),
-]
-ImagesRoot = Annotated[
-    Path | None,
-    typer.Option(
-        "--images-root",
-        help="The folder of the pictures, for metrics that need them: relative paths start here, and captions that "
-        "name no picture have the file of their image id (also COCO's numbers).",
-        exists=True,
-        file_okay=False,
-    ),
-]
-
-# computation
-Engine = Annotated[
-    str,
-    typer.Option(
-        "--engine",
-        help="What runs the metrics: this machine's processes, or Ray (needs capmeter[ray]).",
-        **one_of(("local", "ray")),
-    ),
-]
-Metrics = Annotated[
-    str,
-    typer.Option(
-        "--metrics",
-        "-m",
-        help="Names, separated by commas; `capmeter list` shows them.",
-        callback=_metrics,
-        autocompletion=complete_metrics,
-    ),
-]
-JudgedMetrics = Annotated[
-    str,
-    typer.Option(
-        "--metrics",
-        "-m",
-        help="Names, separated by commas; `capmeter list` shows them. Also baselines: gleu (on conll14).",
-        callback=_judged_metrics,
-        autocompletion=complete_metrics,
-    ),
-]
-Encoders = Annotated[
-    list[str],
-    typer.Option("--encoder", "-e", help="An encoder: an alias, a Hugging Face hub id or a folder; repeatable."),
-]
-Encoder = Annotated[
-    str, typer.Option("--encoder", "-e", help="An encoder: an alias, a Hugging Face hub id or a folder.")
-]
-Device = Annotated[
-    str | None,
-    typer.Option(
-        "--device", help="Where neural metrics run: cpu, cuda, cuda:1 or mps (default: a GPU where there is one)."
-    ),
-]
-Precision = Annotated[
-    str | None,
-    typer.Option("--precision", help="Precision of neural metrics (default: float32).", **one_of(PRECISIONS)),
-]
-Resamples = Annotated[int, typer.Option("--resamples", help="Number of bootstrap resamples.", min=10)]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of all random numbers in this command.", min=0)]
-Level = Annotated[float, typer.Option("--level", help="Confidence level of intervals and ranks.", min=0.5, max=0.999)]
-
-# output
-Format = Annotated[str, typer.Option("--format", "-f", help="What to print.", **one_of(FORMATS))]
-Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write everything here (JSON).")]
-Plots = Annotated[
-    list[Path],
-    typer.Option("--plot", help="Draw a figure here: .png, .svg or .pdf; repeatable.", callback=_plots),
-]
-Digits = Annotated[
-    int | None,
-    typer.Option(
-        "--digits", help="Decimals of the scores in a table (default: 4, or 2 with --scale 100).", min=0, max=12
-    ),
-]
-Scale = Annotated[
-    float,
-    typer.Option(
-        "--scale",
-        help="Multiply the scores in tables by this factor, such as 100 for papers. JSON and CSV are not scaled.",
-        min=1e-6,
-        max=1e6,
-    ),
-]
+def metrics_option(
+    default: str = "bleu-4,rouge-l,cider-d",
+    help: str = "Names, separated by commas; `capmeter list` shows them; `coco`: those of MS COCO's table. Repeatable.",
+) -> Any:
+    """The metrics, as a comma-separated text."""
+    return option(default, help, "--metrics", "-m", check=_check_metrics, complete=complete_metrics, separator=",")
 
 
-def settings_of(device: str | None, precision: str | None = None) -> Settings:
-    """`--device` and `--precision` as settings; missing ones come from the environment."""
-    given: dict[str, Any] = {"device": device, "precision": precision}
-    return Settings(**{key: value for key, value in given.items() if value is not None})
+def encoder_option(default: str | list[str] = "minilm") -> Any:
+    """A text encoder, or several."""
+    repeatable = "; repeatable" if isinstance(default, list) else ""
+    help = f"An encoder: an alias, a Hugging Face hub id or a folder{repeatable}."
+    return option(default, help, "--encoder", "-e")
+
+
+def format_option() -> Any:
+    """What is printed."""
+    return option("table", "What to print.", "--format", "-f", choices=FORMATS)
+
+
+def output_option() -> Any:
+    """The JSON file of all results."""
+    return option(None, "Write all results to this file (JSON).", "--output", "-o")
+
+
+def plot_option() -> Any:
+    """The files of figures."""
+    return option([], "Draw a figure into this file: .png, .svg or .pdf; repeatable.", "--plot", check=_check_plots)
+
+
+def control_option(what: str) -> Any:
+    """`--control length`: the result also with the captions' length held constant."""
+    return option(None, f"Also show the {what}.", "--control", choices=("length",))
+
+
+def resamples_option() -> Any:
+    """The number of bootstrap resamples."""
+    return option(1000, "Number of bootstrap resamples.", minimum=10)
+
+
+def instances_option() -> Any:
+    """The objects of the images."""
+    return option(
+        None,
+        "Which objects images show, for chair, hallucination and aloha: COCO's instances_val2014.json, or a JSON of "
+        "objects by image.",
+    )
+
+
+def with_instances(metrics: Sequence[Metric], instances: Path | None) -> list[Metric]:
+    """The metrics, those that compare with the objects of images with this file of them."""
+    if instances is None:
+        return list(metrics)
+    named = [each.with_objects(str(instances)) for each in metrics]
+    if named == list(metrics):
+        raise typer.BadParameter("no metric compares with objects; add chair to --metrics", param_hint="--instances")
+    return named
+
+
+def side_option() -> Any:
+    """What a file holds."""
+    help = "Read the file as candidates or as references (default: detected)."
+    return option(None, help, choices=("candidates", "references"))
+
+
+def seed_option() -> Any:
+    """The seed of everything random in a command."""
+    return option(0, "Seed of all random numbers in this command.", minimum=0)
+
+
+def level_option() -> Any:
+    """The confidence level."""
+    return option(0.95, "Confidence level of intervals and ranks.", minimum=0.5, maximum=0.999)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatOptions:
+    """How results are printed."""
+
+    format: str = format_option()
+
+
+def quiet_option() -> Any:
+    """Whether notes and signatures are left out."""
+    return option(False, "Print no notes and signatures on standard error; files have them.", "--quiet", "-q")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(FormatOptions):
+    """How tables of scores are printed."""
+
+    digits: int | None = option(
+        None, "Decimals of the scores in a table (default: 4, or 2 with --scale 100).", minimum=0, maximum=12
+    )
+    scale: float = option(
+        1,
+        "Multiply the scores in tables by this factor, such as 100 for papers. JSON and CSV are not scaled.",
+        minimum=1e-6,
+        maximum=1e6,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceOptions:
+    """Where and how neural networks run, and how judges are asked."""
+
+    device: str | None = option(
+        None, "Where neural networks run: cpu, cuda, cuda:1 or mps (default: a GPU where there is one)."
+    )
+    precision: str | None = option(None, "Precision of neural networks (default: float32).", choices=PRECISIONS)
+    judging: JudgeLimits = JudgeLimits()
+
+    def settings(self) -> Settings:
+        """The run's settings; what is not given comes from the environment.
+
+        Raises:
+            InputError: the device is unknown.
+        """
+        chosen: dict[str, Any] = {"device": self.device, "precision": self.precision}
+        options = {name: value for name, value in chosen.items() if value is not None}
+        return Settings(**options, judging=self.judging)

@@ -3,65 +3,100 @@
 from __future__ import annotations
 
 import math
+import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import typer
 
-from capmeter.cli.main import say
-from capmeter.errors import InputError
-from capmeter.meta.standing import Standing, untested
-from capmeter.metrics.base import Metric
-from capmeter.metrics.registry import parse_list
-from capmeter.metrics.scores import Results
-from capmeter.printable import is_terminal, printable
-from capmeter.report.tables import Table, as_text, print_table, rendered, score_table, scores_to_dict
+from capmeter.cli.main import echo
+from capmeter.core.errors import InputError
+from capmeter.core.output_files import is_same_file
+from capmeter.core.terminal import escape_controls
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.scores import Results
+from capmeter.meta.system_ranking import SystemRanking, explain_untested
+from capmeter.report.note_text import describe_note, list_captions
+from capmeter.report.score_table import score_table, scores_to_dict
+from capmeter.report.tables import PIPE_WIDTH, Table, print_table, render
 
-_FIRST = 5
 
-
-def chosen_metrics(names: str, option: str) -> list[Metric]:
-    """The metrics that another option than `--metrics` names; an unknown name is a usage error."""
+def parse_metrics(names: str, flag: str) -> list[Metric]:
+    """The metrics that an option names; an unknown name is wrong usage."""
     try:
         return parse_list(names)
     except InputError as problem:
-        raise typer.BadParameter(str(problem), param_hint=option) from problem
+        raise typer.BadParameter(str(problem), param_hint=flag) from problem
 
 
-def show(table: Table, data: dict[str, Any], format: str) -> None:
-    """The table on standard output in this format."""
+def refuse_shared_files(inputs: Iterable[Any], **outputs: Any) -> None:
+    """Raises if an output is also read, or is the file of another output.
+
+    Args:
+        inputs: the files that are read; what is not a path is left out.
+        outputs: the files that are written, or lists of them, by the name of their option; None: not written.
+    """
+    flags = {name: name if name.isupper() else f"--{name.replace('_', '-')}" for name in outputs}
+    paths = [
+        (flags[name], path)
+        for name, value in outputs.items()
+        for path in (value if isinstance(value, list) else [value])
+        if path is not None
+    ]
+    for k, (flag, path) in enumerate(paths):
+        others = [(f"the file of {other_flag}", other) for other_flag, other in paths[:k]]
+        others += [("a file that is read", other) for other in inputs if isinstance(other, str | os.PathLike)]
+        for what, other in others:
+            if is_same_file(path, other):
+                raise typer.BadParameter(f"{path} is {what} ({other}), which would be lost", param_hint=flag)
+
+
+def show(table: Table, data: dict[str, Any], format: str, *, wrap: int = PIPE_WIDTH) -> None:
+    """Prints a table on standard output.
+
+    Args:
+        table: its title, columns and rows.
+        data: its content as JSON values.
+        format: one of `capmeter.report.tables.FORMATS`.
+        wrap: the longest line of a table in a pipe or file.
+    """
     if format != "table":
-        write(rendered(table, data, format))
-    elif is_terminal(sys.stdout):
-        from rich.console import Console
+        write(render(table, data, format))
+        return
+    from rich.console import Console
 
-        print_table(table, Console(soft_wrap=False, width=None if sys.stdout.isatty() else 10_000, highlight=False))
-    else:
-        write(as_text(table))  # pipes and files get the table at full width, not at that of a terminal
+    width = None if sys.stdout.isatty() else wrap
+    print_table(table, Console(soft_wrap=False, width=width, highlight=False))
 
 
 def write(text: str) -> None:
     """Text for programs on standard output; without control characters on a terminal."""
     if sys.stdout.isatty():
-        text = "\n".join(map(printable, text.split("\n")))
+        text = "\n".join(map(escape_controls, text.split("\n")))
     sys.stdout.write(text)
 
 
 def show_scores(
     systems: Mapping[str, Results],
-    standing: Mapping[str, Standing],
+    rankings: Mapping[str, SystemRanking],
     format: str,
     *,
     digits: int | None = None,
     scale: float = 1,
 ) -> None:
-    """The systems' scores on standard output, with four decimals minus those of the scale."""
+    """The systems' scores on standard output, by default with four decimals minus those of the scale."""
     if digits is None:
-        digits = max(0, 4 - round(math.log10(scale)))
-    table = score_table(systems, standing, digits, scale, untested(systems) if len(systems) > 1 else "")
-    show(table, scores_to_dict(systems, standing), format)
+        digits = default_digits(scale)
+    table = score_table(systems, rankings, digits, scale, explain_untested(systems) if len(systems) > 1 else "")
+    show(table, scores_to_dict(systems, rankings), format)
+
+
+def default_digits(scale: float) -> int:
+    """Decimals of scores in tables: four for scores as they are, two for scores times 100."""
+    return max(0, 4 - round(math.log10(scale)))
 
 
 def command_line() -> str:
@@ -69,25 +104,20 @@ def command_line() -> str:
     return shlex.join(["capmeter", *sys.argv[1:]])
 
 
-def tell_notes(systems: Mapping[str, Results]) -> None:
+def show_notes(systems: Mapping[str, Results]) -> None:
     """Notes on these results on standard error (skipped captions, empty ones …), then signatures."""
-    told: dict[str, None] = {}
+    lines: dict[str, None] = {}
     for system, results in systems.items():
-        where = f"{system}: " if len(systems) > 1 else ""
+        prefix = f"{system}: " if len(systems) > 1 else ""
         for reason, ids in results.notes.items():
-            told[f"note: {where}{reason.replace('_', ' ')}: {_named(ids)}"] = None
-        by_reason: dict[tuple[str, str], list[str]] = {}
+            lines[f"note: {prefix}{describe_note(reason, ids, results.ids.positions)}"] = None
+        metrics_by_note: dict[tuple[str, str], list[str]] = {}
         for name, scores in results.items():
             for reason, ids in scores.notes.items():
-                by_reason.setdefault((reason, _named(ids)), []).append(name)
-        for (reason, named), names in by_reason.items():
-            which = "" if len(names) == len(results) else f" ({', '.join(names)})"
-            told[f"note: {where}{reason}{which}: {named}"] = None
+                metrics_by_note.setdefault((reason, list_captions(ids)), []).append(name)
+        for (reason, named_ids), names in metrics_by_note.items():
+            metrics = "" if len(names) == len(results) else f" ({', '.join(names)})"
+            lines[f"note: {prefix}{reason}{metrics}: {named_ids}"] = None
     signatures = {scores.signature: None for results in systems.values() for scores in results.values()}
-    for line in [*told, *(f"signature: {signature}" for signature in signatures)]:
-        say(line)
-
-
-def _named(ids: list[str]) -> str:
-    more = f" and {len(ids) - _FIRST:,} more" if len(ids) > _FIRST else ""
-    return ", ".join(ids[:_FIRST]) + more
+    for line in [*lines, *(f"signature: {signature}" for signature in signatures)]:
+        echo(line)

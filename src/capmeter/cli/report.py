@@ -1,63 +1,55 @@
-"""`capmeter report`: one page that shows what the numbers mean."""
+"""`capmeter report`: one page of scores, explanations and plots."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
+from capmeter.cli.command import Application
 from capmeter.cli.inputs import label_of, name_and_path
-from capmeter.cli.main import say
-from capmeter.cli.options import Digits, Regions, Resamples, Scale, Seed, one_of
-from capmeter.cli.output import command_line, show_scores
-from capmeter.meta.standing import standings
-from capmeter.metrics.scores import Results, read_all
-from capmeter.progress import shown
-from capmeter.report.pictures import MODES
+from capmeter.cli.main import echo
+from capmeter.cli.options import TableOptions, resamples_option, seed_option
+from capmeter.cli.output import command_line, refuse_shared_files, show_scores
+from capmeter.core.options import argument, option, option_group
+from capmeter.core.progress import show_progress
+from capmeter.evaluation.scores import Results, read_all
+from capmeter.meta.system_ranking import rank_systems
+from capmeter.report.page_images import MODES
 from capmeter.report.tables import FORMATS
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = Application()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """What is on the page, and what is printed."""
+
+    results: list[str] = argument(
+        help="Files that `capmeter score --output` wrote. `NAME=FILE` names the system.", metavar="RESULTS.json..."
+    )
+    output: Path | None = option(None, "The file of the page (default: report.html).", "--output", "-o")
+    format: str | None = option(
+        None, "Print the table of scores. Without -o, no page is written.", "--format", "-f", choices=FORMATS
+    )
+    table: TableOptions = option_group(TableOptions, "digits", "scale")
+    title: str = option("Caption scores", "The page's heading.")
+    explain: int = option(500, "Keep explanations for at most this many captions, if they fit.", minimum=0)
+    images: str = option("link", "Pictures; embed: thumbnails of files.", choices=MODES)
+    images_root: Path = option(Path(), "The folder that relative paths of pictures are resolved against.")
+    regions: str = option("", "Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB.")
+    megabytes: float = option(5.0, "Add explanations and thumbnails up to this page size.", minimum=1)
+    human: str | None = option(None, "The system that holds human captions, for SMURF's overlap.")
+    training: list[Path] = option([], "Show the curves of a folder of `capmeter train`; repeatable.")
+    resamples: int = resamples_option()
+    seed: int = seed_option()
 
 
 @app.command()
-def report(
-    results: list[str] = typer.Argument(
-        ...,
-        help="Files that `capmeter score --output` wrote. `NAME=FILE` names the system.",
-        metavar="RESULTS.json...",
-    ),
-    output: Path | None = typer.Option(None, "--output", "-o", help="The file of the page (default: report.html)."),
-    format: Annotated[
-        str | None,
-        typer.Option(
-            "--format",
-            "-f",
-            help="Print the table of scores. Without -o there is no page.",
-            **one_of(FORMATS),
-        ),
-    ] = None,
-    digits: Digits = None,
-    scale: Scale = 1,
-    title: str = typer.Option("Caption scores", help="The page's heading."),
-    explain: int = typer.Option(500, help="Keep explanations for at most this many captions, if they fit.", min=0),
-    images: Annotated[
-        str, typer.Option("--images", help="Pictures; embed: thumbnails of files.", **one_of(MODES))
-    ] = "link",
-    images_root: Path = typer.Option(Path(), help="The folder that relative paths of pictures are resolved against."),
-    regions: Regions = "",
-    megabytes: float = typer.Option(5.0, help="Add explanations and thumbnails up to this page size.", min=1),
-    human: str | None = typer.Option(None, help="The system that holds human captions, for SMURF's overlap."),
-    training: list[Path] = typer.Option(
-        [], "--training", help="Show the curves of a folder of `capmeter train`; repeatable."
-    ),
-    resamples: Resamples = 1000,
-    seed: Seed = 0,
-) -> None:
+def report(options: ReportOptions) -> None:
     """Write one page with scores, plots, every caption, and explanations of its scores.
 
     The page is one file and needs no network: table with intervals and significance, distributions, metrics against
-    each other, the searchable list of captions with explanations, signatures, and the commands that made it.
+    each other, the searchable list of captions with explanations, signatures, and the commands that produced it.
 
     **Examples**
 
@@ -71,44 +63,45 @@ def report(
 
     `capmeter report scores.json --format latex --scale 100 --digits 1`
     """
-    systems = read_named(results)
-    for each in systems.values():
-        if each.captions is not None:
-            each.captions.regions = regions
-    if format is not None:
-        standing = standings(systems, resamples=resamples, seed=seed)
-        show_scores(systems, standing, format, digits=digits, scale=scale)
-        if output is None:
+    refuse_shared_files([name_and_path(each)[1] for each in options.results], output=options.output)
+    systems = read_results(options.results)
+    for results in systems.values():
+        if results.captions is not None:
+            results.captions.regions = options.regions
+    if options.format is not None:
+        rankings = rank_systems(systems, resamples=options.resamples, seed=options.seed)
+        show_scores(systems, rankings, options.format, digits=options.table.digits, scale=options.table.scale)
+        if options.output is None:
             return
     from capmeter.report.page import write_page
 
-    with shown():
-        written = write_page(
+    with show_progress():
+        page = write_page(
             systems,
-            output or Path("report.html"),
-            title=title,
-            explained=explain,
-            images=images,
-            images_root=images_root,
-            megabytes=megabytes,
-            human=human,
-            resamples=resamples,
-            seed=seed,
+            options.output or Path("report.html"),
+            title=options.title,
+            explained=options.explain,
+            images=options.images,
+            images_root=options.images_root,
+            megabytes=options.megabytes,
+            human=options.human,
+            resamples=options.resamples,
+            seed=options.seed,
             command=command_line(),
-            training=training,
+            training=options.training,
         )
-    say(
-        f"wrote {written.path} ({written.size / 1e6:.1f} MB): {written.captions:,} captions, "
-        f"{written.explained:,} of them explained"
+    echo(
+        f"wrote {page.path} ({page.size / 1e6:.1f} MB): {page.captions:,} captions, "
+        f"{page.explained:,} of them explained"
     )
 
 
-def read_named(given: list[str]) -> dict[str, Results]:
+def read_results(names: list[str]) -> dict[str, Results]:
     """The systems of these files; `NAME=FILE` renames the system of a file with one system."""
     systems: dict[str, Results] = {}
-    for each in given:
+    for each in names:
         name, path = name_and_path(each)
-        found = read_all(path)
-        for system, results in found.items():
-            systems[label_of(name, system, len(found) == 1, systems)] = results
+        saved = read_all(path)
+        for system, results in saved.items():
+            systems[label_of(name, system, len(saved) == 1, systems)] = results
     return systems

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-import typer
-
+from capmeter.cli.command import Application
 from capmeter.cli.output import write
-from capmeter.metrics.results_file import json_schema
+from capmeter.evaluation.results_file import load_json_schema
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = Application()
 
 
 @app.command()
@@ -20,4 +19,4 @@ def schema() -> None:
 
     `capmeter schema > results.schema.json`
     """
-    write(json.dumps(json_schema(), indent=2) + "\n")
+    write(json.dumps(load_json_schema(), indent=2) + "\n")

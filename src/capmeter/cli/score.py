@@ -4,121 +4,119 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import typer
 
-from capmeter.captions.columns import chosen_columns
-from capmeter.captions.files import check_targets
-from capmeter.captions.io import load, load_systems
-from capmeter.captions.model import CaptionSet
-from capmeter.captions.streaming import CaptionStream, is_large, stream, stream_systems
-from capmeter.cli.inputs import label_of, name_and_path
-from capmeter.cli.main import CHECK_FAILED, say
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.load import load_systems
+from capmeter.captions.load_options import LoadOptions
+from capmeter.captions.source_rows import SourceRows
+from capmeter.captions.sources import CaptionSource
+from capmeter.captions.streaming.stream import CaptionStream, stream_systems
+from capmeter.cli.command import Application
+from capmeter.cli.inputs import input_files, label_of, name_and_path
+from capmeter.cli.main import CHECK_FAILED, echo
 from capmeter.cli.options import (
-    Columns,
-    Device,
-    Digits,
-    Engine,
-    Format,
-    ImagesRoot,
-    InputFormat,
-    Metrics,
-    OnMissing,
-    OptionalFiles,
-    Output,
-    Precision,
-    References,
-    ReferencesFormat,
-    Regions,
-    Resamples,
-    Scale,
-    Seed,
-    Split,
-    System,
-    settings_of,
+    DeviceOptions,
+    TableOptions,
+    instances_option,
+    metrics_option,
+    output_option,
+    quiet_option,
+    resamples_option,
+    seed_option,
+    systems_argument,
+    with_instances,
 )
-from capmeter.cli.output import (
-    command_line,
-    show_scores,
-    tell_notes,
-)
-from capmeter.errors import InputError
-from capmeter.meta.standing import standings
-from capmeter.metrics.base import Metric
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.needs import needed
-from capmeter.metrics.registry import parse, parse_list
-from capmeter.metrics.scores import Results, save_all
-from capmeter.metrics.workers import worthwhile
-from capmeter.progress import shown
-from capmeter.stats.ties import preferred
+from capmeter.cli.output import command_line, refuse_shared_files, show_notes, show_scores
+from capmeter.core.errors import InputError
+from capmeter.core.options import option
+from capmeter.core.output_files import check_targets
+from capmeter.core.progress import show_progress
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.executors import choose_worker_count
+from capmeter.evaluation.registry import parse, parse_list
+from capmeter.evaluation.requirements import is_needed
+from capmeter.evaluation.scores import Results, save_all
+from capmeter.evaluation.scoring import evaluate
+from capmeter.meta.system_ranking import rank_systems
+from capmeter.stats.ties import sign_with_tolerance
 
-if TYPE_CHECKING:
-    from capmeter.meta.by_reference import ByReference
+app = Application()
+_FAILING = {"--minimum": -1, "--maximum": 1}  # the sign of a score minus its limit
+# options without effect where files of captions get files of scores
+_NOT_OF_SHARDS = ("candidates", "per_caption", "texts", "by_reference", "minimum", "maximum", "stream")
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreOptions:
+    """What is scored, and what becomes of the scores."""
+
+    candidates: list[str] = systems_argument(default=[])
+    metrics: str = metrics_option()
+    instances: Path | None = instances_option()
+    table: TableOptions = TableOptions()
+    quiet: bool = quiet_option()
+    output: Path | None = output_option()
+    per_caption: Path | None = option(
+        None, "Write one row per caption into this file: .parquet, .csv, .tsv or .jsonl (or with .gz)."
+    )
+    texts: bool = option(False, "With --per-caption: also write the caption and its references into each row.")
+    keep: list[str] = option(
+        [],
+        "With --per-caption or --shards: carry these columns of the captions' file through to the rows of scores, of "
+        "which each of its rows has one; `row` is the row's number. Repeatable.",
+        metavar="COLUMN[,COLUMN]",
+    )
+    by_reference: Path | None = option(
+        None,
+        "Write every caption's score against each single reference, and their spread, into this file: .csv, .tsv or "
+        ".jsonl.",
+    )
+    intervals: bool = option(True, "Show each score's 95% interval (bootstrap by image).", "--intervals/--no-intervals")
+    resamples: int = resamples_option()
+    seed: int = seed_option()
+    minimum: list[str] = option(
+        [],
+        "Exit with code 4 if a system's score is below this (`cider-d=1.2`); repeatable.",
+        metavar="METRIC=SCORE",
+    )
+    maximum: list[str] = option(
+        [],
+        "Exit with code 4 if a system's score is above this, for metrics of which lower is better (`chair=0.2`); "
+        "repeatable.",
+        metavar="METRIC=SCORE",
+    )
+    stream: bool | None = option(
+        None, "Read the captions part by part. Default for large files.", "--stream/--no-stream"
+    )
+    workers: int | None = option(
+        None,
+        "Processes that share the work (default: chosen by input size; with Ray one per core).",
+        minimum=1,
+        maximum=256,
+    )
+    engine: str = option(
+        "local",
+        "What runs the metrics: this machine's processes, or Ray (needs capmeter[ray]).",
+        choices=("local", "ray"),
+    )
+    shards: str | None = option(
+        None,
+        "Score these files (a pattern in quotes); each gets its scores in the folder --output. A run that was ended "
+        "goes on with the missing ones.",
+        metavar="PATTERN",
+    )
+    gpus: float = option(0.0, "With --engine ray: the share of a GPU for each worker.", minimum=0)
+    load: LoadOptions = LoadOptions()
+    compute: DeviceOptions = DeviceOptions()
 
 
 @app.command()
-def score(
-    context: typer.Context,
-    candidates: OptionalFiles = [],
-    references: References = None,
-    metrics: Metrics = "bleu-4,rouge-l,cider-d",
-    format: Format = "table",
-    output: Output = None,
-    per_caption: Path | None = typer.Option(
-        None, "--per-caption", help="Write one row per caption here: .parquet, .csv, .tsv or .jsonl (or with .gz)."
-    ),
-    texts: bool = typer.Option(
-        False, "--texts", help="With --per-caption: write the caption and its references into each row too."
-    ),
-    by_reference: Path | None = typer.Option(
-        None,
-        "--by-reference",
-        help="Write every caption's score against each reference alone here, with their spread: .csv, .tsv or .jsonl.",
-    ),
-    intervals: bool = typer.Option(True, help="Give each score's 95% interval (bootstrap by image)."),
-    resamples: Resamples = 1000,
-    seed: Seed = 0,
-    digits: Digits = None,
-    scale: Scale = 1,
-    minimum: list[str] = typer.Option(
-        [],
-        "--minimum",
-        metavar="METRIC=SCORE",
-        help="Leave with exit code 4 if a system's score is below this (`cider-d=1.2`); repeatable.",
-    ),
-    system: System = None,
-    split: Split = None,
-    streaming: bool | None = typer.Option(
-        None, "--stream/--no-stream", help="Read the captions part by part. Large files are, unless you say not to."
-    ),
-    workers: int | None = typer.Option(
-        None,
-        help="Processes that share the work (default: several where they pay; with Ray one per core).",
-        min=1,
-        max=256,
-    ),
-    engine: Engine = "local",
-    shards: str | None = typer.Option(
-        None,
-        "--shards",
-        metavar="PATTERN",
-        help="With --engine ray: the files of captions (in quotes); each gets its scores in the folder --output.",
-    ),
-    gpus: float = typer.Option(0.0, "--gpus", help="With --engine ray: the share of a GPU for each worker.", min=0),
-    on_missing: OnMissing = "error",
-    images_root: ImagesRoot = None,
-    device: Device = None,
-    precision: Precision = None,
-    column: Columns = [],
-    input_format: InputFormat = None,
-    references_format: ReferencesFormat = None,
-    regions: Regions = "",
-) -> None:
+def score(options: ScoreOptions) -> None:
     """Score captions with metrics, each system a row.
 
     **Examples**
@@ -131,117 +129,175 @@ def score(
 
     `capmeter score rows.jsonl -m "cider-d(idf=captions_train2014.json)" --output scores.json --per-caption scores.csv`
 
-    `capmeter score --engine ray --shards 'captions/*.parquet' -m bleu-4,cider-d --output scores/`
+    `capmeter score --shards 'captions/*.parquet' -m bleu-4,cider-d --output scores/ --engine ray`
     """
-    if engine == "ray" or shards is not None:
-        from capmeter.cli.shards import score_on_ray
-
-        score_on_ray(
-            context,
-            shards,
-            parse_list(metrics),
-            output,
-            references=references,
-            workers=workers,
-            gpus=gpus,
-            intervals=intervals,
-            resamples=resamples,
-            seed=seed,
-            settings=settings_of(device, precision),
-            format=format,
-            digits=digits,
-            scale=scale,
-        )
+    metrics = with_instances(parse_list(options.metrics), options.instances)
+    if options.engine == "ray" or options.shards is not None:
+        _score_files(options, metrics)
         return
-    if not candidates:
+    if not options.candidates:
         raise typer.BadParameter("Missing argument: a file of captions", param_hint="FILE...")
-    chosen = parse_list(metrics)
-    minima = dict(_minimum(each, chosen) for each in minimum)
-    check_targets(output, per_caption, by_reference)
-    if texts and per_caption is None:
-        raise typer.BadParameter("needs --per-caption FILE, whose rows get the texts", param_hint="--texts")
-    if per_caption is not None:
-        from capmeter.report.per_caption import checked_kind, write_per_caption
-
-        checked_kind(per_caption)
-        if per_caption == output:
-            raise typer.BadParameter("--output and --per-caption name the same file", param_hint="--per-caption")
-    if by_reference is not None:
-        from capmeter.meta.by_reference import by_reference as scores_by_reference
-        from capmeter.report.by_reference import write_by_reference
-        from capmeter.report.row_files import checked_kind as checked_reference_kind
-
-        checked_reference_kind(by_reference)
-        if by_reference in (output, per_caption):
-            raise typer.BadParameter(
-                "--by-reference names a file that another option writes", param_hint="--by-reference"
-            )
-    systems: dict[str, Results] = {}
-    alone: dict[str, list[ByReference]] = {}
-    settings = settings_of(device, precision)
-    with shown():
-        for given in candidates:
-            name, path = name_and_path(given)
-            how = {
-                "format": input_format,
-                "references_format": references_format,
-                "on_missing": on_missing if needed("references", chosen) else "keep",
-                "split": split,
-                "columns": chosen_columns(column),
-                "regions": regions,
-                "images_root": images_root or "",
-            }
-            sources: Mapping[str, CaptionSet | CaptionStream]
-            parts = is_large(path) and not texts if streaming is None else streaming
-            if system is not None:
-                read = stream if parts else load
-                sources = {system: read(path, references, system=system, **how)}  # type: ignore[arg-type]
-            else:
-                sources = (stream_systems if parts else load_systems)(path, references, **how)  # type: ignore[arg-type]
-            for found, captions in sources.items():
-                label = label_of(name, found, len(sources) == 1, systems)
-                systems[label] = evaluate(
-                    captions, chosen, workers=workers or worthwhile(captions, chosen), settings=settings
-                )
-                if by_reference is not None:
-                    if not isinstance(captions, CaptionSet):
-                        raise typer.BadParameter(
-                            "needs all captions at once: add --no-stream", param_hint="--by-reference"
-                        )
-                    alone[label] = scores_by_reference(captions, chosen, settings=settings)
-        standing = standings(systems, resamples=resamples, seed=seed, intervals=intervals)
-    for results in systems.values():
-        results.command = command_line()
-    if output is not None:
-        save_all(systems, output)
-    if per_caption is not None:
-        write_per_caption(systems, per_caption, texts=texts)
-    if by_reference is not None:
-        write_by_reference(alone, by_reference)
-    show_scores(systems, standing, format, digits=digits, scale=scale)
-    tell_notes(systems)
-    low = [
-        f"{name}: {metric} is {results[metric].score:.6g}, below {least:g}"
-        for metric, least in minima.items()
+    limits = {
+        flag: dict(_parse_limit(each, metrics, flag) for each in texts)
+        for flag, texts in (("--minimum", options.minimum), ("--maximum", options.maximum))
+    }
+    _check_output_files(options)
+    keep = _columns_to_keep(options, metrics)
+    with show_progress():
+        files = _open_source_rows(options, keep)
+        systems, by_reference, rows = _score_systems(options, metrics, files)
+        rankings = rank_systems(systems, resamples=options.resamples, seed=options.seed, intervals=options.intervals)
+    _write_files(options, systems, by_reference, rows)
+    show_scores(systems, rankings, **vars(options.table))
+    if not options.quiet:
+        show_notes(systems)
+    failed = [
+        f"{name}: {metric} is {results[metric].score:.6g}, {'below' if flag == '--minimum' else 'above'} {limit:g}"
+        for flag, by_metric in limits.items()
+        for metric, limit in by_metric.items()
         for name, results in systems.items()
-        if preferred(results[metric].score, least) < 0  # rounding differences count as ties
+        if sign_with_tolerance(results[metric].score, limit) == _FAILING[flag]  # rounding differences count as ties
     ]
-    if low:
-        say(f"failed: {'; '.join(low)}")
+    if failed:
+        echo(f"failed: {'; '.join(failed)}")
         raise typer.Exit(CHECK_FAILED)
 
 
-def _minimum(given: str, chosen: list[Metric]) -> tuple[Metric, float]:
-    """The metric and score of one `--minimum`."""
-    name, _, number = given.rpartition("=")
+def _score_files(options: ScoreOptions, metrics: list[Metric]) -> None:
+    """Scores shards of captions, here or on a Ray cluster; an option that has no effect on shards is refused."""
+    from capmeter.cli.shards import score_files
+
+    default = ScoreOptions()
+    refused = [name for name in _NOT_OF_SHARDS if getattr(options, name) != getattr(default, name)]
+    if refused:
+        flag = f"--{refused[0].replace('_', '-')}" if refused[0] != "candidates" else "FILE..."
+        raise typer.BadParameter("cannot be combined with --shards or --engine ray", param_hint=flag)
+    score_files(
+        options.engine,
+        options.shards,
+        metrics,
+        options.output,
+        options=options.load,
+        keep=_columns_to_keep(options, metrics),
+        workers=options.workers or 0,
+        gpus=options.gpus,
+        intervals=options.intervals,
+        resamples=options.resamples,
+        seed=options.seed,
+        settings=options.compute.settings(),
+        **vars(options.table),
+    )
+
+
+def _columns_to_keep(options: ScoreOptions, metrics: list[Metric]) -> list[str]:
+    """The columns that --keep names; those that the rows of scores have anyway are refused."""
+    columns = list(dict.fromkeys(name for text in options.keep for name in text.split(",") if name))
+    if columns and options.per_caption is None and options.shards is None:
+        raise typer.BadParameter("needs --per-caption FILE, whose rows get the columns", param_hint="--keep")
+    own = ["id", "image_id", "system", *(["candidate", "references"] if options.texts else []), *map(str, metrics)]
+    if present := [name for name in columns if name in own or name.startswith(tuple(f"{each}/" for each in metrics))]:
+        raise typer.BadParameter(f"the rows have {', '.join(present)} without it; leave it out", param_hint="--keep")
+    return columns
+
+
+def _open_source_rows(options: ScoreOptions, keep: list[str]) -> dict[str, SourceRows]:
+    """The rows of each file, by FILE or NAME=FILE, if --per-caption writes all of them."""
+    if options.per_caption is None or not (keep or options.load.on_missing == "skip"):
+        return {}
+    return {each: SourceRows(name_and_path(each)[1], options.load, keep=keep) for each in options.candidates}
+
+
+def _score_systems(
+    options: ScoreOptions, metrics: list[Metric], files: Mapping[str, SourceRows]
+) -> tuple[dict[str, Results], dict[str, Any], dict[str, tuple[SourceRows, str | None]]]:
+    """Of each system the results, with --by-reference its scores against single references, and its rows in `files`."""
+    rows: dict[str, tuple[SourceRows, str | None]] = {}
+    systems: dict[str, Results] = {}
+    by_reference: dict[str, Any] = {}
+    settings = options.compute.settings()
+    for each in options.candidates:
+        name, path = name_and_path(each)
+        sources = _open_systems(CaptionSource.resolve(path), options, metrics)
+        for system, captions in sources.items():
+            label = label_of(name, system, len(sources) == 1, systems)
+            if each in files:
+                rows[label] = files[each], None if len(sources) == 1 else system
+            workers = options.workers or choose_worker_count(captions, metrics)
+            systems[label] = evaluate(captions, metrics, workers=workers, settings=settings)
+            if options.by_reference is not None:
+                from capmeter.meta.by_reference import score_by_reference as scores_by_reference
+
+                if not isinstance(captions, CaptionSet):
+                    raise typer.BadParameter("needs all captions at once: add --no-stream", param_hint="--by-reference")
+                by_reference[label] = scores_by_reference(captions, metrics, settings=settings)
+    return systems, by_reference, rows
+
+
+def _open_systems(
+    source: CaptionSource, options: ScoreOptions, metrics: list[Metric]
+) -> Mapping[str, CaptionSet | CaptionStream]:
+    """The systems of a file, as streams if it is large."""
+    how = options.load if is_needed("references", metrics) else replace(options.load, on_missing="keep")
+    streamed = source.is_large and not options.texts if options.stream is None else options.stream
+    return (stream_systems if streamed else load_systems)(source, options=how)
+
+
+def _check_output_files(options: ScoreOptions) -> None:
+    """Raises before the work if a file cannot be written."""
+    output, per_caption, by_reference = options.output, options.per_caption, options.by_reference
+    check_targets(output, per_caption, by_reference)
+    inputs = input_files(options.candidates, options.load)
+    refuse_shared_files(inputs, output=output, per_caption=per_caption, by_reference=by_reference)
+    if options.texts and per_caption is None:
+        raise typer.BadParameter("needs --per-caption FILE, whose rows get the texts", param_hint="--texts")
+    if per_caption is None and by_reference is None:
+        return
+    from capmeter.report import per_caption as per_caption_files
+    from capmeter.report import row_files
+
+    for path, kinds in ((per_caption, per_caption_files.KINDS), (by_reference, row_files.KINDS)):
+        if path is not None:
+            row_files.checked_kind(path, kinds)
+
+
+def _write_files(
+    options: ScoreOptions,
+    systems: dict[str, Results],
+    by_reference: dict[str, Any],
+    rows: dict[str, tuple[SourceRows, str | None]],
+) -> None:
+    for results in systems.values():
+        results.command = command_line()
+    if options.output is not None:
+        save_all(systems, options.output)
+    if options.per_caption is not None:
+        from capmeter.report.per_caption import write_per_caption
+
+        write_per_caption(systems, options.per_caption, texts=options.texts, sources=rows)
+    if options.by_reference is not None:
+        from capmeter.report.by_reference import write_by_reference
+
+        write_by_reference(by_reference, options.by_reference)
+
+
+def _parse_limit(text: str, metrics: list[Metric], flag: str) -> tuple[Metric, float]:
+    """The metric and score of one `--minimum` or `--maximum`."""
+    name, _, number = text.rpartition("=")
+    end, example = ("lowest", "cider-d=1.2") if flag == "--minimum" else ("highest", "chair=0.2")
     try:
-        metric, least = parse(name), float(number)
+        metric, limit = parse(name), float(number)
     except (InputError, ValueError) as problem:
         raise typer.BadParameter(
-            f"{given!r} is not a metric and its lowest score, such as cider-d=1.2 ({problem})", param_hint="--minimum"
+            f"{text!r} is not a metric and its {end} score, such as {example} ({problem})", param_hint=flag
         ) from problem
-    if metric not in chosen:
-        raise typer.BadParameter(f"{metric} is not among the --metrics", param_hint="--minimum")
-    if not math.isfinite(least):
-        raise typer.BadParameter(f"{number} is not a score", param_hint="--minimum")
-    return metric, least
+    if metric not in metrics:
+        variants = [each for each in metrics if each.name == str(metric)]  # --instances gives chair a parameter
+        if len(variants) != 1:
+            raise typer.BadParameter(f"{metric} is not among the --metrics", param_hint=flag)
+        metric = variants[0]
+    if not math.isfinite(limit):
+        raise typer.BadParameter(f"{number} is not a score", param_hint=flag)
+    if metric.lower_is_better != (flag == "--maximum"):
+        better, other = ("lower", "--maximum") if metric.lower_is_better else ("higher", "--minimum")
+        raise typer.BadParameter(f"{better} is better for {metric}; use {other}", param_hint=flag)
+    return metric, limit

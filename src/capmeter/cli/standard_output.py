@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from capmeter.errors import CapmeterError
+from capmeter.core.errors import CapmeterError
 
 
 class OutputError(CapmeterError):

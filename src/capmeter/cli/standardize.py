@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-import typer
-
-from capmeter.captions.columns import chosen_columns
-from capmeter.captions.files import check_targets
-from capmeter.captions.io import load
-from capmeter.cli.options import Columns, Device, Encoder, Format, Precision, References, Split, System, settings_of
-from capmeter.cli.output import show
-from capmeter.meta.held_out import held_out
-from capmeter.meta.standardize import spread
-from capmeter.meta.standardize import standardize as estimate
-from capmeter.progress import shown
+from capmeter.captions.load_options import LoadOptions
+from capmeter.cli.command import Application
+from capmeter.cli.inputs import input_files
+from capmeter.cli.options import DeviceOptions, encoder_option, format_option
+from capmeter.cli.output import refuse_shared_files, show
+from capmeter.core.options import argument, option, option_group
+from capmeter.core.output_files import check_targets
+from capmeter.core.progress import show_progress
+from capmeter.meta.held_out import hold_out_candidates, load_human_captions
+from capmeter.meta.normalisation import constants_to_dict
+from capmeter.meta.normalisation import estimate_normalisation as estimate
 from capmeter.report.tables import Table
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = Application()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StandardizeOptions:
+    """The human captions, and the encoder."""
+
+    human: str = argument(help="Human captions, with other captions of the same images as references.", metavar="FILE")
+    output: Path = option(..., "The file of the constants (JSON).", "--output", "-o")
+    encoder: str = encoder_option()
+    hold_out: bool = option(False, "Remove each caption from its own references.")
+    load: LoadOptions = option_group(LoadOptions, "references", "system", "split", "columns")
+    source: str | None = option(None, "The recorded source of the constants (default: the file's name).")
+    compute: DeviceOptions = DeviceOptions()
+    format: str = format_option()
 
 
 @app.command()
-def standardize(
-    human: str = typer.Argument(
-        ..., help="Human captions, with other captions of the same images as references.", metavar="FILE"
-    ),
-    output: Path = typer.Option(..., "--output", "-o", help="Write the constants here (JSON)."),
-    encoder: Encoder = "minilm",
-    references: References = None,
-    hold_out: bool = typer.Option(False, "--hold-out", help="Remove each caption from its own references."),
-    system: System = None,
-    split: Split = None,
-    column: Columns = [],
-    source: str | None = typer.Option(None, help="The recorded source of the constants (default: the file's name)."),
-    device: Device = None,
-    precision: Precision = None,
-    format: Format = "table",
-) -> None:
+def standardize(options: StandardizeOptions) -> None:
     """Estimate SMURF's normalisation constants from human captions, and save them.
 
     Then use it: `capmeter score FILE -m "smurf(encoder=NAME,standard=FILE.json)"`.
@@ -47,22 +47,26 @@ def standardize(
 
     `capmeter standardize val2014.json -r val2014.json --hold-out -e distilbert+distilroberta -o mine.json`
     """
-    check_targets(output)
-    first, plus, second = encoder.partition("+")
-    with shown():
-        captions = load(human, references, system=system, split=split, columns=chosen_columns(column))
-        if hold_out:
-            captions = held_out(captions)
-        found = estimate(
+    check_targets(options.output)
+    refuse_shared_files(input_files([options.human], options.load), output=options.output)
+    encoder = options.encoder
+    mima_encoder, plus, spurts_encoder = encoder.partition("+")
+    with show_progress():
+        captions = load_human_captions(options.human, options.load)
+        if options.hold_out:
+            captions = hold_out_candidates(captions)
+        constants = estimate(
             captions,
-            first,
-            second if plus else first,
-            source=source or Path(human).name,
-            settings=settings_of(device, precision),
+            mima_encoder,
+            spurts_encoder if plus else mima_encoder,
+            source=options.source or Path(options.human).name,
+            settings=options.compute.settings(),
         )
-    found.save(output)
-    rows = [[name, f"{mean:.6f}", f"{deviation:.6f}"] for name, (mean, deviation) in spread(found).items()]
-    title = f"{found.captions:,} human captions; {encoder}; written to {output}"
+    constants.save(options.output)
+    components = constants_to_dict(constants)
+    rows = [[name, f"{mean:.6f}", f"{deviation:.6f}"] for name, (mean, deviation) in components.items()]
+    title = f"{constants.captions:,} human captions; {encoder}; written to {options.output}"
     table = Table(title, ["component", "mean", "deviation"], rows, [False, True, True])
-    data = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in spread(found).items()}
-    show(table, {"captions": found.captions, "source": found.source, "encoder": encoder, **data}, format)
+    data = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in components.items()}
+    sources = {"captions": constants.captions, "source": constants.source, "encoder": encoder}
+    show(table, {**sources, **data}, options.format)

@@ -1,58 +1,53 @@
-"""`capmeter systems`: whole captioning systems against people, with a scatter plot of meaning and style."""
+"""`capmeter systems`: captioning systems compared with human captions, with a plot of meaning and style."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
-import typer
-
-from capmeter.captions.columns import chosen_columns
-from capmeter.captions.io import load_systems
-from capmeter.captions.model import CaptionSet
-from capmeter.cli.main import say
-from capmeter.cli.options import Columns, Device, Files, Format, Plots, Precision, References, Seed, settings_of
+from capmeter.captions.load_options import LoadOptions
+from capmeter.cli.command import Application
+from capmeter.cli.inputs import label_of, load_named_systems, name_and_path
+from capmeter.cli.main import echo
+from capmeter.cli.options import DeviceOptions, format_option, plot_option, seed_option, systems_argument
 from capmeter.cli.output import show
-from capmeter.errors import InputError
-from capmeter.meta import systems as whole
-from capmeter.meta.held_out import held_out_of_all
-from capmeter.metrics.smurf import Smurf
-from capmeter.named import parameters_of
-from capmeter.progress import shown
+from capmeter.core.named import parameters_of
+from capmeter.core.options import option, option_group
+from capmeter.core.progress import show_progress
+from capmeter.meta import systems as comparison
+from capmeter.meta.held_out import hold_out_human_captions
+from capmeter.metrics.style.smurf import Smurf
 from capmeter.report.figures import save_figures
 from capmeter.report.system_figure import system_figure, system_table, systems_to_dict
 
+app = Application()
 _PARAMETERS = parameters_of(Smurf)
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
-Each = TypeVar("Each")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SystemsOptions:
+    """The systems, the human captions, and what is printed."""
+
+    files: list[str] = systems_argument()
+    human: str = option(..., "Human captions: a file, or the name of a system in the files.", "--human", "-H")
+    load: LoadOptions = option_group(LoadOptions, "references", "columns")
+    hold_out: bool = option(False, "Remove each image's human caption from the references, for all systems.")
+    encoder: str = option("distilbert+distilroberta", f"{_PARAMETERS['encoder'].help}.", "--encoder", "-e")
+    standard: str | None = option(None, f"{_PARAMETERS['standard'].help}.")
+    scored: bool = option(
+        False, "The files are results that `capmeter score --output` wrote (sparcs, mima, spurts).", "--scored"
+    )
+    plot: list[Path] = plot_option()
+    sample: int = option(100, "Number of images to sample for the points of the plot.", minimum=1)
+    seed: int = seed_option()
+    labels: bool = option(True, "Print names and centroid captions in the figure.", "--labels/--no-labels")
+    compute: DeviceOptions = DeviceOptions()
+    format: str = format_option()
 
 
 @app.command()
-def systems(
-    files: Files,
-    human: str = typer.Option(
-        ..., "--human", "-H", help="Human captions: a file, or the name of a system in the files."
-    ),
-    references: References = None,
-    column: Columns = [],
-    hold_out: bool = typer.Option(
-        False, "--hold-out", help="Remove each image's human caption from the references, for all systems."
-    ),
-    encoder: str = typer.Option("distilbert+distilroberta", "--encoder", "-e", help=f"{_PARAMETERS['encoder'].help}."),
-    standard: str | None = typer.Option(None, help=f"{_PARAMETERS['standard'].help}."),
-    scored: bool = typer.Option(
-        False, "--scored", help="The files are results that `capmeter score --output` wrote (sparcs, mima, spurts)."
-    ),
-    plot: Plots = [],
-    sample: int = typer.Option(100, help="How many images to sample for the points of the plot.", min=1),
-    seed: Seed = 0,
-    labels: bool = typer.Option(True, help="Print names and centroid captions in the figure."),
-    device: Device = None,
-    precision: Precision = None,
-    format: Format = "table",
-) -> None:
-    """Compare whole systems with people: meaning, style, overlap, grammar.
+def systems(options: SystemsOptions) -> None:
+    """Compare systems with human captions: meaning, style, overlap, grammar.
 
     **Examples**
 
@@ -60,52 +55,36 @@ def systems(
 
     `capmeter systems rows.jsonl --human people --hold-out -e minilm --sample 200 --seed 7`
     """
-    metric = Smurf(encoder=encoder, standard=standard)
+    metric = Smurf(encoder=options.encoder, standard=options.standard)
     constants = metric.constants
-    _, mima, spurts = (each.parameters().get("encoder", "") for each in metric.requires())
-    given, people = list(files), human
-    if Path(human).exists() or "=" in human:
-        given.append(human)
-        people = ""
-    with shown():
-        if scored:
-            found = _gathered((each, whole.saved_components(_path(each), _name(each))) for each in given)
-            people = people or list(found)[-1]
-        else:
-            captions = _gathered((each, _captions(each, references, chosen_columns(column))) for each in given)
-            people = people or list(captions)[-1]
-            whole.require_people(captions, people)
-            if hold_out:
-                captions = held_out_of_all(captions, people)
-            found = whole.measure(captions, mima, spurts, settings_of(device, precision))
-        analysed = whole.analyse(found, people, constants)
-        if plot:
-            drawn = system_figure(analysed, whole.sample(analysed, sample, seed), labels=labels)
-            save_figures(drawn, plot)
-    show(system_table(analysed), {"human": people, "by_system": systems_to_dict(analysed)}, format)
-    say(f"note: constants: {constants.label} ({constants.source})")
+    with show_progress():
+        components, human = _components(options, metric)
+        summaries = comparison.summarise_systems(components, human, constants)
+        if options.plot:
+            points = comparison.sample_points(summaries, options.sample, options.seed)
+            save_figures(system_figure(summaries, points, labels=options.labels), options.plot)
+    show(system_table(summaries), {"human": human, "by_system": systems_to_dict(summaries)}, options.format)
+    echo(f"note: constants: {constants.label} ({constants.source})")
 
 
-def _captions(given: str, references: str | None, columns: dict[str, str]) -> dict[str, CaptionSet]:
-    found = load_systems(_path(given), references, columns=columns)
-    name = _name(given)
-    return {name: next(iter(found.values()))} if name is not None and len(found) == 1 else found
-
-
-def _gathered(files: Iterable[tuple[str, dict[str, Each]]]) -> dict[str, Each]:
-    systems: dict[str, Each] = {}
-    for given, several in files:
-        for name, each in several.items():
-            if name in systems:
-                raise InputError(f"{given}: two systems have the name {name!r}; name each one: NAME=FILE")
-            systems[name] = each
-    return systems
-
-
-def _name(given: str) -> str | None:
-    name, equals, _ = given.partition("=")
-    return name if equals and name and not Path(given).exists() else None
-
-
-def _path(given: str) -> str:
-    return given if _name(given) is None else given.partition("=")[2]
+def _components(options: SystemsOptions, metric: Smurf) -> tuple[dict[str, comparison.Components], str]:
+    """SMURF's components of each system, and the name of the system of human captions."""
+    files, human = list(options.files), options.human
+    human_file = Path(human).exists() or "=" in human
+    if human_file:
+        files.append(human)
+    if options.scored:
+        components: dict[str, comparison.Components] = {}
+        for each in files:
+            name, path = name_and_path(each)
+            saved = comparison.read_components(path, name)
+            for system, values in saved.items():
+                components[label_of(None, system, len(saved) == 1, components)] = values
+        return components, list(components)[-1] if human_file else human
+    captions = load_named_systems(files, options.load)
+    human = list(captions)[-1] if human_file else human
+    comparison.require_human_system(captions, human)
+    if options.hold_out:
+        captions = hold_out_human_captions(captions, human)
+    _, mima, spurts = (each.parameters().get("encoder", "") for each in metric.required_metrics())
+    return comparison.measure_components(captions, mima, spurts, options.compute.settings()), human

@@ -3,41 +3,49 @@
 from __future__ import annotations
 
 import http.server
+import socket
 import sys
 import tempfile
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from capmeter.cli.main import say
+from capmeter.cli.command import Application
+from capmeter.cli.main import echo
 from capmeter.cli.output import command_line, write
-from capmeter.cli.report import read_named
-from capmeter.errors import InputError
-from capmeter.progress import shown
+from capmeter.cli.report import read_results
+from capmeter.core.errors import InputError
+from capmeter.core.options import argument, option
+from capmeter.core.progress import show_progress
 
-app = typer.Typer(add_completion=False, rich_markup_mode="markdown")
+app = Application()
 LOOPBACK = "127.0.0.1"
-_NAMES = (LOOPBACK, "localhost")
+REQUEST_SECONDS = 30.0
+MAX_REQUESTS = 64  # at a time; a browser has six
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewOptions:
+    """What is on the page, and where it is served."""
+
+    results: list[str] = argument(
+        help="Files that `capmeter score --output` wrote. `NAME=FILE` names the system.", metavar="RESULTS.json..."
+    )
+    port: int = option(0, "Port (0: pick a free one).", "--port", "-p", minimum=0, maximum=65535)
+    title: str = option("Caption scores", "The page's heading.")
+    images_root: Path | None = option(
+        None, "The folder of the pictures, which are then shown as thumbnails.", path="folder"
+    )
 
 
 @app.command()
-def view(
-    results: list[str] = typer.Argument(
-        ...,
-        help="Files that `capmeter score --output` wrote. `NAME=FILE` names the system.",
-        metavar="RESULTS.json...",
-    ),
-    port: int = typer.Option(0, "--port", "-p", help="The port; 0: any that is free.", min=0, max=65535),
-    title: str = typer.Option("Caption scores", help="The page's heading."),
-    images_root: Path | None = typer.Option(
-        None, help="The folder of the pictures, which are then shown as thumbnails.", exists=True, file_okay=False
-    ),
-) -> None:
-    """Show results in the browser: serves their page on this machine alone, and prints its address.
+def view(options: ViewOptions) -> None:
+    """Show results in the browser: serves their page to this machine only, and prints its address.
 
-    The page is that of `capmeter report`. The server listens on the loopback address 127.0.0.1, gives out nothing but
-    the page, and stops with Ctrl-C.
+    The page is that of `capmeter report`. The server listens on the loopback address 127.0.0.1, serves only this page,
+    and stops with Ctrl-C.
 
     **Examples**
 
@@ -45,40 +53,77 @@ def view(
 
     `capmeter view ours=a.json theirs=b.json --port 8000`
     """
-    page = _page(results, title, images_root)
+    handler = page_handler(_page(options))
     try:
-        server = http.server.ThreadingHTTPServer((LOOPBACK, port), _handler(page))
+        server = PageServer((LOOPBACK, options.port), handler)
     except OSError as problem:
-        why = problem.strerror or problem
-        raise InputError(f"port {port} cannot be used ({why}); choose another, or leave --port out") from None
+        reason = problem.strerror or problem
+        raise InputError(f"port {options.port} cannot be used ({reason}); choose another, or omit --port") from None
     with server:
         try:
             write(f"http://{LOOPBACK}:{server.server_port}/\n")
             sys.stdout.flush()
-            say("Ctrl-C stops the server")
+            echo("Ctrl-C stops the server")
             server.serve_forever(poll_interval=0.2)
         except KeyboardInterrupt:
-            say("stopped")
+            echo("stopped")
 
 
-def _page(results: list[str], title: str, images_root: Path | None) -> bytes:
-    """The page of these results."""
-    systems = read_named(results)
-    from capmeter.report.page import write_page  # after the files were read: their mistakes are told at once
+def _page(options: ViewOptions) -> bytes:
+    """The page of the results."""
+    systems = read_results(options.results)
+    from capmeter.report.page import write_page  # after reading the files, so that errors in them come first
 
-    with shown(), tempfile.TemporaryDirectory() as folder:
-        written = write_page(
+    with show_progress(), tempfile.TemporaryDirectory() as folder:
+        page = write_page(
             systems,
             Path(folder) / "page.html",
-            title=title,
-            images="none" if images_root is None else "embed",
-            images_root=images_root or Path(),
+            title=options.title,
+            images="none" if options.images_root is None else "embed",
+            images_root=options.images_root or Path(),
             command=command_line(),
         )
-        return written.path.read_bytes()
+        return page.path.read_bytes()
 
 
-def _handler(page: bytes) -> type[http.server.BaseHTTPRequestHandler]:
+class PageServer(http.server.ThreadingHTTPServer):
+    """Closes connections that are slow, or more than it answers at a time; broken ones are not reported."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._free = threading.BoundedSemaphore(MAX_REQUESTS)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answers the request in a thread, if one is free."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answers the request within a time limit.
+
+        It is for the whole request: one for each byte would let a slow sender hold its thread for ever.
+        """
+        limit = threading.Timer(REQUEST_SECONDS, _disconnect, (request,))
+        limit.daemon = True
+        limit.start()
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            limit.cancel()
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Reports nothing: the browser closed its connection."""
+
+
+def _disconnect(connection: socket.socket) -> None:
+    with suppress(OSError):  # it is closed
+        connection.shutdown(socket.SHUT_RDWR)
+
+
+def page_handler(page: bytes) -> type[http.server.BaseHTTPRequestHandler]:
     """Answers requests for `/` with the page; everything else is not found."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -89,9 +134,10 @@ def _handler(page: bytes) -> type[http.server.BaseHTTPRequestHandler]:
             self._answer(with_page=False)
 
         def _answer(self, *, with_page: bool) -> None:
-            # a site elsewhere whose name leads to this machine may not read the captions
-            if (self.headers.get("Host") or "").rpartition(":")[0] not in _NAMES:
-                self.send_error(403, "asked by another name than localhost")
+            # a remote site whose name resolves to this machine may not read the captions
+            port = self.connection.getsockname()[1]
+            if self.headers.get("Host") not in (f"{LOOPBACK}:{port}", f"localhost:{port}"):
+                self.send_error(403, "the host is not localhost")
                 return
             if self.path.partition("?")[0] != "/":
                 self.send_error(404)
@@ -105,6 +151,6 @@ def _handler(page: bytes) -> type[http.server.BaseHTTPRequestHandler]:
                 self.wfile.write(page)
 
         def log_message(self, format: str, *args: Any) -> None:
-            """Requests are not told."""
+            """Logs nothing."""
 
     return Handler

@@ -1,39 +1,43 @@
-"""Agreement with people as a table, and as files of the scores behind it."""
+"""Agreement with human judgments as a table, and as files of the scores behind it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.files import text_writer
-from capmeter.errors import InputError
-from capmeter.judgments.judged import Floats, Judgments, Pairs, Points, Systems
-from capmeter.meta.agreement import Agreement, Report
-from capmeter.meta.complementarity import Combination
-from capmeter.meta.curves import Curve
+from capmeter.core.errors import InputError
+from capmeter.core.output_files import text_writer
+from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
+from capmeter.meta.agreement import Agreement, AgreementReport
+from capmeter.meta.arena import HUMAN, ArenaRanking, RankCorrelation
+from capmeter.meta.coefficient import CORRELATIONS, SCALE
+from capmeter.meta.complementarity import MetricPair
 from capmeter.meta.human_level import HumanLevel
-from capmeter.meta.published import Published
-from capmeter.report.names import MetricName
+from capmeter.meta.published import PublishedValue
+from capmeter.meta.reference_curves import ReferenceCurve
+from capmeter.report.metric_names import MetricName
 from capmeter.report.row_files import write_rows
 from capmeter.report.tables import Table
 
 
-def agreement_table(report: Report, digits: int = 1) -> Table:
-    """One row per metric from best to worst, then people's agreement with people, where it is known.
+def agreement_table(report: AgreementReport, digits: int = 1) -> Table:
+    """One row per metric from best to worst, then the length baseline and the inter-annotator agreement, where known.
 
     `agreement_notes` are the lines that belong below it.
     """
     results = report.results
     groups = sorted({group for each in results for group in each.groups})
-    shown = {
+    optional_columns = {
         "p": any(each.p is not None for each in results),
         "equal scores": any(each.tied for each in results),
+        "given length": report.controls_length,
+        "its interval": report.controls_length,
         "published": any(each.published for each in results),
     }
     columns = ["rank", "metric", report.protocol.statistic, f"{report.level:.0%} interval", *groups]
-    columns += [name for name, wanted in shown.items() if wanted]
+    columns += [name for name, is_present in optional_columns.items() if is_present]
     rows = []
     for each in results:
         row = [str(each.rank or "-"), MetricName(each.metric), _number(each.value, digits), _interval(each, digits)]
@@ -41,27 +45,45 @@ def agreement_table(report: Report, digits: int = 1) -> Table:
         cells = {
             "p": "-" if each.p is None else f"{each.p:.3f}",
             "equal scores": "-" if each.tied is None else str(each.tied),
+            **_given_length(each, digits),
             "published": _published(each.published),
         }
-        rows.append(row + [cells[name] for name, wanted in shown.items() if wanted])
+        rows.append(row + [cells[name] for name, is_present in optional_columns.items() if is_present])
+    if report.length is not None:
+        length = report.length
+        row = ["-", "length", _number(length.value, digits), _interval(length, digits)]
+        row += [_number(length.groups.get(group), digits) for group in groups]
+        cells = _given_length(length, digits)
+        rows.append(row + [cells.get(name, "-") for name, is_present in optional_columns.items() if is_present])
     if report.human is not None:
         human = report.human
-        row = ["-", "people", _number(human.value, digits), _interval(human, digits)]
+        row = ["-", "human", _number(human.value, digits), _interval(human, digits)]
         row += [_number(human.groups.get(group), digits) for group in groups]
-        rows.append(row + ["-" for wanted in shown.values() if wanted])
+        rows.append(row + ["-" for is_present in optional_columns.values() if is_present])
     numeric = (
-        [True, False] + [True] * (2 + len(groups)) + [name != "published" for name, wanted in shown.items() if wanted]
+        [True, False]
+        + [True] * (2 + len(groups))
+        + [name != "published" for name, is_present in optional_columns.items() if is_present]
     )
     return Table(_title(report), columns, rows, numeric)
 
 
-def _title(report: Report) -> str:
+def _given_length(each: Agreement, digits: int) -> dict[str, str]:
+    """The cells of what is left of an agreement with length held constant."""
+    given = each.given_length
+    return {
+        "given length": _number(None if given is None else given.value, digits),
+        "its interval": "-" if given is None else f"[{given.low:.{digits}f}, {given.high:.{digits}f}]",
+    }
+
+
+def _title(report: AgreementReport) -> str:
     judgments = report.judgments
     of = "" if isinstance(judgments, Systems) else f" of {len(set(judgments.clusters)):,} images"
     return f"{report.benchmark}: {len(judgments):,} {report.unit}{of}"
 
 
-def agreement_notes(report: Report) -> list[str]:
+def agreement_notes(report: AgreementReport) -> list[str]:
     """The protocol in one line, then what else must be known of the numbers."""
     what = "systems" if isinstance(report.judgments, Systems) else "images"
     lines = [f"protocol: {report.protocol}"]
@@ -74,30 +96,66 @@ def agreement_notes(report: Report) -> list[str]:
         "a new rank begins where a "
         f"metric is {worse} than the best of the rank before"
     )
+    if report.length is not None:
+        lines.append("length: the number of words of the caption alone, a baseline that a metric should exceed")
+    if report.controls_length:
+        lines.append(_length_note(report))
     if report.human is not None:
         lines.append(
-            f"people: {report.human.what}, under the same protocol and coefficient ({report.human.n:,} {report.unit})"
+            f"human: {report.human.what}, under the same protocol and coefficient ({report.human.n:,} {report.unit})"
         )
-        lines += [f"people: {note}" for note in report.human.notes]
+        lines += [f"human: {note}" for note in report.human.notes]
+    lines += [f"{each.metric}: {_judging_note(each.judging)}" for each in report.results if each.judging]
     lines += [line for each in report.results for line in _published_notes(each)]
+    lines += [
+        f"{source}: values of {', '.join(names)} are not printed, no protocol tried gives them (docs/benchmarks.md)"
+        for source, names in report.withheld.items()
+    ]
     return lines + [f"{each.metric} {each.note}" for each in report.results if each.note]
 
 
-def _published(found: Published | None) -> str:
+def _judging_note(judging: Mapping[str, float]) -> str:
+    """How a judge was asked, in one line."""
+    shares = {
+        "scored_share": "of the captions have a score",
+        "consistency": "of repeated answers are equal",
+        "order_consistency": "of the pairs have the same winner in both orders",
+    }
+    said = [f"{100 * judging[name]:.1f} % {what}" for name, what in shares.items() if name in judging]
+    said.append(f"{judging['input_tokens']:,.0f} + {judging['output_tokens']:,.0f} tokens per caption")
+    if "cost" in judging:
+        said.append(f"{judging['cost']:.6f} per caption by --judge-prices")
+    return "; ".join(said)
+
+
+def _length_note(report: AgreementReport) -> str:
+    statistic = report.protocol.statistic
+    if isinstance(report.judgments, JudgedPairs) and statistic not in CORRELATIONS:
+        numbers = [each.given_length.n for each in report.results if each.given_length is not None]
+        return (
+            "given length: the mean of the accuracy where people prefer the longer caption and where they prefer the "
+            f"shorter one, which is 50 for length{f' ({numbers[0]:,} pairs)' if numbers else ''}; "
+            "-: people always prefer one"
+        )
+    coefficient = statistic if statistic in ("pearson", "spearman") else "tau-b"
+    return f"given length: the partial {coefficient} with length held constant; -: length determines the score"
+
+
+def _published(published_value: PublishedValue | None) -> str:
     """A published value; one that was made with another encoder, or with one that is not stated, is said to be so."""
-    if found is None:
+    if published_value is None:
         return "-"
-    if found.agrees:
-        return f"{found.value:g} ({found.source})"
-    return f"other encoder: {found.value:g} ({found.made_with}, {found.source})"
+    if published_value.agrees:
+        return f"{published_value.value:g} ({published_value.source})"
+    return f"other encoder: {published_value.value:g} ({published_value.made_with}, {published_value.source})"
 
 
 def _published_notes(each: Agreement) -> list[str]:
-    found = each.published
-    if found is None or not (found.groups or found.note):
+    published_value = each.published
+    if published_value is None or not (published_value.groups or published_value.note):
         return []
-    groups = ", ".join(f"{group} {value:g}" for group, value in found.groups.items())
-    return [f"{each.metric}, published: {'; '.join(filter(None, (groups, found.note)))}"]
+    groups = ", ".join(f"{group} {value:g}" for group, value in published_value.groups.items())
+    return [f"{each.metric}, published: {'; '.join(filter(None, (groups, published_value.note)))}"]
 
 
 def _number(value: float | None, digits: int) -> str:
@@ -108,7 +166,7 @@ def _interval(each: Agreement | HumanLevel, digits: int) -> str:
     return "-" if each.low is None else f"[{each.low:.{digits}f}, {each.high:.{digits}f}]"
 
 
-def difference_table(report: Report, digits: int = 1) -> Table:
+def difference_table(report: AgreementReport, digits: int = 1) -> Table:
     """Every pair of metrics: the difference on the same resamples, its interval and p."""
     rows = [
         [
@@ -124,9 +182,42 @@ def difference_table(report: Report, digits: int = 1) -> Table:
     return Table(f"{report.benchmark}: paired differences", heads, rows, [False, False, True, True, True])
 
 
-def combination_table(report: Report, combinations: Sequence[Combination], digits: int = 1) -> Table:
+def ranking_table(report: AgreementReport, rankings: Sequence[ArenaRanking], digits: int = 1) -> Table:
+    """An arena's systems, best first by people: every judge's rating and rank; then its correlations with people's."""
+    columns = ["system", "people", f"{report.level:.0%} interval"]
+    metrics = [each for each in rankings if each.judge != HUMAN]
+    columns += [column for each in metrics for column in (MetricName(each.judge), "rank")]
+    by_judge = {each.judge: {rated.system: (k, rated) for k, rated in enumerate(each.ratings, 1)} for each in rankings}
+    rows: list[list[str]] = []
+    for system, (_, rated) in by_judge[HUMAN].items():
+        row = [system, f"{rated.rating:.0f}", f"[{rated.low:.0f}, {rated.high:.0f}]"]
+        for each in metrics:
+            rank, own = by_judge[each.judge][system]
+            row += [f"{own.rating:.0f}", str(rank)]
+        rows.append(row)
+    correlations = {"Spearman": [each.spearman for each in metrics], "Kendall": [each.kendall for each in metrics]}
+    for name, of_metrics in correlations.items():
+        cells = [_correlation(each, digits) for each in of_metrics]
+        rows.append([name, "-", "-", *(cell for pair in cells for cell in pair)])
+    note = (
+        "Bradley-Terry ratings on Elo's scale (1000: the mean; 400 points: odds of 10 to 1); a metric ties as many "
+        "pairs as people; Spearman's and Kendall's correlations with people's ratings x 100; "
+        f"{report.resamples:,} resamples of images"
+    )
+    title = f"{report.benchmark}: ratings of {len(rows) - 2} systems"
+    return Table(title, columns, rows, [False] + [True] * (len(columns) - 1), note)
+
+
+def _correlation(correlation: RankCorrelation | None, digits: int) -> tuple[str, str]:
+    if correlation is None:
+        return "-", "-"
+    value, low, high = (SCALE * each for each in (correlation.value, correlation.low, correlation.high))
+    return f"{value:.{digits}f}", f"[{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def combination_table(report: AgreementReport, combinations: Sequence[MetricPair], digits: int = 1) -> Table:
     """Every sum of two standardised metrics, and its gain over the better of the two."""
-    shown = any(each.agreement.published for each in combinations)
+    has_published = any(each.agreement.published for each in combinations)
     rows = [
         [
             f"{each.first} + {each.second}",
@@ -135,19 +226,19 @@ def combination_table(report: Report, combinations: Sequence[Combination], digit
             f"{each.gain.value:+.{digits}f}",
             f"[{each.gain.low:.{digits}f}, {each.gain.high:.{digits}f}]",
             f"{each.gain.p:.3f}",
-            *([_published(each.agreement.published)] if shown else []),
+            *([_published(each.agreement.published)] if has_published else []),
         ]
         for each in combinations
     ]
     interval = f"{report.level:.0%} interval"
     heads = ["sum of two, standardised", report.protocol.statistic, interval, "gain over the better", interval, "p"]
     columns = [False] + [True] * 5
-    if shown:
+    if has_published:
         heads, columns = [*heads, "published"], [*columns, False]
     return Table(f"{report.benchmark}: combinations", heads, rows, columns)
 
 
-def combination_json(combination: Combination) -> dict[str, Any]:
+def combination_json(combination: MetricPair) -> dict[str, Any]:
     """A combination's value and gain."""
     agreement, gain = combination.agreement, combination.gain
     return {
@@ -158,7 +249,7 @@ def combination_json(combination: Combination) -> dict[str, Any]:
     }
 
 
-def curve_table(curve: Curve, digits: int = 1) -> Table:
+def curve_table(curve: ReferenceCurve, digits: int = 1) -> Table:
     """One row per metric, one column per number of references: the mean over the samples and half the range."""
 
     def cell(row: Floats) -> str:
@@ -173,18 +264,18 @@ def curve_table(curve: Curve, digits: int = 1) -> Table:
     return Table(title, heads, rows, [False] + [True] * len(curve.numbers))
 
 
-def write_items(report: Report, path: Path) -> None:
-    """The scores behind a report, one row per caption (or system) with what people said: .csv, .tsv or .jsonl."""
+def write_items(report: AgreementReport, path: Path) -> None:
+    """The scores behind a report, one row per caption (or system) with the human judgments: .csv, .tsv or .jsonl."""
     write_rows(list(_items(report)), path)
 
 
-def _items(report: Report) -> Iterator[dict[str, Any]]:
+def _items(report: AgreementReport) -> Iterator[dict[str, Any]]:
     judgments = report.judgments
     human: dict[int, Any] = {}
     if isinstance(judgments, Points):
         for row, rating in zip(judgments.rows.tolist(), judgments.human.tolist(), strict=True):
             human.setdefault(row, []).append(rating)
-    elif isinstance(judgments, Pairs):
+    elif isinstance(judgments, JudgedPairs):
         for a, b, better in zip(judgments.first, judgments.second, judgments.better.tolist(), strict=True):
             human[int(a)], human[int(b)] = better, -better
     elif isinstance(judgments, Systems):
@@ -194,7 +285,7 @@ def _items(report: Report) -> Iterator[dict[str, Any]]:
         yield {"id": id, "human": human.get(k), **{name: float(values[k]) for name, values in report.items.items()}}
 
 
-def write_captions(judgments: Judgments, path: Path) -> None:
+def write_captions(judgments: PreparedJudgments, path: Path) -> None:
     """The captions to be scored, as native JSON lines with their ids: for a metric that runs elsewhere."""
     if len(judgments.captions) == 0:
         raise InputError(f"{judgments.benchmark} has no captions to write, only systems: {', '.join(judgments.ids)}")

@@ -1,4 +1,4 @@
-"""Agreement with people, drawn: intervals, score distributions, metrics against each other, numbers of references."""
+"""Plots of agreement with human judgments: intervals, score distributions, pairs of metrics, numbers of references."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any, ParamSpec
 
 import numpy as np
 
-from capmeter.judgments.judged import Floats, Pairs, Points, Systems
-from capmeter.meta.agreement import Report
-from capmeter.meta.complementarity import Combination, rank_correlations, varied
-from capmeter.meta.curves import Curve
+from capmeter.judgments.prepared import Floats, JudgedPairs, Points, Systems
+from capmeter.meta.agreement import AgreementReport
+from capmeter.meta.complementarity import MetricPair, rank_correlations, varying_scores
+from capmeter.meta.reference_curves import ReferenceCurve
 from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
-from capmeter.stats.significance import significant
+from capmeter.stats.significance import is_significant
 
 LEVELS = 6
 PANELS = 4
@@ -26,15 +26,15 @@ def styled(draw: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
     """Draws in the house style: titles and legends take the settings of the moment they are made."""
 
     @wraps(draw)
-    def drawn(*given: Arguments.args, **named: Arguments.kwargs) -> Any:
+    def styled_draw(*given: Arguments.args, **named: Arguments.kwargs) -> Any:
         with house_style():
             return draw(*given, **named)
 
-    return drawn
+    return styled_draw
 
 
 @styled
-def agreement_figure(report: Report) -> Any:
+def agreement_figure(report: AgreementReport) -> Any:
     """Each metric's value and interval, best on top; a hollow diamond is a published value with the same
     encoder. Ranks share a colour.
 
@@ -62,7 +62,7 @@ def agreement_figure(report: Report) -> Any:
         axis.axvspan(report.human.low, report.human.high, color=PEOPLE, alpha=0.25, linewidth=0)
         axis.axvline(report.human.value, color=PEOPLE, linewidth=1.2)
         axis.annotate(
-            f"people {report.human.value:.1f}",
+            f"human {report.human.value:.1f}",
             (report.human.value, 1),
             xycoords=("data", "axes fraction"),
             xytext=(2, -2),
@@ -82,16 +82,16 @@ def agreement_figure(report: Report) -> Any:
 
 
 @styled
-def distribution_figure(report: Report) -> Any:
-    """What scores a metric gives to what people rated how; of pairs, how far it puts them apart, and on which side."""
-    scores = varied(report)
+def distribution_figure(report: AgreementReport) -> Any:
+    """A metric's scores by human rating; of pairs, the difference of their scores by the preferred side."""
+    scores = varying_scores(report)
     columns = ceil(len(scores) / ceil(len(scores) / PANELS))
     figure, axes = open_figure(ceil(len(scores) / columns), columns, width=3.2, height=2.8)
     for axis in axes.ravel()[len(scores) :]:
         axis.set_visible(False)
     for axis, (name, values) in zip(axes.ravel(), scores.items(), strict=False):
         axis.set_title(name)
-        if isinstance(report.judgments, Pairs):
+        if isinstance(report.judgments, JudgedPairs):
             _gaps(axis, report.judgments, values)
         elif isinstance(report.judgments, Systems):
             _scatter(axis, report.judgments, values)
@@ -103,13 +103,13 @@ def distribution_figure(report: Report) -> Any:
 
 def _by_rating(axis: Any, points: Points, values: Floats) -> None:
     """A box for each level of rating (whiskers: 5 and 95 %); continuous ratings fall into equal ranges."""
-    human, judged = points.human, values[points.rows]
+    human, scores = points.human, values[points.rows]
     levels = np.unique(human)
     if len(levels) > LEVELS:
         edges = np.linspace(human.min(), human.max(), LEVELS)
         levels = (edges[:-1] + edges[1:]) / 2
         human = levels[np.clip(np.searchsorted(edges, human, side="right") - 1, 0, LEVELS - 2)]
-    groups = [judged[human == level] for level in levels]
+    groups = [scores[human == level] for level in levels]
     boxes = axis.boxplot(
         groups,
         whis=(5, 95),
@@ -127,7 +127,7 @@ def _by_rating(axis: Any, points: Points, values: Floats) -> None:
     axis.set_ylabel("score")
 
 
-def _gaps(axis: Any, pairs: Pairs, values: Floats) -> None:
+def _gaps(axis: Any, pairs: JudgedPairs, values: Floats) -> None:
     """The better caption's score minus the other's: right of 0 the metric agrees."""
     gaps = (values[pairs.first] - values[pairs.second]) * pairs.better
     reach = float(np.quantile(np.abs(gaps), 0.99)) or 1.0
@@ -151,28 +151,35 @@ def _gaps(axis: Any, pairs: Pairs, values: Floats) -> None:
 def _scatter(axis: Any, systems: Systems, values: Floats) -> None:
     axis.plot(values, systems.human, "o", color=COLOURS[0])
     for name, x, y in zip(systems.names, values, systems.human, strict=True):
-        axis.annotate(name[:12], (x, y), fontsize=5.5, xytext=(2, 2), textcoords="offset points", color="#404040")
+        axis.annotate(
+            name if len(name) <= 12 else name[:11] + "…",
+            (x, y),
+            fontsize=5.5,
+            xytext=(2, 2),
+            textcoords="offset points",
+            color="#404040",
+        )
     axis.set_xlabel("score")
     axis.set_ylabel(systems.protocol.judgments)
 
 
 @styled
-def correlation_figure(report: Report) -> Any:
+def correlation_figure(report: AgreementReport) -> Any:
     """Spearman's ρ of every two metrics on the judged captions."""
     names, table = rank_correlations(report)
     return _heat_map(names, table, f"{report.benchmark}: Spearman's ρ between metrics", "{:.2f}", None, 1.0)
 
 
 @styled
-def combination_figure(report: Report, combinations: Sequence[Combination]) -> Any:
+def combination_figure(report: AgreementReport, combinations: Sequence[MetricPair]) -> Any:
     """The agreement of each metric (diagonal) and of each sum of two; * where the sum is significantly better."""
-    names = tuple(varied(report))
+    names = tuple(varying_scores(report))
     table = np.diag([report[name].value or 0.0 for name in names])
     marks = {}
     for each in combinations:
         i, j = names.index(each.first), names.index(each.second)
         table[i, j] = table[j, i] = each.agreement.value or 0.0
-        if significant(each.gain.p, report.level) and each.gain.value > 0:
+        if is_significant(each.gain.p, report.level) and each.gain.value > 0:
             marks[i, j] = marks[j, i] = "*"
     title = f"{report.benchmark}: sums of two metrics,\n{report.protocol.statistic} x 100 (* better than both)"
     return _heat_map(names, table, title, "{:.1f}", marks, None)
@@ -205,7 +212,7 @@ def _heat_map(
 
 
 @styled
-def curve_figure(curve: Curve) -> Any:
+def curve_figure(curve: ReferenceCurve) -> Any:
     """Agreement by number of references: the mean and range over the samples."""
     figure, axes = open_figure(width=5.6, height=3.6)
     axis = axes[0, 0]

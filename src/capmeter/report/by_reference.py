@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from capmeter.meta.by_reference import ByReference
-from capmeter.report.names import MetricName
+from capmeter.meta.by_reference import ReferenceScores
+from capmeter.report.metric_names import MetricName
 from capmeter.report.row_files import write_rows
 from capmeter.report.tables import Table
 
 
-def reference_table(found: Sequence[ByReference], digits: int = 4) -> Table:
+def reference_table(scores: Sequence[ReferenceScores], digits: int = 4) -> Table:
     """For each caption and metric the score against all references, the spread, then one row per reference."""
     rows: list[list[Any]] = []
-    for each in found:
+    for each in scores:
         rows.append([each.id, MetricName(each.metric), f"{each.score:.{digits}f}", f"{each.spread:.{digits}f}", ""])
         rows += [
             ["", "", f"{value:.{digits}f}", "", reference]
@@ -26,7 +26,7 @@ def reference_table(found: Sequence[ByReference], digits: int = 4) -> Table:
     return Table("scores by reference", heads, rows, [False, False, True, True, False], note)
 
 
-def write_by_reference(systems: Mapping[str, Sequence[ByReference]], path: Path) -> None:
+def write_by_reference(systems: Mapping[str, Sequence[ReferenceScores]], path: Path) -> None:
     """One row per caption, metric and reference, with the score against all and the spread; whole or not at all."""
     rows = [
         {
@@ -38,8 +38,8 @@ def write_by_reference(systems: Mapping[str, Sequence[ByReference]], path: Path)
             "reference": reference,
             "value": value,
         }
-        for system, found in systems.items()
-        for each in found
+        for system, scores in systems.items()
+        for each in scores
         for reference, value in zip(each.references, each.values, strict=True)
     ]
     write_rows(rows, path)

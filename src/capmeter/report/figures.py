@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.files import write_atomic
-from capmeter.errors import InputError, MissingBackend
+from capmeter.core.errors import InputError, MissingBackend
+from capmeter.core.output_files import write_atomic
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#6B4C9A", "#4D4D4D")
 """Okabe and Ito's colours, which remain distinct with colour-blindness (violet replaces their yellow, which is too pale

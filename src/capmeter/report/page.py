@@ -1,17 +1,15 @@
 """The page: one file that shows what the numbers mean, without a network connection.
 
 `write_page` brings together the table with its intervals, the plots, every caption with its scores, the evidence for
-the most extreme captions, and how everything was computed. The page's data is compressed (see `payload`), its plots are
-drawn in the browser by its own script, and a content security policy allows no other script: captions are treated as
-hostile.
+the most extreme captions, and how everything was computed. The page's data is compressed JSON (see `page_data`), its
+plots are rendered in the browser by its own script, and a content security policy allows no other script: captions are
+treated as hostile.
 """
 
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -19,26 +17,27 @@ from pathlib import Path
 from typing import Any
 
 from capmeter._version import __version__
-from capmeter.captions.files import write_atomic
-from capmeter.errors import InputError, MissingBackend
-from capmeter.meta.standing import standings, untested
-from capmeter.metrics.scores import Results
-from capmeter.report.curves import curves_of
-from capmeter.report.page_checks import require_sound
-from capmeter.report.page_data import ENDS, PageData, columns, endings
-from capmeter.report.page_evidence import LONGEST, EvidenceTable, explainable, extremes, flatten, gather
-from capmeter.report.page_table import letters_of, score_rows
-from capmeter.report.pictures import MODES, Pictures, embed_pictures, link_pictures
+from capmeter.core.errors import MissingBackend
+from capmeter.core.output_files import write_atomic
+from capmeter.evaluation.scores import Results
+from capmeter.meta.system_ranking import explain_untested, rank_systems
+from capmeter.report.note_text import describe_note
+from capmeter.report.page_checks import require_valid
+from capmeter.report.page_data import TRUNCATED, PageData, pack_json, page_data, truncated_rows
+from capmeter.report.page_evidence import MAX_CHARACTERS, EvidenceTable, collect_evidence, extremes, is_explainable
+from capmeter.report.page_images import PageImages, embed_images, link_images, require_mode
+from capmeter.report.page_table import score_rows
 from capmeter.report.system_plot import system_plot
-from capmeter.stats.significance import LEVEL, alpha
+from capmeter.report.training_curves import embed_curves
+from capmeter.stats.significance import LEVEL, significance_threshold
 
 SCRIPTS = ("data", "chart", "evidence", "list", "plots", "start")
 MEGABYTE = 1_000_000
 
 
 @dataclass(frozen=True)
-class Written:
-    """The written file: its path, its size, and how many captions it explains."""
+class WrittenPage:
+    """The written file: its path, its size in bytes, its number of captions, and how many of them it explains."""
 
     path: Path
     size: int
@@ -60,120 +59,117 @@ def write_page(
     seed: int = 0,
     command: str | None = None,
     training: Sequence[str | Path] = (),
-) -> Written:
+) -> WrittenPage:
     """Writes the page of these systems' results, whole or not at all.
 
     Args:
         systems: name → results that hold their captions (`score`, or `read_all` of what `--output` wrote).
         path: the page's file.
         title: its heading.
-        explained: for at most how many captions evidence is kept, if it fits.
-        images: `link` pictures where paths or addresses were given, `embed` thumbnails of files, or `none`.
-        images_root: the folder that relative paths of pictures are resolved against.
+        explained: maximum number of captions with evidence, if it fits.
+        images: `link` images whose paths or addresses are known, `embed` thumbnails of files, or `none`.
+        images_root: the folder that relative paths of images are resolved against.
         megabytes: the page size up to which explanations and thumbnails are added.
-        human: the system that holds human captions, for SMURF's overlap.
-        resamples: resamples of images for intervals and comparisons.
+        human: the system of human captions, for SMURF's overlap.
+        resamples: number of resamples of images for intervals and comparisons.
         seed: seed of the resamples.
-        command: the command line that makes the page, shown on it.
+        command: the command line that writes the page, shown on it.
         training: folders of `capmeter train`, whose curves the page shows.
+
+    Raises:
+        InputError: no results, results without captions, an unknown value of `images`, or no image could be read.
     """
-    if images not in MODES:
-        raise InputError(f"images is {images!r}; expected one of {', '.join(MODES)}")
-    require_sound(systems)
-    curves = [each for folder in training for each in curves_of(Path(folder))]
-    target = Path(path)
-    found = standings(systems, resamples=resamples, seed=seed)
-    data = columns(systems, found)
-    plot = system_plot(systems, human=human, seed=seed)
-    letters = letters_of(list(systems))
-    data.payload.head |= {"letters": [letters.get(name, "") for name in systems]}
-    data.payload.head |= {"systemPlot": None if plot is None else plot.to_dict(), "pictures": []}
-    drawn = sum(len(each.source) for each in curves)
-    room = int(megabytes * MEGABYTE) - _fixed_size() - drawn - len(data.payload.text())
-    table, kept, silent = _evidence(systems, data, explained, room // 2 if images == "embed" else room)
-    data.payload.head["evidence"] = table.to_dict()
-    order = [data.images[image] for image in _images_first(systems, data, kept)]
-    pictures = Pictures({})
-    if images == "link":
-        pictures = link_pictures(data.places, target, Path(images_root))
-    elif images == "embed":
-        spent = _packed(table.to_dict())
-        pictures = embed_pictures(data.places, order, Path(images_root), int((room - spent) * 0.95))
-    data.payload.head["pictures"] = [pictures.sources.get(image) for image in data.images]
+    require_mode(images)
+    require_valid(systems)
+    curves = [each for folder in training for each in embed_curves(Path(folder))]
+    rankings = rank_systems(systems, resamples=resamples, seed=seed)
+    data, plot = page_data(systems, rankings), system_plot(systems, human=human, seed=seed)
+    data.values["systemPlot"] = plot and plot.to_dict()
+    used = _fixed_size() + sum(len(each.source) for each in curves) + len(pack_json(data.values))
+    room = int(megabytes * MEGABYTE) - used
+    evidence = _fit_evidence(systems, data, explained, room // 2 if images == "embed" else room)
+    embedded = _page_images(systems, data, evidence, images, Path(images_root), Path(path), room)
+    sources = [embedded.sources.get(image) for image in data.images]
+    data.values.update(evidence=evidence.table.to_dict(), imageSources=sources)
     total = sum(len(results.ids.names) for results in systems.values())
-    notes = [*silent, *([pictures.note] if pictures.note else []), *_loading_notes(systems)]
-    text = _rendered(
-        {
-            "title": title,
-            "lead": _lead(systems),
-            "plot": plot,
-            "systems": list(systems),
-            "endings": endings(systems),
-            "ends": ENDS,
-            "explained": _explained(len(kept), total),
-            "protocol": _protocol(systems, resamples, seed),
-            "commands": [line for line in dict.fromkeys([*(r.command for r in systems.values()), command]) if line],
-            "signatures": _signatures(systems, list(found)),
-            "notes": notes,
-            "curves": curves,
-            "linked": images == "link" and bool(pictures.sources),
-            **score_rows(systems, found),
-        },
-        data.payload.text(),
-    )
-    # a half surrogate in a name has no UTF-8; as a character reference it is at least visible
-    content = text.encode("utf-8", "xmlcharrefreplace")
-    write_atomic(target, content)
-    return Written(target, len(content), total, len(kept))
+    context = {
+        "title": title,
+        "plot": plot,
+        "curves": curves,
+        "explained": _explained(len(evidence.rows), total),
+        "notes": [*evidence.notes, *([embedded.note] if embedded.note else []), *_loading_notes(systems)],
+        "linked": images == "link" and bool(embedded.sources),
+        **_method(systems, list(rankings), resamples, seed, command),
+        **score_rows(systems, rankings),
+    }
+    content = _render(context, pack_json(data.values))
+    write_atomic(path, content)
+    return WrittenPage(Path(path), len(content), total, len(evidence.rows))
 
 
-def _evidence(
-    systems: Mapping[str, Results], data: PageData, explained: int, room: int
-) -> tuple[EvidenceTable, list[int], list[str]]:
-    """The evidence that fits, the rows of the page that it explains, and why some metrics have none."""
-    rows = extremes(systems, explained)
-    found, silent = gather(systems, rows, data.metrics)
-    if long := sum(int((~explainable(results)).sum()) for results in systems.values()):
+@dataclass(frozen=True)
+class _FittedEvidence:
+    """The evidence that fits, the rows of the page that it explains, and why some metrics or captions have none."""
+
+    table: EvidenceTable
+    rows: list[int]
+    notes: list[str]
+
+
+def _fit_evidence(systems: Mapping[str, Results], data: PageData, explained: int, room: int) -> _FittedEvidence:
+    selected = extremes(systems, explained)
+    evidence, notes = collect_evidence(systems, selected, data.metrics)
+    if long := sum(int((~is_explainable(results)).sum()) for results in systems.values()):
         noun = "caption is" if long == 1 else "captions are"
-        silent.append(f"{long:,} {noun} not explained: the text or a reference has over {LONGEST:,} characters.")
+        notes.append(f"{long:,} {noun} not explained: the text or a reference has over {MAX_CHARACTERS:,} characters.")
     while True:
         table = EvidenceTable()
-        kept: dict[int, None] = {}
-        for (system, position), number, one in flatten({row: found[row] for row in rows}):
-            kept[data.first_row[system] + position] = None
-            table.add(number, data.first_row[system] + position, one)
-        size = _packed(table.to_dict())
-        if size <= room or not rows:
-            return table, list(kept), silent
-        rows = rows[: int(len(rows) * min(0.9, max(0.0, room / size) * 0.95))]
+        rows: dict[int, None] = {}
+        for system, position in selected:
+            row = data.first_row[system] + position
+            for metric, each in evidence[system, position]:
+                rows[row] = None
+                table.add(metric, row, each)
+        size = len(pack_json(table.to_dict()))
+        if size <= room or not selected:
+            return _FittedEvidence(table, list(rows), notes)
+        selected = selected[: int(len(selected) * min(0.9, max(0.0, room / size) * 0.95))]
 
 
-def _packed(value: Any) -> int:
-    """The approximate size of this JSON value on the page, in bytes."""
-    return len(base64.b64encode(gzip.compress(json.dumps(value, separators=(",", ":")).encode(), 6)))
+def _page_images(
+    systems: Mapping[str, Results],
+    data: PageData,
+    evidence: _FittedEvidence,
+    mode: str,
+    root: Path,
+    page: Path,
+    room: int,
+) -> PageImages:
+    """The sources of images; thumbnails of explained captions come first."""
+    if mode == "link":
+        return link_images(data.image_files, page, root)
+    if mode == "none":
+        return PageImages({})
+    image_of = [image for results in systems.values() for image in results.ids.images]
+    order = [*(image_of[row] for row in evidence.rows), *image_of]
+    used = len(pack_json(evidence.table.to_dict()))
+    return embed_images(data.image_files, order, root, int((room - used) * 0.95))
 
 
-def _images_first(systems: Mapping[str, Results], data: PageData, kept: Sequence[int]) -> list[int]:
-    """Images in the order in which thumbnails are made: those of explained captions first."""
-    number = {image: k for k, image in enumerate(data.images)}
-    of_row = [number[image] for results in systems.values() for image in results.ids.images]
-    return list(dict.fromkeys([*(of_row[row] for row in kept), *of_row]))
-
-
-def _read(name: str) -> str:
+def _read_template(name: str) -> str:
     return (files("capmeter.report") / "templates" / name).read_text(encoding="utf-8")
 
 
 def _scripts() -> list[str]:
-    return [_read(f"{name}.js") for name in SCRIPTS]
+    return [_read_template(f"{name}.js") for name in SCRIPTS]
 
 
 def _fixed_size() -> int:
     """The size of what every page contains, with allowance for its table and text."""
-    return sum(len(script.encode()) for script in [*_scripts(), _read("page.css")]) + 40_000
+    return sum(len(script.encode()) for script in [*_scripts(), _read_template("page.css")]) + 40_000
 
 
-def _rendered(context: Mapping[str, Any], payload: str) -> str:
+def _render(context: Mapping[str, Any], data: str) -> bytes:
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
         from markupsafe import Markup
@@ -183,24 +179,40 @@ def _rendered(context: Mapping[str, Any], payload: str) -> str:
     scripts = ["\n" + script.replace("</script", "<\\/script") for script in _scripts()]
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in scripts)
     sources = "data: file: http: https:" if context["linked"] else "data:"
-    environment = Environment(
-        loader=FunctionLoader(lambda name: _read(name)), autoescape=True, undefined=StrictUndefined
-    )
-    return environment.get_template("page.html.j2").render(
+    environment = Environment(loader=FunctionLoader(_read_template), autoescape=True, undefined=StrictUndefined)
+    page = environment.get_template("page.html.j2").render(
         context,
         version=__version__,
         policy=(
             f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; img-src {sources}; "
             "base-uri 'none'; form-action 'none'"
         ),
-        style=Markup(_read("page.css")),
+        style=Markup(_read_template("page.css")),
         scripts=[Markup(script) for script in scripts],
-        payload=payload,
+        data=data,
     )
+    # a half surrogate in a name has no UTF-8; as a character reference it is at least visible
+    return page.encode("utf-8", "xmlcharrefreplace")
 
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+
+
+def _method(
+    systems: Mapping[str, Results], metrics: Sequence[str], resamples: int, seed: int, command: str | None
+) -> dict[str, Any]:
+    """What the page says of its captions and of how the scores were computed."""
+    commands = dict.fromkeys([*(results.command for results in systems.values()), command])
+    return {
+        "lead": _lead(systems),
+        "systems": list(systems),
+        "truncated": truncated_rows(systems),
+        "truncated_note": TRUNCATED,
+        "protocol": _protocol(systems, resamples, seed),
+        "commands": [line for line in commands if line],
+        "signatures": _signatures(systems, metrics),
+    }
 
 
 def _lead(systems: Mapping[str, Results]) -> str:
@@ -208,22 +220,22 @@ def _lead(systems: Mapping[str, Results]) -> str:
     images = len({image for results in systems.values() for image in results.ids.images})
     metrics = len({metric for results in systems.values() for metric in results})
     return (
-        f"{_many(captions, 'caption')} of {_many(images, 'image')} by {_many(len(systems), 'system')}, "
-        f"measured by {_many(metrics, 'metric')}."
+        f"{_count(captions, 'caption')} of {_count(images, 'image')} by {_count(len(systems), 'system')}, "
+        f"measured by {_count(metrics, 'metric')}."
     )
 
 
-def _many(number: int, noun: str) -> str:
+def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _explained(kept: int, total: int) -> str:
-    if kept == 0:
+def _explained(explained: int, total: int) -> str:
+    if explained == 0:
         return "This page has no explanations; `capmeter explain` shows them."
-    if kept == total:
+    if explained == total:
         return "Open a caption for its references and for what each metric matched."
     return (
-        f"Open a caption for its references. What each metric matched is shown for {kept:,} of the {total:,}: "
+        f"Open a caption for its references. What each metric matched is shown for {explained:,} of the {total:,}: "
         "the worst and the best by each metric in each system, as many as fit on this page; "
         "`capmeter explain` shows the others."
     )
@@ -236,20 +248,20 @@ def _protocol(systems: Mapping[str, Results], resamples: int, seed: int) -> list
         if captions is None:
             continue
         lengths = captions.references.lengths
-        few, many = (int(lengths.min()), int(lengths.max())) if len(lengths) else (0, 0)
-        references = _many(few, "reference") if few == many else f"{few:,} to {_many(many, 'reference')}"
+        fewest, most = (int(lengths.min()), int(lengths.max())) if len(lengths) else (0, 0)
+        references = _count(fewest, "reference") if fewest == most else f"{fewest:,} to {_count(most, 'reference')}"
         lines.append(
-            f"{name}: {_many(len(captions), 'caption')} of {_many(len(results.ids.clusters), 'image')}, "
+            f"{name}: {_count(len(captions), 'caption')} of {_count(len(results.ids.clusters), 'image')}, "
             f"{references} each."
         )
     lines.append(
         f"Intervals: 95%, percentile bootstrap, {resamples:,} resamples of images, each with all its "
         f"captions; seed {seed}; corpus scores computed again in every resample."
     )
-    if len(systems) > 1 and not untested(systems):
+    if len(systems) > 1 and not explain_untested(systems):
         lines.append(
             "Significance: paired permutation test, system labels are swapped within an image, two-sided, all pairs of "
-            f"systems under one metric Holm-corrected, p <  {alpha(LEVEL):g}."
+            f"systems under one metric Holm-corrected, p <  {significance_threshold(LEVEL):g}."
         )
     lines.append("Scores of captions are shown to three decimals; ranks and plots use five digits.")
     return lines
@@ -263,18 +275,17 @@ def _signatures(systems: Mapping[str, Results], metrics: Sequence[str]) -> list[
         for name, results in systems.items():
             if metric in set(results):
                 users.setdefault(results[metric].signature, []).append(name)
-        one = len(users) == 1
-        rows.append((metric, [text if one else f"{text} ({', '.join(names)})" for text, names in users.items()]))
+        unique = len(users) == 1
+        rows.append((metric, [text if unique else f"{text} ({', '.join(names)})" for text, names in users.items()]))
     return rows
 
 
 def _loading_notes(systems: Mapping[str, Results]) -> list[str]:
-    """What was left out or renamed while the captions were read, and signatures that differ."""
+    """What was skipped or renamed while the captions were read, and signatures that differ."""
     lines = []
     for name, results in systems.items():
         for reason, ids in results.notes.items():
-            more = f" and {len(ids) - 5:,} more" if len(ids) > 5 else ""
-            lines.append(f"{name}: {reason.replace('_', ' ')}: {', '.join(ids[:5])}{more}")
+            lines.append(f"{name}: {describe_note(reason, ids, results.ids.positions)}")
     for metric in dict.fromkeys(metric for results in systems.values() for metric in results):
         if len({results[metric].signature for results in systems.values() if metric in set(results)}) > 1:
             lines.append(f"{metric}: the systems' signatures differ, so their scores may not be comparable.")

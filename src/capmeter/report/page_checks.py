@@ -1,6 +1,6 @@
 """Checks of results that may come from a damaged file: what the page shows must have the expected type.
 
-Reading a file checks its numbers and captions. Notes, signatures, commands and paths of pictures are passed on
+Reading a file checks its numbers and captions. Notes, signatures, commands and paths of images are passed on
 unchecked; here a wrong one becomes an `InputError` before anything is computed.
 """
 
@@ -12,17 +12,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.errors import InputError
-from capmeter.metrics.scores import Results
+from capmeter.core.errors import InputError
+from capmeter.evaluation.scores import Results
 
-LARGEST = 2_000_000_000
-"""The largest number that a column of the page can hold."""
+MAX_NUMBER = 2_000_000_000
+"""Larger numbers are damage: no score or judgment has this size."""
 
 
-def require_sound(systems: Mapping[str, Results]) -> None:
+def require_valid(systems: Mapping[str, Results]) -> None:
     """Rejects results that cannot be shown; the error names the system and the problem."""
     if not systems:
-        raise InputError("there are no results to show; give at least one")
+        raise InputError("no results to show; give at least one")
     for system, results in systems.items():
         if not len(results):
             raise InputError(f"{system}: the results contain no metric; score the captions again")
@@ -33,36 +33,36 @@ def require_sound(systems: Mapping[str, Results]) -> None:
             _require_text(system, f"signature of {metric}", scores.signature)
             _require_size(system, metric, [scores.score], scores.items.array, scores.values)
         if results.captions is not None:
-            for id, place in zip(results.captions.ids, results.captions.images, strict=True):
-                _require_text(system, f"picture of {id}", place, optional=True)
+            for id, file in zip(results.captions.ids, results.captions.images, strict=True):
+                _require_text(system, f"image of {id}", file, optional=True)
             for human in results.captions.humans:
                 _require_size(system, "human judgment", human)
 
 
-def _require_text(system: str, what: str, value: Any, *, optional: bool = False) -> None:
+def _require_text(system: str, field: str, value: Any, *, optional: bool = False) -> None:
     if not (isinstance(value, str) or (optional and value is None)):
-        raise _damaged(system, what, value, "text")
+        raise _damaged(system, field, value, "text")
 
 
-def _require_size(system: str, what: str, *numbers: npt.ArrayLike | None) -> None:
+def _require_size(system: str, field: str, *numbers: npt.ArrayLike | None) -> None:
     for values in numbers:
         largest = float(np.abs(values).max(initial=0)) if values is not None else 0.0
-        if largest > LARGEST:
+        if largest > MAX_NUMBER:
             raise InputError(
-                f"{system}: {what} has the number {largest:g}, expected none above {LARGEST:,}; "
+                f"{system}: {field} has the number {largest:g}, expected none above {MAX_NUMBER:,}; "
                 "score the captions again"
             )
 
 
-def _require_notes(system: str, what: str, value: Any) -> None:
+def _require_notes(system: str, field: str, value: Any) -> None:
     if not isinstance(value, Mapping):
-        raise _damaged(system, what, value, "an object: reason → ids")
+        raise _damaged(system, field, value, "an object: reason → ids")
     for reason, ids in value.items():
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
-            raise _damaged(system, f"{what}, {reason!r}", ids, "a list of ids")
+            raise _damaged(system, f"{field}, {reason!r}", ids, "a list of ids")
 
 
-def _damaged(system: str, what: str, value: Any, expected: str) -> InputError:
-    shown = repr(value)
-    shown = shown if len(shown) <= 60 else shown[:59] + "…"
-    return InputError(f"{system}: the {what} is {shown}, expected {expected}; score the captions again")
+def _damaged(system: str, field: str, value: Any, expected: str) -> InputError:
+    text = repr(value)
+    text = text if len(text) <= 60 else text[:59] + "…"
+    return InputError(f"{system}: the {field} is {text}, expected {expected}; score the captions again")

@@ -1,27 +1,37 @@
-"""The captions of all systems as the page's columns: every distinct sentence and set of references once."""
+"""The captions of all systems as the page's data: every distinct sentence and set of references once.
+
+The data are JSON, compressed with gzip and encoded in base64; the page decodes them with the browser's own
+`DecompressionStream`. A column has one value per caption of the page, over all systems; texts, ids, images and sets of
+references are numbered in order of first use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import gzip
+import json
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from capmeter.captions.endings import cut_off
-from capmeter.captions.model import CaptionSet
-from capmeter.errors import InputError
-from capmeter.meta.standing import Standing
-from capmeter.metrics.base import Floats
-from capmeter.metrics.scores import Results
-from capmeter.report.payload import Payload
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.truncation import find_truncated
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import Floats
+from capmeter.evaluation.scores import Results
+from capmeter.meta.system_ranking import SystemRanking
+from capmeter.report.page_table import system_letters
 
 HUMAN = "human judgment"
-ENDS = "ends in a function word"
+TRUNCATED = "ends in a function word"
+_DIGITS = 5
 _EXAMPLES, _WORDS = 3, 6
 
 
-class _Numbers(dict[Any, int]):
+class _Numbering(dict[Any, int]):
     """Distinct values, numbered in order of first use."""
 
     def __missing__(self, key: Any) -> int:
@@ -31,71 +41,106 @@ class _Numbers(dict[Any, int]):
 
 @dataclass(frozen=True)
 class PageData:
-    """The payload without evidence and pictures, and what is needed to add them."""
+    """The page's data without evidence and image sources, and what is needed to add them."""
 
-    payload: Payload
+    values: dict[str, Any]  # as JSON values
     first_row: dict[str, int]  # the page's row of each system's first caption
     metrics: list[str]
-    places: dict[str, str]  # image id: the location of its picture
-    images: list[str]
+    image_files: dict[str, str]  # image id → path or address
+    images: list[str]  # image ids in the order of their numbers
 
 
-def columns(systems: Mapping[str, Results], standing: Mapping[str, Standing]) -> PageData:
-    """The columns of these systems' captions and scores."""
-    metrics = list(standing)
-    texts, ids, images, sets = _Numbers(), _Numbers(), _Numbers(), _Numbers()
-    system_of: list[int] = []
-    text_of: list[int] = []
-    id_of: list[int] = []
-    image_of: list[int] = []
-    set_of: list[int] = []
-    humans: list[float] = []
+def page_data(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking]) -> PageData:
+    """The data of these systems' captions and scores."""
+    texts, ids, images, reference_sets = _Numbering(), _Numbering(), _Numbering(), _Numbering()
+    columns: dict[str, list[int]] = {name: [] for name in ("system", "text", "id", "image", "references")}
+    human: list[float] = []
     first_row: dict[str, int] = {}
-    places: dict[str, str] = {}
+    image_files: dict[str, str] = {}
     for number, (name, results) in enumerate(systems.items()):
-        captions = _captions(name, results)
-        first_row[name] = len(text_of)
-        index = [texts[sentence] for sentence in captions.pool.sentences]
-        for row in range(len(captions)):
-            system_of.append(number)
-            text_of.append(index[captions.candidates[row]])
-            id_of.append(ids[captions.ids[row]])
-            image = captions.image_ids[row]
-            image_of.append(images[image])
-            set_of.append(sets[tuple(index[k] for k in captions.references[row].tolist())])
-            picture, human = captions.images[row], captions.humans[row]
-            if picture is not None:
-                places.setdefault(image, picture)
-            humans.append(float(np.mean(human)) if human else np.nan)
-    described: list[dict[str, Any]] = []
-    payload = Payload(
-        {
-            "systems": list(systems),
-            "metrics": described,
-            "texts": list(texts),
-            "ids": list(ids),
-            "notes": [],
-            "table": _table(systems, metrics, standing),
-        }
-    )
-    payload.column("system", system_of)
-    payload.column("text", text_of)
-    payload.column("id", id_of)
-    payload.column("image", image_of)
-    payload.column("references", set_of)
-    payload.column("referenceValues", [k for each in sets for k in each])
-    payload.column("referenceOffsets", np.cumsum([0, *(len(each) for each in sets)]))
-    for name in metrics:
-        values = np.concatenate([_scores(results, name) for results in systems.values()])
-        described.append(_described(payload, len(described), name, values))
-    judged = np.array(humans, np.float64)
-    if np.isfinite(judged).any():
-        described.append({**_described(payload, len(described), HUMAN, judged), "human": True})
-    payload.head["notes"] = _notes(payload, systems, first_row)
-    return PageData(payload, first_row, metrics, places, list(images))
+        captions = _scored_captions(name, results)
+        first_row[name] = len(human)
+        text_numbers = [texts[sentence] for sentence in captions.pool.sentences]
+        columns["system"] += [number] * len(captions)
+        columns["text"] += [text_numbers[k] for k in captions.candidates.tolist()]
+        columns["id"] += [ids[id] for id in captions.ids]
+        columns["image"] += [images[image] for image in captions.image_ids]
+        columns["references"] += [
+            reference_sets[tuple(text_numbers[k] for k in captions.references[row].tolist())]
+            for row in range(len(captions))
+        ]
+        for image, file in zip(captions.image_ids, captions.images, strict=True):
+            if file is not None:
+                image_files.setdefault(image, file)
+        human += [float(np.mean(each)) if each else np.nan for each in captions.humans]
+    metrics = list(rankings)
+    scores = {name: np.concatenate([_items(results, name) for results in systems.values()]) for name in metrics}
+    lower = {name for results in systems.values() for name, each in results.items() if each.lower_is_better}
+    if np.isfinite(human).any():
+        scores[HUMAN] = np.array(human, np.float64)
+    letters = system_letters(list(systems))
+    values = {
+        "systems": list(systems),
+        "letters": [letters.get(name, "") for name in systems],
+        "metrics": [
+            _describe_metric(name, each, human=name not in metrics, lower=name in lower)
+            for name, each in scores.items()
+        ],
+        "scores": [round_digits(each) for each in scores.values()],
+        "texts": list(texts),
+        "ids": list(ids),
+        "referenceSets": list(reference_sets),
+        **columns,
+        "notes": _notes(systems, first_row),
+        "table": _score_cells(systems, rankings),
+    }
+    return PageData(values, first_row, metrics, image_files, list(images))
 
 
-def _captions(name: str, results: Results) -> CaptionSet:
+def pack_json(value: Any) -> str:
+    """A JSON value, compressed, in ASCII characters that need no escaping in HTML."""
+    # ASCII escapes keep lone surrogates, which UTF-8 cannot encode
+    content = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+    return base64.b64encode(gzip.compress(content, 6, mtime=0)).decode("ascii")
+
+
+def unpack_json(text: str) -> Any:
+    """What `pack_json` packed.
+
+    >>> unpack_json(pack_json({"title": "two numbers", "x": [3, -4.5]}))
+    {'title': 'two numbers', 'x': [3, -4.5]}
+    """
+    return json.loads(gzip.decompress(base64.b64decode(text)))
+
+
+def decimals_for(largest: float) -> int:
+    """The number of decimals that gives five digits for numbers of this size: 4 for 27.1, 5 for 0.3."""
+    if largest == 0:
+        return _DIGITS
+    return int(np.clip(_DIGITS - np.ceil(np.log10(largest)), 0, 9))
+
+
+def round_digits(values: Floats) -> list[float | None]:
+    """Numbers rounded to five digits of the largest one, so that what the page shows is rounded only once, here; None
+    for others.
+    """
+    unit = 10.0 ** _decimals(values)
+    return [value if math.isfinite(value) else None for value in (np.round(values * unit) / unit).tolist()]
+
+
+def _decimals(values: Floats) -> int:
+    finite = values[np.isfinite(values)]
+    return decimals_for(float(np.abs(finite).max()) if len(finite) else 1.0)
+
+
+def _describe_metric(name: str, values: Floats, *, human: bool, lower: bool) -> dict[str, Any]:
+    finite = values[np.isfinite(values)]
+    bounds = {"low": float(finite.min()), "high": float(finite.max())}
+    flags = {"human": human, "lower": lower}
+    return {"name": name, "decimals": _decimals(values), **bounds, **{key: True for key, on in flags.items() if on}}
+
+
+def _scored_captions(name: str, results: Results) -> CaptionSet:
     """The captions of these results; rejects results without them, or with captions other than those scored."""
     if results.captions is None:
         raise InputError(
@@ -107,48 +152,37 @@ def _captions(name: str, results: Results) -> CaptionSet:
     return results.captions
 
 
-def _scores(results: Results, metric: str) -> Floats:
+def _items(results: Results, metric: str) -> Floats:
     if metric in set(results):
         return results[metric].items.array
     return np.full(len(results.ids.names), np.nan)
 
 
-def _described(payload: Payload, number: int, name: str, values: Floats) -> dict[str, Any]:
-    known = values[np.isfinite(values)]
-    decimals = payload.numbers(f"score{number}", values)
-    return {"name": name, "decimals": decimals, "low": float(known.min()), "high": float(known.max())}
-
-
-def _table(
-    systems: Mapping[str, Results], metrics: list[str], standing: Mapping[str, Standing]
-) -> list[dict[str, Any]]:
+def _score_cells(systems: Mapping[str, Results], rankings: Mapping[str, SystemRanking]) -> list[dict[str, Any]]:
     cells = []
-    for m, metric in enumerate(metrics):
+    for m, metric in enumerate(rankings):
         for s, (system, results) in enumerate(systems.items()):
             if metric in set(results):
-                low, high = standing[metric].intervals.get(system, (None, None))
+                low, high = rankings[metric].intervals.get(system, (None, None))
                 score = results[metric].score
                 cells.append({"system": s, "metric": m, "score": score, "low": low, "high": high})
     return cells
 
 
-def _notes(payload: Payload, systems: Mapping[str, Results], first_row: Mapping[str, int]) -> list[dict[str, str]]:
-    """The reasons for which metrics noted captions, each with a column of rows."""
+def _notes(systems: Mapping[str, Results], first_row: Mapping[str, int]) -> list[dict[str, Any]]:
+    """The reasons for which metrics noted captions, each with the page's rows."""
     rows: dict[str, dict[int, None]] = {}
     for name, results in systems.items():
-        position = results.ids.position
-        noted = [(reason, ids) for scores in results.values() for reason, ids in scores.notes.items()]
-        ends = [(ENDS, cut_off(candidates(results)))]
-        for reason, ids in [*results.notes.items(), *noted, *ends]:
-            known = rows.setdefault(reason.replace("_", " "), {})
-            known.update(dict.fromkeys(first_row[name] + position[id] for id in ids if id in position))
-    kept = [(reason, known) for reason, known in rows.items() if known]
-    for number, (_, known) in enumerate(kept):
-        payload.column(f"note{number}", list(known))
-    return [{"reason": reason} for reason, _ in kept]
+        position = results.ids.positions
+        metric_notes = [(reason, ids) for scores in results.values() for reason, ids in scores.notes.items()]
+        truncated = [(TRUNCATED, find_truncated(_candidates(results)))]
+        for reason, ids in [*results.notes.items(), *metric_notes, *truncated]:
+            noted = rows.setdefault(reason.replace("_", " "), {})
+            noted.update(dict.fromkeys(first_row[name] + position[id] for id in ids if id in position))
+    return [{"reason": reason, "rows": list(noted)} for reason, noted in rows.items() if noted]
 
 
-def candidates(results: Results) -> dict[str, str]:
+def _candidates(results: Results) -> dict[str, str]:
     """id → candidate."""
     captions = results.captions
     if captions is None:
@@ -156,19 +190,20 @@ def candidates(results: Results) -> dict[str, str]:
     return {id: captions.pool[k] for id, k in zip(captions.ids, captions.candidates, strict=True)}
 
 
-def endings(systems: Mapping[str, Results]) -> list[tuple[int, str, str]]:
-    """For each system with captions that end in a function word: its number, how many, and examples."""
+def truncated_rows(systems: Mapping[str, Results]) -> list[tuple[int, str, str]]:
+    """For each system with captions that end in a function word: its number, their count and share, and examples."""
     rows = []
     for number, results in enumerate(systems.values()):
-        texts = candidates(results)
-        found = cut_off(texts)
-        if found:
-            shown = dict.fromkeys(_last_words(texts[id]) for id in found)
-            count = f"{len(found):,} of {len(texts):,} ({len(found) / len(texts):.1%})"
-            rows.append((number, count, "; ".join(list(shown)[:_EXAMPLES])))
+        texts = _candidates(results)
+        truncated = find_truncated(texts)
+        if truncated:
+            examples = dict.fromkeys(_last_words(texts[id]) for id in truncated)
+            count = f"{len(truncated):,} of {len(texts):,} ({len(truncated) / len(texts):.1%})"
+            rows.append((number, count, "; ".join(list(examples)[:_EXAMPLES])))
     return rows
 
 
 def _last_words(text: str) -> str:
-    words = text.split()
-    return ("… " if len(words) > _WORDS else "") + " ".join(words[-_WORDS:])[-60:]
+    words: Sequence[str] = text.split()
+    end = " ".join(words[-_WORDS:])
+    return ("… " if len(words) > _WORDS or len(end) > 60 else "") + end[-60:]

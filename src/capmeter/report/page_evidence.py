@@ -8,30 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, count, islice
+from itertools import count, islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.errors import AssetError, InputError, MissingBackend
-from capmeter.metrics.contributions import Contributions
-from capmeter.metrics.evaluation import Evaluation
-from capmeter.metrics.evidence import Evidence, RegionEvidence
-from capmeter.metrics.scene_evidence import SceneEvidence
-from capmeter.metrics.scores import Results
-from capmeter.progress import task
-from capmeter.report.explain import evidence, phrase
-from capmeter.text.scene_graphs import SceneGraph
+from capmeter.core.errors import AssetError, InputError, MissingBackend
+from capmeter.core.progress import task
+from capmeter.evaluation.contributions import Contributions
+from capmeter.evaluation.evidence import Evidence, RegionEvidence, SentenceVerdict
+from capmeter.evaluation.runner import Evaluation
+from capmeter.evaluation.scene_evidence import SceneEvidence
+from capmeter.evaluation.scores import Results
+from capmeter.report.explain import explain_rows, format_tuple
+from capmeter.text.scene_graphs.graph import SceneGraph
 
-LONGEST = 2000
+MAX_CHARACTERS = 4000
 """Characters of a caption or reference that is explained: nobody reads every link of a longer one."""
 
-DRAWN = 100
-"""How many objects, attributes and relations of a scene graph are drawn at most."""
+MAX_TUPLES = 100
+"""Number of objects, of attributes and of relations of a scene graph that are shown at most."""
 
-ATTENDED = 12
-"""How many regions of a picture are drawn: those that counted most."""
+MAX_REGIONS = 12
+"""Number of regions of an image that are shown at most: those with the largest weights."""
 
 Graph = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], int]
 Row = tuple[str, int]
@@ -47,32 +47,35 @@ class EvidenceTable:
         self._kinds: dict[str, int] = {}
         self._marks: dict[str, int] = {}
         self._graphs: dict[Graph, int] = {}
-        self.found: list[list[Any]] = []
+        self._records: list[list[Any]] = []
 
-    def add(self, metric: int, row: int, found: Evidence) -> None:
+    def add(self, metric: int, row: int, evidence: Evidence) -> None:
         """Adds the evidence of metric number `metric` for the caption in row `row` of the page."""
-        self.found.append([metric, row, *self._record(found)])
+        self._records.append([metric, row, *self._record(evidence)])
 
-    def _record(self, found: Evidence) -> list[Any]:
-        """The sequences, links, marks and facts; where there are some, the scene, the contributions and the members."""
+    def _record(self, evidence: Evidence) -> list[Any]:
+        """The sequences, links, marks and facts; where there are some, the scene, the contributions, the members, the
+        regions and the sentences.
+        """
         links: list[float] = []
-        for link in found.links:
+        for link in evidence.links:
             kind = self._kinds.setdefault(link.kind, len(self._kinds))
             links += [*link.candidate, link.reference_index, *link.reference, kind, _short(link.weight)]
         marks: list[float] = []
-        for mark in found.marks:
+        for mark in evidence.marks:
             kind = self._marks.setdefault(mark.kind, len(self._marks))
             side = -1 if mark.side == "candidate" or mark.reference_index is None else mark.reference_index
             marks += [side, mark.start, mark.end, kind, _short(mark.weight)]
-        facts = {name: value if isinstance(value, str) else _short(value) for name, value in found.facts.items()}
-        sequences = [self._sequence(tokens) for tokens in (found.candidate, *found.references)]
-        further: list[Any] = [None if found.scene is None else self._scene(found.scene)]
-        further.append(None if found.contributions is None else _contributions(found.contributions))
-        further.append([[name, self._record(each)] for name, each in found.members.items()] or None)
-        further.append(None if found.regions is None else self._regions(found.regions))
-        while further and further[-1] is None:
-            further.pop()
-        return [sequences[0], sequences[1:], links, marks, facts, *further]
+        facts = {name: value if isinstance(value, str) else _short(value) for name, value in evidence.facts.items()}
+        sequences = [self._sequence(tokens) for tokens in (evidence.candidate, *evidence.references)]
+        optional: list[Any] = [None if evidence.scene is None else self._scene(evidence.scene)]
+        optional.append(None if evidence.contributions is None else _contributions(evidence.contributions))
+        optional.append([[name, self._record(each)] for name, each in evidence.members.items()] or None)
+        optional.append(None if evidence.regions is None else self._regions(evidence.regions))
+        optional.append([self._sentence(each) for each in evidence.sentences] or None)
+        while optional and optional[-1] is None:
+            optional.pop()
+        return [sequences[0], sequences[1:], links, marks, facts, *optional]
 
     def _sequence(self, tokens: Sequence[str]) -> int:
         numbers = tuple(map(self._word, tokens))
@@ -85,30 +88,39 @@ class EvidenceTable:
         """
         sides = []
         for side, graph in (("candidate", scene.candidate), ("reference", scene.reference)):
-            chosen = _drawn(graph)
+            selected = _select_tuples(graph)
             tuples = [each for each in scene.tuples if each.side == side]
-            shown = [tuples[k] for kind in chosen for k in kind]
+            listed = [tuples[k] for kind in selected for k in kind]
             nearest = [
                 number
-                for place, each in enumerate(shown)
+                for position, each in enumerate(listed)
                 if each.nearest is not None
-                for number in (place, self._word(phrase(each.nearest)))
+                for number in (position, self._word(format_tuple(each.nearest)))
             ]
-            sides += [self._graph(graph, chosen), "".join(str(int(each.matched)) for each in shown), nearest]
+            sides += [self._graph(graph, selected), "".join(str(int(each.matched)) for each in listed), nearest]
         return sides
 
+    def _sentence(self, sentence: SentenceVerdict) -> list[Any]:
+        """Side (as of marks), place, verdict, score; then side and place of each sentence that judged it."""
+        judged_by = [
+            number for index, *place in sentence.judged_by for number in (-1 if index is None else index, *place)
+        ]
+        side = -1 if sentence.reference_index is None else sentence.reference_index
+        verdict = self._marks.setdefault(sentence.verdict, len(self._marks))
+        return [side, sentence.start, sentence.end, verdict, _short(sentence.score), judged_by]
+
     def _regions(self, regions: RegionEvidence) -> list[Any]:
-        """Of the heaviest regions: boxes in thousandths of the picture, flat; weights; the labels' words."""
-        heaviest = regions.heaviest(ATTENDED)
+        """Of the heaviest regions: boxes in thousandths of the image, flat; weights; the labels' words."""
+        heaviest = regions.heaviest(MAX_REGIONS)
         boxes = [round(1000 * number) for _, box, _ in heaviest for number in box]
         return [boxes, [_short(weight) for _, _, weight in heaviest], [self._word(label) for label, _, _ in heaviest]]
 
-    def _graph(self, graph: SceneGraph, chosen: Sequence[Sequence[int]]) -> int:
-        """The number of a graph: objects' words; (owner, words) flat; (subject, words, object) flat; how many more."""
-        objects, attributes, relations = chosen
+    def _graph(self, graph: SceneGraph, selected: Sequence[Sequence[int]]) -> int:
+        """The number of a graph: objects' words; (owner, words) flat; (subject, words, object) flat; omitted tuples."""
+        objects, attributes, relations = selected
         first = len(graph.objects)
         second = first + len(graph.attributes)
-        found: Graph = (
+        entry: Graph = (
             tuple(self._word(str(graph.objects[k])) for k in objects),
             tuple(
                 number
@@ -117,12 +129,12 @@ class EvidenceTable:
             ),
             tuple(
                 number
-                for subject, words, thing in (graph.relations[k - second] for k in relations)
-                for number in (subject, self._word(str(words)), thing)
+                for subject, words, other in (graph.relations[k - second] for k in relations)
+                for number in (subject, self._word(str(words)), other)
             ),
-            len(graph) - sum(map(len, chosen)),
+            len(graph) - sum(map(len, selected)),
         )
-        return self._graphs.setdefault(found, len(self._graphs))
+        return self._graphs.setdefault(entry, len(self._graphs))
 
     def _word(self, word: str) -> int:
         return self._words.setdefault(word, len(self._words))
@@ -135,24 +147,24 @@ class EvidenceTable:
             "graphs": [list(graph) for graph in self._graphs],
             "kinds": list(self._kinds),
             "marks": list(self._marks),
-            "found": self.found,
+            "records": self._records,
         }
 
 
-def _drawn(graph: SceneGraph) -> tuple[list[int], list[int], list[int]]:
-    """The tuples of a graph that are drawn, by kind: the first `DRAWN` of each."""
-    objects = list(range(min(len(graph.objects), DRAWN)))
+def _select_tuples(graph: SceneGraph) -> tuple[list[int], list[int], list[int]]:
+    """The tuples of a graph that are shown, by kind: the first `MAX_TUPLES` of each."""
+    objects = list(range(min(len(graph.objects), MAX_TUPLES)))
     first = len(graph.objects)
-    attributes = [first + k for k, (owner, _) in enumerate(graph.attributes) if owner < DRAWN][:DRAWN]
+    attributes = [first + k for k, (owner, _) in enumerate(graph.attributes) if owner < MAX_TUPLES][:MAX_TUPLES]
     first += len(graph.attributes)
-    relations = [first + k for k, (a, _, b) in enumerate(graph.relations) if max(a, b) < DRAWN][:DRAWN]
+    relations = [first + k for k, (a, _, b) in enumerate(graph.relations) if max(a, b) < MAX_TUPLES][:MAX_TUPLES]
     return objects, attributes, relations
 
 
-def _contributions(found: Contributions) -> list[Any]:
+def _contributions(contributions: Contributions) -> list[Any]:
     """The base in words, its logit, the caption's logit, then name, value, the base's value, contribution of each."""
-    inputs = [[name, *map(_short, numbers)] for name, *numbers in found.inputs]
-    return [found.base, _short(found.start), _short(found.logit), inputs]
+    inputs = [[name, *map(_short, numbers)] for name, *numbers in contributions.inputs]
+    return [contributions.base, _short(contributions.start), _short(contributions.logit), inputs]
 
 
 def _short(value: float) -> float:
@@ -162,11 +174,11 @@ def _short(value: float) -> float:
 
 def extremes(systems: Mapping[str, Results], most: int) -> list[Row]:
     """At most `most` captions to explain: the worst and the best by each metric in each system, the most extreme
-    of all of them before the second most extreme. Captions that are not `explainable` are skipped.
+    of all of them before the second most extreme. Captions that are not `is_explainable` are skipped.
     """
-    fit = {system: explainable(results) for system, results in systems.items()}
+    eligible = {system: is_explainable(results) for system, results in systems.items()}
     orders = [
-        (system, order[fit[system][order]])
+        (system, order[eligible[system][order]])
         for system, results in systems.items()
         for scores in results.values()
         for order in _both_ends(scores.items.array)
@@ -182,15 +194,15 @@ def extremes(systems: Mapping[str, Results], most: int) -> list[Row]:
     return list(islice(dict.fromkeys(islice(turns(), 50 * most)), most)) if orders else []
 
 
-def explainable(results: Results) -> npt.NDArray[np.bool_]:
+def is_explainable(results: Results) -> npt.NDArray[np.bool_]:
     """For each caption whether it and its references are short enough to be explained on a page."""
     captions = results.captions
     if captions is None:
         return np.ones(len(results.ids.names), np.bool_)
-    short = np.array([len(sentence) <= LONGEST for sentence in captions.pool.sentences], np.bool_)
+    short = np.array([len(sentence) <= MAX_CHARACTERS for sentence in captions.pool.sentences], np.bool_)
     references = [bool(short[captions.references[row]].all()) for row in range(len(captions))]
-    own: npt.NDArray[np.bool_] = short[captions.candidates]
-    return own & np.array(references, np.bool_)
+    candidates: npt.NDArray[np.bool_] = short[captions.candidates]
+    return candidates & np.array(references, np.bool_)
 
 
 def _both_ends(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
@@ -199,35 +211,30 @@ def _both_ends(values: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
     yield up[::-1]
 
 
-def gather(
+def collect_evidence(
     systems: Mapping[str, Results], rows: Sequence[Row], metrics: Sequence[str]
 ) -> tuple[dict[Row, list[tuple[int, Evidence]]], list[str]]:
-    """The evidence for these captions from each metric that has some; and a sentence for each metric without."""
-    found: dict[Row, list[tuple[int, Evidence]]] = {row: [] for row in rows}
-    silent: dict[str, None] = {}
+    """The evidence for these captions with its metric's number, and a sentence for each metric without evidence."""
+    evidence: dict[Row, list[tuple[int, Evidence]]] = {row: [] for row in rows}
+    notes: dict[str, None] = {}
     with task("explaining", total=len(systems) * len(metrics)) as advance:
         for system, results in systems.items():
-            mine = [row for name, row in rows if name == system]
-            known = Evaluation(())
+            positions = [position for name, position in rows if name == system]
+            evaluation = Evaluation(())
             for number, name in enumerate(metrics):
                 advance(1)
-                if not mine or results.captions is None or name not in set(results):
+                if not positions or results.captions is None or name not in set(results):
                     continue
                 metric = results[name].metric
-                if metric is None or not metric.explains:
-                    silent[f"{name} has no explanations."] = None
+                if metric is None or not metric.can_explain:
+                    notes[f"{name} has no explanations."] = None
                     continue
                 try:
-                    known = replace(known, metrics=(metric,)).collected(results.captions)
-                    each = evidence(results.captions, metric, mine, known)
+                    evaluation = replace(evaluation, metrics=(metric,)).with_collected_states(results.captions)
+                    explained = explain_rows(results.captions, metric, positions, evaluation, results[name])
                 except (MissingBackend, AssetError, InputError) as problem:
-                    silent[f"{name} could not be explained: {problem}"] = None
+                    notes[f"{name} could not be explained: {problem}"] = None
                     continue
-                for row, one in zip(mine, each, strict=True):
-                    found[system, row].append((number, one))
-    return found, list(silent)
-
-
-def flatten(found: Mapping[Row, Sequence[tuple[int, Evidence]]]) -> Iterator[tuple[Row, int, Evidence]]:
-    """The evidence one by one, in the order of the captions."""
-    return chain.from_iterable(((row, number, one) for number, one in each) for row, each in found.items())
+                for position, each in zip(positions, explained, strict=True):
+                    evidence[system, position].append((number, each))
+    return evidence, list(notes)

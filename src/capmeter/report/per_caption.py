@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import json
 from collections.abc import Iterator, Mapping
@@ -9,63 +10,80 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.csvtext import CsvWriter
-from capmeter.captions.files import atomic_writer
-from capmeter.errors import InputError
-from capmeter.metrics.scores import Results
+from capmeter.captions.source_rows import SourceRows, unify_columns
+from capmeter.core.csv_text import CsvWriter
+from capmeter.core.output_files import atomic_writer
+from capmeter.evaluation.scores import Results
+from capmeter.report.row_files import checked_kind
+from capmeter.report.source_columns import arrow_table, beside_source
 
 KINDS = (".parquet", ".csv", ".tsv", ".jsonl")
 _AT_ONCE = 1 << 17
+Sources = Mapping[str, tuple[SourceRows, str | None]] | None
 
 
-def checked_kind(path: Path) -> str:
-    """The format of the file's ending; an unknown ending is an `InputError`."""
-    kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
-    if kind not in KINDS:
-        raise InputError(f"{path}: expected a name that ends in {', '.join(KINDS)}")
-    return kind
-
-
-def write_per_caption(systems: Mapping[str, Results], path: Path, *, texts: bool = False) -> None:
+def write_per_caption(
+    systems: Mapping[str, Results],
+    path: Path,
+    *,
+    texts: bool = False,
+    sources: Sources = None,
+) -> None:
     """Writes the rows in the format of the file's ending, whole or not at all.
 
-    With `texts` each row has the caption and its references too (as JSON in CSV and TSV).
+    Args:
+        systems: the scores.
+        path: the file.
+        texts: whether each row has the caption and its references, too (as JSON in CSV and TSV).
+        sources: of each system the rows of its file, and its name there (None: the only one): all of these rows are
+            written with their columns, those without a score too.
     """
-    kind = checked_kind(path)
+    kind = checked_kind(path, KINDS)
+    unify_columns([source for source, _ in (sources or {}).values()])
     if kind == ".parquet":
-        import pyarrow
         from pyarrow.parquet import ParquetWriter
 
         with atomic_writer(path) as file, ExitStack() as open_files:
             writer: Any = None
-            for columns in _blocks(systems, texts):
-                table = pyarrow.table(columns)
+            for columns in _blocks(systems, texts, sources):
+                table = arrow_table(columns, texts=texts)
                 writer = writer or open_files.enter_context(ParquetWriter(file, table.schema))
                 writer.write_table(table)
         return
     with atomic_writer(path) as file:
         if kind == ".jsonl":
-            for row in _rows(systems, texts):
+            for row in _rows(systems, texts, sources):
                 file.write(json.dumps(row).encode() + b"\n")
             return
         text = io.TextIOWrapper(file, "utf-8", newline="", write_through=True)
         table = CsvWriter(text, "\t" if kind == ".tsv" else ",")
-        for number, row in enumerate(_rows(systems, texts)):
+        for number, row in enumerate(_rows(systems, texts, sources)):
             if number == 0:
                 table.write(list(row))
             table.write([json.dumps(each) if isinstance(each, list) else each for each in row.values()])
         text.detach()
 
 
-def _blocks(systems: Mapping[str, Results], texts: bool) -> Iterator[dict[str, Any]]:
+def _blocks(systems: Mapping[str, Results], texts: bool, sources: Sources) -> Iterator[dict[str, Any]]:
     """The columns of some captions after the other, since Python's strings take much more than what is held."""
     for system, results in systems.items():
+        if sources:
+            source, name = sources[system]
+            columns = functools.partial(_columns_of, results, texts)
+            for block in beside_source(results, source, columns, system=name):
+                head = {"id": block.pop("id"), "image_id": block.pop("image_id")}
+                yield {**head, "system": [system] * len(head["id"]), **block}
+            continue
         for start in range(0, len(results.ids.names), _AT_ONCE):
             yield results.to_columns(system, texts=texts, rows=slice(start, start + _AT_ONCE))
 
 
-def _rows(systems: Mapping[str, Results], texts: bool) -> Iterator[dict[str, Any]]:
-    for columns in _blocks(systems, texts):
+def _rows(systems: Mapping[str, Results], texts: bool, sources: Sources) -> Iterator[dict[str, Any]]:
+    for columns in _blocks(systems, texts, sources):
         values = [column.tolist() if hasattr(column, "tolist") else column for column in columns.values()]
         for row in zip(*values, strict=True):
             yield dict(zip(columns, row, strict=True))
+
+
+def _columns_of(results: Results, texts: bool, rows: slice) -> dict[str, Any]:
+    return results.to_columns(texts=texts, rows=rows)

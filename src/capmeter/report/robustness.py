@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from capmeter.meta.robustness import Curve, Robustness
+from capmeter.meta.robustness import DegradationCurve, Robustness
 from capmeter.report.figures import house_style, open_figure, series_style
 from capmeter.report.tables import Table
 
@@ -17,16 +17,16 @@ _INSIDE = 5  # metrics whose legend fits inside a panel
 
 def robustness_table(study: Robustness) -> Table:
     """One row per degradation and metric, the most sensitive metric (the smallest area) first."""
-    shown = list(dict.fromkeys(_nearest(study, strength) for strength in (0.5, 1.0)))
-    strengths = [f"γ={study[0].strengths[place]:g}" for place in shown]
+    strength_indices = list(dict.fromkeys(_nearest(study, strength) for strength in (0.5, 1.0)))
+    strengths = [f"γ={study[0].strengths[index]:g}" for index in strength_indices]
     rows = [
         [
             each.degradation,
             each.metric,
             f"{each.area.value:.3f}",
             f"[{each.area.low:.3f}, {each.area.high:.3f}]",
-            *(f"{each.normalised.values[place]:.3f}" for place in shown),
-            *(f"{100 * each.preferred.values[place]:.1f}" for place in shown),
+            *(f"{each.normalised.values[index]:.3f}" for index in strength_indices),
+            *(f"{100 * each.preferred.values[index]:.1f}" for index in strength_indices),
         ]
         for way in study.degradations
         for each in _sorted(study, way)
@@ -102,7 +102,7 @@ def robustness_figure(study: Robustness, names: Mapping[str, str] | None = None)
     return figure
 
 
-def _sorted(study: Robustness, way: str) -> Sequence[Curve]:
+def _sorted(study: Robustness, way: str) -> Sequence[DegradationCurve]:
     return sorted((each for each in study if each.degradation == way), key=lambda each: each.area.value)
 
 

@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.csvtext import csv_text
-from capmeter.captions.files import write_atomic
-from capmeter.errors import InputError
+from capmeter.core.csv_text import csv_text
+from capmeter.core.errors import InputError
+from capmeter.core.output_files import write_atomic
 
 KINDS = (".csv", ".tsv", ".jsonl")
 
 
-def checked_kind(path: Path) -> str:
-    """The format that the file's name ends with (before .gz); another ending is an `InputError`."""
+def checked_kind(path: Path, kinds: Sequence[str] = KINDS) -> str:
+    """The format that the file's name ends with (before .gz); one that is not in `kinds` is an `InputError`."""
     kind = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
-    if kind not in KINDS:
-        raise InputError(f"{path}: expected a name that ends in .csv, .tsv or .jsonl")
+    if kind not in kinds:
+        raise InputError(f"{path}: expected a name that ends in {', '.join(kinds[:-1])} or {kinds[-1]}")
     return kind
 
 

@@ -3,8 +3,9 @@
 The picture has the requested width (390 px fits a phone) and the height it needs. What matches the other side is
 filled, what does not has a dashed outline, so that colour is not needed to tell them apart.
 
->>> from capmeter.text.scene_graphs import no_synsets, scene_graph
->>> picture = draw_scene(scene_graph([("dog", "brown")], no_synsets), matched=[True, False], title="the candidate")
+>>> from capmeter.text.scene_graphs.graph import build_scene_graph, no_synsets
+>>> graph = build_scene_graph([("dog", "brown")], no_synsets)
+>>> picture = draw_scene(graph, matched=[True, False], title="the candidate")
 >>> picture.count("<rect"), picture.count('class="scene-matched"'), "<title>the candidate</title>" in picture
 (2, 1, True)
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
-from capmeter.text.scene_graphs import SceneGraph
+from capmeter.text.scene_graphs.graph import SceneGraph
 
 _LINE, _BOX, _LETTER, _PAD, _GAP, _INDENT = 32.0, 24.0, 7.4, 9.0, 8.0, 26.0
 _STYLE = (
@@ -37,9 +38,9 @@ def draw_scene(
     leaving: dict[int, list[int]] = {}
     for k, (subject, _, _) in enumerate(graph.relations):
         leaving.setdefault(subject, []).append(k)
-    for number, found in enumerate(graph.objects):
+    for number, label in enumerate(graph.objects):
         top = canvas.line()
-        canvas.box(0.0, str(found), matched=flags[number])
+        canvas.box(0.0, str(label), matched=flags[number])
         for k in owned.get(number, ()):
             canvas.beside(str(graph.attributes[k][1]), matched=flags[objects + k])
         for k in leaving.get(number, ()):
@@ -68,13 +69,13 @@ class _Canvas:
 
     def box(self, left: float, text: str, *, matched: bool, round_: bool = True) -> None:
         """Text in a box."""
-        shown, wide = self._fitted(text, left)
+        visible_text, wide = self._fitted(text, left)
         kind = "scene-matched" if matched else "scene-unmatched"
         self._shapes.append(
             f'<rect class="{kind}" x="{left + 1:g}" y="{self._top + 4:g}" width="{wide:g}" height="{_BOX:g}" '
             f'rx="{12 if round_ else 3}"/>'
         )
-        self._text(left + 1 + _PAD, shown)
+        self._text(left + 1 + _PAD, visible_text)
         self._end = left + 1 + wide
 
     def beside(self, text: str, *, matched: bool) -> None:
@@ -116,8 +117,8 @@ class _Canvas:
     def _fitted(self, text: str, left: float) -> tuple[str, float]:
         """The part of a text that fits up to the right edge, and the width of its box."""
         room = int((self._width - left - 2 - 2 * _PAD) / _LETTER)
-        shown = text if len(text) <= room else text[: max(room - 1, 1)] + "…"
-        return shown, self._wide(shown)
+        visible_text = text if len(text) <= room else text[: max(room - 1, 1)] + "…"
+        return visible_text, self._wide(visible_text)
 
     @staticmethod
     def _wide(text: str) -> float:

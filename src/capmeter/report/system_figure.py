@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.meta.systems import System
-from capmeter.metrics.base import Floats
+from capmeter.evaluation.base import Floats
+from capmeter.meta.systems import SystemSummary
 from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
 from capmeter.report.tables import Table
 
 _LONGEST = 72
 
 
-def system_table(systems: Mapping[str, System]) -> Table:
-    """One row per system: its means, the overlap with people, the penalty, the centroid caption."""
+def system_table(systems: Mapping[str, SystemSummary]) -> Table:
+    """One row per system: its means, the overlap with human captions, the penalty, the centroid caption."""
     columns = ["system", "captions", "SPARCS′", "SPURTS′", "H∩M / M", "penalty", "centroid caption"]
     rows = [
         [
@@ -34,7 +34,7 @@ def system_table(systems: Mapping[str, System]) -> Table:
     return Table("systems against people", columns, rows, [False, True, True, True, True, True, False], note)
 
 
-def systems_to_dict(systems: Mapping[str, System]) -> dict[str, Any]:
+def systems_to_dict(systems: Mapping[str, SystemSummary]) -> dict[str, Any]:
     """The same as JSON values, with covariances and outlines."""
     return {
         name: {
@@ -50,7 +50,7 @@ def systems_to_dict(systems: Mapping[str, System]) -> dict[str, Any]:
     }
 
 
-def system_figure(systems: Mapping[str, System], points: Mapping[str, Floats], *, labels: bool = True) -> Any:
+def system_figure(systems: Mapping[str, SystemSummary], points: Mapping[str, Floats], *, labels: bool = True) -> Any:
     """The figure: `points` of each system, its ellipse, its mean, and with `labels` its name and centroid caption."""
     figure, axes = open_figure(width=6.4, height=6.4 + 0.24 * len(systems))
     with house_style():
@@ -84,7 +84,7 @@ def system_figure(systems: Mapping[str, System], points: Mapping[str, Floats], *
     return figure
 
 
-def _name_means(panel: Any, systems: Mapping[str, System]) -> None:
+def _name_means(panel: Any, systems: Mapping[str, SystemSummary]) -> None:
     """Each name beside its mean, moved away from the centre of all means so that neighbours do not overlap."""
     means = np.array([system.mean for system in systems.values()])
     middle = means.mean(axis=0)
@@ -106,7 +106,7 @@ def _name_means(panel: Any, systems: Mapping[str, System]) -> None:
         )
 
 
-def _quoted(system: System) -> str:
+def _quoted(system: SystemSummary) -> str:
     """The centroid caption, in quotation marks and shortened; its id if the text is unknown."""
     if system.components.texts is None:
         return f"centroid {system.example}"

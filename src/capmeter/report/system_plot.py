@@ -1,7 +1,7 @@
 """Whole systems by meaning and style, for the page: Figure 1 of SMURF, if its scores exist.
 
 The points are SMURF's standardised parts if `smurf` was scored, else raw SPARCS and SPURTS. The summary of a system
-(ellipse, overlap with people, centroid caption, penalty) is defined in `capmeter.meta.systems`.
+(ellipse, overlap with human captions, centroid caption, penalty) is defined in `capmeter.meta.systems`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.errors import InputError
-from capmeter.meta.systems import DEVIATIONS, area, clip, ellipse, require_people
-from capmeter.metrics.base import Floats
-from capmeter.metrics.scores import Results
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import Floats
+from capmeter.evaluation.scores import Results
+from capmeter.meta.systems import DEVIATIONS, ellipse_outline, ellipse_overlap, nearest_to_mean, require_human_system
 
 
 @dataclass
 class SystemPlot:
-    """Captions as points (system, x, y), an ellipse for each system, and a table that sums each up."""
+    """Captions as points (system, x, y), an ellipse for each system, and a table that summarises each."""
 
     x: str
     y: str
@@ -31,7 +31,7 @@ class SystemPlot:
     rows: list[tuple[int, list[str]]] = field(default_factory=list)
 
     def to_dict(self) -> dict[str, Any]:
-        """What the page draws, as JSON values."""
+        """What the page plots, as JSON values."""
         return {"x": self.x, "y": self.y, "points": self.points, "ellipses": self.ellipses}
 
 
@@ -43,20 +43,20 @@ def system_plot(
     `human` is the system of human captions: with it the table has each ellipse's overlap with the human one.
     """
     if human is not None:
-        require_people(systems, human)
-    fused = all(_named(results, "smurf") for results in systems.values())
+        require_human_system(systems, human)
+    fused = all(_scored_name(results, "smurf") for results in systems.values())
     values = {name: _points(results, fused) for name, results in systems.items()}
     outlines: dict[str, Floats] = {}
     for name, points in values.items():
         try:
-            outlines[name] = np.empty((0, 2)) if points is None else ellipse(points, name=name)
+            outlines[name] = np.empty((0, 2)) if points is None else ellipse_outline(points, name=name)
         except InputError:  # too few captions, or all alike: this system has no ellipse
             continue
-    shown = [name for name, outline in outlines.items() if len(outline)]
-    if not shown:
+    plotted = [name for name, outline in outlines.items() if len(outline)]
+    if not plotted:
         return None
     unit = ", in σ of human captions" if fused else ""
-    optional = [*(["H∩M / M"] if human in shown else []), *(["penalty"] if fused else [])]
+    optional = [*(["H∩M / M"] if human in plotted else []), *(["penalty"] if fused else [])]
     plot = SystemPlot(
         f"meaning: SPARCS{unit}",
         f"style: SPURTS{unit}",
@@ -67,40 +67,40 @@ def system_plot(
     random = np.random.default_rng(seed)
     for number, (name, results) in enumerate(systems.items()):
         points = values[name]
-        if points is None or name not in shown:
+        if points is None or name not in plotted:
             continue
         mean, outline = points.mean(axis=0), outlines[name]
-        drawn = np.sort(random.permutation(len(points))[:sample])
-        plot.points += [(number, round(float(x), 4), round(float(y), 4)) for x, y in points[drawn]]
+        sampled = np.sort(random.permutation(len(points))[:sample])
+        plot.points += [(number, round(float(x), 4), round(float(y), 4)) for x, y in points[sampled]]
         closed = np.vstack([outline, outline[:1]]).round(4).tolist()
         plot.ellipses.append({"system": number, "mean": mean.round(4).tolist(), "outline": closed})
         cells = [f"{value:.3f}".replace("-", "−") for value in mean]
-        if human in shown:
-            cells.append(f"{area(clip(outline, outlines[human])) / area(outline):.3f}")
+        if human in plotted:
+            cells.append(f"{ellipse_overlap(outline, outlines[human]):.3f}")
         if fused:
-            penalty = float(results[str(_named(results, "smurf"))].part_items["G"].array.sum())
+            penalty = float(results[str(_scored_name(results, "smurf"))].part_items["G"].array.sum())
             cells.append(f"{penalty:.2f}".replace("-", "−"))
-        plot.rows.append((number, [*cells, _central(results, points)]))
+        plot.rows.append((number, [*cells, _centroid_caption(results, points)]))
     return plot
 
 
-def _named(results: Results, metric: str) -> str | None:
+def _scored_name(results: Results, metric: str) -> str | None:
     """The name, with its parameters, under which a metric was scored."""
     return next((name for name in results if name.partition("(")[0] == metric), None)
 
 
 def _points(results: Results, fused: bool) -> Floats | None:
     if fused:
-        parts = results[str(_named(results, "smurf"))].part_items
+        parts = results[str(_scored_name(results, "smurf"))].part_items
         return np.stack([parts["sparcs"].array, parts["spurts"].array], axis=1)
-    found = [_named(results, metric) for metric in ("sparcs", "spurts")]
-    if None in found:
+    names = [_scored_name(results, metric) for metric in ("sparcs", "spurts")]
+    if None in names:
         return None
-    return np.stack([results[str(name)].items.array for name in found], axis=1)
+    return np.stack([results[str(name)].items.array for name in names], axis=1)
 
 
-def _central(results: Results, points: Floats) -> str:
+def _centroid_caption(results: Results, points: Floats) -> str:
     """The caption nearest to the mean."""
-    nearest = int(np.argmin(((points - points.mean(axis=0)) ** 2).sum(axis=1)))
+    nearest = nearest_to_mean(points)
     name = results.ids.names[nearest]
     return name if results.captions is None else results.captions[name].candidate

@@ -1,6 +1,7 @@
-"""Scores as tables: for the eye, for a paper, for a program.
+"""Tables for terminals, pipes, papers and programs, from one model: columns and rows of cells.
 
-A table is a list of columns and rows of cells, so that every format shows the same numbers.
+Every format shows the same numbers: text is laid out by Rich, LaTeX has booktabs rules, Markdown is a pipe table, CSV
+and JSON have full precision.
 """
 
 from __future__ import annotations
@@ -10,33 +11,38 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from capmeter.captions.csvtext import CsvWriter
-from capmeter.errors import InputError
-from capmeter.meta.standing import Standing
-from capmeter.metrics.results_file import enclosed, is_results
-from capmeter.metrics.scores import Results
-from capmeter.printable import printable
-from capmeter.report.names import MetricName
-from capmeter.stats.significance import LEVEL, alpha
+from capmeter.core.csv_text import CsvWriter
+from capmeter.core.errors import InputError
+from capmeter.core.terminal import escape_controls
+from capmeter.evaluation.results_file import is_results
+from capmeter.report.metric_names import MetricName
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
 
 FORMATS = ("table", "json", "csv", "latex", "markdown")
+PIPE_WIDTH = 200
+"""The longest line of a table in a pipe or file."""
 _LATEX = str.maketrans(
     {c: f"\\{c}" for c in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
 )
-_WORDS = 24
-"""A column of words gets at least this width before the numbers beside it go into another part of the table."""
+_TEXT_WIDTH = 24
+"""A column of text gets at least this width before the numbers next to it move to another part of the table."""
+_HEAD_WIDTH = 8
+"""A long heading may be broken, but not into lines shorter than this."""
 _WORD, _PIECE = r"\S+", r"[^\s=+,/]+[=+,/]*|[=+,/]+"
 _MARKDOWN = r"[\\`*_|~#]|(?<=\])\("
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns with a heading each, and rows of cells; `numeric` columns are set to the right.
+    """Columns with a heading each, and rows of cells; `numeric` columns are aligned to the right.
 
-    In the cells of `bold` (row, column) the first word, the number itself, is set in bold where a format can.
+    In the cells of `bold` (row, column) the first word, the number itself, is bold where a format has bold.
     """
 
     title: str
@@ -47,173 +53,127 @@ class Table:
     bold: Set[tuple[int, int]] = frozenset()
 
 
-def score_table(
-    systems: Mapping[str, Results],
-    standing: Mapping[str, Standing] | None = None,
-    digits: int = 4,
-    scale: float = 1,
-    untested: str = "",
-) -> Table:
-    """One row per metric for a single system; else systems and metrics, the more numerous downward.
+def render(table: Table, data: Mapping[str, Any], format: str) -> str:
+    """The table in one of the formats for programs and papers.
 
-    With their standing, scores have intervals where there are any, and the best of each metric are bold: the highest
-    and all that are not significantly below it. Scores are multiplied by `scale`; `untested` says why none are bold.
+    Args:
+        table: its rows as they are printed.
+        data: its content as JSON values; results of systems become CSV in full precision.
+        format: one of `FORMATS` except `table`, which `print_table` prints.
     """
-    bounded = standing is not None and any(each.intervals for each in standing.values())
-
-    def cell(system: str, metric: str) -> list[str]:
-        if metric not in set(systems[system]):
-            return ["-"]
-        score = f"{scale * systems[system][metric].score:.{digits}f}"
-        if standing is None or system not in standing[metric].intervals:
-            return [score]
-        low, high = (scale * bound for bound in standing[metric].intervals[system])
-        return [score, f"[{low:.{digits}f}, {high:.{digits}f}]"]
-
-    metrics = [MetricName(name) for name in dict.fromkeys(name for results in systems.values() for name in results)]
-    level = next(iter(standing.values())).level if standing else LEVEL
-    scaled = "" if scale == 1 else f", scores x {scale:g}"
-    if len(systems) == 1:
-        (system,) = systems
-        heads = ["metric", "score"] + ([f"{100 * level:g}% interval"] if bounded else [])
-        rows = [[metric, *cell(system, metric), ""][: len(heads)] for metric in metrics]
-        return Table(_count(systems[system]) + scaled, heads, rows, [False] + [True] * (len(heads) - 1))
-    title = _count(next(iter(systems.values()))) + " each" + scaled
-    rows = [[system, *(" ".join(cell(system, metric)) for metric in metrics)] for system in systems]
-    heads = ["system", *metrics]
-    best = {
-        (s, m)
-        for s, system in enumerate(systems)
-        for m, metric in enumerate(metrics, 1)
-        if standing is not None and system in standing[metric].best
-    }
-    if len(metrics) > len(systems):  # the longer side downward, so that the table fits a screen
-        heads, *rows = (list(line) for line in zip(heads, *rows, strict=True))
-        heads[0] = "metric"
-        best = {(m - 1, s + 1) for s, m in best}
-    notes = [f"in brackets: {100 * level:g}% interval, images resampled with replacement"] if bounded else []
-    if best:
-        notes.append(
-            "bold: the best of each metric, and all that are not significantly below it (paired permutation test, "
-            f"Holm, p < {alpha(level):g})"
-        )
-    if untested:
-        notes.append(untested.rstrip("."))
-    return Table(title, heads, rows, [False] + [True] * (len(heads) - 1), "; ".join(notes), best)
+    if format == "csv":
+        return _results_csv(data) if is_results(data) else to_csv(table)
+    if format == "latex":
+        return _to_latex(table)
+    if format == "markdown":
+        return _to_markdown(table)
+    if format == "json":
+        return json.dumps(data, indent=2) + "\n"
+    raise InputError(f"unknown format {format!r}; expected one of {', '.join(FORMATS)}")
 
 
-def _count(results: Results) -> str:
-    captions, images = len(results.ids.names), len(results.ids.clusters)
-    return f"{captions:,} caption{'s' * (captions != 1)} of {images:,} image{'s' * (images != 1)}"
+def print_table(table: Table, console: Console) -> None:
+    """Prints the table on a Rich console: in parts, one below the other, where its numbers do not fit the width.
 
-
-def print_table(table: Table, console: Any) -> None:
-    """Shows the table on a rich console: in parts, one below the other, where its numbers do not fit the width."""
+    Where the console is not a terminal, bold cells have a star.
+    """
     from rich import box
     from rich.table import Table as RichTable
-    from rich.text import Text
 
-    plain = not console.is_terminal
-
-    def cell(r: int, c: int) -> Text:
-        word, rest = _first_word(table, r, c, plain)
-        return Text(word, "bold" if (r, c) in table.bold else "").append(rest, "not bold")
-
-    cells = [[cell(r, c) for c in range(len(row))] for r, row in enumerate(table.rows)]
-    heads = [Text(printable(name)) for name in table.columns]
-    # a long heading may be broken, but not into less than eight characters a line
-    longest = [max((len(word) for word in head.plain.split()), default=0) for head in heads]
-    needed = [max([min(longest[c], 8), *(row[c].cell_len for row in cells)]) for c in range(len(heads))]
-    parts: list[Any] = [table.title]
-    for columns in _parts(table, needed, console.width):
-        shown = RichTable(box=box.SIMPLE_HEAD)
-        wanted = {c: max(heads[c].cell_len, needed[c]) for c in columns}
-        # a number is never broken, and a short word is not while there is room
-        short = {c for c in columns if table.numeric[c] or needed[c] <= _WORDS}
-        if _width([min(needed[c], _WORDS) if not table.numeric[c] else needed[c] for c in columns]) > console.width:
-            short = {c for c in columns if table.numeric[c]}
-        spare = console.width - _width([needed[c] if c in short else wanted[c] for c in columns])
-        wide = [c for c in columns if c not in short]
-        widths = _wrapped([[heads[c], *(row[c] for row in cells)] for c in wide], [wanted[c] for c in wide], spare)
+    layout = _Layout(table, console.width, bold=console.is_terminal)
+    note = table.note if console.is_terminal else table.note.replace("bold:", "*:")
+    parts: list[Any] = [escape_controls(table.title)]
+    for columns in layout.parts():
+        widths = layout.column_widths(columns)
+        part = RichTable(box=box.SIMPLE_HEAD)
         for c in columns:
-            width = widths[wide.index(c)] if c in wide else None
-            if c in short:
-                width = needed[c] + min(max(spare, 0), wanted[c] - needed[c])
-                spare -= width - needed[c]
             justify: Any = "right" if table.numeric[c] else "left"
-            shown.add_column(heads[c], justify=justify, overflow="fold", width=width)
-        for row in cells:
-            shown.add_row(*(_folded(row[c], widths[wide.index(c)]) if c in wide else row[c] for c in columns))
-        parts.append(shown)
-    parts.append(_plain_note(table) if plain else table.note)
-    for text in parts:
-        if text:
-            console.print(text if isinstance(text, RichTable) else printable(text), markup=False)
+            part.add_column(layout.heads[c], justify=justify, overflow="fold", width=widths[c])
+        for row in layout.cells:
+            part.add_row(*(_fold_words(row[c], widths[c]) for c in columns))
+        parts.append(part)
+    for each in (*parts, escape_controls(note)):
+        if each:
+            console.print(each, markup=False)
 
 
-def as_text(table: Table) -> str:
-    """What `print_table` shows where there is no terminal, of any width: for pipes and files.
+class _Layout:
+    """Which columns of a table are printed next to each other, and how wide."""
 
-    Of Rich only the widths of characters are loaded, where there are others than ASCII's.
-    """
-    cells = [["".join(_first_word(table, r, c, True)) for c in range(len(row))] for r, row in enumerate(table.rows)]
-    lines = [list(map(printable, table.columns)), *cells]
-    widths = [max(map(_terminal_width, column)) for column in zip(*lines, strict=True)]
+    def __init__(self, table: Table, width: int, *, bold: bool) -> None:
+        from rich.text import Text
 
-    def line(row: list[str]) -> str:
-        blanks = [
-            " " * (width - _terminal_width(cell)) for width, cell in zip(widths, map(str.rstrip, row), strict=True)
+        self.table, self.width = table, width
+        self.heads = [Text(escape_controls(name)) for name in table.columns]
+        self.cells = [[self._cell(r, c, bold) for c in range(len(row))] for r, row in enumerate(table.rows)]
+        words = [max((len(word) for word in head.plain.split()), default=0) for head in self.heads]
+        # the width in which no cell is wrapped, and that in which the heading is not wrapped either
+        self.needed = [
+            max([min(words[c], _HEAD_WIDTH), *(row[c].cell_len for row in self.cells)]) for c in range(len(words))
         ]
-        padded = zip(blanks, map(str.rstrip, row), table.numeric, strict=True)
-        return f"  {'   '.join(blank + cell if right else cell + blank for blank, cell, right in padded)}  "
+        self.full = [max(head.cell_len, needed) for head, needed in zip(self.heads, self.needed, strict=True)]
 
-    across = _width(widths)
-    head, *rows = map(line, lines)
-    shown = [" " * across, head, f" {'─' * (across - 2)} ", *rows, " " * across]
-    around = [printable(text) for text in (table.title, _plain_note(table))]
-    return "".join(f"{each}\n" for each in (*around[:1], *shown, *around[1:]) if each)
+    def _cell(self, r: int, c: int, bold: bool) -> Text:
+        """A cell's text with its first word bold; or with a star behind it, for which its column has room."""
+        from rich.text import Text
+
+        word, space, rest = escape_controls(str(self.table.rows[r][c])).partition(" ")
+        marked = (r, c) in self.table.bold
+        if not bold and any(column == c for _, column in self.table.bold):
+            word += "*" if marked else " "
+        return Text(word, "bold" if marked else "").append(space + rest, "not bold")
+
+    def parts(self) -> list[list[int]]:
+        """The columns of each part of the table that fits the width; the text at its left begins every part."""
+        numeric = self.table.numeric
+        least = [each if numeric[c] else min(each, _TEXT_WIDTH) for c, each in enumerate(self.needed)]
+        first = numeric.index(True) if True in numeric else len(numeric)
+        text, parts = list(range(first)), [list(range(first))]
+        for c in range(first, len(numeric)):
+            if parts[-1] != text and _table_width([least[k] for k in [*parts[-1], c]]) > self.width:
+                parts.append(list(text))
+            parts[-1].append(c)
+        return parts
+
+    def column_widths(self, columns: Sequence[int]) -> dict[int, int | None]:
+        """The width of each of these columns; None leaves it to Rich."""
+        numeric = self.table.numeric
+        # a number is never broken, and a short word is not while there is room
+        least = [self.needed[c] if numeric[c] else min(self.needed[c], _TEXT_WIDTH) for c in columns]
+        fits = _table_width(least) <= self.width
+        unbroken = [c for c in columns if numeric[c] or (fits and self.needed[c] <= _TEXT_WIDTH)]
+        wrapped = [c for c in columns if c not in unbroken]
+        spare = self.width - _table_width([self.needed[c] if c in unbroken else self.full[c] for c in columns])
+        texts = [[self.heads[c].plain, *(row[c].plain for row in self.cells)] for c in wrapped]
+        widths = dict(zip(wrapped, _wrapped_widths(texts, [self.full[c] for c in wrapped], spare), strict=True))
+        for c in unbroken:
+            widths[c] = self.needed[c] + min(max(spare, 0), self.full[c] - self.needed[c])
+            spare -= min(max(spare, 0), self.full[c] - self.needed[c])
+        return widths
 
 
-def _terminal_width(text: str) -> int:
-    """How many columns of a terminal the text takes."""
-    if text.isascii():
-        return len(text)
-    from rich.cells import cell_len
-
-    return cell_len(text)
+def _table_width(columns: Sequence[int]) -> int:
+    """Of a table with columns of these widths: a blank on both sides of each, and a rule's place between them."""
+    return sum(columns) + 3 * len(columns) + 1
 
 
-def _first_word(table: Table, r: int, c: int, plain: bool) -> tuple[str, str]:
-    """A cell's first word, and the rest; in plain text a star is behind the word where it would be bold."""
-    word, space, rest = printable(str(table.rows[r][c])).partition(" ")
-    starred = plain and any(column == c for _, column in table.bold)
-    return word + ("" if not starred else "*" if (r, c) in table.bold else " "), space + rest
-
-
-def _plain_note(table: Table) -> str:
-    return table.note.replace("bold:", "*:")
-
-
-def _wrapped(columns: Sequence[Sequence[Any]], wanted: Sequence[int], spare: int) -> list[int | None]:
+def _wrapped_widths(columns: Sequence[Sequence[str]], full: Sequence[int], spare: int) -> list[int | None]:
     """Widths of columns that must be wrapped to fit, none below its longest word; None where no widths would do.
 
     Where the words do not fit, their pieces count (`encoder=` and `minilm`).
     """
-    room = sum(wanted) + spare
+    room = sum(full) + spare
     for piece in (_WORD, _PIECE):
-        least = [
-            max((len(each) for cell in column for each in re.findall(piece, cell.plain)), default=1)
-            for column in columns
-        ]
+        least = [max((len(each) for cell in cells for each in re.findall(piece, cell)), default=1) for cells in columns]
         if spare < 0 and sum(least) <= room:
-            loose = [most - few for few, most in zip(least, wanted, strict=True)]  # what each column could use
+            loose = [most - few for few, most in zip(least, full, strict=True)]  # what each column could use
             return [
                 few + (room - sum(least)) * each // max(sum(loose), 1) for few, each in zip(least, loose, strict=True)
             ]
     return [None] * len(columns)
 
 
-def _folded(cell: Any, width: int | None) -> Any:
+def _fold_words(cell: Text, width: int | None) -> Text:
     """The cell with a line break inside each word that is longer than its column, between pieces."""
     from rich.text import Text
 
@@ -231,24 +191,7 @@ def _folded(cell: Any, width: int | None) -> Any:
     return Text("\n".join(lines))
 
 
-def _parts(table: Table, needed: Sequence[int], width: int) -> list[list[int]]:
-    """The columns of each part of the table that fits this width; the words at its left begin every part."""
-    least = [each if numeric else min(each, _WORDS) for each, numeric in zip(needed, table.numeric, strict=True)]
-    first = table.numeric.index(True) if True in table.numeric else len(table.columns)
-    words, parts = list(range(first)), [list(range(first))]
-    for c in range(first, len(table.columns)):
-        if parts[-1] != words and _width([least[k] for k in [*parts[-1], c]]) > width:
-            parts.append(list(words))
-        parts[-1].append(c)
-    return parts
-
-
-def _width(columns: Sequence[int]) -> int:
-    """Of a table with columns of these widths: a blank on both sides of each, and a rule's place between them."""
-    return sum(columns) + 3 * len(columns) + 1
-
-
-def as_csv(table: Table) -> str:
+def to_csv(table: Table) -> str:
     """Comma-separated values with a heading."""
     text = io.StringIO()
     writer = CsvWriter(text)
@@ -257,88 +200,50 @@ def as_csv(table: Table) -> str:
     return text.getvalue()
 
 
-def scores_as_csv(data: dict[str, Any]) -> str:
+def _results_csv(data: Mapping[str, Any]) -> str:
     """What `scores_to_dict` gave as comma-separated values in full precision: one row per system and metric."""
     rows = [
         [system, metric, scores["score"], scores.get("low", ""), scores.get("high", ""), scores["signature"]]
         for system, results in data["systems"].items()
         for metric, scores in results["metrics"].items()
     ]
-    return as_csv(Table("", ["system", "metric", "score", "low", "high", "signature"], rows, []))
+    return to_csv(Table("", ["system", "metric", "score", "low", "high", "signature"], rows, []))
 
 
-def as_latex(table: Table) -> str:
+def _to_latex(table: Table) -> str:
     """A `tabular` with rules of the booktabs package, metrics as papers print them; the note is a comment."""
 
-    def plain(cell: Any) -> str:
-        return printable(cell.printed if isinstance(cell, MetricName) else str(cell)).translate(_LATEX)
+    def escape(cell: Any) -> str:
+        return escape_controls(cell.printed if isinstance(cell, MetricName) else str(cell)).translate(_LATEX)
 
     lines = [r"\begin{tabular}{" + "".join("r" if numeric else "l" for numeric in table.numeric) + "}", r"\toprule"]
-    rows = _cells(table, plain, lambda word: rf"\textbf{{{word}}}")
-    head = " & ".join(plain(column) for column in table.columns)
+    rows = _escaped_rows(table, escape, lambda word: rf"\textbf{{{word}}}")
+    head = " & ".join(escape(column) for column in table.columns)
     # a bracket after the end of a row would be read as the row's distance to the next
     body = [(f"{{}}{line}" if line.startswith(("[", "*")) else line) + r" \\" for line in map(" & ".join, rows)]
-    note = [f"% {printable(' '.join(text.split()))}" for text in (table.title, table.note) if text]
+    note = [f"% {escape_controls(' '.join(text.split()))}" for text in (table.title, table.note) if text]
     end = [r"\bottomrule", r"\end{tabular}", r"% \usepackage{booktabs}"]
     return "\n".join([*lines, head + r" \\", r"\midrule", *body, *end, *note, ""])
 
 
-def as_markdown(table: Table) -> str:
+def _to_markdown(table: Table) -> str:
     """A pipe table, as pull requests and README files show it."""
 
-    def plain(cell: Any) -> str:
-        text = printable(" ".join(str(cell).split())).replace("&", "&amp;").replace("<", "&lt;")
+    def escape(cell: Any) -> str:
+        text = escape_controls(" ".join(str(cell).split())).replace("&", "&amp;").replace("<", "&lt;")
         return re.sub(_MARKDOWN, r"\\\g<0>", text)
 
-    rows = _cells(table, plain, lambda word: f"**{word}**")
+    rows = _escaped_rows(table, escape, lambda word: f"**{word}**")
     rules = ["---:" if numeric else "---" for numeric in table.numeric]
-    lines = ["| " + " | ".join(row) + " |" for row in [[plain(column) for column in table.columns], rules, *rows]]
-    texts = [f"{plain(table.title)}\n"] if table.title else []
-    return "\n".join([*texts, *lines, *([f"\n{plain(table.note)}"] if table.note else []), ""])
+    lines = ["| " + " | ".join(row) + " |" for row in [[escape(column) for column in table.columns], rules, *rows]]
+    title = [f"{escape(table.title)}\n"] if table.title else []
+    return "\n".join([*title, *lines, *([f"\n{escape(table.note)}"] if table.note else []), ""])
 
 
-def _cells(table: Table, plain: Callable[[Any], str], bold: Callable[[str], str]) -> list[list[str]]:
-    """The cells, made harmless, with the first word of bold ones in bold."""
-    rows = []
-    for r, row in enumerate(table.rows):
-        cells = [plain(cell) for cell in row]
-        for c, text in enumerate(cells):
-            if (r, c) in table.bold:
-                word, space, rest = text.partition(" ")
-                cells[c] = bold(word) + space + rest
-        rows.append(cells)
+def _escaped_rows(table: Table, escape: Callable[[Any], str], bold: Callable[[str], str]) -> list[list[str]]:
+    """The escaped cells, with the first word of bold ones in bold."""
+    rows = [[escape(cell) for cell in row] for row in table.rows]
+    for r, c in table.bold:
+        word, space, rest = rows[r][c].partition(" ")
+        rows[r][c] = bold(word) + space + rest
     return rows
-
-
-def scores_to_dict(systems: Mapping[str, Results], standing: Mapping[str, Standing] | None = None) -> dict[str, Any]:
-    """Scores, intervals, parts, notes and signatures, in the layout of `--output` without the captions' own scores.
-
-    Of several systems also whether each is among the best, and which systems it is significantly above.
-    """
-
-    def of(system: str) -> dict[str, Any]:
-        rows = {}
-        for name, scores in systems[system].items():
-            found: dict[str, Any] = {}
-            if standing is not None and system in standing[name].intervals:
-                found = dict(zip(("low", "high"), standing[name].intervals[system], strict=True))
-            if standing is not None and standing[name].best:
-                found |= {"best": system in standing[name].best, "above": sorted(standing[name].beats[system])}
-            rows[name] = {"score": scores.score, **found, "parts": scores.parts, "signature": scores.signature}
-            rows[name]["notes"] = scores.notes
-        return {"metrics": rows, "notes": systems[system].notes}
-
-    return enclosed({system: of(system) for system in systems})
-
-
-def rendered(table: Table, data: dict[str, Any], format: str) -> str:
-    """The table as text in one of the machine-readable formats."""
-    if format == "csv":
-        return scores_as_csv(data) if is_results(data) else as_csv(table)
-    if format == "latex":
-        return as_latex(table)
-    if format == "markdown":
-        return as_markdown(table)
-    if format == "json":
-        return json.dumps(data, indent=2) + "\n"
-    raise InputError(f"unknown format {format!r}; expected one of {', '.join(FORMATS)}")

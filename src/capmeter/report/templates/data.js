@@ -1,59 +1,38 @@
-// The page's data: unpacked once, then only read.
+// The page's data: decoded once, then only read.
 "use strict";
 const capmeter = {};
 
-capmeter.unpack = async () => {
+capmeter.load = async () => {
   const text = document.getElementById("capmeter-data").textContent.trim();
   const plain = atob(text);
   const packed = new Uint8Array(plain.length);
   for (let i = 0; i < plain.length; i++) packed[i] = plain.charCodeAt(i);
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const raw = new Uint8Array(await new Response(stream).arrayBuffer());
-  const size = new DataView(raw.buffer).getUint32(0, true);
-  const { head, columns } = JSON.parse(new TextDecoder().decode(raw.subarray(4, 4 + size)));
-  let at = 4 + size;
-  const column = {};
-  for (const [name, length] of Object.entries(columns)) {
-    const values = (column[name] = new Int32Array(length));
-    for (let i = 0; i < length; i++) {
-      values[i] = raw[at + i] | (raw[at + length + i] << 8) | (raw[at + 2 * length + i] << 16) | (raw[at + 3 * length + i] << 24);
-    }
-    at += 4 * length;
-  }
-  return { head, column };
+  return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 };
 
-const MISSING = -(2 ** 31);
-
 // Captions as columns: row r has system[r], text[r], id[r], image[r], references[r] and scores[m][r] (NaN: none).
-capmeter.captions = ({ head, column }) => {
-  const rows = column.text.length;
-  const scores = head.metrics.map((metric, m) => {
-    const scaled = column[`score${m}`];
+capmeter.captions = (data) => {
+  const rows = data.text.length;
+  const scores = data.scores.map((column) => {
     const values = new Float64Array(rows);
-    const unit = 10 ** metric.decimals;
-    for (let r = 0; r < rows; r++) values[r] = scaled[r] === MISSING ? NaN : scaled[r] / unit;
+    for (let r = 0; r < rows; r++) values[r] = column[r] ?? NaN;
     return values;
   });
-  const notes = head.notes.map((note, k) => ({ ...note, rows: column[`note${k}`] }));
   const flags = new Map();
-  for (const note of notes) for (const row of note.rows) flags.set(row, [...(flags.get(row) || []), note.reason]);
+  for (const note of data.notes) for (const row of note.rows) flags.set(row, [...(flags.get(row) || []), note.reason]);
   const sameImage = new Map();
   for (let r = 0; r < rows; r++) {
-    const image = column.image[r];
+    const image = data.image[r];
     if (!sameImage.has(image)) sameImage.set(image, []);
     sameImage.get(image).push(r);
   }
-  const referencesOf = (r) => {
-    const set = column.references[r];
-    return Array.from(column.referenceValues.subarray(column.referenceOffsets[set], column.referenceOffsets[set + 1]));
-  };
+  const referencesOf = (r) => data.referenceSets[data.references[r]];
   const ranks = new Map();
   const rank = (m) => {
     if (!ranks.has(m)) ranks.set(m, capmeter.ranks(scores[m]));
     return ranks.get(m);
   };
-  return { ...head, ...column, scores, rank, rows, noted: notes, flags, sameImage, referencesOf };
+  return { ...data, scores, rank, rows, flags, sameImage, referencesOf };
 };
 
 // Ranks between 0 (lowest) and 1, equal values share their mean rank; NaN stays NaN.
@@ -120,24 +99,24 @@ capmeter.index = (texts) => {
     const terms = capmeter.query(query);
     if (!terms.length) return null;
     ready();
-    const find = (wanted) => {
-      const found = new Uint8Array(texts.length);
-      for (let t = 0; t < found.length; t++) found[t] = wanted(normal[t]) ? 1 : 0;
-      return found;
+    const find = (matches) => {
+      const hits = new Uint8Array(texts.length);
+      for (let t = 0; t < hits.length; t++) hits[t] = matches(normal[t]) ? 1 : 0;
+      return hits;
     };
     return terms.map(({ look, without }) => ({ without, hits: find((text) => text.includes(look)) }));
   };
 };
 
 capmeter.element = (tag, attributes = {}, ...children) => {
-  const made = document.createElement(tag);
+  const node = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === false || value === null || value === undefined) continue;
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else made.setAttribute(name, value === true ? "" : value);
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children);
-  return made;
+  node.append(...children);
+  return node;
 };
 
 capmeter.shown = (value, decimals) => (Number.isNaN(value) ? "–" : value.toFixed(Math.min(decimals, 3)).replace("-", "−"));

@@ -1,16 +1,16 @@
-// One opened caption: its references and picture, the evidence behind each score, and other captions of the image.
+// One opened caption: its references and image, the evidence behind each score, and other captions of the image.
 "use strict";
 
 capmeter.evidence = (captions) => {
   const { element, shown } = capmeter;
-  const kept = captions.evidence;
+  const evidence = captions.evidence;
   const byRow = new Map();
-  for (const [m, r, ...rest] of kept.found) {
+  for (const [m, r, ...rest] of evidence.records) {
     if (!byRow.has(r)) byRow.set(r, new Map());
     byRow.get(r).set(m, rest);
   }
-  const words = (sequence) => kept.sequences[sequence].map((word) => kept.words[word]);
-  const read = ([candidate, references, links, marks, facts, scene, contributions, members, regions]) => {
+  const words = (sequence) => evidence.sequences[sequence].map((word) => evidence.words[word]);
+  const read = ([candidate, references, links, marks, facts, scene, contributions, members, regions, sentences]) => {
     const list = (flat, width, make) => Array.from({ length: flat.length / width }, (_, k) => make(flat.slice(k * width, (k + 1) * width)));
     return {
       candidate: words(candidate),
@@ -18,10 +18,15 @@ capmeter.evidence = (captions) => {
       links: list(links, 7, ([a, b, reference, c, d, kind, weight]) => ({ candidate: [a, b], reference, place: [c, d], kind, weight })),
       marks: list(marks, 5, ([reference, a, b, kind, weight]) => ({ reference, place: [a, b], kind, weight })),
       facts, scene, contributions, members: (members ?? []).map(([name, record]) => [name, read(record)]), regions,
+      sentences: (sentences ?? []).map(([side, from, to, verdict, score, judges]) => ({ side, place: [from, to], verdict: evidence.marks[verdict], score,
+        judges: list(judges, 3, (place) => place) })),
     };
   };
   const STRUCK = /cut|removed|deleted/;
   const PLAIN = /unmatched/;
+  const WRONG = /hallucinated|contradicted|unsupported/;
+  const EFFECT = /^(raises|lowers)$/;
+  const markClass = (kind) => (STRUCK.test(kind) ? "struck" : WRONG.test(kind) ? "wrong" : EFFECT.test(kind) ? kind : PLAIN.test(kind) ? "unmatched" : "marked");
 
   // a line of tokens, each styled by its strongest link and by its marks
   const line = (tokens, links, marks, most) => {
@@ -38,10 +43,10 @@ capmeter.evidence = (captions) => {
     tokens.forEach((token, i) => {
       const link = best.get(i);
       const mine = marks.filter(({ place: [from, to] }) => from <= i && i < to);
-      const says = [...(link ? [`${kept.kinds[link.kind]}, weight ${number(link.weight)}`] : []),
-        ...mine.map(({ kind, weight }) => kept.marks[kind] + (weight !== 1 ? ` ${number(weight)}` : ""))];
+      const says = [...(link ? [`${evidence.kinds[link.kind]}, weight ${number(link.weight)}`] : []),
+        ...mine.map(({ kind, weight }) => evidence.marks[kind] + (weight !== 1 ? ` ${number(weight)}` : ""))];
       const classes = ["token", ...(link ? ["linked"] : []),
-        ...mine.map(({ kind }) => (STRUCK.test(kept.marks[kind]) ? "struck" : PLAIN.test(kept.marks[kind]) ? "unmatched" : "marked"))];
+        ...mine.map(({ kind }) => markClass(evidence.marks[kind]))];
       line.append(element("span", { class: classes.join(" "), title: says.join("; ") || null, "data-kind": link ? link.kind % 8 : null,
         "data-keys": link ? link.keys.join(" ") : null, style: link ? `--weight:${strength(link.weight, most)}` : null }, token), " ");
     });
@@ -76,36 +81,75 @@ capmeter.evidence = (captions) => {
     };
     lines.addEventListener("mouseover", glow);
     lines.addEventListener("mouseleave", glow);
-    box.append(element("div", { class: "words", tabindex: "0", role: "region", "aria-label": "Words of the caption and its references" }, lines));
-    const kinds = [...new Set(found.links.map(({ kind }) => kind))].sort((a, b) => kept.kinds[a].localeCompare(kept.kinds[b]));
-    const legend = element("p", { class: "kinds" }, ...kinds.map((kind) => element("span", { class: "token linked", "data-kind": kind % 8, style: "--weight:.8" }, kept.kinds[kind])));
-    const markKinds = [...new Set(found.marks.map(({ kind }) => kept.marks[kind]))];
-    for (const kind of markKinds) legend.append(element("span", { class: "token " + (STRUCK.test(kind) ? "struck" : PLAIN.test(kind) ? "unmatched" : "marked") }, kind));
+    const wordsBox = element("div", { class: "words", tabindex: "0", role: "region", "aria-label": "Words of the caption and its references" }, lines);
+    box.append(...(found.sentences.length ? [documentView(found, most), folded("All words in order", wordsBox)] : [wordsBox]));
+    const kinds = [...new Set(found.links.map(({ kind }) => kind))].sort((a, b) => evidence.kinds[a].localeCompare(evidence.kinds[b]));
+    const legend = element("p", { class: "kinds" }, ...kinds.map((kind) => element("span", { class: "token linked", "data-kind": kind % 8, style: "--weight:.8" }, evidence.kinds[kind])));
+    const markKinds = [...new Set(found.marks.map(({ kind }) => evidence.marks[kind]))];
+    for (const kind of markKinds) legend.append(element("span", { class: "token " + markClass(kind) }, kind));
     if (kinds.length + markKinds.length) box.append(legend);
     box.append(...factline(found));
     if (found.contributions) box.append(contributions(found.contributions));
     if (found.regions) box.append(attended(found.regions, r));
-    if (found.scene) box.append(scenes(found.scene));
+    if (found.scene) box.append(found.sentences.length ? folded("Scene graphs", scenes(found.scene)) : scenes(found.scene));
     else if (found.links.length) box.append(matches(found));
     else if (!found.regions) box.append(element("p", { class: "note" }, "No word of the caption was matched."));
     return box;
+  };
+  const folded = (title, content) => element("details", { class: "matches" }, element("summary", {}, title), content);
+  // a document: its sentences and those of the references by verdict, what is wrong first and the rest folded, with a search inside
+  const VERDICTS = [["contradicted", true], ["unsupported", true], ["missing", true], ["supported", false], ["covered", false]];
+  const SIDES = { missing: "missing: in a reference, not in the caption", covered: "covered: in a reference and in the caption" };
+  const documentView = (found, most) => {
+    const tokensOf = (side) => (side < 0 ? found.candidate : found.references[side]);
+    const inside = (items, [from, to]) => items.filter(({ place: [a, b] }) => a < to && b > from).map((each) => ({ ...each, place: each.place.map((at) => at - from) }));
+    const sentence = ({ side, place, score, judges, verdict }) => {
+      const links = found.links.filter(({ reference }) => side < 0 || reference === side).map((link) => ({ ...link, place: side < 0 ? link.candidate : link.place }));
+      const marks = found.marks.filter(({ reference }) => reference === side);
+      const item = element("li", {}, line(tokensOf(side).slice(...place), inside(links, place), inside(marks, place), most), element("span", { class: "quiet-number" }, number(score)));
+      if (verdict !== "supported" && verdict !== "covered")
+        item.append(...judges.map(([of, from, to]) => element("p", { class: "nearest", dir: "auto" }, side < 0 ? "nearest in the reference: " : "nearest in the caption: ", element("bdi", {}, tokensOf(of).slice(from, to).join(" ")))));
+      return item;
+    };
+    const groups = VERDICTS.map(([verdict, open]) => {
+      const every = found.sentences.filter((each) => each.verdict === verdict);
+      if (!every.length) return null;
+      const list = element("ol", { class: "sentences" }, ...every.map(sentence));
+      const count = element("span", { class: "quiet-number" }, String(every.length));
+      return { open, list, count, total: every.length, box: element("details", { class: `verdict ${verdict}`, ...(open && { open: true }) }, element("summary", {}, SIDES[verdict] ?? verdict, " ", count), list) };
+    }).filter(Boolean);
+    const nothing = element("p", { class: "note", "aria-live": "polite" });
+    const search = element("input", { type: "search", placeholder: "Search these sentences", "aria-label": "Search these sentences", oninput: (event) => {
+      const wanted = event.target.value.trim().toLowerCase();
+      let hits = 0;
+      for (const group of groups) {
+        const items = [...group.list.children];
+        items.forEach((item) => { item.hidden = !item.firstChild.textContent.toLowerCase().includes(wanted); });
+        const left = items.filter((item) => !item.hidden).length;
+        hits += left;
+        group.count.textContent = wanted ? `${left} of ${group.total}` : String(group.total);
+        group.box.open = wanted ? left > 0 : group.open;
+      }
+      nothing.textContent = wanted && !hits ? "No sentence has these words." : "";
+    } });
+    return element("div", { class: "document" }, search, nothing, ...groups.map(({ box }) => box));
   };
   // two scene graphs beside each other: objects, beside them their attributes, below them their relations
   const scenes = ([candidate, ...rest]) => element("div", {},
     element("div", { class: "scenes", tabindex: "0", role: "region", "aria-label": "Scene graphs" }, scene("What the caption says", candidate, ...rest.slice(0, 2)), scene("What the references say", ...rest.slice(2))),
     element("p", { class: "kinds" }, element("span", { class: "said agreed" }, "on both sides"), element("span", { class: "said" }, "on this side alone")));
   const scene = (title, graph, flags, nearest) => {
-    const [objects, attributes, relations, more] = kept.graphs[graph];
-    const near = new Map(Array.from({ length: nearest.length / 2 }, (_, k) => [nearest[2 * k], kept.words[nearest[2 * k + 1]]]));
+    const [objects, attributes, relations, more] = evidence.graphs[graph];
+    const near = new Map(Array.from({ length: nearest.length / 2 }, (_, k) => [nearest[2 * k], evidence.words[nearest[2 * k + 1]]]));
     const said = (word, place, kind) => element("span", { class: `said ${kind}${flags[place] === "1" ? " agreed" : ""}`,
-      title: near.has(place) ? `nearest on the other side: ${near.get(place)}` : null }, element("bdi", {}, kept.words[word] || "–"));
+      title: near.has(place) ? `nearest on the other side: ${near.get(place)}` : null }, element("bdi", {}, evidence.words[word] || "–"));
     const lines = objects.map((word, k) => element("li", {}, said(word, k, "thing")));
     const below = new Map();
     for (let k = 0; k < attributes.length / 2; k++) lines[attributes[2 * k]].append(" ", said(attributes[2 * k + 1], objects.length + k, "quality"));
     for (let k = 0; k < relations.length / 3; k++) {
       const [subject, word, thing] = relations.slice(3 * k, 3 * k + 3);
       if (!below.has(subject)) lines[subject].append(below.set(subject, element("ul", {})).get(subject));
-      below.get(subject).append(element("li", {}, said(word, objects.length + attributes.length / 2 + k, "quality"), " → ", element("bdi", {}, kept.words[objects[thing]])));
+      below.get(subject).append(element("li", {}, said(word, objects.length + attributes.length / 2 + k, "quality"), " → ", element("bdi", {}, evidence.words[objects[thing]])));
     }
     return element("figure", { class: "scene" }, element("figcaption", {}, title),
       lines.length ? element("ul", {}, ...lines) : element("p", { class: "note" }, "nothing that makes a graph"),
@@ -130,33 +174,33 @@ capmeter.evidence = (captions) => {
     return element("details", { class: "matches" }, element("summary", {}, `All matches (${cut}${links.length})`),
       element("table", {}, element("thead", {}, element("tr", {}, ...["kind", "caption", "reference", "weight"].map((head, k) =>
         element("th", { scope: "col", class: k === 3 ? "number" : null }, head)))),
-      element("tbody", {}, ...links.slice(0, LONGEST).map((link) => element("tr", {}, element("td", {}, kept.kinds[link.kind]),
+      element("tbody", {}, ...links.slice(0, LONGEST).map((link) => element("tr", {}, element("td", {}, evidence.kinds[link.kind]),
         element("td", {}, element("bdi", {}, found.candidate.slice(...link.candidate).join(" "))),
         element("td", {}, element("bdi", {}, found.references[link.reference].slice(...link.place).join(" ")), found.references.length > 1 ? ` (${link.reference + 1})` : ""),
         element("td", { class: "number" }, number(link.weight)))))));
   };
 
-  // the picture with the regions that counted most, the heavier the stronger, and their weights beside it
+  // the image with the regions of the largest weights, the heavier the stronger, and a table of the weights
   const attended = ([boxes, weights, labels], r) => {
     const most = Math.max(...weights, 1e-9);
     const drawing = document.createElementNS("http://www.w3.org/2000/svg", "svg");
     drawing.setAttribute("viewBox", "0 0 1000 1000");
     drawing.setAttribute("preserveAspectRatio", "none");
     drawing.setAttribute("role", "img");
-    drawing.setAttribute("aria-label", "Attention over regions of the picture");
+    drawing.setAttribute("aria-label", "Attention over regions of the image");
     weights.forEach((weight, k) => {
       const [left, top, right, bottom] = boxes.slice(4 * k, 4 * k + 4);
       const frame = document.createElementNS("http://www.w3.org/2000/svg", "rect");
       Object.entries({ x: left, y: top, width: right - left, height: bottom - top, style: `--share:${(weight / most).toFixed(3)}` })
         .forEach(([name, value]) => frame.setAttribute(name, value));
       const title = document.createElementNS("http://www.w3.org/2000/svg", "title");
-      title.textContent = `${kept.words[labels[k]] || "region"} ${number(weight)}`;
+      title.textContent = `${evidence.words[labels[k]] || "region"} ${number(weight)}`;
       frame.append(title);
       drawing.append(frame);
     });
-    const source = captions.pictures[captions.image[r]];
+    const source = captions.imageSources[captions.image[r]];
     const image = source ? [element("img", { src: source, alt: "", loading: "lazy", referrerpolicy: "no-referrer" })] : [];
-    const rows = weights.map((weight, k) => element("tr", {}, element("td", {}, element("bdi", {}, kept.words[labels[k]] || `region ${k + 1}`)),
+    const rows = weights.map((weight, k) => element("tr", {}, element("td", {}, element("bdi", {}, evidence.words[labels[k]] || `region ${k + 1}`)),
       element("td", { class: "number" }, number(weight)), element("td", {}, element("span", { class: "bar", style: `--share:${(weight / most).toFixed(3)}` }))));
     return element("div", { class: "sides attended" }, element("figure", { class: image.length ? "seen" : "seen bare" }, ...image, drawing),
       element("table", { class: "contributions" }, element("thead", {}, element("tr", {}, ...["region", "attention", ""].map((head, k) =>
@@ -164,11 +208,11 @@ capmeter.evidence = (captions) => {
   };
 
   const picture = (r) => {
-    const source = captions.pictures[captions.image[r]];
+    const source = captions.imageSources[captions.image[r]];
     if (!source) return null;
     const image = element("img", { src: source, alt: "", loading: "lazy", referrerpolicy: "no-referrer" });
     const frame = element("figure", { class: "picture" }, image);
-    image.addEventListener("error", () => frame.replaceChildren(element("figcaption", { class: "note" }, "picture not found: ", element("bdi", {}, source.slice(0, 200)))));
+    image.addEventListener("error", () => frame.replaceChildren(element("figcaption", { class: "note" }, "image not found: ", element("bdi", {}, source.slice(0, 200)))));
     return frame;
   };
 
@@ -198,7 +242,7 @@ capmeter.evidence = (captions) => {
       box.append(element("h3", { class: "small" }, "Why this score"), bar, place);
       choose(ordering !== "" && mine.has(Number(ordering)) ? Number(ordering) : metrics[0]);
     } else {
-      box.append(element("p", { class: "note" }, kept.found.length
+      box.append(element("p", { class: "note" }, evidence.records.length
         ? "This page has no explanation for this caption (the note below the list says which have one); to get it: "
         : "This page has no explanations; to get one:  ", element("code", {}, "capmeter explain … --id "), element("code", {}, captions.ids[captions.id[r]])));
     }

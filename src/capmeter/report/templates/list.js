@@ -9,7 +9,7 @@ capmeter.list = (captions, evidence) => {
   const many = captions.systems.length > 1;
   const several = captions.metrics.length > 1;
   const state = { found: [], page: 0, region: null, open: new Set() };
-  // at first: of metrics that are numbered (bleu-1, bleu-2 …) the last one, five in all, and what people said
+  // at first: of metrics that are numbered (bleu-1, bleu-2 …) the last one, five in all, and the human judgment
   const stem = (m) => captions.metrics[m].name.replace(/-\d+$/, "");
   const different = captions.metrics.map((_, m) => m).filter((m) => m + 1 === captions.metrics.length || stem(m) !== stem(m + 1));
   const columns = new Set(different.filter((m, k) => k < 5 || captions.metrics[m].human));
@@ -17,7 +17,7 @@ capmeter.list = (captions, evidence) => {
 
   options(at("only-system"), [["", many ? "all systems" : captions.systems[0]], ...(many ? captions.systems.map((name, s) => [s, name]) : [])]);
   const noteCounts = new Map();
-  captions.noted.forEach((note) => {
+  captions.notes.forEach((note) => {
     const rows = noteCounts.get(note.reason) ?? new Set();
     note.rows.forEach((row) => rows.add(row));
     noteCounts.set(note.reason, rows);
@@ -37,7 +37,8 @@ capmeter.list = (captions, evidence) => {
   // the views of the list that are asked for most: each button sets the controls, which stay as they are for the rest
   const lowest = String(Math.max(0, captions.metrics.findLastIndex((metric) => !metric.human)));
   const ends = at("views").dataset.ends;
-  const views = [["Lowest", { order: lowest, direction: "up" }], ...(several ? [["Most disagreed", { order: "disagreement", direction: "down" }]] : []),
+  const lower = (m) => captions.metrics[m]?.lower;
+  const views = [[lower(lowest) ? "Highest" : "Lowest", { order: lowest, direction: lower(lowest) ? "down" : "up" }], ...(several ? [["Most disagreed", { order: "disagreement", direction: "down" }]] : []),
     ...(noteCounts.has(ends) ? [["Truncated", { "only-note": `note:${ends}` }]] : []), ["Longest", { order: "length", direction: "down" }]];
   at("views").append(...views.map(([name, chosen]) => element("button", { type: "button", onclick: () => {
     at("only-note").value = at("order").value = "";
@@ -127,8 +128,8 @@ capmeter.list = (captions, evidence) => {
     }
     const cells = [...columns].sort((a, b) => a - b).map((m) => element("td", { class: "number", "data-label": captions.metrics[m].name,
       style: `--share:${Math.round(100 * (rank(m)[r] || 0))}%` }, shown(captions.scores[m][r], captions.metrics[m].decimals)));
-    const picture = captions.pictures[captions.image[r]]; // a linked one is loaded only when its caption is opened
-    const thumbnail = picture?.startsWith("data:") ? [element("img", { class: "thumbnail", src: picture, alt: "", loading: "lazy" })] : [];
+    const source = captions.imageSources[captions.image[r]]; // a linked one is loaded only when its caption is opened
+    const thumbnail = source?.startsWith("data:") ? [element("img", { class: "thumbnail", src: source, alt: "", loading: "lazy" })] : [];
     const line = element("tr", { class: open ? "opened" : null }, element("td", { class: "text" }, ...thumbnail, caption, facts), ...cells);
     if (!open) return [line];
     return [line, element("tr", { class: "detail", id: `detail-${r}` }, element("td", { colspan: cells.length + 1 }, evidence.detail(r, at("order").value)))];
@@ -163,7 +164,7 @@ capmeter.list = (captions, evidence) => {
     if (state.region) at("region").textContent = `${state.region.name} ×`;
     at("disagreement").hidden = at("order").value !== "disagreement";
     at("direction").disabled = at("order").value === "";
-    const words = { disagreement: ["least first", "most first"], length: ["shortest first", "longest first"] }[at("order").value] ?? ["worst first", "best first"];
+    const words = { disagreement: ["least first", "most first"], length: ["shortest first", "longest first"] }[at("order").value] ?? (lower(at("order").value) ? ["best first", "worst first"] : ["worst first", "best first"]);
     [...at("direction").options].forEach((option, k) => { option.textContent = words[k]; });
   };
   const changed = () => {

@@ -1,10 +1,10 @@
-// Unpacks the data and starts the parts of the page.
+// Decodes the data and starts the parts of the page.
 "use strict";
 
 (() => {
   const root = document.documentElement;
-  const remembered = () => { try { return localStorage.getItem("capmeter-theme"); } catch { return null; } };
-  if (remembered()) root.dataset.theme = remembered();
+  const storedTheme = () => { try { return localStorage.getItem("capmeter-theme"); } catch { return null; } };
+  if (storedTheme()) root.dataset.theme = storedTheme();
 
   const sortable = (table) => table.tHead.querySelectorAll("button").forEach((button, column) => button.addEventListener("click", () => {
     const head = button.closest("th");
@@ -20,7 +20,7 @@
   const start = async () => {
     sortable(document.getElementById("score-table"));
     document.querySelectorAll(".scroll:not(#correlations)").forEach(capmeter.cue);
-    const captions = capmeter.captions(await capmeter.unpack());
+    const captions = capmeter.captions(await capmeter.load());
     const evidence = capmeter.evidence(captions);
     const list = capmeter.list(captions, evidence);
     const plots = capmeter.plots(captions, list.only);

@@ -9,11 +9,11 @@ Everywhere else a metric has its parsable name; a LaTeX table goes into a paper.
 from __future__ import annotations
 
 _SPELLINGS = """
-    ROUGE-L METEOR CIDEr CIDEr-D CIDEr-R SPICE SPIDEr Soft-SPICE WMD MOWE WEmbSim HWCM BERTScore TBR TBR-unigram SPARCS
+    ROUGE-L METEOR CIDEr-D CIDEr-R SPICE SPIDEr Soft-SPICE WMD MOWE WEmbSim HWCM BERTScore TBR TBR-unigram SPARCS
     SPURTS MIMA SMURF NNEval LCEval LEIC UMIC CLIPScore RefCLIPScore PAC-S RefPAC-S SigLIP-Score BLIP-ITM CLAIR FLEUR
     G-VEval SBERT
 """
-_PRINTED = {name.lower(): name for name in _SPELLINGS.split()}
+_PRINTED = {name.lower(): name for name in _SPELLINGS.split()} | {"cider": "CIDEr (original)"}
 
 
 class MetricName(str):

@@ -1,0 +1,126 @@
+"""`capmeter chair`: object hallucination as papers report it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.load_options import LoadOptions
+from capmeter.cli.command import Application
+from capmeter.cli.inputs import input_files, load_named_systems
+from capmeter.cli.options import (
+    DeviceOptions,
+    FormatOptions,
+    instances_option,
+    level_option,
+    output_option,
+    resamples_option,
+    seed_option,
+    systems_argument,
+)
+from capmeter.cli.output import command_line, refuse_shared_files, show, show_notes, write
+from capmeter.core.messages import shorten
+from capmeter.core.options import option
+from capmeter.core.output_files import check_targets
+from capmeter.core.progress import show_progress
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import RunContext
+from capmeter.evaluation.items import Scores
+from capmeter.evaluation.scores import save_all
+from capmeter.evaluation.scoring import evaluate
+from capmeter.metrics.hallucination.chair import Chair
+from capmeter.report.chair_table import chair_table, chair_to_dict, citation, part_intervals
+
+app = Application()
+_LONGEST = 300  # letters of a caption that is shown
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChairOptions:
+    """What is scored, and with which variant."""
+
+    candidates: list[str] = systems_argument()
+    instances: Path | None = instances_option()
+    variant: Literal["original", "opera", "lmms-eval"] = option(
+        "original",
+        "How words are brought to their base form; see docs/hallucination.md.",
+        value_type=str,
+        choices=("original", "opera", "lmms-eval"),
+    )
+    synonyms: str = option("bundled", "The words of the objects: `bundled`, or a file such as synonyms.txt.")
+    drop_incomplete_sentence: bool = option(
+        False, "Ignore what follows the last complete sentence, for captions cut by a token limit."
+    )
+    worst: int = option(3, "Show the K captions with the most hallucinated objects.", minimum=0, metavar="K")
+    output: Path | None = output_option()
+    resamples: int = resamples_option()
+    seed: int = seed_option()
+    level: float = level_option()
+    table: FormatOptions = FormatOptions()
+    load: LoadOptions = LoadOptions()
+    compute: DeviceOptions = DeviceOptions()
+
+
+@app.command("chair")
+def chair_command(options: ChairOptions) -> None:
+    """Measure object hallucination: CHAIRs and CHAIRi with intervals, the worst captions, and a line to cite.
+
+    It is short for `capmeter score -m "chair(objects=FILE)"`.
+
+    **Examples**
+
+    `capmeter chair results.jsonl --instances instances_val2014.json -r captions_val2014.json`
+
+    `capmeter chair ours=a.jsonl theirs=b.jsonl --instances instances_val2014.json --variant opera`
+    """
+    check_targets(options.output)
+    files = input_files(options.candidates, options.load)
+    refuse_shared_files([*files, options.instances, options.synonyms], output=options.output)
+    metric = Chair(
+        variant=options.variant,
+        objects=str(options.instances or ""),
+        synonyms=options.synonyms,
+        drop_incomplete_sentence=options.drop_incomplete_sentence,
+    )
+    load = options.load if "references" in metric.needs else replace(options.load, on_missing="keep")
+    with show_progress():
+        systems = load_named_systems(options.candidates, load)
+        settings = options.compute.settings()
+        results = {name: evaluate(captions, [metric], settings=settings) for name, captions in systems.items()}
+        scores = {name: each[metric] for name, each in results.items()}
+        intervals = {
+            name: part_intervals(each, level=options.level, resamples=options.resamples, seed=options.seed)
+            for name, each in scores.items()
+        }
+    for system in results.values():
+        system.command = command_line()
+    if options.output is not None:
+        save_all(results, options.output)
+    lines = []
+    for name, each in scores.items():
+        prefix = f"{name}: " if len(scores) > 1 else ""
+        lines += [f"worst: {prefix}{line}" for line in _describe_worst(systems[name], each, options.worst, settings)]
+        lines.append(f"cite: {prefix}{citation(each, intervals[name], options.level)}")
+    data = chair_to_dict(scores, intervals, options.level) | {"lines": lines}
+    show(chair_table(scores, intervals, 1, options.level), data, options.table.format)
+    if options.table.format == "table":
+        write("".join(f"{line}\n" for line in lines))
+    show_notes(results)
+
+
+def _describe_worst(captions: CaptionSet, scores: Scores, count: int, settings: Settings) -> list[str]:
+    """The captions with the most hallucinated objects: their ids, these objects, and the texts."""
+    metric = scores.metric
+    if not isinstance(metric, Chair) or scores.values is None:
+        return []
+    hallucinated = scores.values[:, metric.columns.index("hallucinated")]
+    rows = [row for row in np.argsort(-hallucinated, kind="stable")[:count].tolist() if hallucinated[row]]
+    worst = captions.select(rows)
+    return [
+        f"{caption.id}: {evidence.facts['hallucinated']}, in {shorten(' '.join(caption.candidate.split()), _LONGEST)}"
+        for caption, evidence in zip(worst, metric.explain(worst, RunContext(settings=settings)), strict=True)
+    ]

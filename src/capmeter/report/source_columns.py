@@ -1,0 +1,92 @@
+"""Scores beside the rows of the file that they are of: every row in its order, without a score where it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+import numpy as np
+
+from capmeter.captions.rows import CaptionRow
+from capmeter.captions.source_rows import SourceRows
+from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names
+from capmeter.evaluation.scores import Results
+
+
+def beside_source(
+    results: Results,
+    source: SourceRows,
+    columns: Callable[[slice], Mapping[str, Any]],
+    *,
+    system: str | None = None,
+    size: int = 1 << 14,
+) -> Iterator[dict[str, Any]]:
+    """The columns of at most `size` rows after the other.
+
+    Args:
+        results: the scores.
+        source: the rows of the file; those that were not scored have no references.
+        columns: gives the columns of a slice of the scored captions: arrays of numbers, or lists.
+        system: the system of the file (None: its only one).
+        size: the number of rows at a time.
+
+    Raises:
+        InputError: the rows are not those that were scored, or a carried column has the name of a column of scores.
+    """
+    names, position = results.ids.names, 0
+    absent = (CaptionRow("", id, "", id=id) for id in results.notes.get("scored_as_empty", ()))
+    rows = chain(source.read(system), absent)
+    while batch := list(islice(rows, size)):
+        upcoming = [*names[position : position + len(batch)], None]
+        scored_rows: list[int] = []
+        for k, row in enumerate(batch):
+            if row.id == upcoming[len(scored_rows)]:
+                scored_rows.append(k)
+        scored = columns(slice(position, position + len(scored_rows)))
+        position += len(scored_rows)
+        if both := source.kinds.keys() & scored.keys():
+            raise InputError(
+                f"{source.name}: the scores have a column {list_names(sorted(both))}, too; rename the file's"
+            )
+        block = {name: _spread(values, scored_rows, len(batch)) for name, values in scored.items()}
+        block |= {"id": [row.id for row in batch], "image_id": [row.image_id for row in batch]}
+        if "candidate" in block and len(scored_rows) < len(batch):
+            block["candidate"] = [
+                row.candidate if text is None else text for row, text in zip(batch, block["candidate"], strict=True)
+            ]
+        yield block | source.columns(batch)
+    if position < len(names):
+        raise InputError(f"{source.name}: it has changed since its captions were scored; score it again")
+
+
+def arrow_table(columns: Mapping[str, Any], *, texts: bool = False) -> Any:
+    """Arrays of numbers and lists of texts as an Arrow table, whose types do not depend on the values.
+
+    With `texts` the column `references` is a list of lists.
+    """
+    import pyarrow
+
+    text = pyarrow.string()
+    types = {name: pyarrow.list_(text) if texts and name == "references" else text for name in columns}
+    return pyarrow.table(
+        {
+            name: pyarrow.array(values, types[name]) if isinstance(values, list) else pyarrow.array(values)
+            for name, values in columns.items()
+        }
+    )
+
+
+def _spread(values: Any, positions: list[int], length: int) -> Any:
+    """The values at these positions of a longer column, which has none at the others."""
+    if len(positions) == length:
+        return values
+    if isinstance(values, list):
+        column: list[Any] = [None] * length
+        for position, value in zip(positions, values, strict=True):
+            column[position] = value
+        return column
+    numbers, is_absent = np.zeros(length, values.dtype), np.ones(length, bool)
+    numbers[positions], is_absent[positions] = values, False
+    return np.ma.MaskedArray(numbers, is_absent)
