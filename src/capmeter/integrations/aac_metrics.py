@@ -11,40 +11,48 @@
 True
 
 Same names, arguments and keys: a pair of dictionaries, of the corpus and of the sentences. The values are floats and
-float64 arrays where aac-metrics has tensors, and what is not computed here (FENSE, `fluerr`, SPIDEr-FL and others) is
-an error that says so. `evaluate` tokenises first, as there (`preprocess=True`); the functions of single metrics take
-words separated by spaces. SPICE reads the parses of capmeter's parser (docs/spice.md).
+float64 arrays where aac-metrics has tensors; metrics that are not available here (MACE, CLAP and others, which listen
+to the sound) are an error. FENSE, SPIDEr-FL and `fer` get the probabilities of fluency errors from `errors=`: a file by
+caption as given, or the folder of a classifier (docs/audio.md); FENSE's sentence vectors are those of `encoder=`.
+`evaluate` tokenises first, as in aac-metrics (`preprocess=True`); the functions of single metrics expect words
+separated by spaces. SPICE reads the parses of capmeter's parser (docs/spice.md).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.errors import InputError
-from capmeter.metrics.base import Metric
-from capmeter.metrics.bleu import Bleu
-from capmeter.metrics.cider import CiderD
-from capmeter.metrics.evaluation import score
-from capmeter.metrics.meteor import Meteor
-from capmeter.metrics.rouge import RougeL
-from capmeter.metrics.spice import Spice
-from capmeter.text import ptb
+from capmeter.core.errors import InputError, MissingBackend
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.scoring import score
+from capmeter.metrics.audio.fluency import FluencyErrorRate
+from capmeter.metrics.embedding.sbert import Sbert
+from capmeter.metrics.ngram.bleu import Bleu
+from capmeter.metrics.ngram.cider import CiderD
+from capmeter.metrics.ngram.meteor import Meteor
+from capmeter.metrics.ngram.rouge import RougeL
+from capmeter.metrics.scene_graph.spice import Spice
+from capmeter.text.tokenization import ptb
 
 Floats = npt.NDArray[np.float64]
-Found = tuple[dict[str, float], dict[str, Floats]]
+BothScores = tuple[dict[str, float], dict[str, Floats]]
+"""The scores of the corpus, and those of the sentences (sentences), by name."""
 References = Sequence[Sequence[str]]
 
 METRICS_SETS: dict[str, tuple[str, ...]] = {
     "default": ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "spider"),
     "dcase2020": ("bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "spider"),
+    "dcase2023": ("meteor", "spider_fl"),
+    "dcase2024": ("meteor", "spider_fl", "fense", "vocab"),
 }
-"""The sets of aac-metrics that consist of metrics that are computed here."""
-_ABSENT = {"all", "bert_score_mrefs", "clap_sim", "dcase2023", "dcase2024", "fense", "fer", "fluerr", "mace"}
-_ABSENT |= {"sbert_sim", "spider_fl", "spider_max", "vocab"}
+"""The sets of aac-metrics whose metrics are available here."""
+_UNAVAILABLE = {"all", "bert_score_mrefs", "clap_sim", "mace", "spider_max"}
+_PENALTY, _THRESHOLD = 0.9, 0.9
 
 
 def evaluate(
@@ -52,33 +60,51 @@ def evaluate(
     mult_references: References,
     preprocess: bool = True,
     metrics: str | Iterable[str | Callable[..., Any]] = "default",
+    errors: str = "",
+    encoder: str = "minilm",
     **ignored: Any,
-) -> Found:
+) -> BothScores:
     """The scores of the corpus and of each sentence, by name.
 
-    `metrics` is a set ("default"), a name, or several names or functions. `ignored` are arguments that only the Java
-    programs and networks of aac-metrics need: cache_path, java_path, tmp_path, device, verbose.
+    Args:
+        candidates: one text for each sound.
+        mult_references: the references of each sound.
+        preprocess: whether to tokenise first.
+        metrics: a set ("default"), a name, or several names or functions.
+        errors: where the probabilities of fluency errors come from: a file or a folder, as in `fense(errors=…)`.
+        encoder: of the sentence vectors of FENSE.
+        ignored: arguments that only the Java programs and networks of aac-metrics need: cache_path, java_path,
+            tmp_path, device, verbose.
+
+    Raises:
+        InputError: a metric or set that is not available here, other arguments, lists of different lengths.
     """
     _check_arguments(ignored)
+    texts = candidates
     if preprocess:
-        candidates = [" ".join(ptb.tokenize(text)) for text in candidates]
-        mult_references = [[" ".join(ptb.tokenize(text)) for text in texts] for texts in mult_references]
-    chosen = METRICS_SETS.get(metrics, (metrics,)) if isinstance(metrics, str) else tuple(metrics)
-    named = {name: metric for each in chosen if isinstance(each, str) for name, metric in _members(each).items()}
-    corpus, sentences = _found(named, candidates, mult_references, "spider" in chosen) if named else ({}, {})
-    for function in chosen:
+        candidates = [" ".join(ptb.tokenise(text)) for text in candidates]
+        mult_references = [[" ".join(ptb.tokenise(text)) for text in texts] for texts in mult_references]
+    requested = METRICS_SETS.get(metrics, (metrics,)) if isinstance(metrics, str) else tuple(metrics)
+    names = [each for each in requested if isinstance(each, str)]
+    corpus, sentences = _score_names(names, candidates, mult_references, texts, errors, encoder)
+    for function in requested:
         if not isinstance(function, str):
-            own = function(candidates, mult_references)
-            corpus, sentences = corpus | own[0], sentences | own[1]
+            corpus_part, sentences_part = function(candidates, mult_references)
+            corpus, sentences = corpus | corpus_part, sentences | sentences_part
     return corpus, sentences
 
 
 def bleu(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, n: int = 4, **ignored: Any
-) -> Found | float:
+) -> BothScores | float:
     """BLEU-n of tokenised sentences, under `bleu_n`."""
     _check_arguments(ignored)
-    return _returned({f"bleu_{n}": Bleu(n=n, tokenizer="whitespace")}, candidates, mult_references, return_all_scores)
+    return _score_one({f"bleu_{n}": Bleu(n=n, tokenizer="whitespace")}, candidates, mult_references, return_all_scores)
+
+
+bleu_1, bleu_2, bleu_3, bleu_4 = (functools.partial(bleu, n=n) for n in (1, 2, 3, 4))
+dcase2023_evaluate = functools.partial(evaluate, metrics="dcase2023")
+dcase2024_evaluate = functools.partial(evaluate, metrics="dcase2024")
 
 
 def rouge_l(
@@ -87,11 +113,11 @@ def rouge_l(
     return_all_scores: bool = True,
     beta: float = 1.2,
     **ignored: Any,
-) -> Found | float:
+) -> BothScores | float:
     """ROUGE-L of tokenised sentences."""
     _check_arguments(ignored)
     metric = RougeL(beta=beta, tokenizer="whitespace")
-    return _returned({"rouge_l": metric}, candidates, mult_references, return_all_scores)
+    return _score_one({"rouge_l": metric}, candidates, mult_references, return_all_scores)
 
 
 def cider_d(
@@ -101,36 +127,144 @@ def cider_d(
     n: int = 4,
     sigma: float = 6.0,
     **ignored: Any,
-) -> Found | float:
+) -> BothScores | float:
     """CIDEr-D of tokenised sentences."""
     _check_arguments(ignored)
     metric = CiderD(n=n, sigma=sigma, tokenizer="whitespace")
-    return _returned({"cider_d": metric}, candidates, mult_references, return_all_scores)
+    return _score_one({"cider_d": metric}, candidates, mult_references, return_all_scores)
 
 
 def meteor(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
-) -> Found | float:
+) -> BothScores | float:
     """METEOR 1.5 of tokenised sentences."""
     _check_arguments(ignored)
-    return _returned(_members("meteor"), candidates, mult_references, return_all_scores)
+    return _score_one(_members("meteor"), candidates, mult_references, return_all_scores)
 
 
 def spice(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
-) -> Found | float:
+) -> BothScores | float:
     """SPICE."""
     _check_arguments(ignored)
-    return _returned(_members("spice"), candidates, mult_references, return_all_scores)
+    return _score_one(_members("spice"), candidates, mult_references, return_all_scores)
 
 
 def spider(
     candidates: Sequence[str], mult_references: References, return_all_scores: bool = True, **ignored: Any
-) -> Found | float:
+) -> BothScores | float:
     """SPIDEr, the mean of CIDEr-D and SPICE, with both: under `cider_d`, `spice` and `spider`."""
     _check_arguments(ignored)
-    corpus, sentences = _found(_members("spider"), candidates, mult_references, spider=True)
+    corpus, sentences = _score(_members("spider"), candidates, mult_references, spider=True)
     return (corpus, sentences) if return_all_scores else corpus["spider"]
+
+
+def sbert_sim(
+    candidates: Sequence[str],
+    mult_references: References,
+    return_all_scores: bool = True,
+    encoder: str = "minilm",
+    **ignored: Any,
+) -> BothScores | float:
+    """The mean cosine of sentence vectors over the references."""
+    _check_arguments(ignored)
+    return _derived("sbert_sim", candidates, mult_references, return_all_scores, encoder=encoder)
+
+
+def fer(
+    candidates: Sequence[str], return_all_scores: bool = True, errors: str = "", **ignored: Any
+) -> BothScores | float:
+    """The share of captions with a fluency error; `errors` as in `evaluate`."""
+    _check_arguments(ignored)
+    return _derived("fer", candidates, [[text] for text in candidates], return_all_scores, errors=errors)
+
+
+def spider_fl(
+    candidates: Sequence[str],
+    mult_references: References,
+    return_all_scores: bool = True,
+    errors: str = "",
+    **ignored: Any,
+) -> BothScores | float:
+    """SPIDEr-FL, with the members of SPIDEr and `fer`; `errors` as in `evaluate`."""
+    _check_arguments(ignored)
+    return _derived("spider_fl", candidates, mult_references, return_all_scores, errors=errors)
+
+
+def fense(
+    candidates: Sequence[str],
+    mult_references: References,
+    return_all_scores: bool = True,
+    errors: str = "",
+    encoder: str = "minilm",
+    **ignored: Any,
+) -> BothScores | float:
+    """FENSE, with `sbert_sim` and `fer`; `errors` and `encoder` as in `evaluate`."""
+    _check_arguments(ignored)
+    return _derived("fense", candidates, mult_references, return_all_scores, errors=errors, encoder=encoder)
+
+
+def vocab(
+    candidates: Sequence[str],
+    mult_references: References | None,
+    return_all_scores: bool = True,
+    *,
+    seed: int = 1234,
+    tokenizer: Callable[[str], Sequence[str]] = str.split,
+    pop_strategy: Literal["max", "min"] | int = "max",
+    **ignored: Any,
+) -> BothScores | float:
+    """The numbers of distinct words (`vocab.cands`, and of each sentence), compared with those of the references.
+
+    `vocab.mrefs_full` are the distinct words of all references, `vocab.mrefs_avg` those of one reference of each sound,
+    sampled as in aac-metrics: the mean of as many samples as a sound has references at most (`pop_strategy`).
+
+    Raises:
+        MissingBackend: references are sampled by torch, which is not installed.
+    """
+    _check_arguments(ignored)
+    words = [set(tokenizer(text)) for text in candidates]
+    sentences = {"vocab.cands": np.array([len(each) for each in words], np.float64)}
+    own: set[str] = set().union(*words)
+    corpus = {"vocab.cands": float(len(own))}
+    if not return_all_scores:
+        return corpus["vocab.cands"]
+    if mult_references is None:
+        return corpus, sentences
+    if len(mult_references) != len(words) or not words or not all(mult_references):
+        raise InputError(f"vocab: {len(words):,} candidates need as many non-empty lists of references")
+    references = [[set(tokenizer(text)) for text in texts] for texts in mult_references]
+    reference_words: set[str] = set().union(*(each for texts in references for each in texts))
+    common = len(own & reference_words)
+    lengths = [len(texts) for texts in references]
+    samples = {"max": max(lengths), "min": min(lengths)}.get(str(pop_strategy), pop_strategy)
+    mean = _mean_sampled_vocabulary(references, int(samples), seed)
+    ratios = {
+        "ratio_full": (len(own), len(reference_words)),
+        "ratio_avg": (len(own), mean),
+        "precision": (common, len(own)),
+        "recall": (common, len(reference_words)),
+        "f1": (2 * common, len(own) + len(reference_words)),
+        "jaccard": (common, len(own | reference_words)),
+    }
+    corpus |= {"vocab.mrefs_full": float(len(reference_words)), "vocab.mrefs_avg": mean}
+    return corpus | {f"vocab.{name}": a / b if b else 0.0 for name, (a, b) in ratios.items()}, sentences
+
+
+def _mean_sampled_vocabulary(references: Sequence[Sequence[set[str]]], samples: int, seed: int) -> float:
+    """The mean number of distinct words of one reference per sound, sampled with the random numbers of aac-metrics."""
+    try:
+        import torch
+    except ImportError:
+        raise MissingBackend("vocab samples references with torch: pip install 'capmeter[neural]'") from None
+    if samples < 1:
+        raise InputError(f"vocab: pop_strategy={samples}: expected max, min or a number of samples of at least 1")
+    generator = torch.Generator().manual_seed(seed)
+    sizes = []
+    for _ in range(samples):
+        chosen = [texts[int(torch.randint(0, len(texts), (), generator=generator))] for texts in references]
+        sizes.append(len(set().union(*chosen)))
+    return sum(sizes) / samples
 
 
 _BY_NAME: dict[str, tuple[Metric, ...]] = {
@@ -138,29 +272,68 @@ _BY_NAME: dict[str, tuple[Metric, ...]] = {
     "meteor": (Meteor(tokenizer="whitespace"),),
     "rouge_l": (RougeL(tokenizer="whitespace"),),
     "cider_d": (CiderD(tokenizer="whitespace"),),
-    "spice": (Spice(),),
-    "spider": (CiderD(tokenizer="whitespace"), Spice()),
+    "spice": (Spice(input="raw"),),
+    "spider": (CiderD(tokenizer="whitespace"), Spice(input="raw")),
+    "sbert_sim": (Sbert(pooling="mean"),),
 }
 
 
+_PENALISED: dict[str, str | None] = {"spider_fl": "spider", "fense": "sbert_sim", "fer": None}
+"""The metrics that depend on fluency errors, and what each penalises."""
+
+
 def _members(name: str) -> dict[str, Metric]:
-    """What is measured for this name: one metric under it, or for SPIDEr both of its members."""
+    """The metrics to measure for this name: one, or for SPIDEr both of its members."""
     if name in _BY_NAME:
         return dict(zip(("cider_d", "spice") if name == "spider" else (name,), _BY_NAME[name], strict=True))
-    known = f"computed here are {', '.join(_BY_NAME)}, and the sets {', '.join(METRICS_SETS)}"
-    if name in _ABSENT:
-        raise InputError(f"{name} is a metric or set of aac-metrics that capmeter does not compute; {known}")
-    raise InputError(f"there is no metric {name!a}; {known}")
+    if name in _PENALISED:
+        return {} if _PENALISED[name] is None else _members(str(_PENALISED[name]))
+    available = f"available are {', '.join((*_BY_NAME, *_PENALISED, 'vocab'))}, and the sets {', '.join(METRICS_SETS)}"
+    if name in _UNAVAILABLE:
+        raise InputError(f"{name} is a metric or set of aac-metrics that capmeter does not compute; {available}")
+    raise InputError(f"unknown metric {name!a}; {available}")
 
 
-def _returned(
+def _score_names(
+    names: Sequence[str], candidates: Any, references: Any, texts: Sequence[str], errors: str, encoder: str
+) -> BothScores:
+    """The scores under these names and those of their members; errors are those of the texts as given."""
+    counted = vocab(candidates, references) if "vocab" in names else ({}, {})
+    names = [name for name in names if name != "vocab"]
+    by_name = {name: metric for each in names for name, metric in _members(each).items()}
+    if "sbert_sim" in by_name:
+        by_name["sbert_sim"] = Sbert(pooling="mean", encoder=encoder)
+    has_spider = bool({"spider", "spider_fl"} & set(names))
+    corpus, sentences = _score(by_name, candidates, references, has_spider) if by_name else ({}, {})
+    penalised = [name for name in names if name in _PENALISED]
+    if penalised:
+        rate = FluencyErrorRate(errors=errors, threshold=_THRESHOLD)
+        sentences["fer"] = score(candidates=list(texts), references=[[""]] * len(texts), metrics=[rate])[
+            rate
+        ].items.array
+    for name in penalised:
+        if (base := _PENALISED[name]) is not None:
+            sentences[name] = sentences[base] * (1 - _PENALTY * sentences["fer"])
+    corpus |= {name: float(np.mean(values)) for name, values in sentences.items() if name not in corpus}
+    assert isinstance(counted, tuple)
+    return corpus | counted[0], sentences | counted[1]
+
+
+def _derived(
+    name: str, candidates: Any, references: Any, return_all_scores: bool, errors: str = "", encoder: str = "minilm"
+) -> BothScores | float:
+    corpus, sentences = _score_names([name], candidates, references, candidates, errors, encoder)
+    return (corpus, sentences) if return_all_scores else corpus[name]
+
+
+def _score_one(
     metrics: Mapping[str, Metric], candidates: Any, references: Any, return_all_scores: bool
-) -> Found | float:
-    corpus, sentences = _found(metrics, candidates, references)
+) -> BothScores | float:
+    corpus, sentences = _score(metrics, candidates, references)
     return (corpus, sentences) if return_all_scores else next(iter(corpus.values()))
 
 
-def _found(metrics: Mapping[str, Metric], candidates: Any, references: Any, spider: bool = False) -> Found:
+def _score(metrics: Mapping[str, Metric], candidates: Any, references: Any, spider: bool = False) -> BothScores:
     results = score(candidates=candidates, references=references, metrics=metrics.values())
     corpus = {name: results[metric].score for name, metric in metrics.items()}
     sentences = {name: results[metric].items.array for name, metric in metrics.items()}
@@ -171,11 +344,31 @@ def _found(metrics: Mapping[str, Metric], candidates: Any, references: Any, spid
 
 
 def _check_arguments(ignored: dict[str, Any]) -> None:
-    """Arguments that only steer Java programs, devices or messages are ignored; any other would change the numbers."""
+    """Ignores arguments that only control Java programs, devices or messages; any other would change the scores."""
     harmless = {"cache_path", "java_path", "java_max_memory", "tmp_path", "device", "verbose", "n_threads"}
     harmless |= {"separate_cache_dir", "timeout"}
     if unknown := ignored.keys() - harmless:
-        raise InputError(f"{', '.join(sorted(unknown))}: arguments that capmeter does not know; leave them out")
+        raise InputError(f"{', '.join(sorted(unknown))}: unknown arguments; leave them out")
 
 
-__all__ = ["METRICS_SETS", "bleu", "cider_d", "evaluate", "meteor", "rouge_l", "spice", "spider"]
+__all__ = [
+    "METRICS_SETS",
+    "bleu",
+    "bleu_1",
+    "bleu_2",
+    "bleu_3",
+    "bleu_4",
+    "cider_d",
+    "dcase2023_evaluate",
+    "dcase2024_evaluate",
+    "evaluate",
+    "fense",
+    "fer",
+    "meteor",
+    "rouge_l",
+    "sbert_sim",
+    "spice",
+    "spider",
+    "spider_fl",
+    "vocab",
+]

@@ -10,10 +10,10 @@
 >>> {name: round(score, 4) for name, score in scorer.compute().items()}
 {'rouge-l': 0.8861}
 
-The scores are those of `capmeter.score` on the same captions. The configuration's name says which metrics are computed,
-`compute(metrics=...)` overrides it. `compute(items=True)` adds each caption's scores, in their order, under
-`"cider-d items"`. With `num_process` and `process_id` the predictions of several processes are scored by the first, in
-the order of processes: `evaluate` brings them together.
+The scores are those of `capmeter.score` on the same captions. The configuration's name selects the metrics,
+`compute(metrics=...)` overrides it. `compute(items=True)` adds the scores of the captions, in their order, under
+`"cider-d items"`. With `num_process` and `process_id` the first process scores the predictions of all, in the order of
+processes: `evaluate` gathers them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from typing import Any
 import datasets
 import evaluate
 
-from capmeter.metrics.base import Metric
-from capmeter.metrics.evaluation import score
-from capmeter.settings import Settings
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.scoring import score
 
 PATH = __file__
-"""What `evaluate.load` is given."""
+"""The argument of `evaluate.load`."""
 DEFAULT = ("bleu-4", "rouge-l", "cider-d")
 
 
@@ -43,7 +44,7 @@ class CaptionScores(evaluate.Metric):  # type: ignore[misc, unused-ignore]
         return evaluate.MetricInfo(
             description="Scores of image captions by capmeter's metrics.",
             citation="",
-            inputs_description="predictions: captions; references: for each one or several captions by people",
+            inputs_description="predictions: captions; references: one or several human captions for each",
             features=[several, single],
         )
 
@@ -56,13 +57,21 @@ class CaptionScores(evaluate.Metric):  # type: ignore[misc, unused-ignore]
         settings: Settings | None = None,
     ) -> dict[str, Any]:
         """The score of each metric by name; with `items` also a list with each caption's score."""
-        named = None if self.config_name == "default" else self.config_name
+        configured = None if self.config_name == "default" else self.config_name
         lists = [[each] if isinstance(each, str) else list(each) for each in references]
-        found = score(
-            candidates=list(predictions), references=lists, metrics=metrics or named or DEFAULT, settings=settings
+        for k, texts in enumerate(lists):
+            if len(texts) > 1 and all(len(text) <= 1 for text in texts):  # `evaluate` takes a text among lists apart
+                raise InputError(
+                    f"references[{k}]: single characters ({''.join(texts)!r:.80}), expected captions; give each "
+                    "prediction a list of texts, or all of them one text"
+                )
+        results = score(
+            candidates=list(predictions), references=lists, metrics=metrics or configured or DEFAULT, settings=settings
         )
-        scores: dict[str, Any] = {name: each.score for name, each in found.items()}
-        return scores | ({f"{name} items": each.items.array.tolist() for name, each in found.items()} if items else {})
+        values: dict[str, Any] = {name: scores.score for name, scores in results.items()}
+        if items:
+            values |= {f"{name} items": scores.items.array.tolist() for name, scores in results.items()}
+        return values
 
 
 __all__ = ["PATH", "CaptionScores"]

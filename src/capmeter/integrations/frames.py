@@ -10,9 +10,9 @@
 >>> read(frame)["1"].references
 ('two cats sleep',)
 
-The frame is returned as what it was, with its rows in their order. Its columns are found as in a file of rows
-(docs/formats.md: `candidate` or `caption`, `references`, `reference_1` …; `columns` names others); without a column
-`image_id` each row is an image of its own.
+The result has the type and the row order of the frame. Columns are recognised as in a file of rows (docs/formats.md:
+`candidate` or `caption`, `references`, `reference_1` …; `columns` names others); without a column `image_id` each row
+is an image of its own.
 """
 
 from __future__ import annotations
@@ -20,31 +20,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.columns import Columns
-from capmeter.captions.io import load
-from capmeter.captions.joining import Source
-from capmeter.captions.model import CaptionSet
-from capmeter.errors import InputError
-from capmeter.metrics.base import Metric
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.needs import needed
-from capmeter.metrics.registry import parse_list
-from capmeter.metrics.scores import Results
-from capmeter.settings import Settings
+from capmeter.captions.load import load
+from capmeter.captions.load_options import Source
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.requirements import is_needed
+from capmeter.evaluation.scoring import evaluate
 
 Frame = TypeVar("Frame")
 
 
 def read(frame: Any, references: Source | None = None, **options: Any) -> CaptionSet:
-    """The captions of a frame's rows, as `capmeter.load` gives those of a file, with the same options.
+    """Reads captions from the rows of a frame, as `capmeter.load` reads those of a file, with the same options.
 
     Raises:
-        InputError: the object is no frame, or its columns are not known.
+        InputError: the object is not a frame, or its columns are not recognised.
     """
     columns: Mapping[str, str] = options.get("columns") or {}
     rows = _rows(frame)
-    known = Columns(columns)
-    if rows and "image_id" not in {known.field(name) for name in rows[0]}:
+    fields = Columns(columns)
+    if rows and "image_id" not in {fields.field(name) for name in rows[0]}:
         rows = [{**row, "image_id": str(k)} for k, row in enumerate(rows)]
     return load(rows, references, format="json", **options)
 
@@ -68,21 +67,21 @@ def with_scores(
 
     The scores of the set as a whole are those of `capmeter.score(read(frame), metrics)`.
     """
-    chosen = parse_list(metrics)
-    on_missing = "error" if needed("references", chosen) else "keep"
+    parsed = parse_list(metrics)
+    on_missing = "error" if is_needed("references", parsed) else "keep"
     captions = read(frame, references, columns=columns, on_missing=on_missing)
-    found: Results = evaluate(captions, chosen, settings=settings)
-    joined: Frame = _joined(frame, {name: each.items.array for name, each in found.items()})
-    return joined
+    results = evaluate(captions, parsed, settings=settings)
+    scored: Frame = _add_columns(frame, {name: scores.items.array for name, scores in results.items()})
+    return scored
 
 
 def _rows(frame: Any) -> list[dict[str, Any]]:
     """The rows of a frame, through Arrow; missing cells are left out."""
     import pyarrow
 
-    held = getattr(frame, "data", None)  # a `datasets.Dataset` stands on a table, in another order where it has indices
     try:
-        if held is not None and hasattr(frame, "with_format"):
+        # a `datasets.Dataset` has a table as its `data`, in another order if it has indices
+        if getattr(frame, "data", None) is not None and hasattr(frame, "with_format"):
             table = frame.with_format("arrow")[:]
         elif type(frame).__module__.partition(".")[0] == "pandas":
             table = pyarrow.Table.from_pandas(frame, preserve_index=False)
@@ -96,8 +95,8 @@ def _rows(frame: Any) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 
 
-def _joined(frame: Any, scores: Mapping[str, Any]) -> Any:
-    """The frame with these columns, replaced where it has them already."""
+def _add_columns(frame: Any, scores: Mapping[str, Any]) -> Any:
+    """The frame with these columns, which replace those of the same names."""
     package = type(frame).__module__.partition(".")[0]
     if package == "pandas":
         return frame.assign(**scores)
@@ -106,10 +105,10 @@ def _joined(frame: Any, scores: Mapping[str, Any]) -> Any:
 
         return frame.with_columns(*(polars.Series(name, values) for name, values in scores.items()))
     if package == "datasets":
-        kept = frame.remove_columns([name for name in scores if name in frame.column_names])
+        extended = frame.remove_columns([name for name in scores if name in frame.column_names])
         for name, values in scores.items():
-            kept = kept.add_column(name, values)
-        return kept
+            extended = extended.add_column(name, values)
+        return extended
     for name, values in scores.items():
         frame = frame.drop_columns(name) if name in frame.column_names else frame
         frame = frame.append_column(name, [values])

@@ -14,7 +14,7 @@ from typing import Any
 
 import mlflow
 
-from capmeter.metrics.scores import Results
+from capmeter.evaluation.scores import Results
 
 _NOT_IN_NAMES = re.compile(r"[^\w\-. :/]")
 
@@ -33,8 +33,8 @@ def log(results: Results, *, artifact_file: str = "captions.json", step: int | N
 
 
 def _columns(results: Results) -> dict[str, list[Any]]:
-    found = results.to_columns(texts=results.captions is not None)
-    return {name: values.tolist() if hasattr(values, "tolist") else values for name, values in found.items()}
+    columns = results.to_columns(texts=results.captions is not None)
+    return {name: values.tolist() if hasattr(values, "tolist") else values for name, values in columns.items()}
 
 
 __all__ = ["log"]

@@ -3,13 +3,13 @@
     from capmeter.integrations.pycocoevalcap import COCOEvalCap      # was: from pycocoevalcap.eval import COCOEvalCap
     from capmeter.integrations.pycocoevalcap import Bleu             # was: from pycocoevalcap.bleu.bleu import Bleu
 
-Same arguments, same shapes, same numbers, no Java. The differences: invalid input raises an `InputError` that says
-where, not an assertion error; each caption is tokenised on its own (see `capmeter.text.ptb`); counts are not printed;
-SPICE reads the parses of capmeter's own parser, which imitates the official one (`Spice(parser="corenlp")` runs the
-official one; see docs/spice.md); and METEOR reads its tables, SPICE its synonyms from the extra `capmeter[meteor]`:
-without them `COCOEvalCap` warns and skips both.
+Same arguments, same shapes, same numbers, no Java. The differences: invalid input raises an `InputError` that names the
+place, not an assertion error; the single scorers refuse captions that are not tokenised; each caption is tokenised
+separately (see `capmeter.text.tokenization.ptb`); counts are not printed; SPICE reads the parses of capmeter's parser,
+which imitates the official one (`Spice(parser="corenlp")` runs the official one; see docs/spice.md); METEOR's tables
+and SPICE's synonyms come with the extra `capmeter[meteor]`, without which `COCOEvalCap` warns and skips both.
 
-The scorers take captions that are already tokenised, words separated by spaces:
+The scorers expect tokenised captions, words separated by spaces:
 
 >>> gts = {7: ["a dog runs on the grass", "a dog is running"], 9: ["two cats sleep"]}
 >>> res = {7: ["a dog runs"], 9: ["two cats sleep"]}
@@ -21,29 +21,30 @@ The scorers take captions that are already tokenised, words separated by spaces:
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.errors import InputError
-from capmeter.metrics.base import CapmeterWarning, Metric
-from capmeter.metrics.bleu import Bleu as BleuMetric
-from capmeter.metrics.cider import CiderD
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.meteor import Meteor as MeteorMetric
-from capmeter.metrics.rouge import RougeL
-from capmeter.metrics.scores import Scores
-from capmeter.metrics.spice import scene_graphs
-from capmeter.metrics.spice_results import scores_by_kind
-from capmeter.settings import Settings
-from capmeter.text import ptb
-from capmeter.text.meteor_resources import meteor_resources_state
-from capmeter.text.parsers import check_parser, parser_state
-from capmeter.text.scene_matching import match
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.reference_fit import find_untokenised
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import CapmeterWarning, Metric
+from capmeter.evaluation.scores import Scores
+from capmeter.evaluation.scoring import evaluate
+from capmeter.metrics.ngram.bleu import Bleu as BleuMetric
+from capmeter.metrics.ngram.cider import CiderD
+from capmeter.metrics.ngram.meteor import Meteor as MeteorMetric
+from capmeter.metrics.ngram.rouge import RougeL
+from capmeter.metrics.scene_graph.spice import scene_graphs
+from capmeter.metrics.scene_graph.spice_results import scores_by_kind
+from capmeter.text.meteor.resources import meteor_status
+from capmeter.text.parsing.parsers import check_parser, parser_status
+from capmeter.text.scene_graphs.extraction import InputName, Scenes
+from capmeter.text.scene_graphs.matching import match
+from capmeter.text.tokenization import ptb
 
 Texts = Mapping[Hashable, Sequence[str]]
 Floats = npt.NDArray[np.float64]
@@ -59,45 +60,49 @@ class PTBTokenizer:
         {7: ["a dog 's ball"]}
         """
         return {
-            key: [" ".join(ptb.tokenize(text)) for text in _annotated(key, captions)]
+            key: [" ".join(ptb.tokenise(text)) for text in _read_annotations(key, captions)]
             for key, captions in captions_for_image.items()
         }
 
 
-class Bleu:
+class _Scorer:
+    _method: ClassVar[str]
+
+    def method(self) -> str:
+        """The name of the scorer in pycocoevalcap."""
+        return self._method
+
+
+class Bleu(_Scorer):
     """BLEU-1 … BLEU-n."""
+
+    _method = "Bleu"
 
     def __init__(self, n: int = 4) -> None:
         self._metric = BleuMetric(n=n, tokenizer="whitespace")
 
     def compute_score(self, gts: Texts, res: Texts, verbose: int = 1) -> tuple[list[float], list[list[float]]]:
         """The corpus score of each order, and for each order the score of each caption."""
-        scores = evaluate(_tokenised(gts, res), [self._metric])[self._metric]
+        scores = evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
         orders = [f"bleu-{k}" for k in range(1, self._metric.n + 1)]
         return [scores.parts[name] for name in orders], [scores.part_items[name].array.tolist() for name in orders]
 
-    def method(self) -> str:
-        """Its name in the standard code."""
-        return "Bleu"
 
-
-class _MeanScorer(ABC):
-    """A scorer that gives one number per caption."""
+class _MeanScorer(_Scorer):
+    """A scorer with one number per caption."""
 
     _metric: RougeL | CiderD
 
     def compute_score(self, gts: Texts, res: Texts) -> tuple[float, Floats]:
         """The mean, and the score of each caption in the order of `gts`."""
-        scores = evaluate(_tokenised(gts, res), [self._metric])[self._metric]
+        scores = evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
         return np.float64(scores.score), scores.items.array
-
-    @abstractmethod
-    def method(self) -> str:
-        """Its name in the standard code."""
 
 
 class Rouge(_MeanScorer):
     """ROUGE-L."""
+
+    _method = "Rouge"
 
     def __init__(self) -> None:
         self._metric = RougeL(tokenizer="whitespace")
@@ -105,68 +110,61 @@ class Rouge(_MeanScorer):
 
     def calc_score(self, candidate: Sequence[str], refs: Sequence[str]) -> float:
         """The score of one tokenised candidate, in a list, against its references."""
-        return float(evaluate(_tokenised({0: list(refs)}, {0: list(candidate)}), [self._metric])[self._metric].score)
-
-    def method(self) -> str:
-        """Its name in the standard code."""
-        return "Rouge"
+        return float(evaluate(_read_tokens({0: list(refs)}, {0: list(candidate)}), [self._metric])[self._metric].score)
 
 
 class Cider(_MeanScorer):
-    """CIDEr-D, which the standard code calls CIDEr; idf is computed from the references of the call."""
+    """CIDEr-D, which pycocoevalcap calls CIDEr; idf is computed from the references of the call."""
+
+    _method = "CIDEr"
 
     def __init__(self, test: Any = None, refs: Any = None, n: int = 4, sigma: float = 6.0) -> None:
         self._metric = CiderD(n=n, sigma=sigma, tokenizer="whitespace")
 
-    def method(self) -> str:
-        """Its name in the standard code."""
-        return "CIDEr"
 
-
-class Meteor:
+class Meteor(_Scorer):
     """METEOR 1.5."""
+
+    _method = "METEOR"
 
     def __init__(self) -> None:
         self._metric = MeteorMetric(tokenizer="whitespace")
 
     def compute_score(self, gts: Texts, res: Texts) -> tuple[float, list[float]]:
         """The corpus score, and the score of each caption in the order of `gts`."""
-        scores = evaluate(_tokenised(gts, res), [self._metric])[self._metric]
+        scores = evaluate(_read_tokens(gts, res), [self._metric])[self._metric]
         return scores.score, scores.items.array.tolist()
 
-    def method(self) -> str:
-        """Its name in the standard code."""
-        return "METEOR"
 
+class Spice(_Scorer):
+    """SPICE, from the parses of `parser`: `caption`, which needs no Java, or `corenlp`, the official one.
 
-class Spice:
-    """SPICE, from the parses of `parser`: `caption`, which needs no Java, or `corenlp`, the official one."""
+    Texts are read as they are given, as by pycocoevalcap's class (`raw`), or turned into tokens first.
+    """
 
-    def __init__(self, parser: str = "caption") -> None:
+    _method = "SPICE"
+
+    def __init__(self, parser: str = "caption", input: InputName = "raw") -> None:
         check_parser(parser)
-        self.parser = parser
+        self.parser, self.input = parser, input
 
     def compute_score(self, gts: Texts, res: Texts) -> tuple[float, list[dict[str, dict[str, float]]]]:
         """The mean F, and for each caption, ids ascending, f, pr, re, tp, fp, fn, numImages by kind of tuple.
 
-        Where the references have no tuple of a kind ("Color", "Size" …) its f, pr and re are NaN, as in the standard
-        code.
+        Where the references have no tuple of a kind ("Color", "Size" …) its f, pr and re are NaN, as in
+        pycocoevalcap.
         """
-        captions = _tokenised(gts, res)
-        graphs = scene_graphs(captions, self.parser, Settings(), synonyms=True)
-        found = dict(zip(gts, (scores_by_kind(match(*pair).counts) for pair in graphs), strict=True))
+        captions = _read_texts(gts, res)
+        graphs = scene_graphs(captions, Scenes(self.parser, Settings(), self.input), synonyms=True)
+        by_key = dict(zip(gts, (scores_by_kind(match(*pair).counts) for pair in graphs), strict=True))
         scores = [
             {
                 kind: {name: float("nan") if value is None else float(value) for name, value in counts.items()}
-                for kind, counts in found[key].items()
+                for kind, counts in by_key[key].items()
             }
             for key in _ascending(gts)
         ]
         return np.mean(np.array([each["All"]["f"] for each in scores])), scores
-
-    def method(self) -> str:
-        """Its name in the standard code."""
-        return "SPICE"
 
 
 class COCOEvalCap:
@@ -177,10 +175,10 @@ class COCOEvalCap:
     """
 
     def __init__(self, coco: Any, cocoRes: Any) -> None:  # noqa: N803
-        for name, given in (("coco", coco), ("cocoRes", cocoRes)):
-            if not hasattr(given, "imgToAnns"):
+        for name, value in (("coco", coco), ("cocoRes", cocoRes)):
+            if not hasattr(value, "imgToAnns"):
                 raise InputError(
-                    f"{name}: expected an object with imgToAnns such as pycocotools' COCO, got {given!r:.80}"
+                    f"{name}: expected an object with imgToAnns such as pycocotools' COCO, got {value!r:.80}"
                 )
         self.coco, self.cocoRes = coco, cocoRes
         self.params: dict[str, Any] = {"image_id": coco.getImgIds()}
@@ -191,14 +189,14 @@ class COCOEvalCap:
     def evaluate(self) -> None:
         """Computes Bleu_1 … Bleu_4, METEOR, ROUGE_L, CIDEr, SPICE, and prints each; see `eval` and `evalImgs`."""
         images = list(self.params["image_id"])
-        gts = {image: _annotated(image, _of(self.coco, image, "coco")) for image in images}
-        res = {image: _annotated(image, _of(self.cocoRes, image, "cocoRes")) for image in images}
-        captions = _captions(gts, res)
+        gts = {image: _read_annotations(image, _captions_of(self.coco, image, "coco")) for image in images}
+        res = {image: _read_annotations(image, _captions_of(self.cocoRes, image, "cocoRes")) for image in images}
+        captions = _make_captions(gts, res)
         bleu, meteor, rouge, cider = BleuMetric(), MeteorMetric(), RougeL(), CiderD()
         others: list[tuple[str, Metric]] = [("METEOR", meteor), ("ROUGE_L", rouge), ("CIDEr", cider)]
-        ready, why = meteor_resources_state()
-        if not ready:
-            warnings.warn(f"METEOR is skipped: {why}", CapmeterWarning, stacklevel=2)
+        is_available, reason = meteor_status()
+        if not is_available:
+            warnings.warn(f"METEOR is skipped: {reason}", CapmeterWarning, stacklevel=2)
             del others[0]
         results = evaluate(captions, [bleu, *(metric for _, metric in others)])
         for k in range(1, 5):
@@ -215,23 +213,19 @@ class COCOEvalCap:
         self.setEvalImgs()
 
     def _spice(self, gts: dict[Hashable, list[str]], res: dict[Hashable, list[str]]) -> None:
-        """SPICE reads tokens here, as in the standard code: lower case, without punctuation."""
-        for ready, why in (meteor_resources_state(), parser_state("caption")):
-            if not ready:
-                warnings.warn(f"SPICE is skipped: {why}", CapmeterWarning, stacklevel=3)
+        """SPICE reads tokens here, as in pycocoevalcap: lower case, without punctuation."""
+        for is_available, reason in (meteor_status(), parser_status("caption")):
+            if not is_available:
+                warnings.warn(f"SPICE is skipped: {reason}", CapmeterWarning, stacklevel=3)
                 return
-        lines = [
-            {image: [" ".join(ptb.tokenize(text)) for text in texts] for image, texts in given.items()}
-            for given in (gts, res)
-        ]
-        spice = Spice()
-        score, scores = spice.compute_score(*lines)
+        spice = Spice(input="tokens")
+        score, scores = spice.compute_score(gts, res)
         self._report(spice.method(), score, scores, _ascending(gts))
 
     def _report(self, method: str, score: Any, scores: Iterable[Any], images: list[Hashable]) -> None:
         self.setEval(score, method)
         self.setImgToEvalImgs(scores, images, method)
-        print(f"{method}: {score:0.3f}")  # as the standard code does
+        print(f"{method}: {score:0.3f}")  # as pycocoevalcap does
 
     def setEval(self, score: Any, method: str) -> None:  # noqa: N802
         """Stores a corpus score."""
@@ -248,15 +242,15 @@ class COCOEvalCap:
 
 
 def _ascending(gts: Texts) -> list[Hashable]:
-    """The ids in ascending order; in the order given, where they cannot be compared."""
+    """The ids in ascending order; in their order in `gts` if they cannot be compared."""
     try:
         return sorted(gts)  # type: ignore[type-var]
     except TypeError:
         return list(gts)
 
 
-def _of(coco: Any, image: Hashable, name: str) -> Any:
-    captions = coco.imgToAnns.get(image)  # a defaultdict in pycocotools, which would make one up
+def _captions_of(coco: Any, image: Hashable, name: str) -> Any:
+    captions = coco.imgToAnns.get(image)  # not [image]: pycocotools has a defaultdict
     if not captions:
         raise InputError(
             f"{name} has no caption of image {image!r}; set params['image_id'] to images that both have, such as "
@@ -265,7 +259,7 @@ def _of(coco: Any, image: Hashable, name: str) -> Any:
     return captions
 
 
-def _annotated(key: Hashable, captions: Any) -> list[str]:
+def _read_annotations(key: Hashable, captions: Any) -> list[str]:
     """The texts of `[{"caption": text}, …]`."""
     if isinstance(captions, str | Mapping) or not isinstance(captions, Sequence):
         raise InputError(f'image {key!r}: expected a list of {{"caption": text}}, got {captions!r:.80}')
@@ -275,23 +269,38 @@ def _annotated(key: Hashable, captions: Any) -> list[str]:
     return [caption["caption"] for caption in captions]
 
 
-def _tokenised(gts: Any, res: Any) -> CaptionSet:
-    for name, given in (("gts", gts), ("res", res)):
-        if not isinstance(given, Mapping):
-            raise InputError(f"{name}: expected a dict id → list of captions, got {type(given).__name__}")
-        for key, texts in given.items():
+def _read_tokens(gts: Any, res: Any) -> CaptionSet:
+    """The captions; an `InputError` if most are not tokenised."""
+    caption_set = _read_texts(gts, res)
+    for name, captions in (("gts", gts), ("res", res)):
+        texts = [text for each in captions.values() for text in each]
+        untokenised = find_untokenised(texts)
+        if 2 * len(untokenised) > len(texts):
+            raise InputError(
+                f"{name}: {len(untokenised):,} of {len(texts):,} captions are not tokenised ({untokenised[0]!r:.80}): "
+                "the full stop is part of the last word, so equal words count as different; pass both gts and res "
+                "through PTBTokenizer().tokenize(...) first, or use COCOEvalCap, which does"
+            )
+    return caption_set
+
+
+def _read_texts(gts: Any, res: Any) -> CaptionSet:
+    for name, captions in (("gts", gts), ("res", res)):
+        if not isinstance(captions, Mapping):
+            raise InputError(f"{name}: expected a dict id → list of captions, got {type(captions).__name__}")
+        for key, texts in captions.items():
             if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
                 raise InputError(f"{name}[{key!r}]: expected a list of tokenised captions (text), got {texts!r:.80}")
     if gts.keys() != res.keys():
-        alone = [sorted(map(repr, a.keys() - b.keys()))[:5] for a, b in ((gts, res), (res, gts))]
+        unmatched = [sorted(map(repr, a.keys() - b.keys()))[:5] for a, b in ((gts, res), (res, gts))]
         raise InputError(
-            f"gts and res must have the same ids; only in gts: {', '.join(alone[0]) or 'none'}; only in res: "
-            f"{', '.join(alone[1]) or 'none'} (the first five of each)"
+            f"gts and res must have the same ids; only in gts: {', '.join(unmatched[0]) or 'none'}; only in res: "
+            f"{', '.join(unmatched[1]) or 'none'} (the first five of each)"
         )
-    return _captions(gts, res)
+    return _make_captions(gts, res)
 
 
-def _captions(gts: Texts, res: Texts) -> CaptionSet:
+def _make_captions(gts: Texts, res: Texts) -> CaptionSet:
     """The captions in the order of `gts`, with their positions as ids, because keys here may be of any type."""
     for key in gts:
         if len(res[key]) != 1:

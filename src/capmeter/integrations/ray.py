@@ -7,47 +7,48 @@
     scored = score(dataset, "bleu-4,cider-d")                                       # a Dataset in, a Dataset out
     scored.corpus.scores["cider-d"], scored.dataset
 
-Ray schedules; `Evaluation` does the work. Actors collect what metrics need of all captions (document frequencies) shard
-by shard, merge it in a tree, and score shard by shard; each gets the shards that it has read and tokenised before
-(`shards.Scorer` says what is kept of them), and others' when it has no more of its own. What was collected stays in
-Ray's store: the process that calls holds a record of a few kilobytes per shard, however many captions there are.
+Ray Data schedules (`map_batches` with a pool of actors), `Evaluation` does the work: actors collect what metrics need
+of all captions (document frequencies), tasks merge it in a tree, and actors score. Everything that grows with the
+captions stays in Ray's object store and in files; the calling process holds a few kilobytes per shard.
 
-A network is loaded once per actor; `gpus` is the share of a GPU that each may use. The shards of a worker or a node
-that is lost are done by the others; a run that was killed and is started again goes on from its finished shards
-(`capmeter.integrations.shards`).
+A network is loaded once per actor; `gpus` is the share of a GPU that each may use. The shards of a lost worker or node
+are scored by others; a run that was killed resumes from its finished shards (`capmeter.integrations.shards`).
 
-Ray is joined where `RAY_ADDRESS` says, or started on this machine; on a cluster the files must be where every node
-finds them by the same path.
+Ray is joined at `RAY_ADDRESS`, or started on this machine; on a cluster all nodes must find the files by the same path.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import logging
+import math
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.columns import Columns
-from capmeter.captions.files import write_atomic
-from capmeter.captions.model import CaptionSet
-from capmeter.errors import InputError
+from capmeter.captions.load_options import LoadOptions
+from capmeter.core.assets import sha256
+from capmeter.core.errors import CapmeterError, InputError, MissingBackend
+from capmeter.core.progress import task
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.requirements import is_needed
+from capmeter.evaluation.runner import CorpusStates, Evaluation
 from capmeter.integrations import frames, shards
-from capmeter.integrations.actors import Actor, Actors, Run, Work, by_tasks, got, joined, number_of
-from capmeter.integrations.shards import MOST_AT_ONCE, SUMMARY, Corpus, Record, Shard
-from capmeter.metrics.base import Metric
-from capmeter.metrics.evaluation import Evaluation, States
-from capmeter.metrics.needs import needed
-from capmeter.metrics.registry import parse_list
-from capmeter.settings import Settings
+from capmeter.integrations.shards import MAX_RESAMPLED, Job, Record, ShardedCaptions
 
-_WIDTH = 8  # states that are merged at once
-_LOSSES = 20  # of nodes with what was collected
+_MERGED_AT_ONCE = 8  # states
+Work = Callable[[Evaluation, Any], Any]
+"""What an actor does with an Arrow table of inputs; it returns the columns of its outputs."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Scored:
     """A Ray Dataset with a row of scores per caption, and the scores of all captions together."""
 
     dataset: Any
-    corpus: Corpus
+    corpus: ShardedCaptions
 
 
 def score_shards(
@@ -63,21 +64,23 @@ def score_shards(
     metrics: str | Iterable[str | Metric],
     output: str | os.PathLike[str],
     *,
-    references: str | None = None,
+    options: LoadOptions | None = None,
+    keep: Sequence[str] = (),
     workers: int = 0,
     gpus: float = 0.0,
     intervals: bool = True,
     resamples: int = 1000,
     seed: int = 0,
     settings: Settings | None = None,
-) -> Corpus:
+) -> ShardedCaptions:
     """Scores files of captions on Ray; every file gets one with its scores in the folder `output`.
 
     Args:
         pattern: the files, such as `captions/*.parquet`: rows in any format that can be streamed (docs/formats.md).
         metrics: names or metrics, in a list or one comma-separated text.
         output: the folder of the scores, of their records, and of `corpus.json`.
-        references: a file of references, where they are not in the rows; every worker holds it.
+        options: how the captions are read; every worker holds the references that are in files of their own.
+        keep: columns of the files of captions that the files of scores have, too.
         workers: number of actors; 0: one for each processor of the cluster, or for each share of its GPUs.
         gpus: the share of a GPU for each of them (.25: four share one), for neural metrics.
         intervals: whether corpus scores get 95% intervals, from `resamples` and `seed`, as `capmeter score` gives them;
@@ -88,28 +91,30 @@ def score_shards(
         The corpus scores, which are those of one process.
 
     Raises:
-        InputError: no file matches, captions lack references, a file cannot be read, there are not so many GPUs.
+        InputError: no file matches, captions lack references, a file cannot be read, the cluster lacks the GPUs.
         MissingBackend: Ray is not installed.
     """
-    chosen = parse_list(metrics)
-    files = shards.shards_of(pattern, output, None if references is None else str(Path(references).absolute()))
-    evaluation = Evaluation(tuple(chosen), replace(settings or Settings(), threads=1))
-    with Actors(_Worker, min(number_of(workers, gpus), len(files)), gpus) as actors:
-        digests = _fetched(actors.run("digest", {shard: (shard,) for shard in files}, "checking"))
-        plan = shards.plan_of(chosen, evaluation.settings, [digests[shard] for shard in files])
-        each = {shard: (shard, plan, digests[shard]) for shard in files}
-        checked: dict[Shard, Record | str] = _fetched(actors.run("finished", each, "checking scores"))
-        records = {shard: record for shard, record in checked.items() if isinstance(record, Record)}
-        redone = {shard.target: reason for shard in files if isinstance(reason := checked[shard], str) and reason}
-        found = len(records)
-        _score(actors, evaluation, each, records)
-        whole = None
-        if sum(record.captions for record in records.values()) < MOST_AT_ONCE:
-            given = files, chosen, resamples if intervals else 0, seed
-            whole = _fetched(actors.run("whole", {"whole": given}, "corpus scores"))["whole"]
-    corpus = shards.merged(chosen, (records[shard] for shard in files), whole=whole, redone=redone, found=found)
-    write_atomic(Path(output) / SUMMARY, json.dumps(corpus.to_dict(), indent=1))
-    return corpus
+    files = shards.find_shards(pattern, output, options, keep)
+    ray, evaluation = join_ray(), _evaluation(metrics, settings)
+    pool = min(count_workers(workers, gpus), len(files)), gpus, 1
+    digests = _run_tasks(sha256, [(Path(shard.source),) for shard in files], "checking")
+    planned = evaluation.metrics, evaluation.settings, digests, files[0].options, keep
+    (plan,) = _run_tasks(shards.plan_digest, [planned], "planning")
+    jobs = [(shard, plan, digest) for shard, digest in zip(files, digests, strict=True)]
+    records = _run_tasks(shards.check_record, jobs, "checking scores")
+    missing = [k for k, record in enumerate(records) if isinstance(record, str)]
+    rescored = {files[k].target: records[k] for k in missing}
+    if missing:
+        every, some = (ray.data.from_items(list(at), override_num_blocks=len(at)) for at in (range(len(jobs)), missing))
+        evaluation_ref = collect_states(evaluation, every, functools.partial(_collect_shard, jobs), pool)
+        scored = _map(some, functools.partial(_score_shard, jobs), evaluation_ref, pool)
+        for k, block in zip(missing, _blocks(scored, "scoring", len(missing)), strict=True):
+            records[k] = Record(**json.loads(ray.get(block)["record"][0].as_py()))
+    exact = sum(record.captions for record in records) < MAX_RESAMPLED
+    signatures, notes = shards.common_signatures(files, records), shards.merge_notes(records)
+    how = signatures, resamples if intervals else 0, seed, exact, notes
+    (combined,) = _run_tasks(_combine, [(evaluation, [shard.target for shard in files], *how)], "corpus scores")
+    return shards.write_summary(combined, output, records, rescored)
 
 
 def score(
@@ -126,160 +131,205 @@ def score(
 ) -> Scored:
     """Scores the rows of a Ray Dataset: a caption, its references, and an `image_id` or `id`, as in a file of rows.
 
-    The dataset of scores has `id`, `image_id`, a column per metric and `METRIC/COLUMN`, the rows that scores are made
-    of. The other arguments are those of `score_shards`; `columns` names other columns → fields.
+    The dataset of scores has `id`, `image_id`, a column per metric and `METRIC/COLUMN`, the rows that scores are
+    computed from. The other arguments are those of `score_shards`; `columns` names other columns → fields.
 
     Raises:
-        InputError: columns are not known or missing, captions lack references.
+        InputError: columns are not recognised or missing, captions lack references.
     """
-    ray, run = joined(), by_tasks(_Worker)
-    chosen = parse_list(metrics)
-    evaluation = Evaluation(tuple(chosen), replace(settings or Settings(), threads=1))
-    most = number_of(workers, gpus)
+    evaluation, names = _evaluation(metrics, settings), dict(columns or {})
+    pool = count_workers(workers, gpus), gpus, min(metric.PART_SIZE for metric in evaluation.ordered_metrics)
     dataset.context.execution_options.preserve_order = True  # the scores are in the order of the captions
-    held = dataset.materialize()
-    named = dict(columns or {})
-    known = _known(
-        run, evaluation, "collect_block", {k: (block, named) for k, block in enumerate(held.to_arrow_refs())}
-    )
-    scored = held.map_batches(
-        _BatchScorer,
-        fn_constructor_args=(known, named),
+    inputs = dataset.materialize()
+    evaluation_ref = collect_states(evaluation, inputs, functools.partial(_collect_rows, names), pool)
+    with _errors_of_workers():
+        scored = _map(inputs, functools.partial(_score_rows, names), evaluation_ref, pool).materialize()
+    if not (captions := scored.count()):
+        raise InputError("there is no caption to score; the dataset is empty")
+    how = None, resamples if intervals else 0, seed, captions < MAX_RESAMPLED
+    (corpus,) = _run_tasks(_combine, [(evaluation_ref, scored.to_arrow_refs(), *how)], "corpus scores")
+    return Scored(scored, replace(corpus, shards=scored.num_blocks()))
+
+
+def _evaluation(metrics: str | Iterable[str | Metric], settings: Settings | None) -> Evaluation:
+    return Evaluation(tuple(parse_list(metrics)), replace(settings or Settings(), threads=1))
+
+
+def collect_states(evaluation: Evaluation, inputs: Any, work: Work, pool: tuple[Any, ...]) -> Any:
+    """A reference to the evaluation with all corpus states; they are merged in a tree and never reach this process."""
+    ray = join_ray()
+    evaluation_ref = ray.put(evaluation)
+    merge, add = (ray.remote(each).options(max_retries=-1, num_cpus=0) for each in (_merge_states, _add_states))
+    while evaluation.pending_states:
+        states = list(_blocks(_map(inputs, work, evaluation_ref, pool), "collecting"))
+        while len(states) > _MERGED_AT_ONCE:
+            states = [merge.remote(*states[k : k + _MERGED_AT_ONCE]) for k in range(0, len(states), _MERGED_AT_ONCE)]
+        evaluation_ref = add.remote(evaluation_ref, *states)
+        evaluation = evaluation.with_states(CorpusStates(dict.fromkeys(evaluation.pending_states)))  # none are pending
+    ray.wait([evaluation_ref])  # fetches a copy to this node: the states survive the loss of any other
+    return evaluation_ref
+
+
+def _map(inputs: Any, work: Work, evaluation_ref: Any, pool: tuple[Any, ...]) -> Any:
+    """The dataset of what a pool of actors returns for these inputs, in their order; a lost actor is started again.
+
+    `pool`: the number of actors, the share of a GPU for each, and the number of rows per call.
+    """
+    from ray.data import ActorPoolStrategy
+
+    workers, gpus, batch_size = pool
+    inputs.context.execution_options.preserve_order = True  # sums are the same in every run
+    inputs.context.raise_original_map_exception = True
+    inputs.context.enable_progress_bars = inputs.context.print_on_execution_start = False
+    return inputs.map_batches(
+        _Worker,
+        fn_constructor_args=(work, evaluation_ref),
+        compute=ActorPoolStrategy(min_size=1, initial_size=workers, max_size=workers, max_tasks_in_flight_per_actor=1),
         batch_format="pyarrow",
-        batch_size=min(metric.ROWS for metric in evaluation.order),
-        num_gpus=gpus,
-        compute=ray.data.ActorPoolStrategy(min_size=1, max_size=most),
-    ).materialize()
-    tables = scored.to_arrow_refs()
-    sums = _fetched(run("sums_of_block", {k: (known, table) for k, table in enumerate(tables)}, "summing"))
-    whole = None
-    if sum(each.captions for each in sums.values()) < MOST_AT_ONCE:
-        given = tables, chosen, resamples if intervals else 0, seed
-        whole = _fetched(run("whole_of_blocks", {"whole": given}, "corpus scores"))["whole"]
-    return Scored(scored, shards.merged(chosen, [each for each in sums.values() if each.captions], whole=whole))
+        batch_size=batch_size,
+        num_cpus=1,
+        num_gpus=gpus or None,
+    )
 
 
-def _fetched(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    """Results by key, which are small."""
-    return {key: got(result) for key, result in pairs}
+def _blocks(dataset: Any, what: str, total: int | None = None) -> Iterator[Any]:
+    """References to the blocks of a dataset, Arrow tables, as they are finished."""
+    with task(what, total=total) as advance, _errors_of_workers():
+        for bundle in dataset.iter_internal_ref_bundles():
+            yield from bundle.block_refs
+            advance(len(bundle.block_refs))
 
 
-def _score(
-    actors: Actors, evaluation: Evaluation, each: Mapping[Shard, tuple[Any, ...]], records: dict[Shard, Record]
-) -> None:
-    """Adds the records of the shards that are not yet scored, which lie in files from then on."""
-    from ray.exceptions import ObjectLostError
+class _Worker:
+    """An actor with one kind of work; it keeps the evaluation, and the networks that it has loaded."""
 
-    losses = 0
-    while len(records) < len(each):
+    def __init__(self, work: Work, evaluation_ref: Any) -> None:
+        self._work, self._evaluation = work, join_ray().get(evaluation_ref)
+
+    def __call__(self, table: Any) -> Any:
         try:
-            known = _known(actors.run, evaluation, "collect", {shard: (shard,) for shard in each})
-            work = {shard: (known, *given) for shard, given in each.items() if shard not in records}
-            for shard, record in actors.run("score", work, "scoring"):
-                records[shard] = got(record)
-        except ObjectLostError:  # what was collected was on a node that is gone; most of it is quickly collected again
-            losses += 1
-            if losses == _LOSSES:
-                raise
+            return self._work(self._evaluation, table)
+        except CapmeterError as problem:
+            raise RuntimeError(problem) from None  # Ray Data would add a paragraph to the message of `problem`
 
 
-def _known(run: Run, evaluation: Evaluation, collect: str, given: Work) -> Any:
-    """A reference to the evaluation that knows all corpus states, which are merged in a tree and never come here."""
-    import ray
-
-    known = ray.put(evaluation)
-    while evaluation.pending:
-        states = _in_order(run(collect, {key: (known, *each) for key, each in given.items()}, "collecting"), given)
-        while len(states) > _WIDTH:
-            several = {k: tuple(states[k : k + _WIDTH]) for k in range(0, len(states), _WIDTH)}
-            states = _in_order(run("merge", several, "merging"), several)
-        (known,) = _in_order(run("know", {"known": (known, *states)}, "merging"), ["known"])
-        evaluation = evaluation.knowing(States(dict.fromkeys(evaluation.pending)))  # what is known, not the states
-    return known
+def _collect_shard(jobs: Sequence[Job], evaluation: Evaluation, table: Any) -> dict[str, Any]:
+    shard, _, _ = jobs[table["item"][0].as_py()]
+    with shards.counted_try(shard):
+        return {"states": [pickle.dumps(evaluation.collect_all(shard.read(evaluation.ordered_metrics)))]}
 
 
-def _in_order(pairs: Iterable[tuple[Any, Any]], keys: Iterable[Any]) -> list[Any]:
-    """Results in the order of the keys and not of their end, so that their sum is the same in every run."""
-    found = dict(pairs)
-    return [found[key] for key in keys]
+def _score_shard(jobs: Sequence[Job], evaluation: Evaluation, table: Any) -> dict[str, Any]:
+    shard, plan, digest = jobs[table["item"][0].as_py()]
+    with shards.counted_try(shard):
+        return {"record": [json.dumps(asdict(shards.score_shard(evaluation, shard, plan, digest)))]}
 
 
-class _Worker(Actor):
-    """What is done on a node; an actor keeps what it has read from collecting to scoring, and networks."""
-
-    def __init__(self) -> None:
-        self._scorer = shards.Scorer()
-
-    def digest(self, shard: Shard) -> str:
-        return shards.digest_of(shard.source)
-
-    def finished(self, shard: Shard, plan: str, digest: str) -> Record | str:
-        return shards.finished(shard, plan, digest)
-
-    def collect(self, evaluation: Evaluation, shard: Shard) -> States:
-        return self._scorer.collect(evaluation, shard)
-
-    def merge(self, *states: States) -> States:
-        return functools.reduce(operator.add, states)
-
-    def know(self, evaluation: Evaluation, *states: States) -> Evaluation:
-        return evaluation.knowing(self.merge(*states))
-
-    def score(self, evaluation: Evaluation, shard: Shard, plan: str, digest: str) -> Record:
-        return self._scorer.score(evaluation, shard, plan, digest)
-
-    def whole(self, files: Sequence[Shard], metrics: Sequence[Metric], resamples: int, seed: int) -> Any:
-        return shards.whole_of(metrics, shards.tables_of(files, metrics), resamples=resamples, seed=seed)
-
-    # the same of blocks
-
-    def collect_block(self, evaluation: Evaluation, table: Any, columns: Mapping[str, str]) -> States:
-        return evaluation.collect(_captions(table, columns, evaluation.order))
-
-    def sums_of_block(self, evaluation: Evaluation, table: Any) -> Record:
-        sums = {
-            str(metric): [float(np.sum(table[f"{metric}/{kind}"].to_numpy())) for kind in metric.columns]
-            for metric in (evaluation.metrics if table.num_rows else ())
-        }
-        signatures = {str(metric): evaluation.signature(metric) for metric in evaluation.metrics}
-        return Record("", "", "", table.num_rows, sums, signatures, {})
-
-    def whole_of_blocks(self, tables: Sequence[Any], metrics: Sequence[Metric], resamples: int, seed: int) -> Any:
-        blocks = (table for table in map(got, tables) if table.num_rows)  # fetched one by one
-        return shards.whole_of(metrics, blocks, resamples=resamples, seed=seed)
+def _collect_rows(columns: Mapping[str, str], evaluation: Evaluation, table: Any) -> dict[str, Any]:
+    return {"states": [pickle.dumps(evaluation.collect(_captions(table, columns, evaluation.ordered_metrics)))]}
 
 
-# what is done with the blocks of a dataset
+def _score_rows(columns: Mapping[str, str], evaluation: Evaluation, table: Any) -> Any:
+    import pyarrow
+
+    captions = _captions(table, columns, evaluation.ordered_metrics)
+    return pyarrow.table(shards.score_columns(evaluation.run(captions, is_whole=False)))
 
 
 def _captions(table: Any, columns: Mapping[str, str], metrics: Sequence[Metric]) -> CaptionSet:
-    """The captions of a block."""
-    known = Columns(columns)
-    fields = {known.field(name): name for name in table.column_names}
+    """The captions of some rows of a dataset."""
+    named_columns = Columns(columns)
+    fields = {named_columns.field(name): name for name in table.column_names}
     if "image_id" not in fields:
         if "id" not in fields:
             raise InputError(
                 f"the dataset has the columns {', '.join(table.column_names)}; expected image_id or id among them, "
-                "which say what belongs together and find a caption again"
+                "which group captions by image and identify them in the scores"
             )
         table = table.append_column("image_id", table[fields["id"]])
-    return frames.read(table, columns=columns, on_missing="error" if needed("references", metrics) else "keep")
+    return frames.read(table, columns=columns, on_missing="error" if is_needed("references", metrics) else "keep")
 
 
-class _BatchScorer:
-    """Scores the batches of a dataset."""
-
-    def __init__(self, evaluation: Any, columns: Mapping[str, str]) -> None:
-        import ray
-
-        self._evaluation = ray.get(evaluation) if isinstance(evaluation, ray.ObjectRef) else evaluation
-        self._columns = columns
-
-    def __call__(self, batch: Any) -> Any:
-        import pyarrow
-
-        results = self._evaluation.run(_captions(batch, self._columns, self._evaluation.order))
-        return pyarrow.table(shards.columns_of(results))
+def _merge_states(*values: Any) -> CorpusStates:
+    """The sum of states, or of those in blocks."""
+    states: list[CorpusStates] = []
+    for value in values:
+        states += [value] if isinstance(value, CorpusStates) else map(pickle.loads, value["states"].to_pylist())
+    return functools.reduce(operator.add, states)
 
 
-__all__ = ["Corpus", "Scored", "score", "score_shards"]
+def _add_states(evaluation: Evaluation, *values: Any) -> Evaluation:
+    return evaluation.with_states(_merge_states(*values))
+
+
+def _combine(
+    evaluation: Evaluation, sources: Sequence[Any], signatures: dict[str, str] | None, *how: Any
+) -> ShardedCaptions:
+    """The corpus scores of files of scores, or of blocks, which are fetched one by one."""
+    from pyarrow import parquet
+
+    signatures = signatures or {str(metric): evaluation.signature(metric) for metric in evaluation.metrics}
+    tables = (parquet.read_table(each) if isinstance(each, str) else join_ray().get(each) for each in sources)
+    return shards.combine_results(evaluation.metrics, (table for table in tables if table.num_rows), signatures, *how)
+
+
+def _run_tasks(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]], what: str) -> list[Any]:
+    """What a function returns for each tuple of arguments, in tasks that are repeated where they are lost."""
+    remote = join_ray().remote(function).options(max_retries=-1)
+    results = []
+    with task(what, total=len(calls)) as advance, _errors_of_workers():
+        for reference in [remote.remote(*arguments) for arguments in calls]:
+            results.append(join_ray().get(reference))
+            advance(1)
+    return results
+
+
+@contextmanager
+def _errors_of_workers() -> Iterator[None]:
+    """Raises capmeter's errors as a worker raised them."""
+    try:
+        yield
+    except join_ray().exceptions.RayTaskError as problem:
+        for cause in (problem.cause, *problem.cause.args[:1]):
+            if isinstance(cause, CapmeterError):
+                raise cause from None
+        raise
+
+
+def join_ray() -> Any:
+    """Ray, of the cluster that `RAY_ADDRESS` names, or started on this machine."""
+    try:
+        import ray.data
+    except ImportError:
+        raise MissingBackend("the engine ray needs Ray: pip install 'capmeter[ray]'") from None
+    if not ray.is_initialized():
+        address = os.environ.get("RAY_ADDRESS")
+        ray.init(**({"address": address} if address else {"include_dashboard": False}), log_to_driver=False)
+        logging.getLogger("ray.data").handlers.clear()  # it would report every stage and error on the console
+    return ray
+
+
+def count_workers(workers: int, gpus: float) -> int:
+    """The number of actors with a processor and `gpus` of a GPU: `workers`, or 0: as many as the cluster has room for.
+
+    Raises:
+        InputError: the cluster lacks the GPUs; Ray would wait for them for ever.
+    """
+    if gpus < 0 or (gpus > 1 and gpus % 1):
+        raise InputError(f"gpus={gpus:g}: expected a share of one GPU, such as 0.25, or a whole number of GPUs")
+    nodes = [node["Resources"] for node in join_ray().nodes() if node["Alive"]]
+    have = [node.get("GPU", 0) for node in nodes]
+    # a share is never split across two GPUs
+    slots = [each // gpus if gpus >= 1 else int(each) * int(1 / gpus + 1e-9) if gpus else math.inf for each in have]
+    room = sum(int(min(node.get("CPU", 0), count)) for node, count in zip(nodes, slots, strict=True))
+    if gpus and room < max(workers, 1):
+        cluster = f"{sum(have):g} GPU{'s' * (sum(have) != 1)} (on {len(nodes)} node{'s' * (len(nodes) > 1)})"
+        raise InputError(
+            f"the cluster has {cluster}, which is room for {room} workers with {gpus:g} each, and not for "
+            f"{max(workers, 1)}; ask for fewer workers or a smaller share, leave --gpus out to use processors, or "
+            "start nodes with GPUs"
+        )
+    return workers or max(room, 1)
+
+
+__all__ = ["Scored", "ShardedCaptions", "score", "score_shards"]

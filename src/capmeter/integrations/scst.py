@@ -16,31 +16,38 @@ a candidate is truncated after its first one, and a candidate without it gets no
 >>> ids = {"7": [[4, 8, 5], [4, 8, 6, 2]], "9": [[3, 9]]}
 >>> reward("bleu-2", references=ids, eos=0)([[4, 8, 5, 0, 0], [4, 8]], ["7", "7"]).round(4).tolist()
 [1.0, 0.3679]
+
+What else models put around a caption (start tokens, padding, -100 in labels) is named by `bos`, `pad` and
+`ignore_index`, or taken from a tokenizer or generation config (`generation=model.generation_config`).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from capmeter.captions.model import Caption, CaptionSet, Life, SentencePool
-from capmeter.errors import InputError
-from capmeter.metrics.base import Metric
-from capmeter.metrics.cider import Cider
-from capmeter.metrics.combination import Combination
-from capmeter.metrics.evaluation import Evaluation
-from capmeter.metrics.registry import parse
-from capmeter.ragged import Ragged
-from capmeter.settings import Settings
-from capmeter.text.ngrams import NGrams, NGramTable
-from capmeter.text.tokens import TOKENIZERS, token_lists
+from capmeter.captions.caption_set import Caption, CaptionSet, Indices, SentencePool
+from capmeter.core.errors import InputError
+from capmeter.core.messages import describe, list_names
+from capmeter.core.ragged import Ragged
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import CapmeterWarning, Metric, count_notes
+from capmeter.evaluation.registry import parse
+from capmeter.evaluation.runner import Evaluation
+from capmeter.integrations.token_layout import IGNORED, TokenLayout
+from capmeter.metrics.combined.combination import Combination
+from capmeter.metrics.ngram.cider import Cider
+from capmeter.text.ngrams import NGrams
+from capmeter.text.tokenization.token_tables import TOKENIZERS, tokenise_sentences
 
 Floats = npt.NDArray[np.float64]
 ImageId = Hashable
+_MAX_ID = 2**31
 
 
 class Reward:
@@ -55,49 +62,60 @@ class Reward:
         self,
         metric: Metric,
         references: Mapping[ImageId, Sequence[Any]],
-        eos: str | int | None,
+        eos: str | int | Sequence[int] | None,
         settings: Settings | None = None,
+        *,
+        layout: TokenLayout | None = None,
     ) -> None:
-        self._ids = _holds_ids(references)
+        self._reads_ids = _are_token_ids(references)
         self._tokenizer = _common_tokenizer(metric)
-        self._lexical = self._tokenizer is not None
-        self.eos = eos
-        self.metric: Metric = _of_tokens(metric) if self._ids and self._lexical else metric
+        self._reads_words = self._tokenizer is not None
+        self.layout = layout or TokenLayout()
+        self.eos = eos if isinstance(eos, str) else next(iter(self.layout.ends), None)
+        self._vocabulary: set[int] = set()
+        self.metric: Metric = _of_tokens(metric) if self._reads_ids and self._reads_words else metric
         self._check()
-        self._line = self._line_of_ids if self._ids else self._line_of_text
-        self._rows = {image: row for row, image in enumerate(references)}
+        self._line = self._line_of_ids if self._reads_ids else self._line_of_text
+        self._rows = {_image_key(image): row for row, image in enumerate(references)}
+        if len(self._rows) < len(references):
+            raise InputError("references: an image id is given as a number and as text; give each image once")
         frozen = CaptionSet.from_captions(
             Caption(str(row), str(row), "", self._reference_lines(image, texts))
             for row, (image, texts) in enumerate(references.items())
         )
-        if self._lexical:
-            frozen = _with_pool(frozen, _TokenPool(frozen.pool.sentences))
-        self._frozen = frozen
+        self._pool, self._references = _RewardPool(frozen.pool.sentences, self._reads_words), frozen.references
+        frozen = CaptionSet(
+            ids=frozen.ids,
+            image_ids=frozen.image_ids,
+            pool=self._pool,
+            candidates=frozen.candidates,
+            references=frozen.references,
+        )
         self._evaluation = Evaluation((self.metric,), settings or Settings())
-        corpora = [corpus for each in self._evaluation.order if (corpus := each.corpus()) is not None]
-        if any(corpus.requires() for corpus in corpora):
+        corpora = [corpus for each in self._evaluation.ordered_metrics if (corpus := each.corpus_state()) is not None]
+        if any(corpus.required_metrics() for corpus in corpora):
             raise InputError(
                 f"{metric} needs the scores of a whole run first, which a reward does not have; choose another metric"
             )
-        self._evaluation = self._evaluation.collected(frozen)
+        self._evaluation = self._evaluation.with_collected_states(frozen)
         self.state: Any = self._evaluation.context(self.metric).state
         if isinstance(self.metric, Cider):
             self.state = self.metric.frequencies(self.state)
-        self.signature = f"{self._evaluation.signature(self.metric)}|eos:{'none' if eos is None else eos}"
+        self.signature = f"{self._evaluation.signature(self.metric)}|eos:{'none' if self.eos is None else self.eos}"
 
     def _check(self) -> None:
-        if self._ids and not self._lexical:
+        if self._reads_ids and not self._reads_words:
             raise InputError(
                 f"{self.metric} reads text, not token ids; decode the captions, or choose a word-based metric"
             )
         if self.eos is None:
             return
-        if not self._lexical:
+        if not self._reads_words:
             raise InputError(f"{self.metric} is not word-based, so no end token can be added; leave eos out")
-        if self._ids != isinstance(self.eos, int) or isinstance(self.eos, bool):
-            kind = "token ids" if self._ids else "text"
+        if self._reads_ids != isinstance(self.eos, int):
+            kind = "token ids" if self._reads_ids else "text"
             raise InputError(
-                f"eos={self.eos!r}: the references are {kind}; expected {'an id' if self._ids else 'a word'}"
+                f"eos={self.eos!a}: the references are {kind}; expected {'an id' if self._reads_ids else 'a word'}"
             )
         if isinstance(self.eos, str) and len(self.eos.split()) != 1:
             raise InputError(f"eos={self.eos!r}: expected one word without white space")
@@ -105,32 +123,30 @@ class Reward:
     def _reference_lines(self, image: ImageId, texts: Any) -> tuple[str, ...]:
         texts = texts.tolist() if hasattr(texts, "tolist") else texts
         if isinstance(texts, str) or not isinstance(texts, Sequence) or not len(texts):
-            raise InputError(f"references[{image!r}]: expected a list of at least one caption, got {texts!r:.80}")
-        lines = tuple(self._line(text, f"references[{image!r}]") for text in texts)
+            raise InputError(f"{_place(image)}: expected a list of at least one caption, got {describe(texts)}")
+        lines = tuple(self._line(text, _place(image)) for text in texts)
+        if self._reads_ids:
+            self._vocabulary.update(int(id) for line in lines for id in line.split())
         if self.eos is None:
             return lines
         end = str(self.eos)
         return tuple(line if _ends_with(line, end) else f"{line} {end}".lstrip(" ") for line in lines)
 
     def _line_of_ids(self, tokens: Any, where: str) -> str:
-        """Token ids as a line of words, truncated after the first end token."""
-        ids = tokens.tolist() if hasattr(tokens, "tolist") else tokens
-        if isinstance(ids, str) or not isinstance(ids, Sequence) or not all(type(token) is int for token in ids):
-            raise InputError(f"{where}: expected a sequence of token ids like the others, got {tokens!r:.80}")
-        if self.eos is not None and self.eos in ids:
-            ids = ids[: ids.index(self.eos) + 1]
+        """Token ids as a line of words, without what the layout puts around a caption."""
+        ids = self.layout.caption(_token_ids(tokens, where, self.layout.ignored))
         return " ".join(map(str, ids))
 
     def _line_of_text(self, text: Any, where: str) -> str:
         """Text as a line of words (unchanged if the metric is not word-based), truncated after the first end."""
         if not isinstance(text, str):
-            raise InputError(f"{where}: expected a caption as text like the others, got {text!r:.80}")
+            raise InputError(f"{where}: expected a caption as text like the others, got {describe(text)}")
         if isinstance(self.eos, str) and self.eos in (words := text.split()):
             return f"{self._tokenised(' '.join(words[: words.index(self.eos)]))} {self.eos}".lstrip(" ")
         return self._tokenised(text)
 
     def _tokenised(self, text: str) -> str:
-        return text if self._tokenizer is None else " ".join(token_lists(self._tokenizer, [text])[0])
+        return text if self._tokenizer is None else " ".join(tokenise_sentences(self._tokenizer, [text])[0])
 
     def __call__(self, candidates: Sequence[Any], image_ids: Sequence[ImageId]) -> Floats:
         """The score of each candidate against the references of its image, float64 in the given order.
@@ -143,129 +159,83 @@ class Reward:
         if not images:
             return np.zeros(0)
         try:
-            rows = np.array([self._rows[image] for image in images], np.int64)
+            rows = np.array([self._rows[_image_key(image)] for image in images], np.int64)
         except (KeyError, TypeError):
-            unknown = [repr(image) for image in images if not _in(image, self._rows)]
+            unknown = [ascii(image)[:40] for image in images if not _is_known(image, self._rows)]
             raise InputError(
-                f"{len(unknown)} captions are of images without references (the first: {', '.join(unknown[:5])})"
+                f"{len(unknown)} captions are of images without references (the first: {list_names(unknown)})"
             ) from None
+        if self._reads_ids:
+            ignored = self.layout.ignored
+            batch = [_token_ids(ids, f"candidate {k}", ignored) for k, ids in enumerate(candidates)]
+            self.layout.check_batch(batch, self._vocabulary)
+            candidates = batch
         lines = [self._line(text, f"candidate {k}") for k, text in enumerate(candidates)]
         part = self._part(rows, lines)
-        values = self._evaluation.measure(part)[self.metric].values
-        scores: Floats = self.metric.finish(values, np.ones(len(values)))["score"]
-        return scores
+        measured = self._evaluation.measure(part)[self.metric]
+        values = measured.values
+        self.metric.check_sums(values.sum(axis=0), len(values), count_notes(measured.notes))
+        scores: Floats = self.metric.from_sums(values, np.ones(len(values)))["score"]
+        if len(scores) > 1 and not scores.any() and not self.metric.lower_is_better:
+            warnings.warn(
+                f"all {len(scores)} rewards of a batch are 0: do the image ids belong to these captions, and do "
+                "captions and references have the same tokens?",
+                CapmeterWarning,
+                stacklevel=2,
+            )
+        return -scores if self.metric.lower_is_better else scores
 
-    def _part(self, rows: npt.NDArray[np.int64], lines: list[str]) -> CaptionSet:
-        references = self._frozen.references.take(rows)
-        used, where = np.unique(references.values, return_inverse=True)
-        numbers = [str(k) for k in range(len(lines))]
+    def _part(self, rows: Indices, lines: list[str]) -> CaptionSet:
+        """The captions `lines` with the references of the frozen captions `rows`."""
+        references = self._references.take(rows)
+        used, positions = np.unique(references.values, return_inverse=True)
+        ids = [str(k) for k in range(len(lines))]
         return CaptionSet(
-            ids=numbers,
-            image_ids=numbers,
-            pool=_Pool(self._frozen.pool, used.astype(np.int64), lines),
+            ids=ids,
+            image_ids=ids,
+            pool=self._pool.with_new(used.astype(np.int64), lines),
             candidates=np.arange(len(used), len(used) + len(lines)),
-            references=Ragged(where, references.offsets),
+            references=Ragged(positions, references.offsets),
         )
 
 
-class _TokenPool(SentencePool):
-    """Sentences that are already tokenised: every tokenizer returns the given tokens."""
+class _RewardPool(SentencePool):
+    """The sentences of a reward: frozen ones, or some of these, whose n-grams are cached, followed by new ones.
+
+    Args:
+        sentences: the sentences.
+        tokenised: whether they are words separated by spaces, which every tokenizer then returns.
+        sources: the frozen pool, the rows that are used of it, and the pool of the new sentences.
+    """
+
+    def __init__(
+        self, sentences: Sequence[str], tokenised: bool, sources: tuple[_RewardPool, Indices, _RewardPool] | None = None
+    ) -> None:
+        super().__init__(sentences)
+        self.tokenised, self.sources = tokenised, sources
+
+    def with_new(self, rows: Indices, new_sentences: list[str]) -> _RewardPool:
+        """The pool of these frozen sentences, followed by new ones."""
+        sources = self, rows, _RewardPool(new_sentences, self.tokenised)
+        return _RewardPool([*map(self.items.__getitem__, rows.tolist()), *new_sentences], self.tokenised, sources)
 
     def analyse(self, analysis: Any) -> Any:
-        """The analysis's table."""
-        return super().analyse(_read_as_tokens(analysis))
+        """The analysis's table; of tokenised sentences every tokenizer returns the words."""
+        reads_words = self.tokenised and getattr(analysis, "tokenizer", None) in TOKENIZERS
+        return super().analyse(replace(analysis, tokenizer="whitespace") if reads_words else analysis)
 
-
-class _Pool(SentencePool):
-    """Some of the frozen sentences, whose n-grams are known, followed by new ones."""
-
-    def __init__(self, frozen: SentencePool, used: npt.NDArray[np.int64], new: list[str]) -> None:
-        super().__init__(_Lines(frozen, used, new))
-        self._frozen, self._used, self._new = frozen, used, type(frozen)(new)
-
-    def analyse(self, analysis: Any) -> Any:
-        """The analysis's table; for n-grams, the known table joined with the new one."""
-        if isinstance(self._frozen, _TokenPool):
-            analysis = _read_as_tokens(analysis)
-        if isinstance(analysis, NGrams) and analysis not in self._memory:
-            known: _Known = self._frozen.analyse(_KnownNGrams(analysis))
-            self._memory[analysis] = known.and_new(self._used, self._new.analyse(analysis))
-        return super().analyse(analysis)
-
-
-def _read_as_tokens(analysis: Any) -> Any:
-    named = getattr(analysis, "tokenizer", None) in TOKENIZERS
-    return replace(analysis, tokenizer="whitespace") if named else analysis
-
-
-class _Lines(Sequence[str]):
-    """Frozen sentences followed by new ones, looked up lazily."""
-
-    def __init__(self, frozen: SentencePool, used: npt.NDArray[np.int64], new: list[str]) -> None:
-        self.frozen, self.used, self.new = frozen, used, new
-
-    def __len__(self) -> int:
-        return len(self.used) + len(self.new)
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
-        return self.frozen[int(self.used[index])] if index < len(self.used) else self.new[index - len(self.used)]
-
-
-@dataclass(frozen=True)
-class _KnownNGrams:
-    """Analysis: the n-grams of frozen sentences, prepared for joining with those of new ones."""
-
-    analysis: NGrams
-    life: ClassVar[Life] = "part"
-
-    def run(self, pool: SentencePool) -> _Known:
-        return _Known(pool.analyse(self.analysis))
-
-
-class _Known:
-    """A table of n-grams, some rows of which are joined with new ones."""
-
-    def __init__(self, table: NGramTable) -> None:
-        self.table = table
-        self.positions = Ragged(np.arange(len(table.entries.values)), table.entries.offsets)
-        self.place = np.zeros(table.size, np.int64)  # index of an n-gram among those in use; other entries are invalid
-
-    def and_new(self, rows: npt.NDArray[np.int64], new: NGramTable) -> NGramTable:
-        """These rows followed by all new ones, with common n-gram numbers: the known first, then the unknown."""
-        known = self.table
-        positions = self.positions.take(rows)
-        grams = known.entries.values[positions.values]
-        count = np.arange(len(grams))
-        self.place[grams] = count
-        used = np.sort(grams[self.place[grams] == count])  # each n-gram once: its last occurrence
-        self.place[used] = count[: len(used)]
-
-        old_hashes = known.hashes[used]
-        number = np.searchsorted(old_hashes, new.hashes)
-        unknown = np.ones(len(number), bool)
-        inside = number < len(used)
-        unknown[inside] = old_hashes[number[inside]] != new.hashes[inside]
-        number[unknown] = np.arange(len(used), len(used) + np.count_nonzero(unknown))
-        size = len(used) + np.count_nonzero(unknown)
-        keys = new.entries.rows * size + number[new.entries.values]
-        ascending = np.argsort(keys)  # the n-grams of a sentence are ordered by their numbers
-        return NGramTable(
-            entries=Ragged.from_lengths(
-                np.concatenate([self.place[grams], keys[ascending] % max(size, 1)]),
-                np.concatenate([positions.lengths, new.entries.lengths]),
-            ),
-            counts=np.concatenate([known.counts[positions.values], new.counts[ascending]]),
-            order=np.concatenate([known.order[used], new.order[unknown]]),
-            hashes=np.concatenate([old_hashes, new.hashes[unknown]]),
-            lengths=np.concatenate([known.lengths[rows], new.lengths]),
-        )
+    def compute(self, analysis: Any) -> Any:
+        """The table of all sentences; that of n-grams is merged from the frozen sentences' and the new ones'."""
+        if self.sources is None or not isinstance(analysis, NGrams):
+            return super().compute(analysis)
+        frozen, rows, new = self.sources
+        places = np.split(np.arange(len(self)), [len(rows)])
+        return analysis.merge_tables([frozen.analyse(analysis).take(rows), new.analyse(analysis)], places)
 
 
 def _elementary(metric: Metric) -> Iterator[Metric]:
     """The elementary metrics that a metric is composed of; the metric itself if it is not a composite."""
-    members = metric.requires()
+    members = metric.required_metrics()
     if not members:
         yield metric
     for member in members:
@@ -274,10 +244,10 @@ def _elementary(metric: Metric) -> Iterator[Metric]:
 
 def _common_tokenizer(metric: Metric) -> str | None:
     """The tokenizer shared by all parts of a metric; None if any of them reads text."""
-    found: set[str | None] = set()
-    for each in _elementary(metric):  # an `as_released` metric splits text in its own way
-        found.add(None if getattr(each, "as_released", False) else getattr(each, "tokenizer", None))
-    tokenizer = found.pop() if len(found) == 1 else None
+    tokenizers: set[str | None] = set()
+    for each in _elementary(metric):  # an `as_released` metric has a tokenizer of its own
+        tokenizers.add(None if getattr(each, "as_released", False) else getattr(each, "tokenizer", None))
+    tokenizer = tokenizers.pop() if len(tokenizers) == 1 else None
     return tokenizer if tokenizer in TOKENIZERS else None
 
 
@@ -288,29 +258,44 @@ def _of_tokens(metric: Any) -> Any:
     return replace(metric, tokenizer="whitespace")
 
 
-def _with_pool(captions: CaptionSet, pool: SentencePool) -> CaptionSet:
-    return CaptionSet(
-        ids=captions.ids,
-        image_ids=captions.image_ids,
-        pool=pool,
-        candidates=captions.candidates,
-        references=captions.references,
-    )
-
-
-def _holds_ids(references: Any) -> bool:
+def _are_token_ids(references: Any) -> bool:
     if not isinstance(references, Mapping) or not references:
-        raise InputError(f"references: expected a dict image id → list of captions, got {references!r:.80}")
-    first = next(iter(references.values()))
-    return not isinstance(first, str) and len(first) > 0 and not isinstance(first[0], str)
+        raise InputError(f"references: expected a dict image id → list of captions, got {describe(references)}")
+    image, first = next(iter(references.items()))
+    first = first.tolist() if hasattr(first, "tolist") else first
+    if isinstance(first, str) or not isinstance(first, Sequence) or not len(first):
+        raise InputError(f"{_place(image)}: expected a list of at least one caption, got {describe(first)}")
+    return not isinstance(first[0], str)
+
+
+def _token_ids(tokens: Any, where: str, ignored: int) -> list[int]:
+    """The ids of a sequence, as a list of whole numbers from 0 (or the ignored one)."""
+    ids = tokens.tolist() if hasattr(tokens, "tolist") else tokens
+    if isinstance(ids, str) or not isinstance(ids, Sequence) or not all(type(token) is int for token in ids):
+        raise InputError(f"{where}: expected a sequence of token ids like the others, got {describe(ids)}")
+    wrong = next((id for id in ids if not 0 <= id < _MAX_ID and id != ignored), None)
+    if wrong is not None:
+        raise InputError(
+            f"{where}: {describe(wrong)} is not a token id; positions that do not count are named by ignore_index"
+        )
+    return list(ids)
+
+
+def _image_key(image: Any) -> Any:
+    """The id of an image as text, so that 391895 and "391895" are the same; other hashable values stay."""
+    return str(image) if type(image) is int or isinstance(image, np.integer) else image
+
+
+def _place(image: Any) -> str:
+    return f"references[{ascii(image)[:40]}]"
 
 
 def _ends_with(line: str, end: str) -> bool:
     return line == end or line.endswith(f" {end}")
 
 
-def _in(image: Any, rows: Mapping[ImageId, int]) -> bool:
-    return isinstance(image, Hashable) and image in rows
+def _is_known(image: Any, rows: Mapping[ImageId, int]) -> bool:
+    return isinstance(image, Hashable) and _image_key(image) in rows
 
 
 def word_based(metric: str | Metric) -> bool:
@@ -326,7 +311,11 @@ def reward(
     metric: str | Metric = "cider-d",
     *,
     references: Mapping[ImageId, Sequence[Any]],
-    eos: str | int | None = None,
+    eos: str | int | Sequence[int] | None = None,
+    bos: int | Sequence[int] | None = None,
+    pad: int | None = None,
+    ignore_index: int = IGNORED,
+    generation: Any = None,
     settings: Settings | None = None,
 ) -> Reward:
     """A metric as a reward: called with a batch of captions and their image ids, it returns an array of scores.
@@ -335,10 +324,24 @@ def reward(
         metric: the metric's name, such as "cider-d", "bleu-4" or 'cider-d(idf="train.npz")' for saved document
             frequencies; otherwise they are computed from these references, where each image is one document.
         references: image id → captions, as text, or as sequences or an array of token ids.
-        eos: None, or the word (for token ids, the id) that ends a caption; see the module docstring.
+        eos: None, or the word (for token ids, the id, or several) that ends a caption; see the module docstring.
+        bos: for token ids: the id, or several in their order, that may stand before a caption, such as the start token
+            of an encoder-decoder model.
+        pad: for token ids: that of padding.
+        ignore_index: for token ids: that of positions of labels that do not count.
+        generation: for token ids: a tokenizer, generation config or model config that names those of `eos`, `bos` and
+            `pad` that are not given.
         settings: for neural metrics: `capmeter.Settings(device="cuda")`.
 
     Raises:
         InputError: wrong shapes, an `eos` of the wrong type, or a metric that needs the scores of a whole run.
+
+    Warns:
+        CapmeterWarning: all rewards of a batch are 0.
     """
-    return Reward(parse(metric), references, eos, settings)
+    if isinstance(eos, str):
+        if bos is not None or pad is not None or generation is not None:
+            raise InputError("bos, pad and generation are of token ids; decode texts without special tokens instead")
+        return Reward(parse(metric), references, eos, settings)
+    layout = TokenLayout.of(generation, eos=eos, bos=bos, pad=pad, ignored=ignore_index)
+    return Reward(parse(metric), references, eos, settings, layout=layout)

@@ -1,330 +1,392 @@
-"""Captions in many files, scored file by file: what an engine (`capmeter.integrations.ray`) schedules.
+"""Captions in many files (shards), scored file by file, in this process or by an engine (`capmeter.integrations.ray`).
 
-A *shard* is a file of captions and the Parquet file with its scores. Beside each file of scores lies a *record*
-(`NAME.json`): the checksums of both files, the plan it was scored by, the sums of every metric's rows, and how many
-captions have which note. A shard is finished if its record agrees with the plan and with both files; everything else
-is done again. Files are renamed into place when they are whole, so that nothing is lost and nothing counts twice.
+Every file of captions gets a Parquet file of scores and a record (`NAME.json`) with the checksums of both and a digest
+of the plan. A shard is finished if its record agrees with the plan and both files; every other one is scored again.
+Files are renamed into place once complete, so nothing is lost or counted twice.
 
-The file of scores has the columns `id`, `image_id`, a score per metric, and the rows that the scores are made of
-(`METRIC/COLUMN`): corpus scores are computed from their sums, and intervals from their sums by image.
+A file of scores has the columns `id`, `image_id`, one score per metric, and the rows that the scores are computed from
+(`METRIC/COLUMN`); where columns are carried through or captions skipped, it has every row of its file, those without a
+score with nulls.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
+import operator
 import os
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass, field, replace
 from glob import glob
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from capmeter._version import __version__
-from capmeter.captions.files import atomic_writer, write_atomic
-from capmeter.captions.joining import OnMissing
-from capmeter.captions.streaming import CaptionStream, stream
-from capmeter.errors import InputError
-from capmeter.metrics.base import Floats, Metric
-from capmeter.metrics.evaluation import Evaluation, States
-from capmeter.metrics.needs import check_needs, needed
-from capmeter.metrics.scores import Results
-from capmeter.stats.bootstrap import percentile, resample_blocks
+from capmeter.captions.load_options import LoadOptions, OnMissing
+from capmeter.captions.source_rows import SourceRows
+from capmeter.captions.streaming.stream import CaptionStream, stream
+from capmeter.core.assets import sha256
+from capmeter.core.errors import InputError
+from capmeter.core.output_files import atomic_writer, write_atomic
+from capmeter.core.progress import task
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.compact import PackedRows, PackedTexts
+from capmeter.evaluation.requirements import check_needs, is_needed, with_required
+from capmeter.evaluation.runner import Evaluation
+from capmeter.evaluation.scores import Ids, Results, Scores
+from capmeter.report.source_columns import arrow_table, beside_source
 
 FORMAT = 1
 SUMMARY = "corpus.json"
 """The file with the scores of all shards together."""
-MOST_AT_ONCE = 10_000_000
+_NOTED_IDS = 5
+MAX_TRIES = 20
+"""Workers that may be lost at one shard."""
+MAX_RESAMPLED = 10_000_000
 """Captions from which there are no intervals: a thousand resamples of them take hours, and a gigabyte per metric."""
-_FIRST = 5
 
 
 @dataclass(frozen=True)
 class Shard:
-    """A file of captions, and the file that gets its scores; `references`: their file, where it is a separate one."""
+    """A file of captions, the file that gets its scores, how it is read, and its columns that are carried through."""
 
     source: str
     target: str
-    references: str | None = None
+    options: LoadOptions = LoadOptions()
+    keep: tuple[str, ...] = ()
 
     @property
     def record(self) -> Path:
-        """The file that says what the scores were made of."""
+        """The file that says what the scores were computed from."""
         return Path(self.target).with_suffix(".json")
+
+    def read(self, metrics: Sequence[Metric]) -> CaptionStream:
+        """The captions, in parts; an `InputError` if they lack what a metric needs, or there are none."""
+        on_missing: OnMissing = self.options.on_missing if is_needed("references", metrics) else "keep"
+        captions = stream(self.source, options=replace(self.options, on_missing=on_missing))
+        check_needs(captions, metrics)
+        if not len(captions):
+            raise InputError(f"{self.source} has no captions; leave it out")
+        return captions
+
+
+Job = tuple[Shard, str, str]
+"""A shard, the digest of the plan, and the digest of its captions."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a finished shard.
-
-    `input` and `output` are SHA-256 of both files, `sums` each metric's rows summed, `notes` for each reason the number
-    of captions and the first ids.
-    """
+    """A finished shard: the plan, SHA-256 of its files, its size, and for each note its count and first ids."""
 
     plan: str
     input: str
     output: str
     captions: int
-    sums: dict[str, list[float]]
     signatures: dict[str, str]
     notes: dict[str, tuple[int, list[str]]]
     format: int = FORMAT
 
 
 @dataclass(frozen=True)
-class Corpus:
-    """The scores of all shards together.
+class ShardedCaptions:
+    """The scores of all captions together.
 
-    `scores`, `parts` and `signatures` by metric; `intervals` where they were asked for; `notes`: reason → the number of
-    captions and the first ids; `redone`: the shards that had scores which could not be used, and why; `found`: how many
-    were finished before.
+    `scores`, `parts`, `signatures` and, unless left out, `intervals` by metric; `notes`: reason → number of captions
+    and their first ids; `rescored`: the shards whose scores could not be used, and why; `resumed`: the number of shards
+    that were finished before.
     """
 
     captions: int
-    shards: int
     scores: dict[str, float]
     parts: dict[str, dict[str, float]]
-    intervals: dict[str, tuple[float, float]]
     signatures: dict[str, str]
-    notes: dict[str, tuple[int, list[str]]]
-    redone: dict[str, str]
-    found: int = 0
+    intervals: dict[str, tuple[float, float]] = field(default_factory=dict)
+    shards: int = 0
+    notes: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    rescored: dict[str, str] = field(default_factory=dict)
+    resumed: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The layout of `corpus.json`."""
         return {"capmeter": __version__, **asdict(self)}
 
 
-def shards_of(pattern: str, output: str | os.PathLike[str], references: str | None = None) -> list[Shard]:
-    """The shards of the files that match a pattern such as `captions/*.parquet`, in the order of their names.
+def find_shards(
+    pattern: str,
+    output: str | os.PathLike[str],
+    options: LoadOptions | None = None,
+    keep: Sequence[str] = (),
+) -> list[Shard]:
+    """The shards of the files that match a pattern such as `captions/*.parquet`, by name; `output` is created.
 
     Raises:
-        InputError: no file matches, or two would get one name in `output`.
+        InputError: no file matches, two would get one name in `output`, or a file of `output` is one that is read.
     """
-    found = glob(pattern, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
-    sources = sorted(each for each in found if Path(each).is_file())
-    if not sources:
-        raise InputError(f"no file matches {pattern}; expected a pattern such as 'captions/*.parquet', in quotes")
-    names: dict[str, str] = {}
-    for source in sources:
+    matches = glob(pattern, recursive=True)  # noqa: PTH207 (Path.glob takes no absolute pattern)
+    names: dict[str, str] = {Path(SUMMARY).stem: SUMMARY}
+    for source in sorted(each for each in matches if Path(each).is_file()):
         name = Path(source).name.split(".")[0]
-        if name in names or f"{name}.json" == SUMMARY:
-            other = names.get(name, SUMMARY)
-            raise InputError(f"{source} and {other} would both get the name {name}; rename one of them")
+        if name in names:
+            raise InputError(f"{source} and {names[name]} would both get the name {name}; rename one of them")
         names[name] = source
+    if len(names) == 1:
+        raise InputError(f"no file matches {pattern}; expected a pattern such as 'captions/*.parquet', in quotes")
     folder = Path(output).absolute()
-    return [
-        Shard(str(Path(source).absolute()), str(folder / f"{name}.parquet"), references)
-        for name, source in names.items()
+    folder.mkdir(parents=True, exist_ok=True)
+    named = list(names.items())[1:]
+    options = options or LoadOptions()
+    if options.reference_files:  # workers may start in another folder
+        options = replace(options, references=[Path(each).absolute() for each in options.reference_files])
+    found = [
+        Shard(str(Path(path).absolute()), str(folder / f"{name}.parquet"), options, tuple(keep)) for name, path in named
     ]
+    stats = {path: path.stat() for path in map(Path, [*(shard.source for shard in found), *options.reference_files])}
+    read = {(each.st_dev, each.st_ino): path for path, each in stats.items()}
+    for target in [folder / SUMMARY, *chain.from_iterable((Path(each.target), each.record) for each in found)]:
+        if target.exists() and (path := read.get((target.stat().st_dev, target.stat().st_ino))) is not None:
+            raise InputError(f"the scores in {target} would replace {path}, which is read; name another folder")
+    return found
 
 
-def digest_of(path: str | Path) -> str:
-    """The SHA-256 of a file."""
-    found = hashlib.sha256()
-    with Path(path).open("rb") as file:
-        while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
+def plan_digest(
+    metrics: Sequence[Metric],
+    settings: Settings,
+    digests: Sequence[str],
+    options: LoadOptions | None = None,
+    keep: Sequence[str] = (),
+) -> str:
+    """A digest of what the scores of a shard depend on besides its own captions.
 
-
-def plan_of(metrics: Sequence[Metric], settings: Any, digests: Sequence[str]) -> str:
-    """What the scores of a shard depend on besides its own captions, as one digest.
-
-    Where a metric needs something of all captions (document frequencies), every file is part of it.
+    That includes the digests of all files if a metric depends on the corpus (document frequencies), and the signatures
+    of all others: with the hashes of files that they name, which may be edited.
     """
-    whole = list(digests) if any(_depends(metric) for metric in metrics) else []
-    told = [FORMAT, __version__, *map(str, metrics), settings.precision, *whole]
-    return hashlib.sha256(json.dumps(told).encode()).hexdigest()
+    evaluation, ordered = Evaluation(tuple(metrics), settings), with_required(metrics)
+    of_corpus = {each for each in ordered if any(part.corpus_state() for part in with_required([each]))}
+    plan = [FORMAT, __version__, *map(str, metrics), settings.precision, *(digests if of_corpus else [])]
+    plan += [evaluation.signature(each) for each in ordered if each not in of_corpus]
+    if options is not None and options != LoadOptions():
+        plan += [sha256(Path(each)) for each in options.reference_files]
+        plan.append(repr(replace(options, references=None)))
+    if keep:
+        plan.append(f"keep {list(keep)}")
+    return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
 
 
-def _depends(metric: Metric) -> bool:
-    return metric.corpus() is not None or any(map(_depends, metric.requires()))
-
-
-class Scorer:
-    """Collects and scores shards, one after the other: what a worker of an engine does.
-
-    A shard is read once. What was read and tokenised for collecting stays in a temporary file, which scoring reads and
-    removes; it is not kept where that would fill the disk (of the temporary folder, `TMPDIR`) above nine tenths, nor
-    with a separate file of references, which would be in memory once for each shard.
-    """
-
-    def __init__(self) -> None:
-        self._read: dict[Shard, CaptionStream] = {}
-
-    def collect(self, evaluation: Evaluation, shard: Shard) -> States:
-        """What is pending, of this shard's captions."""
-        states: States | None = None
-        captions = self._captions(shard, evaluation.order)
-        for part in captions:
-            for piece in part.chunks(min(metric.ROWS for metric in evaluation.order)):
-                found = evaluation.collect(piece)
-                states = found if states is None else states + found
-        if states is None:
-            raise InputError(f"{shard.source} has no captions; leave it out")
-        disk = shutil.disk_usage(tempfile.gettempdir())
-        if shard.references is None and disk.used < 0.9 * (disk.used + disk.free):
-            self._read[shard] = captions
-        return states
-
-    def score(self, evaluation: Evaluation, shard: Shard, plan: str, digest: str) -> Record:
-        """Scores a shard and writes its file and its record; everything pending must be known."""
-        results = evaluation.run(self._captions(shard, evaluation.order))
-        write_scores(results, shard.target)
-        record = Record(
-            plan=plan,
-            input=digest,
-            output=digest_of(shard.target),
-            captions=len(results.ids.names),
-            sums=sums_of(results),
-            signatures={name: each.signature for name, each in results.items()},
-            notes=counted(results),
-        )
-        write_atomic(shard.record, json.dumps(asdict(record)))
-        return record
-
-    def _captions(self, shard: Shard, metrics: Sequence[Metric]) -> CaptionStream:
-        """The captions of a shard, in parts: as they were read before, or from its file."""
-        if shard in self._read:
-            return self._read.pop(shard)
-        missing: OnMissing = "error" if needed("references", metrics) else "keep"
-        captions = stream(shard.source, shard.references, on_missing=missing)
-        check_needs(captions, metrics)
-        return captions
-
-
-def sums_of(results: Results) -> dict[str, list[float]]:
-    """Each metric's rows, summed."""
-    return {name: _rows(each.values).sum(axis=0).tolist() for name, each in results.items()}
-
-
-def columns_of(results: Results) -> dict[str, Any]:
-    """Ids, scores and rows as columns."""
-    columns = results.to_columns()
-    for name, each in results.items():
-        kinds = each.metric.columns if each.metric is not None else ()
-        columns |= {f"{name}/{kind}": _rows(each.values)[:, k] for k, kind in enumerate(kinds)}
-    return columns
-
-
-def write_scores(results: Results, path: str) -> None:
-    """The file of scores, whole or not at all."""
-    import pyarrow
+def score_shard(evaluation: Evaluation, shard: Shard, plan: str, digest: str, workers: int = 1) -> Record:
+    """Scores a shard and writes its file of scores and its record; nothing may be pending in the evaluation."""
     from pyarrow import parquet
 
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    with atomic_writer(path) as file:
-        parquet.write_table(pyarrow.table(columns_of(results)), file)
+    is_beside_source = shard.keep or shard.options.on_missing == "skip"
+    source = SourceRows(shard.source, shard.options, keep=shard.keep) if is_beside_source else None
+    results = evaluation.run(shard.read(evaluation.ordered_metrics), workers, is_whole=False)
+    columns = functools.partial(score_columns, results)
+    blocks = [columns()] if source is None else beside_source(results, source, columns)
+    with atomic_writer(shard.target) as file, ExitStack() as open_files:
+        writer: Any = None
+        for table in map(arrow_table, blocks):
+            writer = writer or open_files.enter_context(parquet.ParquetWriter(file, table.schema))
+            writer.write_table(table)
+    signatures = {name: scores.signature for name, scores in results.items()}
+    reasons = chain(results.notes.items(), *(scores.notes.items() for scores in results.values()))
+    notes = {reason: (len(ids), list(ids[:_NOTED_IDS])) for reason, ids in reasons if ids}
+    record = Record(plan, digest, sha256(Path(shard.target)), len(results.ids.names), signatures, notes)
+    try:
+        for scores in results.values():
+            if scores.metric is not None and scores.rows is not None:
+                scores.metric.check_sums(scores.rows.sums(), len(scores.rows), {})
+    except InputError:  # no caption of this shard has a score: the next run asks again
+        shard.record.unlink(missing_ok=True)
+    else:
+        write_atomic(shard.record, json.dumps(asdict(record)))
+    return record
 
 
-def _rows(values: Floats | None) -> Floats:
-    if values is None:
-        raise InputError("these results were read from a file without the rows of captions; score the captions again")
-    return values
+def score_shards(
+    pattern: str,
+    metrics: Sequence[Metric],
+    output: str | os.PathLike[str],
+    *,
+    options: LoadOptions | None = None,
+    keep: Sequence[str] = (),
+    workers: int = 1,
+    intervals: bool = True,
+    resamples: int = 1000,
+    seed: int = 0,
+    settings: Settings | None = None,
+) -> ShardedCaptions:
+    """Scores files of captions one after the other; a run that was ended goes on with the shards that are missing.
+
+    Args:
+        pattern: the files, such as `captions/*.jsonl`.
+        metrics: the metrics.
+        output: the folder of the scores, of their records, and of `corpus.json`.
+        options: how the captions are read.
+        keep: columns of the files of captions that the files of scores have, too.
+        workers: number of processes that share each file.
+        intervals: whether corpus scores get 95% intervals, from `resamples` and `seed`.
+        settings: device, precision, cache of neural metrics.
+
+    Raises:
+        InputError: no file matches, captions lack references, or a file cannot be read.
+    """
+    from pyarrow import parquet
+
+    files = find_shards(pattern, output, options, keep)
+    evaluation = Evaluation(tuple(metrics), settings or Settings())
+    digests = [sha256(Path(shard.source)) for shard in files]
+    plan = plan_digest(metrics, evaluation.settings, digests, files[0].options, keep)
+    records = [check_record(shard, plan, digest) for shard, digest in zip(files, digests, strict=True)]
+    missing = [k for k, record in enumerate(records) if isinstance(record, str)]
+    rescored = {files[k].target: str(records[k]) for k in missing}
+    while missing and evaluation.pending_states:
+        states = [evaluation.collect_all(shard.read(evaluation.ordered_metrics), workers) for shard in files]
+        evaluation = evaluation.with_states(functools.reduce(operator.add, states))
+    with task("scoring shards", total=len(missing)) as advance:
+        for k in missing:
+            records[k] = score_shard(evaluation, files[k], plan, digests[k], workers)
+            advance(1)
+    finished = [record for record in records if isinstance(record, Record)]
+    exact = sum(record.captions for record in finished) < MAX_RESAMPLED
+    tables = (parquet.read_table(shard.target) for shard in files)
+    how = resamples if intervals else 0, seed, exact, merge_notes(finished)
+    corpus = combine_results(evaluation.metrics, tables, common_signatures(files, finished), *how)
+    return write_summary(corpus, output, finished, rescored)
 
 
-def counted(results: Results) -> dict[str, tuple[int, list[str]]]:
-    """For each note how many captions have it, and the first of them."""
-    notes: dict[str, tuple[int, list[str]]] = {}
-    for reason, ids in [*results.notes.items(), *(note for each in results.values() for note in each.notes.items())]:
-        if ids:
-            notes[reason] = len(ids), list(ids[:_FIRST])
-    return notes
+def write_summary(
+    corpus: ShardedCaptions, output: str | os.PathLike[str], records: Sequence[Record], rescored: Mapping[str, str]
+) -> ShardedCaptions:
+    """Adds what is known of the shards to the scores of all captions, and writes them into the folder.
+
+    Args:
+        corpus: the scores.
+        output: the folder.
+        records: of all shards.
+        rescored: of the shards that were scored now, why ("" if they had not been scored).
+    """
+    corpus = replace(
+        corpus,
+        shards=len(records),
+        notes=merge_notes(records),
+        rescored={target: reason for target, reason in rescored.items() if reason},
+        resumed=len(records) - len(rescored),
+    )
+    write_atomic(Path(output) / SUMMARY, json.dumps(corpus.to_dict(), indent=1))
+    return corpus
 
 
-def finished(shard: Shard, plan: str, digest: str) -> Record | str:
-    """The record of a finished shard, or why it must be scored: "" if it was not, else what is wrong."""
+@contextmanager
+def counted_try(shard: Shard) -> Iterator[None]:
+    """Counts the tries of a shard in a file; an `InputError` where workers were lost at it again and again."""
+    path = shard.record.with_suffix(".tries")
+    with path.open("ab") as file:
+        file.write(b".")
+        if file.tell() > MAX_TRIES:
+            raise InputError(f"{MAX_TRIES} workers were lost at {shard.source}; is there enough memory?")
+    yield
+    path.unlink(missing_ok=True)
+
+
+def check_record(shard: Shard, plan: str, digest: str) -> Record | str:
+    """The record of a finished shard; else why the shard must be scored: "" if it was not, or what is wrong."""
+    shard.record.with_suffix(".tries").unlink(missing_ok=True)
     if not shard.record.exists():
         return ""
     try:
-        saved = json.loads(shard.record.read_text(encoding="utf-8"))
-        record = Record(**{**saved, "notes": {reason: (n, ids) for reason, (n, ids) in saved["notes"].items()}})
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as problem:
+        record = Record(**json.loads(shard.record.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as problem:
         return f"its record cannot be read ({problem})"
     if record.format != FORMAT or record.plan != plan:
         return "it was scored with other metrics, settings or captions"
     if record.input != digest:
         return "its captions have changed"
     try:
-        whole = digest_of(shard.target) == record.output
+        return record if sha256(Path(shard.target)) == record.output else "its file of scores is damaged"
     except OSError as problem:
         return f"its scores cannot be read ({problem.strerror})"
-    return record if whole else "its file of scores is damaged"
 
 
-def merged(
-    metrics: Sequence[Metric],
-    records: Iterable[Record],
-    *,
-    whole: tuple[Mapping[str, list[float]], Mapping[str, tuple[float, float]]] | None = None,
-    redone: Mapping[str, str] | None = None,
-    found: int = 0,
-) -> Corpus:
-    """The corpus scores from what is known of the `whole`, else from the shards' sums (the same up to rounding)."""
-    sums: dict[str, Floats] = {}
+def merge_notes(records: Iterable[Record]) -> dict[str, tuple[int, list[str]]]:
+    """For each note the number of captions in all shards, and the first of their ids."""
     notes: dict[str, tuple[int, list[str]]] = {}
-    signatures: dict[str, str] = {}
-    captions = shards = 0
     for record in records:
-        captions, shards, signatures = captions + record.captions, shards + 1, record.signatures
-        for name, values in record.sums.items():
-            sums[name] = sums[name] + np.array(values) if name in sums else np.array(values)
-        for reason, (number, ids) in record.notes.items():
-            total, first = notes.get(reason, (0, []))
-            notes[reason] = total + number, [*first, *ids][:_FIRST]
-    scores, parts = {}, {}
-    for metric in metrics:
-        summed = sums[str(metric)] if whole is None else np.array(whole[0][str(metric)])
-        finished = metric.finish(summed, np.float64(captions))
-        scores[str(metric)] = float(finished["score"])
-        parts[str(metric)] = {part: float(value) for part, value in finished.items() if part != "score"}
-    bounds = {} if whole is None else dict(whole[1])
-    return Corpus(captions, shards, scores, parts, bounds, signatures, notes, dict(redone or {}), found)
+        for reason, (count, ids) in record.notes.items():
+            total, first_ids = notes.get(reason, (0, []))
+            notes[reason] = total + count, [*first_ids, *ids][:_NOTED_IDS]
+    return notes
 
 
-def whole_of(
-    metrics: Sequence[Metric], tables: Iterable[Any], *, resamples: int, seed: int
-) -> tuple[dict[str, list[float]], dict[str, tuple[float, float]]]:
-    """Each metric's rows summed, and its corpus score's 95% interval, from all tables of scores together.
+def common_signatures(files: Sequence[Shard], records: Sequence[Record]) -> dict[str, str]:
+    """The signatures of all shards, by metric.
 
-    They are those of one process to the last bit: the same numbers are added in the same order. With `resamples` 0
-    there are no intervals. Images are resampled with all their captions.
+    Raises:
+        InputError: they differ, so that the scores have no common corpus score.
     """
-    place: dict[str, int] = {}
-    codes: list[Any] = []
-    blocks: dict[Metric, list[Floats]] = {metric: [] for metric in metrics}
+    for shard, record in zip(files, records, strict=True):
+        for name, signature in records[0].signatures.items():
+            if record.signatures.get(name) != signature:
+                other = record.signatures.get(name)
+                raise InputError(
+                    f"{shard.target} was scored as {other}, but {files[0].target} as {signature}; remove the scores of "
+                    "one of them and run again"
+                )
+    return records[0].signatures
+
+
+def score_columns(results: Results, rows: slice = slice(None)) -> dict[str, Any]:
+    """Ids, scores and rows of these captions as columns of a file of scores."""
+    columns = results.to_columns(rows=rows)
+    for name, scores in results.items():
+        if scores.metric is not None and scores.values is not None:
+            columns |= {f"{name}/{column}": scores.values[rows, k] for k, column in enumerate(scores.metric.columns)}
+    return columns
+
+
+def combine_results(
+    metrics: Sequence[Metric],
+    tables: Iterable[Any],
+    signatures: Mapping[str, str],
+    resamples: int,
+    seed: int,
+    exact: bool = True,
+    notes: Mapping[str, tuple[int, list[str]]] | None = None,
+) -> ShardedCaptions:
+    """The scores of all captions, from Arrow tables with the columns of `score_columns`, read one after the other.
+
+    They are those of one process to the last bit. With `exact` false only sums are held, in little memory, which give
+    the same up to rounding, without intervals. `resamples`: of the images, for intervals; 0: none. `notes`: as of
+    `merge_notes`.
+
+    Raises:
+        InputError: no caption has a score.
+    """
+    names, images, captions = PackedTexts(), PackedTexts(), 0
+    rows = {metric: PackedRows() for metric in metrics}
     for table in tables:
-        images = table["image_id"].to_pylist()
-        codes.append(np.fromiter((place.setdefault(image, len(place)) for image in images), np.int64, len(images)))
-        for metric, found in blocks.items():
-            found.append(np.column_stack([table[f"{metric}/{kind}"].to_numpy() for kind in metric.columns]))
-    values = {metric: np.concatenate(found) for metric, found in blocks.items()}
-    sums = {str(metric): rows.sum(axis=0).tolist() for metric, rows in values.items()}
-    if not resamples:
-        return sums, {}
-    image, number = np.concatenate(codes), len(place)
-    counts = np.bincount(image, minlength=number).astype(np.float64)
-    by_image = {
-        metric: np.stack([np.bincount(image, column, minlength=number) for column in rows.T], axis=1)
-        for metric, rows in values.items()
-    }
-    drawn: dict[Metric, list[Floats]] = {metric: [] for metric in metrics}
-    for block in resample_blocks(number, resamples, seed):
-        weights = block.astype(np.float64)
-        for metric, rows in by_image.items():
-            drawn[metric].append(metric.finish(weights @ rows, weights @ counts)["score"])
-    return sums, {str(metric): percentile(np.concatenate(found)) for metric, found in drawn.items()}
-
-
-def tables_of(shards: Iterable[Shard], metrics: Sequence[Metric]) -> Iterator[Any]:
-    """The rows in each shard's file of scores."""
-    from pyarrow import parquet
-
-    columns = ["image_id", *(f"{metric}/{kind}" for metric in metrics for kind in metric.columns)]
-    for shard in shards:
-        yield parquet.read_table(shard.target, columns=columns)
+        if metrics:
+            table = table.filter(table[f"{metrics[0]}/{metrics[0].columns[0]}"].is_valid())  # the scored rows
+        captions += table.num_rows
+        for metric, packed in rows.items():
+            block = np.column_stack([table[f"{metric}/{column}"].to_numpy() for column in metric.columns])
+            packed.add(block if exact else block.sum(axis=0, keepdims=True))
+        if exact:
+            names.add(table["id"].to_pylist())
+            images.add(table["image_id"].to_pylist())
+    for metric, packed in rows.items():
+        metric.check_sums(packed.sums(), captions, {reason: count for reason, (count, _) in (notes or {}).items()})
+    ids = Ids(names, images)
+    corpus = {str(metric): metric.from_sums(rows[metric].sums(), np.float64(captions)) for metric in metrics}
+    results = Results([Scores.from_rows(m, ids, rows[m], {}, "") for m in metrics if exact and resamples], ids)
+    return ShardedCaptions(
+        captions=captions,
+        scores={name: float(parts["score"]) for name, parts in corpus.items()},
+        parts={name: {part: float(parts[part]) for part in parts if part != "score"} for name, parts in corpus.items()},
+        signatures=dict(signatures),
+        intervals=results.intervals(resamples=resamples, seed=seed) if results else {},
+    )

@@ -13,14 +13,14 @@ from typing import Any
 
 import wandb
 
-from capmeter.errors import InputError
-from capmeter.metrics.scores import Results
+from capmeter.core.errors import InputError
+from capmeter.evaluation.scores import Results
 
 
 def table(systems: Results | Mapping[str, Results]) -> wandb.Table:
     """One row for each caption: id, image, (system,) caption, references line by line, and each metric's score.
 
-    Of results that were streamed the texts are not known and left out; a metric that a system lacks is empty.
+    Streamed results have no texts; a metric that a system lacks is empty.
     """
     named = {"": systems} if isinstance(systems, Results) else dict(systems)
     texts = all(results.captions is not None for results in named.values())
@@ -33,8 +33,8 @@ def table(systems: Results | Mapping[str, Results]) -> wandb.Table:
         if texts:
             columns["references"] = ["\n".join(each) for each in columns["references"]]
         columns |= {metric: each.items.array.tolist() for metric, each in results.items()}
-        nothing = [None] * len(results.ids.names)
-        rows.extend(map(list, zip(*(columns.get(head, nothing) for head in heads), strict=True)))
+        blank = [None] * len(results.ids.names)
+        rows.extend(map(list, zip(*(columns.get(head, blank) for head in heads), strict=True)))
     return wandb.Table(columns=heads, data=rows)
 
 

@@ -1,0 +1,73 @@
+"""What evaluation frameworks hand over, a model's answers with their references, scored in one pass.
+
+The adapters of lmms-eval, VLMEvalKit and Inspect share this: captions are tokenised once for all metrics, ids stay, and
+references that cannot be those of the captions are refused. Nothing here imports a framework.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from capmeter.captions.load import load
+from capmeter.captions.reference_fit import ReferenceFit
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+from capmeter.evaluation.base import CapmeterWarning, Metric
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.scores import Results
+from capmeter.evaluation.scoring import evaluate
+
+OnMismatch = Literal["error", "warn"]
+
+
+def parse_metrics(metrics: str | Iterable[str | Metric] | Mapping[str, str | Metric]) -> dict[str, Metric]:
+    """Metrics by the names that they were given: capmeter's, coco-caption's such as `CIDEr`, or the keys of a mapping.
+
+    >>> [(name, str(metric)) for name, metric in parse_metrics(["CIDEr", "rouge-l"]).items()]
+    [('CIDEr', 'cider-d'), ('rouge-l', 'rouge-l')]
+    """
+    if isinstance(metrics, Mapping):
+        return {name: parse_metrics([each]).popitem()[1] for name, each in metrics.items()}
+    named: dict[str, Metric] = {}
+    for each in [metrics] if isinstance(metrics, str) else metrics:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CapmeterWarning)  # that CIDEr is cider-d: the signature says so
+            parsed = parse_list(each if isinstance(each, str) else [each])
+        named |= {str(each): parsed[0]} if len(parsed) == 1 else {str(metric): metric for metric in parsed}
+    return named
+
+
+def score_answers(
+    rows: Sequence[Mapping[str, Any]],
+    metrics: Iterable[Metric],
+    *,
+    on_mismatch: OnMismatch = "error",
+    settings: Settings | None = None,
+) -> Results:
+    """Scores answers as `capmeter.score` scores the same captions, each sentence tokenised once for all metrics.
+
+    Args:
+        rows: native rows: `image_id`, `candidate`, `references`; several rows of an image are several candidates.
+        metrics: what is computed.
+        on_mismatch: what happens if the references cannot be those of the captions: "error" or "warn".
+        settings: device, precision, threads, cache; None: from the environment.
+
+    Raises:
+        InputError: there are no answers, a row is not as expected, or the references are not those of the captions.
+    """
+    if on_mismatch not in ("error", "warn"):
+        raise InputError(f"on_mismatch is {on_mismatch!a}, expected 'error' or 'warn'")
+    if not rows:
+        raise InputError("there are no answers to score; did the framework run the model on any document?")
+    captions = load([dict(row) for row in rows], format="json")
+    mismatch = ReferenceFit.measure(captions).describe_mismatch()
+    if mismatch and on_mismatch == "error":
+        raise InputError(f"not scored: {mismatch} (on_mismatch='warn' scores them all the same)")
+    if mismatch:
+        warnings.warn(mismatch, CapmeterWarning, stacklevel=2)
+    return evaluate(captions, tuple(dict.fromkeys(metrics)), settings=settings)
+
+
+__all__ = ["OnMismatch", "parse_metrics", "score_answers"]

@@ -1,0 +1,121 @@
+"""The layout of sequences of token ids, as models' `generate()` and labels have it: where a caption begins and ends.
+
+    [start] [begin] caption end padding …       padding may also stand before; labels have -100 where nothing counts
+
+>>> bart = TokenLayout(ends=(2,), starts=(2, 0), pad=1)
+>>> bart.caption([2, 0, 11, 12, 2, 1, 1]), bart.caption([11, 12, 2, -100]), bart.caption([2, 2])
+([11, 12, 2], [11, 12, 2], [2])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from typing import Any
+
+from capmeter.core.errors import InputError
+from capmeter.core.messages import describe, list_names
+
+IGNORED = -100
+_START_NAMES = ("decoder_start_token_id", "bos_token_id")
+
+
+@dataclass(frozen=True)
+class TokenLayout:
+    """Which ids are not words of a caption.
+
+    Args:
+        ends: ids that end a caption; the first stands for all of them. Empty: captions have no end token.
+        starts: ids that may stand before a caption, in their order.
+        pad: the id of padding before and after.
+        ignored: the id of positions that do not count.
+    """
+
+    ends: tuple[int, ...] = ()
+    starts: tuple[int, ...] = ()
+    pad: int | None = None
+    ignored: int = IGNORED
+
+    @classmethod
+    def of(
+        cls, model: Any, *, eos: Any = None, bos: Any = None, pad: Any = None, ignored: int = IGNORED
+    ) -> TokenLayout:
+        """The layout of these ids; what is None is taken from a tokenizer, generation config or model config.
+
+        A BERT's tokenizer has neither start nor end, but its [CLS] and [SEP] are these.
+        """
+        if bos is None:
+            bos = [id for name in _START_NAMES if (id := getattr(model, name, None)) is not None]
+            bos = bos or getattr(model, "cls_token_id", None)
+        for name in ("eos_token_id", "sep_token_id"):
+            eos = getattr(model, name, None) if eos is None else eos
+        pad = getattr(model, "pad_token_id", None) if pad is None else pad
+        layout = cls(_ids(eos, "eos"), _ids(bos, "bos"), (*_ids(pad, "pad"), None)[0], ignored)
+        if model is not None and not (layout.ends or layout.starts or layout.pad is not None):
+            raise InputError(
+                f"generation: a {type(model).__name__} names none of eos_token_id, bos_token_id, "
+                "decoder_start_token_id and pad_token_id; expected a tokenizer, a generation config or a model's config"
+            )
+        return layout
+
+    def caption(self, ids: Sequence[int]) -> list[int]:
+        """The ids of the caption, with its end if it has one."""
+        ids = [id for id in ids if id != self.ignored]
+        begin = next((place for place, id in enumerate(ids) if id != self.pad), 0)
+        for start in self.starts:
+            following = ids[begin + 1 :]
+            # an end that begins nothing is the end of an empty caption
+            if ids[begin : begin + 1] == [start] and not (
+                start in self.ends and all(id == self.pad for id in following)
+            ):
+                begin += 1
+        ids = ids[begin:]
+        end = next((place for place, id in enumerate(ids) if id in self.ends), None)
+        if end is not None:
+            return [*ids[:end], self.ends[0]]
+        while ids and ids[-1] == self.pad:
+            ids.pop()
+        return ids
+
+    def check_batch(self, batch: Sequence[Sequence[int]], vocabulary: Set[int]) -> None:
+        """Raises if all sequences of a batch have an unnamed id at an end, which would change every reward in silence.
+
+        Args:
+            batch: sequences as sampled.
+            vocabulary: the ids of all references.
+        """
+        if len(batch) < 2 or not all(batch):
+            return
+        first_id = batch[0][0]
+        if first_id not in self.starts and all(self._begins_with_end(ids) for ids in batch):
+            raise InputError(
+                f"every candidate begins with the end token {first_id}, as `generate()` of some models returns them "
+                f"(BART): say so with bos={first_id}, or leave out the first token of each"
+            )
+        captions = [self.caption(ids) for ids in batch]
+        if not all(captions):
+            return
+        first = {ids[0] for ids in captions}
+        if len(first) == 1 and first.isdisjoint(vocabulary) and first.isdisjoint(self.ends):
+            raise InputError(
+                f"every candidate begins with {captions[0][0]}, which no reference contains; if it is the start token "
+                f"of `generate()`, say so with bos={captions[0][0]}"
+            )
+        last = {ids[-1] for ids in captions}
+        if last.isdisjoint(vocabulary) and not self.ends:
+            raise InputError(
+                f"every candidate ends with an id that no reference contains ({list_names(map(str, sorted(last)))}); "
+                "name the end token and the padding: eos=…, pad=…"
+            )
+
+    def _begins_with_end(self, ids: Sequence[int]) -> bool:
+        return len(ids) > 1 and ids[0] in self.ends and ids[1] not in (*self.ends, self.pad)
+
+
+def _ids(value: Any, name: str) -> tuple[int, ...]:
+    """One id, several or none."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    ids = () if value is None else tuple(value) if isinstance(value, list | tuple) else (value,)
+    if any(type(id) is not int for id in ids):
+        raise InputError(f"{name}: expected an id (a whole number) or a list of them, got {describe(value)}")
+    return ids
