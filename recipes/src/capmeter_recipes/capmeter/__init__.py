@@ -1,0 +1,1 @@
+"""Training of the metric `capmeter`, on perturbed captions and captions of similar photos."""

@@ -1,0 +1,170 @@
+"""A head whose joint encoder is tuned with it: the same loss, and the inputs are encoded anew at every step.
+
+The encoder learns at a share of the head's rate, without decay of its weights. Inputs are standardised by the means and
+deviations that they have with the encoder as it was, from which the head and the encoder begin. Vectors of a text
+encoder stay as they are. Pictures are decoded anew when they are needed; the last ones used stay in memory.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.core.lru import LRUCache
+from capmeter.core.settings import Settings
+from capmeter.encoders import SentenceVectors, find_encoder, find_joint_encoder, load_encoder
+from capmeter.encoders.joint.encoder import load_joint_encoder
+from capmeter.encoders.pieces import PieceTable
+from capmeter.images.joint_features import ImageReader
+from capmeter.metrics.learned.regressor.head import joint_parts
+from capmeter.metrics.learned.regressor.inputs import InputSpec
+from capmeter.metrics.vision.image_text import add_prefix, normalise_rows
+from capmeter_recipes.caption_regressor.examples import RegressionExamples
+from capmeter_recipes.caption_regressor.recipe import RegressorRecipe
+from capmeter_recipes.caption_regressor.training import RegressorLearner
+from capmeter_recipes.common.loop import Outcome
+
+_ENCODER = "encoder."
+_WEIGHTS = "model.safetensors"
+_PICTURE_BYTES = 1 << 30  # of pictures in memory
+
+
+class TunedLearner(RegressorLearner):
+    """The learner of the shared loop; its network is the head and a copy of the joint encoder."""
+
+    def __init__(
+        self,
+        examples: RegressionExamples,
+        recipe: RegressorRecipe,
+        device: str,
+        *,
+        captions: CaptionSet,
+        inputs: InputSpec,
+        settings: Settings,
+    ) -> None:
+        super().__init__(examples, recipe, device)
+        self._values = self._values[:0]  # encoded anew instead
+        self._joint = load_joint_encoder(find_joint_encoder(inputs.encoder), settings)
+        self.encoder: Any = copy.deepcopy(self._joint.model).float().requires_grad_(True)
+        self.module = nn.ModuleDict({"head": self.head_module, "encoder": self.encoder})
+        self._moments = tuple(torch.from_numpy(each).to(device) for each in (self.mean, self.deviation))
+        self._reader = ImageReader(captions.image_pool.items, self._joint.preprocessing)
+        self._pixels: LRUCache[int, npt.NDArray[np.float32]] | None = None
+        self._captions, self._with_references = captions, inputs.shape == "polos"
+        used = [captions.candidates, *([captions.references.values] if self._with_references else [])]
+        self._sentences = np.unique(np.concatenate(used))
+        self._pieces: PieceTable = self._joint.pieces(
+            [add_prefix(inputs.prefix, captions.pool[k]) for k in self._sentences.tolist()]
+        )
+        self._texts: Tensor | None = None
+        if self._with_references and inputs.text_encoder:
+            text_encoder = find_encoder(inputs.text_encoder)
+            layer = load_encoder(text_encoder, settings).layers
+            vectors = normalise_rows(captions.pool.analyse(SentenceVectors(text_encoder, layer, settings)))
+            self._texts = torch.from_numpy(vectors.astype(np.float32)).to(device)
+
+    def optimizer(self, lr: float) -> torch.optim.Optimizer:
+        """AdamW; the encoder has its share of the rate, and no decay."""
+        return torch.optim.AdamW(
+            [
+                {"params": self.head_module.parameters(), "weight_decay": self.recipe.weights},
+                {"params": self.encoder.parameters(), "weight_decay": 0.0, "lr_scale": self.recipe.tune},
+            ],
+            lr=lr,
+        )
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[npt.NDArray[np.int64]]:
+        """The captions with their pictures in random order: those of one picture side by side, for which it is encoded
+        once in a batch.
+        """
+        trained = self.examples.rated.trained
+        place = rng.permutation(int(self._captions.image_indices.max()) + 1)[self._captions.image_indices[trained]]
+        order = trained[np.lexsort((rng.random(len(trained)), place))]
+        return [order[start : start + self.recipe.batch] for start in range(0, len(order), self.recipe.batch)]
+
+    def _standardised(self, rows: Tensor) -> Tensor:
+        row_array = rows.cpu().numpy()
+        of = self.examples.rows[row_array]
+        candidate = self._captions.candidates[of]
+        pictures = self._image_features(self._captions.image_indices[of])
+        references = texts = None
+        if self._with_references:
+            reference = self._captions.references.values[row_array]
+            read = self._sentence_features(np.concatenate([candidate, reference]))
+            candidates, references = read[: len(of)], read[len(of) :]
+            if self._texts is not None:
+                texts = self._texts[candidate.tolist()], self._texts[reference.tolist()]
+        else:
+            candidates = self._sentence_features(candidate)
+        mean, deviation = self._moments
+        values = torch.cat(joint_parts(pictures, candidates, references, texts), dim=1)
+        return (values - mean) / deviation
+
+    def _image_features(self, places: npt.NDArray[Any]) -> Tensor:
+        """The unit features of these pictures."""
+        distinct, inverse = np.unique(places, return_inverse=True)
+        pixels = torch.from_numpy(np.stack([self._picture(row) for row in distinct.tolist()])).to(self.device)
+        return _unit(self.encoder.get_image_features(pixel_values=pixels))[torch.from_numpy(inverse)]
+
+    def _picture(self, row: int) -> npt.NDArray[np.float32]:
+        cached_pixels = None if self._pixels is None else self._pixels.get(row)
+        if cached_pixels is None:
+            read = self._reader.pixels(row)
+            self._reader.check()
+            cached_pixels = self._joint.preprocessing(np.asarray(read))
+            if self._pixels is None:
+                self._pixels = LRUCache(max(1, _PICTURE_BYTES // cached_pixels.nbytes))
+            self._pixels.put(row, cached_pixels)
+        return cached_pixels
+
+    def _sentence_features(self, sentences: npt.NDArray[Any]) -> Tensor:
+        """The unit features of these sentences of the pool; those of one length go through the encoder together."""
+        distinct, inverse = np.unique(np.searchsorted(self._sentences, sentences), return_inverse=True)
+        lengths = self._pieces.lengths[distinct]
+        order = np.argsort(lengths, kind="stable")
+        groups = np.split(distinct[order], np.flatnonzero(np.diff(lengths[order])) + 1)
+        features = []
+        for group in groups:
+            ids = torch.from_numpy(np.stack([self._pieces[row] for row in group.tolist()]).astype(np.int64))
+            features.append(_unit(self.encoder.get_text_features(input_ids=ids.to(self.device))))
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return torch.cat(features)[torch.from_numpy(back[inverse])]
+
+    def chosen_head(self, outcome: Outcome) -> Outcome:
+        """The outcome with the head's weights alone."""
+        return Outcome(_within(outcome, "head."), outcome.epoch, outcome.scores, outcome.history)
+
+    def weights(self, outcome: Outcome) -> Any:
+        """The arrays of the head with the selected weights."""
+        return super().weights(self.chosen_head(outcome))
+
+    def save_encoder(self, outcome: Outcome, folder: Path) -> None:
+        """Writes the tuned encoder: the files of the one that it began from, and the selected weights."""
+        folder.mkdir(parents=True, exist_ok=True)
+        model = copy.deepcopy(self.encoder)
+        state = _within(outcome, _ENCODER)
+        model.load_state_dict({name: torch.from_numpy(values) for name, values in state.items()})
+        model.save_pretrained(folder)
+        for file in self._joint.handle.folder.iterdir():
+            if file.suffix in (".json", ".txt", ".model") and "index" not in file.name:
+                shutil.copyfile(file, folder / file.name)
+
+
+def _within(outcome: Outcome, prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): each for name, each in outcome.weights.items() if name.startswith(prefix)}
+
+
+def _unit(features: Any) -> Tensor:
+    """The model's features, of length 1; from version 5 the library wraps them."""
+    return normalize(getattr(features, "pooler_output", features).float(), dim=1)

@@ -1,0 +1,112 @@
+"""What the loop of training sees of a writer: batches of photos read and captions to write, and the cross-entropy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+from torch.nn.functional import cross_entropy, pad
+
+from capmeter.core.ragged import Ragged
+from capmeter_recipes.caption_writer.network import WriterModule
+from capmeter_recipes.caption_writer.reading import FORMS, InputCorruption, Integers, SourceReader, padded
+from capmeter_recipes.caption_writer.recipe import STEPS_PER_EPOCH, WriterRecipe
+from capmeter_recipes.common.loop import Learner, set_seed
+from capmeter_recipes.common.transformer.decoding import BEGIN, PAD
+
+Batch = tuple[Integers, Integers]  # sources and targets, padded
+
+
+class WriterLearner(Learner[Batch]):
+    """A writer in training.
+
+    Args:
+        reader: of the captions to learn from.
+        photos: the rows of each photo's captions in that table, consecutive and at least two: their bounds [n + 1].
+        styles: the mark of each photo's style.
+        held_out: sources and targets for evaluation.
+        recipe: settings.
+        pieces: number of subwords.
+    """
+
+    select = "log_likelihood"
+
+    def __init__(
+        self,
+        reader: SourceReader,
+        photos: Integers,
+        styles: Integers,
+        held_out: tuple[Ragged, Ragged],
+        recipe: WriterRecipe,
+        pieces: int,
+    ) -> None:
+        set_seed(recipe.seed)
+        self.module: WriterModule = WriterModule(recipe.shape, pieces)
+        self.reader, self.photos, self.styles, self.recipe = reader, photos, styles, recipe
+        self.held_out = batched(*held_out, recipe.batch)
+
+    def optimizer(self, lr: float) -> torch.optim.Optimizer:
+        """Adam with the decay of Vaswani et al. (2017)."""
+        return torch.optim.Adam(self.module.parameters(), lr=lr, betas=(0.9, 0.98))
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
+        """Batches of examples of about the same length, in random order; captions to write are drawn uniformly."""
+        targets = rng.integers(0, len(self.reader.table), STEPS_PER_EPOCH * self.recipe.batch)
+        photo = np.searchsorted(self.photos, targets, side="right") - 1
+        read_captions = others(self.photos, photo, targets, self.recipe, rng)
+        sources = self.reader.read(read_captions, drawn_sight(len(targets), self.recipe, rng), self.styles[photo], rng)
+        batches = batched(sources, self.reader.targets.take(targets), self.recipe.batch)
+        return [batches[number] for number in rng.permutation(len(batches))]
+
+    def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """The cross-entropy per subword."""
+        return {"cross_entropy": self._cross_entropy(batch, "mean")}
+
+    def evaluate(self) -> Mapping[str, float]:
+        """The mean log-probability of a subword, and the perplexity, of held-out captions read as words."""
+        lost, count = 0.0, 0
+        for batch in self.held_out:
+            lost += float(self._cross_entropy(batch, "sum").double())
+            count += int((batch[1] != PAD).sum())
+        return {"log_likelihood": -lost / count, "perplexity": float(np.exp(lost / count))}
+
+    def _cross_entropy(self, batch: Batch, reduction: str) -> Tensor:
+        sources, targets = (torch.from_numpy(each).to(self.device, non_blocking=True) for each in batch)
+        scores = self.module(sources, pad(targets[:, :-1], (1, 0), value=BEGIN))
+        return cross_entropy(scores.flatten(0, 1).float(), targets.flatten(), ignore_index=PAD, reduction=reduction)
+
+
+def batched(sources: Ragged, targets: Ragged, size: int) -> list[Batch]:
+    """Padded batches of examples with about the same lengths, the shortest first."""
+    order = np.lexsort((sources.lengths, targets.lengths))
+    row_groups = [order[start : start + size] for start in range(0, len(order), size)]
+    return [(padded(sources.take(rows), PAD), padded(targets.take(rows), PAD)) for rows in row_groups]
+
+
+def others(
+    photos: Integers, photo: Integers, targets: Integers, recipe: WriterRecipe, rng: np.random.Generator
+) -> Ragged:
+    """For each caption to write, one or two others of its photo, or none, to read."""
+    start, size = photos[photo], photos[photo + 1] - photos[photo]
+    first = 1 + (rng.random(len(photo)) * (size - 1)).astype(np.int64)
+    second = 1 + (first - 1 + 1 + (rng.random(len(photo)) * (size - 2)).astype(np.int64)) % (size - 1)
+    target_index = targets - start
+    rows = np.stack([start + (target_index + first) % size, start + (target_index + second) % size], axis=1)
+    count = 1 + ((rng.random(len(photo)) < recipe.two) & (size > 2)).astype(np.int64)
+    count[rng.random(len(photo)) < recipe.blank] = 0
+    return Ragged.from_lengths(rows[np.arange(2) < count[:, None]], count)
+
+
+def drawn_sight(count: int, recipe: WriterRecipe, rng: np.random.Generator) -> InputCorruption:
+    """How examples are read, drawn from the recipe. Captions as they are lose half as much as bags."""
+    uniforms = rng.random(count)
+    form = np.full(count, FORMS.index("words"), np.int64)
+    form[uniforms < recipe.captions] = FORMS.index("captions")
+    form[uniforms >= 1 - recipe.nouns] = FORMS.index("nouns")
+    lost = rng.random(count) * recipe.lost
+    lost[form == FORMS.index("captions")] /= 2
+    none: npt.NDArray[np.float64] = np.zeros(count)
+    return InputCorruption(form, 1 - lost, none, np.full(count, recipe.noise))

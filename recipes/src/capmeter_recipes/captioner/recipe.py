@@ -1,0 +1,126 @@
+"""The settings of a captioner's training: of cross-entropy, and of the self-critical training that follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from capmeter.core.errors import InputError
+from capmeter_recipes.captioner.segmentation import KINDS
+from capmeter_recipes.captioner.shape import CaptionerShape
+from capmeter_recipes.common.recipe import Recipe
+
+
+@dataclass(frozen=True)
+class CaptionerRecipe(Recipe):
+    """The settings of training by cross-entropy; the defaults are the paper's, for COCO.
+
+    Args:
+        batch: pictures per step.
+        captions: captions per picture and step.
+        segmentation: `word`, `char`, `bpe` or `unigram`.
+        pieces: number of entries in the vocabulary.
+        words: captions are truncated to this many words first; 0: not.
+        plain: captions are learned in lower case and without punctuation.
+        checked: number of held-out images whose captions select the epoch.
+    """
+
+    epochs: int = 30
+    lr: float = 5e-4
+    warmup: float = 0.05
+    lr_schedule: str = "cosine"
+    max_grad_norm: float = 1.0
+    batch: int = 15
+    captions: int = 5
+    segmentation: str = "unigram"
+    pieces: int = 1085
+    words: int = 16
+    plain: bool = True
+    checked: int = 1000
+    width: int = 512
+    hidden: int = 2048
+    heads: int = 8
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    geometry: int = 64
+    positions: bool = False
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least(1, self, "batch", "captions", "pieces", "checked")
+        _at_least(0, self, "words")
+        if self.segmentation not in KINDS:
+            raise InputError(f"segmentation: expected one of {', '.join(KINDS)}, but got {self.segmentation!r}")
+        self.shape(1)
+
+    def shape(self, features: int) -> CaptionerShape:
+        """The sizes of the network, for regions with this many features."""
+        return CaptionerShape(
+            features=features,
+            width=self.width,
+            hidden=self.hidden,
+            heads=self.heads,
+            encoder_layers=self.encoder_layers,
+            decoder_layers=self.decoder_layers,
+            geometry=self.geometry,
+            positions=self.positions,
+            dropout=self.dropout,
+        )
+
+
+@dataclass(frozen=True)
+class SelfCriticalRecipe(Recipe):
+    """The settings of self-critical training (Rennie et al. 2017).
+
+    Args:
+        batch: pictures per step.
+        samples: captions that are sampled for each picture.
+        temperature: of sampling, and of the probabilities that are raised. Below 1 samples are nearer to the greedy
+            caption, which helps where captions of a picture differ much.
+        reward: the metric, by name.
+        checked: number of held-out images whose captions select the epoch.
+    """
+
+    epochs: int = 15
+    lr: float = 2e-5
+    max_grad_norm: float = 1.0
+    batch: int = 10
+    samples: int = 5
+    temperature: float = 1.0
+    reward: str = "cider-d"
+    checked: int = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _at_least(1, self, "batch", "samples", "checked")
+        if not self.temperature > 0:
+            raise InputError(f"temperature: expected more than 0, but got {self.temperature}")
+
+
+def _at_least(least: int, recipe: Recipe, *names: str) -> None:
+    for name in names:
+        if getattr(recipe, name) < least:
+            raise InputError(f"{name}: expected {least} or more, but got {getattr(recipe, name)}")
+
+
+WORLD = CaptionerRecipe(
+    epochs=8,
+    lr=4e-3,
+    batch=32,
+    segmentation="bpe",
+    pieces=500,
+    words=0,
+    checked=300,
+    width=128,
+    hidden=256,
+    heads=4,
+    encoder_layers=2,
+    decoder_layers=2,
+    geometry=32,
+    positions=True,
+    dropout=0.0,
+)
+WORLD_SELF_CRITICAL = SelfCriticalRecipe(
+    epochs=4, lr=5e-4, warmup=0.02, lr_schedule="cosine", batch=32, temperature=0.5, checked=300
+)
+"""The small captioner of synthetic scenes."""

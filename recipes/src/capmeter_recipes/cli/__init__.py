@@ -1,0 +1,1 @@
+"""The commands that the recipes add to `capmeter`."""

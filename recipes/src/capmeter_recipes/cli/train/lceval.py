@@ -1,0 +1,52 @@
+"""`capmeter train lceval`."""
+
+from __future__ import annotations
+
+from capmeter.cli.options import FormatOptions
+from capmeter.cli.output import show
+from capmeter.core.progress import show_progress
+from capmeter.report.tables import Table
+from capmeter_recipes.lceval.train import LcEvalOptions, NetworkRun, train
+
+
+def lceval(options: LcEvalOptions, table: FormatOptions) -> None:
+    """Train LCEval or NNEval to distinguish human from machine captions.
+
+    Features are computed once and stored; an interrupted run is resumed. With several networks each has its own folder
+    in `--output`; with several runs each seed has one, and the network itself is the run that selection prefers.
+
+    **Examples**
+
+    `capmeter train lceval flickr30k_references.jsonl.gz --machine machine_captions.jsonl.gz --exclusions
+    training_exclusions.json.gz --judgments flickr8k_cf.jsonl.gz -o lceval/`
+
+    `capmeter train lceval flickr30k_references.jsonl.gz --retrieval 1500 --exclusions training_exclusions.json.gz
+    --judgments flickr8k_cf.jsonl.gz --restarts 16 -o lceval/`
+
+    `capmeter train lceval captions_train2014.json --machine results.json --exclusions training_exclusions.json.gz
+    --judgments flickr8k_cf.jsonl.gz -o networks/ --network study --runs 2`
+    """
+    with show_progress():
+        networks = train(options)
+    rows = [
+        [
+            *(name, str(network.examples), "+".join(map(str, network.hidden)) or "0", str(network.epoch)),
+            *(_score_text(network, score, options.runs) for score in ("accuracy", "tau")),
+        ]
+        for name, network in networks.items()
+    ]
+    data = {
+        name: {"epoch": each.epoch, "runs": options.runs, **{key: list(pair) for key, pair in each.scores.items()}}
+        for name, each in networks.items()
+    }
+    note = f"{options.runs} runs: mean ± standard deviation" if options.runs > 1 else ""
+    columns = ["network", "examples", "hidden", "epoch", "accuracy", "τ"]
+    title = "networks, on held-out photos and selecting judgments"
+    show(Table(title, columns, rows, [False] + [True] * 5, note), data, table.format)
+
+
+def _score_text(network: NetworkRun, score: str, runs: int) -> str:
+    if score not in network.scores:
+        return "-"
+    mean, deviation = network.scores[score]
+    return f"{mean:.4f} ± {deviation:.4f}" if runs > 1 else f"{mean:.4f}"

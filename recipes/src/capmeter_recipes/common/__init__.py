@@ -1,0 +1,1 @@
+"""What several recipes share: the training loop, corpora, exclusions, model selection."""

@@ -1,0 +1,34 @@
+"""Calls of one function in several processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+_worker_function: list[Callable[[Any], Any]] = []  # of this process, if it is a worker
+
+
+@contextmanager
+def forked_map(
+    function: Callable[[Item], Result], workers: int
+) -> Iterator[Callable[[Iterable[Item]], Iterator[Result]]]:
+    """A `map` of a function in worker processes, or in this one if there is one worker.
+
+    The workers inherit the function and everything that it refers to (a bound method its object), without pickling.
+    Items and results are pickled.
+    """
+    if workers <= 1:
+        yield lambda items: map(function, items)
+        return
+    with ProcessPoolExecutor(workers, get_context("fork"), _worker_function.append, (function,)) as pool:
+        yield lambda items: pool.map(_call, items)
+
+
+def _call(item: Any) -> Any:
+    return _worker_function[-1](item)

@@ -1,0 +1,60 @@
+"""Checks of a training state that was read from a file: its values are those that a run saves."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def check_state(state: Any, select: str) -> None:
+    """Checks the values that are not tensors.
+
+    Args:
+        state: what was read.
+        select: the score whose maximum selects an epoch; empty: none.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: a value is missing, or of another type.
+    """
+    position, history, best = state["position"], state["history"], state["best"]
+    if len(position) != 3 or any(type(each) is not int or each < 0 for each in position):
+        raise ValueError(f"its position is {position!r}")
+    epoch = position[1]
+    if len(history) != epoch or (best is None) != (not epoch):
+        raise ValueError(f"it has the history of {len(history)} epochs of {epoch}")
+    json.dumps(history)  # which goes into the log
+    numbers = [state["seconds"], *state["loss_sums"].values()]
+    for number, entry in enumerate(history, start=1):
+        if (entry["epoch"], type(entry["step"])) != (number, int) or (select and select not in entry["scores"]):
+            raise ValueError(f"its history is not that of epoch {number}")
+        numbers += [entry["seconds"], *entry["losses"].values()]
+        if not all(isinstance(each, int | float) for each in entry["scores"].values()):
+            raise TypeError("a score is not a number")
+    if best is not None:
+        numbers.append(best["value"])
+        if type(best["epoch"]) is not int or not 1 <= best["epoch"] <= epoch:
+            raise ValueError(f"its best epoch is {best['epoch']!r} of {epoch}")
+    if not all(type(each) in (int, float) and math.isfinite(each) for each in numbers):
+        raise ValueError("a loss, score or time is not a finite number")
+    if not all(isinstance(name, str) for name in state["loss_sums"]):
+        raise TypeError("the name of a loss is not text")
+
+
+def check_same_sizes(weights: Mapping[str, Tensor], other: Mapping[str, Tensor] | None) -> None:
+    """Checks that other weights, where there are any, have the names, shapes and types of these.
+
+    Raises:
+        ValueError, AttributeError: they have others.
+    """
+    if other is None:
+        return
+    if list(other) != list(weights):
+        raise ValueError("the weights have other names")
+    for name, each in weights.items():
+        if other[name].shape != each.shape or other[name].dtype != each.dtype:
+            raise ValueError(f"weight {name}: expected {each.dtype} {list(each.shape)}")

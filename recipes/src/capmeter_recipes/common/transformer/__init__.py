@@ -1,0 +1,1 @@
+"""A Transformer encoder-decoder, and decoding of captions from it."""

@@ -1,0 +1,157 @@
+"""The layers of a Transformer (Vaswani et al. 2017), with layer normalisation before each sublayer.
+
+Masks are boolean (true: attended to), or are added to the attention logits. In decoding, the keys and values of the
+prefix are kept in a `DecoderCache`, so that a step costs one subword. The submodules' names are those of the bundled
+checkpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import gelu, scaled_dot_product_attention
+
+Activation = Callable[[Tensor], Tensor]
+KeysValues = tuple[Tensor, Tensor]
+"""Keys and values (batch, heads, length, width / heads)."""
+
+
+class LayerSizes(Protocol):
+    """The sizes of a layer."""
+
+    @property
+    def width(self) -> int:
+        """The width of the states."""
+
+    @property
+    def hidden(self) -> int:
+        """The width of the feed-forward sublayer."""
+
+    @property
+    def heads(self) -> int:
+        """The number of attention heads."""
+
+    @property
+    def dropout(self) -> float:
+        """The dropout probability."""
+
+
+@dataclass(eq=False)
+class DecoderCache:
+    """Keys and values of sources and prefixes."""
+
+    source_mask: Tensor  # (rows, 1, 1, source length)
+    source_pairs: list[KeysValues]  # for each layer, keys and values of the sources
+    target_pairs: list[KeysValues]  # for each layer, keys and values of the prefixes
+
+    @property
+    def length(self) -> int:
+        """The length of the prefixes."""
+        return self.target_pairs[0][0].shape[2]
+
+    def take(self, rows: Tensor) -> DecoderCache:
+        """The cache of some of the rows."""
+        source_pairs = [(keys[rows], values[rows]) for keys, values in self.source_pairs]
+        return DecoderCache(self.source_mask[rows], source_pairs, self.target_pairs).reordered(rows)
+
+    def reordered(self, rows: Tensor) -> DecoderCache:
+        """The cache with the same sources and the prefixes of these rows."""
+        target_pairs = [(keys[rows], values[rows]) for keys, values in self.target_pairs]
+        return DecoderCache(self.source_mask, self.source_pairs, target_pairs)
+
+
+class Attention(nn.Module):
+    """Multi-head attention."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(width, width)
+        self.pair = nn.Linear(width, 2 * width)
+        self.out = nn.Linear(width, width)
+
+    def pairs(self, states: Tensor) -> KeysValues:
+        """Keys and values of states (batch, length, width)."""
+        keys, values = self.pair(states).chunk(2, dim=-1)
+        return self._split_heads(keys), self._split_heads(values)
+
+    def forward(self, states: Tensor, pairs: KeysValues, mask: Tensor | None = None, causal: bool = False) -> Tensor:
+        """The attention output (batch, length, width) of states over keys and values."""
+        queries = self._split_heads(self.query(states))
+        attended = scaled_dot_product_attention(queries, *pairs, attn_mask=mask, is_causal=causal)
+        output: Tensor = self.out(attended.transpose(1, 2).flatten(2))
+        return output
+
+    def _split_heads(self, states: Tensor) -> Tensor:
+        return states.view(*states.shape[:-1], self.heads, -1).transpose(1, 2)
+
+
+class FeedForward(nn.Module):
+    """The feed-forward sublayer."""
+
+    def __init__(self, width: int, hidden: int, activation: Activation = gelu) -> None:
+        super().__init__()
+        self.activation = activation
+        self.inner, self.out = nn.Linear(width, hidden), nn.Linear(hidden, width)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """The sublayer's output (batch, length, width)."""
+        output: Tensor = self.out(self.activation(self.inner(states)))
+        return output
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention and feed-forward sublayer."""
+
+    def __init__(self, shape: LayerSizes, activation: Activation = gelu) -> None:
+        super().__init__()
+        self.attention = Attention(shape.width, shape.heads)
+        self.feed = FeedForward(shape.width, shape.hidden, activation)
+        self.norms = nn.ModuleList(nn.LayerNorm(shape.width) for _ in range(2))
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def forward(self, states: Tensor, mask: Tensor) -> Tensor:
+        """The next states (batch, source length, width)."""
+        normed = self.norms[0](states)
+        states = states + self.dropout(self.attention(normed, self.attention.pairs(normed), mask))
+        output: Tensor = states + self.dropout(self.feed(self.norms[1](states)))
+        return output
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention (`own`), cross-attention (`source`) and feed-forward sublayer."""
+
+    def __init__(self, shape: LayerSizes, activation: Activation = gelu) -> None:
+        super().__init__()
+        self.own, self.source = Attention(shape.width, shape.heads), Attention(shape.width, shape.heads)
+        self.feed = FeedForward(shape.width, shape.hidden, activation)
+        self.norms = nn.ModuleList(nn.LayerNorm(shape.width) for _ in range(3))
+        self.dropout = nn.Dropout(shape.dropout)
+
+    def pairs(self, states: Tensor) -> KeysValues:
+        """Keys and values of source states (batch, source length, width)."""
+        return self.source.pairs(states)
+
+    def forward(self, states: Tensor, source_pairs: KeysValues, source_mask: Tensor) -> Tensor:
+        """The next states (batch, target length, width) of complete targets."""
+        normed = self.norms[0](states)
+        states = states + self.dropout(self.own(normed, self.own.pairs(normed), causal=True))
+        return self._after_self_attention(states, source_pairs, source_mask)
+
+    def step(
+        self, states: Tensor, source_pairs: KeysValues, source_mask: Tensor, target_pairs: KeysValues
+    ) -> tuple[Tensor, KeysValues]:
+        """The next states (rows, 1, width) of one more subword, and all target keys and values including it."""
+        normed = self.norms[0](states)
+        key, value = self.own.pairs(normed)
+        pairs = torch.cat([target_pairs[0], key], 2), torch.cat([target_pairs[1], value], 2)
+        return self._after_self_attention(states + self.own(normed, pairs), source_pairs, source_mask), pairs
+
+    def _after_self_attention(self, states: Tensor, source_pairs: KeysValues, source_mask: Tensor) -> Tensor:
+        states = states + self.dropout(self.source(self.norms[1](states), source_pairs, source_mask))
+        output: Tensor = states + self.dropout(self.feed(self.norms[2](states)))
+        return output

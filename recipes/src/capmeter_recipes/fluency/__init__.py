@@ -1,0 +1,1 @@
+"""The detector of fluency errors: captions with errors made in them, and its training."""

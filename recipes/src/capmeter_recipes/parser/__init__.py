@@ -1,0 +1,1 @@
+"""Training of the caption parser (`capmeter train parser`)."""

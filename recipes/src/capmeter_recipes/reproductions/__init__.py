@@ -1,0 +1,1 @@
+"""Experiments of papers, each beside its published values."""

@@ -1,0 +1,1 @@
+"""The experiments of LCEval (Sharif et al. 2019)."""

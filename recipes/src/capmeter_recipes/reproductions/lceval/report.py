@@ -1,0 +1,63 @@
+"""A part of the LCEval study as a table, for a program, and as a figure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from capmeter.report.figures import house_style, open_figure, series_style
+from capmeter.report.tables import Table
+from capmeter_recipes.reproductions.lceval.study import Part
+from capmeter_recipes.reproductions.published import paper_source
+
+
+def part_table(part: Part) -> Table:
+    """One row per metric: what was found, and in parentheses what the paper printed."""
+    rows = [
+        [row.name, *(_cell(row.found.get(column), row.paper.get(column)) for column in part.columns)]
+        for row in part.rows
+    ]
+    printed = any(row.paper for row in part.rows)
+    notes = [*part.notes, *([f"in parentheses: {paper_source('lceval/main')}"] if printed else [])]
+    return Table(part.title, ["", *part.columns], rows, [False] + [True] * len(part.columns), "; ".join(notes))
+
+
+def part_to_dict(part: Part) -> dict[str, Any]:
+    """The same as JSON values."""
+    rows = [{"name": row.name, "found": dict(row.found), "published": dict(row.paper)} for row in part.rows]
+    return {"title": part.title, "source": paper_source("lceval/main"), "rows": rows, "notes": list(part.notes)}
+
+
+@house_style()
+def part_figure(part: Part) -> Any:
+    """Of two columns a scatter of one against the other; of more, a line per row over the columns."""
+    figure, axes = open_figure(width=6.4, height=4.4)
+    panel = axes[0, 0]
+    if len(part.columns) == 2:
+        across, up = part.columns
+        for number, row in enumerate(part.rows):
+            style = series_style(number)
+            panel.plot(row.found[across], row.found[up], marker=style["marker"], color=style["color"], linestyle="")
+            panel.annotate(
+                row.name, (row.found[across], row.found[up]), xytext=(4, 3), textcoords="offset points", fontsize=7
+            )
+        panel.set_xlabel(across)
+        panel.set_ylabel(up)
+    else:
+        for number, row in enumerate(part.rows):
+            paper_columns = [column for column in part.columns if column in row.found]
+            panel.plot(
+                paper_columns, [row.found[column] for column in paper_columns], label=row.name, **series_style(number)
+            )
+        figure.legend(loc="outside lower center", ncols=4)
+    panel.set_title(part.title, fontsize=8)
+    return figure
+
+
+def _cell(value: float | None, paper: float | None) -> str:
+    if value is None:
+        return "-"
+    return _number(value) if paper is None else f"{_number(value)} ({_number(paper)})"
+
+
+def _number(value: float) -> str:
+    return f"{value:.3f}" if abs(value) <= 1 else f"{value:.1f}"

@@ -1,0 +1,1 @@
+"""The experiments of LEIC (Cui et al. 2018)."""

@@ -1,0 +1,1 @@
+"""The experiments of SMURF (Feinglass and Yang 2021)."""

@@ -1,0 +1,121 @@
+"""Why did a metric fail? A sheet of its worst cases for manual labelling, and the tally of the labelled sheet.
+
+The paper's causes (SMURF, Table 5): `c1`, the metric fails although enough words of candidate and references are the
+same; `c2`, the better caption says it in words that no reference has; `RF`, the reference metric is wrong instead.
+Of the labelled cases of a metric, P(cause | F) is the share that has this cause.
+
+>>> rows = [{"metric": "cider-d", "cause": cause} for cause in ("c1", "c2", "c2", "")]
+>>> (found,) = tally(rows)
+>>> found.labelled, found.unlabelled, {cause: round(share.value, 2) for cause, share in found.shares.items()}
+(3, 1, {'c1': 0.33, 'c2': 0.67, 'RF': 0.0})
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from capmeter.captions.sources import read_text
+from capmeter.core.csv_text import csv_text
+from capmeter.core.errors import InputError
+from capmeter.core.output_files import write_atomic
+from capmeter.stats.bootstrap import Interval, bootstrap_interval, mean_statistic
+from capmeter_recipes.reproductions.smurf.failure_cases import FailureStudy
+
+CAUSES = {
+    "c1": "enough words are the same, but the metric weighs them wrongly",
+    "c2": "the better caption uses right words that no reference has",
+    "RF": "the reference metric is wrong, not this one",
+}
+LABELS = ("cause", "comment")
+
+
+@dataclass(frozen=True)
+class Tally:
+    """One metric's labelled cases: P(cause | F) with its interval, by cause, and how many were left unlabelled."""
+
+    metric: str
+    labelled: int
+    unlabelled: int
+    shares: dict[str, Interval]
+
+
+def sheet(study: FailureStudy) -> list[dict[str, str]]:
+    """A row for each of the worst cases, the worst first: captions, scores, and empty `LABELS`."""
+    rows = []
+    for failures in study.failures:
+        for number, case in enumerate(failures.worst_cases, 1):
+            best = sorted(case.captions, key=lambda name: -study.human[name])
+            row = {
+                "case": str(number),
+                "metric": failures.metric,
+                "against": study.reference,
+                "image_id": case.image,
+                "r": f"{case.tested:.3f}",
+                "r_against": f"{case.reference:.3f}",
+                "references": " | ".join(case.references),
+            }
+            for name in best:  # the system that people found best first
+                text, score = case.captions[name]
+                row |= {f"caption: {name}": text, f"score: {name}": f"{score:.4f}"}
+            rows.append(row | dict.fromkeys(LABELS, ""))
+    return rows
+
+
+def write_sheet(study: FailureStudy, path: str | os.PathLike[str]) -> int:
+    """Writes the sheet as CSV, atomically; returns the number of cases."""
+    rows = sheet(study)
+    if not rows:
+        raise InputError("there is no critical failure to label; no sheet was written")
+    write_atomic(path, csv_text(rows))
+    return len(rows)
+
+
+def read_sheet(path: str | os.PathLike[str], causes: Sequence[str] = tuple(CAUSES)) -> list[dict[str, str]]:
+    """The rows of a labelled sheet; an unknown cause is an `InputError` with its row."""
+    text = read_text(Path(path))
+    first = text.partition("\n")[0]
+    # European spreadsheets write semicolons
+    reader = csv.DictReader(
+        io.StringIO(text, newline=""), delimiter=";" if first.count(";") > first.count(",") else ","
+    )
+    missing = [name for name in ("metric", "cause") if name not in (reader.fieldnames or ())]
+    if missing:
+        raise InputError(f"{path}: there is no column {missing[0]!r}; expected what `study failures --sheet` writes")
+    rows = []
+    for number, row in enumerate(reader, 2):
+        cause = (row["cause"] or "").strip()
+        cause_name = next((each for each in causes if each.lower() == cause.lower()), None)
+        if cause and cause_name is None:
+            raise InputError(f"{path}, row {number}: unknown cause {cause!r}; expected {', '.join(causes)}, or nothing")
+        rows.append({**row, "cause": cause_name or ""})
+    return rows
+
+
+def tally(
+    rows: Sequence[Mapping[str, str]], causes: Sequence[str] = tuple(CAUSES), *, resamples: int = 1000, seed: int = 0
+) -> list[Tally]:
+    """P(cause | F) of each metric's labelled cases; intervals resample cases with replacement."""
+    tallies = []
+    for metric in dict.fromkeys(row["metric"] for row in rows):
+        causes_given = [row["cause"] for row in rows if row["metric"] == metric]
+        labels = [cause for cause in causes_given if cause]
+        if not labels:
+            raise InputError(f"no case of {metric} has a cause yet; write {', '.join(causes)} into the column `cause`")
+        cases = range(len(labels))
+        shares = {
+            cause: bootstrap_interval(
+                mean_statistic(np.array([label == cause for label in labels], float)), cases, resamples, seed
+            )
+            for cause in causes
+        }
+        tallies.append(Tally(metric, len(labels), len(causes_given) - len(labels), shares))
+    if not tallies:
+        raise InputError("the sheet has no cases")
+    return tallies

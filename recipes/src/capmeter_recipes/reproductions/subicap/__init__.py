@@ -1,0 +1,1 @@
+"""The experiments of SubICap (Sharif et al. 2021)."""

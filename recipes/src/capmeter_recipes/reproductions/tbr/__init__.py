@@ -1,0 +1,1 @@
+"""The ablation of TBR (Yi et al. 2020)."""

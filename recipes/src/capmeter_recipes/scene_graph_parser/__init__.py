@@ -1,0 +1,1 @@
+"""Training and evaluation of the scene-graph parser (`capmeter train factual`)."""

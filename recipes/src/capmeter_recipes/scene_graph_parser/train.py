@@ -1,0 +1,133 @@
+"""The training and evaluation of the scene-graph parser, from a file of graphs to its checkpoint."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capmeter.core.errors import InputError
+from capmeter.core.options import argument, option
+from capmeter.core.progress import report_progress
+from capmeter.text.meteor.resources import load_english_synonyms
+from capmeter.text.scene_graphs.learned_parser import BUNDLED, FactualParser
+from capmeter_recipes.common.benchmark_exclusions import read_exclusions
+from capmeter_recipes.common.options import (
+    describe_file,
+    device_option,
+    epochs_option,
+    exclusions_option,
+    output_option,
+    require_torch,
+    seed_option,
+    threads_option,
+)
+from capmeter_recipes.common.parsed_captions import read_gzipped_rows, read_parsed_captions
+from capmeter_recipes.scene_graph_parser.evaluation import SceneGraphEvaluator
+from capmeter_recipes.scene_graph_parser.examples import SceneGraphExample, read_factual, sample_parsed_examples
+
+if TYPE_CHECKING:
+    from capmeter.core.checkpoints import TrainingData
+
+_WARM_UP = 64
+"""Captions that are parsed before the time is measured: the first call loads the parser."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SceneGraphParserOptions:
+    """The graphs, and the settings of the run."""
+
+    graphs: Path = argument(help="Captions with scene graphs (gzipped JSON lines).", metavar="FILE")
+    output: Path | None = output_option(
+        "Train a scene-graph parser; write its checkpoint and log to this folder.", None
+    )
+    evaluate: bool = option(False, "Evaluate the parser in `--output`, or the bundled one, without training.")
+    parses: Path | None = option(
+        None, "Parsed captions (as for `capmeter train parser`), whose facts are the examples of the first epoch."
+    )
+    exclusions: Path | None = exclusions_option()
+    documents: Path | None = option(
+        None,
+        "Documents with scene graphs (gzipped JSON lines): train the bundled parser's network for documents instead.",
+    )
+    without: Path | None = option(None, "Rows whose texts are left out of `--documents`, a benchmark's.")
+    epochs: int = epochs_option(9)
+    threads: int = threads_option()
+    device: str = device_option("cpu")
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        if self.output is None and not self.evaluate:
+            raise InputError("expected a folder to write to (--output), or --evaluate")
+        if (self.parses is None) != (self.exclusions is None):
+            raise InputError("expected both --parses and --exclusions, or neither")
+        if self.without is not None and self.documents is None:
+            raise InputError("--without is for --documents, which is missing")
+
+
+def train(options: SceneGraphParserOptions) -> tuple[str, dict[str, float]]:
+    """Trains the parser unless it is to be evaluated only, and evaluates it on the split `dev`.
+
+    Returns:
+        The parser's version, and its scores with the captions parsed per second.
+
+    Raises:
+        InputError: the graphs or parses cannot be read.
+        MissingBackend: torch is not installed.
+    """
+    examples = read_factual(options.graphs)
+    dev = [example for example in examples if example.split == "dev"]
+    report_progress(f"{options.graphs.name}: {len(examples):,} captions, {len(dev):,} of them dev")
+    if options.output is not None and options.documents is not None and not options.evaluate:
+        require_torch()
+        _train_on_documents(options, options.documents, options.output)
+    elif options.output is not None and not options.evaluate:
+        require_torch()
+        from capmeter.encoders.devices import device_name
+        from capmeter_recipes.scene_graph_parser.run import train_scene_graph_parser
+        from capmeter_recipes.scene_graph_parser.training import SceneGraphRecipe
+
+        data: list[TrainingData] = [describe_file(options.graphs, len(examples) - len(dev))]
+        parsed: list[SceneGraphExample] = []
+        if options.parses is not None and options.exclusions is not None:
+            captions_with_parses, _ = read_parsed_captions(options.parses, read_exclusions(options.exclusions))
+            parsed = sample_parsed_examples(captions_with_parses)
+            data.append(describe_file(options.parses, len(parsed)))
+            report_progress(f"{options.parses.name}: facts of {len(parsed):,} captions")
+        train_scene_graph_parser(
+            examples,
+            SceneGraphRecipe(epochs=options.epochs, seed=options.seed),
+            options.output,
+            data=data,
+            parsed=parsed,
+            threads=options.threads,
+            device=device_name(options.device),
+        )
+    parser = FactualParser() if options.output is None else FactualParser(options.output)
+    captions = [example.caption for example in dev]
+    parser.parse(captions[:_WARM_UP])
+    started = time.perf_counter()
+    graphs = parser.parse(captions)
+    speed = len(dev) / max(time.perf_counter() - started, 1e-9)
+    scores = SceneGraphEvaluator(load_english_synonyms()).scores(graphs, [example.triples for example in dev])
+    return parser.version, {**asdict(scores), "captions_per_second": round(speed)}
+
+
+def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Path) -> None:
+    from capmeter.encoders.devices import device_name
+    from capmeter_recipes.scene_graph_parser.documents import DOCUMENT_RECIPE, read_documents, train_document_network
+
+    rows = [] if options.without is None else [row for _, row in read_gzipped_rows(options.without, "texts")]
+    excluded = {value for row in rows for value in row.values() if isinstance(value, str)}
+    documents = read_documents(path, excluded)
+    report_progress(f"{path.name}: graphs of {len(documents):,} documents")
+    train_document_network(
+        documents,
+        BUNDLED,
+        output,
+        data=[describe_file(path, len(documents))],
+        recipe=replace(DOCUMENT_RECIPE, seed=options.seed),
+        threads=options.threads,
+        device=device_name(options.device),
+    )

@@ -1,0 +1,1 @@
+"""Synthetic scenes: rendered pictures with known content, and the networks trained on them."""

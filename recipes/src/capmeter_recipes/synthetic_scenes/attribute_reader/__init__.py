@@ -1,0 +1,1 @@
+"""A table of what the world encoder sees, for metrics that map a picture's vector linearly."""

@@ -1,0 +1,175 @@
+"""The training of the world reader: what the scenes show is read from what an encoder sees, which learns along.
+
+The encoder starts as a trained world encoder. Losses: cross-entropies; of presence and of relations binary ones; of the
+centres of groups the absolute difference; of the heat at the centres of things the focal one. Which of two things
+stands before the other is told by a few pixels, and few pairs stand so: in the loss these count ten times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from capmeter.core.checkpoints import Checkpoint, TrainingData
+from capmeter.core.errors import InputError
+from capmeter_recipes.common.loop import Learner, Outcome, Run, set_seed
+from capmeter_recipes.common.recipe import Recipe
+from capmeter_recipes.synthetic_scenes.attribute_reader.network import AttributeReaderShape, SeeingReader
+from capmeter_recipes.synthetic_scenes.attribute_reader.reader import KIND
+from capmeter_recipes.synthetic_scenes.encoder.encoder import WorldEncoder
+from capmeter_recipes.synthetic_scenes.encoder.examples import ATTRIBUTES, SceneExamples
+from capmeter_recipes.synthetic_scenes.encoder.training import SceneTensors, heat_loss, wanted_heat
+from capmeter_recipes.synthetic_scenes.scenes.vocabulary import BACKGROUNDS, KINDS, RELATIONS
+
+_MOST = 5
+_NAMES = ("count", *ATTRIBUTES)
+_BEFORE = [tuple(RELATIONS).index(name) for name in ("behind", "in front of")]
+_COUNTS = 10
+
+
+@dataclass(frozen=True)
+class WorldReaderRecipe(Recipe):
+    """The settings of a run.
+
+    Args:
+        pictures: pictures to train on.
+        held_out: pictures of the split `dev` to measure on.
+        batch: pictures per step.
+    """
+
+    epochs: int = 6
+    lr: float = 1.5e-3
+    warmup: float = 0.05
+    lr_schedule: str = "cosine"
+    max_grad_norm: float = 1.0
+    ema_decay: float = 0.99
+    pictures: int = 24_000
+    held_out: int = 1000
+    batch: int = 48
+
+
+def reader_shape(encoder: WorldEncoder) -> AttributeReaderShape:
+    """The shape for this encoder and the vocabulary of synthetic scenes."""
+    values = (_MOST, *map(len, ATTRIBUTES.values()))
+    unsaid = (0, *(int(each[0] == "") for each in ATTRIBUTES.values()))
+    return AttributeReaderShape(encoder.shape.slot, values, unsaid, len(RELATIONS), len(BACKGROUNDS))
+
+
+class ReaderLearner(Learner[Tensor]):
+    """The learner of the shared loop; a batch is the rows of its pictures."""
+
+    select = "mean"
+
+    def __init__(
+        self, encoder: WorldEncoder, train: SceneExamples, held_out: SceneExamples, recipe: WorldReaderRecipe
+    ) -> None:
+        set_seed(recipe.seed)
+        self.recipe = recipe
+        self.train, self.held_out = (SceneTensors.of(each, encoder.device) for each in (train, held_out))
+        self.module = self.network = SeeingReader(encoder.shape, reader_shape(encoder))
+        self.network.encoder.load_state_dict(encoder.network.state_dict())
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Tensor]:
+        """Rows of pictures in random order."""
+        order = torch.from_numpy(rng.permutation(len(self.train.pixels)))
+        return torch.split(order.to(self.train.pixels.device), self.recipe.batch)
+
+    def losses(self, batch: Tensor, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """See the module."""
+        rows = self.train.rows(batch)
+        read, truth, heat = self._read(rows)
+        losses = {
+            name: functional.cross_entropy(read[name], truth[name]) for name in ("background", "count", *ATTRIBUTES)
+        }
+        losses["presence"] = functional.binary_cross_entropy_with_logits(read["presence"], truth["presence"]) * 4
+        losses["centre"] = (read["centre"] - truth["centre"]).abs().mean() * 4
+        losses["relation"] = relation_loss(read["relation"], truth["relation"]) * 4
+        losses["heat"] = heat_loss(heat, wanted_heat(rows))
+        return losses
+
+    def evaluate(self) -> Mapping[str, float]:
+        """The shares of held-out statements that are read rightly; of the things of which one stands before the other,
+        how often it is told which one; and the mean of all.
+        """
+        right: dict[str, list[Tensor]] = {}
+        every = torch.arange(len(self.held_out.pixels), device=self.held_out.pixels.device)
+        for rows in torch.split(every, 100):
+            read, truth, _ = self._read(self.held_out.rows(rows))
+            hits = {name: read[name].argmax(-1) == truth[name] for name in ("background", "count", *ATTRIBUTES)}
+            hits["presence"] = (read["presence"] > 0) == (truth["presence"] > 0)
+            clear = truth["relation"] >= 0
+            hits["relation"] = ((read["relation"] > 0) == (truth["relation"] > 0))[clear]
+            predicted, truly = read["relation"][:, _BEFORE], truth["relation"][:, _BEFORE]
+            hits["in front"] = (predicted.argmax(-1) == truly.argmax(-1))[truly.amax(-1) > 0]
+            for name, each in hits.items():
+                right.setdefault(name, []).append(each.flatten().float())
+        scores = {name: float(torch.cat(each).mean()) for name, each in right.items() if sum(map(len, each))}
+        return {**scores, "mean": float(np.mean(list(scores.values())))}
+
+    def _read(self, of: SceneTensors) -> tuple[dict[str, Tensor], dict[str, Tensor], Tensor]:
+        """What is read, and what is so, of everything that is there; and the heat."""
+        reading, heat = self.network(of.pixels)
+        picture, group = (of.groups[..., 0] >= 0).nonzero(as_tuple=True)
+        true_attributes = of.groups[picture, group]
+        kind = true_attributes[:, 0]
+        is_present = torch.zeros_like(reading.presence)
+        is_present[picture, kind] = 1
+        read = {"presence": reading.presence, "background": reading.background}
+        truth = {"presence": is_present, "background": of.background}
+        for index, (name, logits) in enumerate(zip(_NAMES, reading.attributes, strict=True)):
+            read[name], truth[name] = logits[picture, kind], true_attributes[:, 1 + index] - int(name == "count")
+        read["centre"], truth["centre"] = reading.centres[picture, kind], of.centres[picture, group]
+        picture, first, second = (of.relations.amax(-1) >= 0).nonzero(as_tuple=True)
+        kinds = of.groups[..., 0]
+        pair = (reading.inner[picture, kinds[picture, each]] for each in (first, second))
+        read["relation"] = self.network.reader.relations(*pair)
+        truth["relation"] = of.relations[picture, first, second].float()
+        return read, truth, heat
+
+
+def relation_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """The binary cross-entropy of what is clear; which of two things stands before the other counts ten times.
+
+    Args:
+        logits: float [pairs, relations].
+        judged: float [pairs, relations], 1 for true, 0 for false, -1 for unclear.
+    """
+    clear = (labels >= 0).float()
+    counts = clear.clone()
+    counts[:, _BEFORE] *= torch.where(labels[:, _BEFORE].amax(-1, keepdim=True) > 0, _COUNTS, 1)
+    each = functional.binary_cross_entropy_with_logits(logits, labels.clamp(min=0), reduction="none")
+    return (counts * each).sum() / clear.sum().clamp(min=1)
+
+
+def train_world_reader(
+    encoder: WorldEncoder, train: SceneExamples, held_out: SceneExamples, recipe: WorldReaderRecipe, folder: Path
+) -> Outcome:
+    """Trains a reader from this encoder on, and writes its checkpoint to the folder; an interrupted run is resumed.
+
+    Raises:
+        InputError: no pictures to train on or to measure on, or the encoder knows other kinds of things.
+    """
+    if not len(train) or not len(held_out):
+        raise InputError(f"{len(train)} pictures to train on and {len(held_out)} held out; expected some of each")
+    if encoder.shape.kinds != len(KINDS):
+        raise InputError(f"{encoder.label} knows {encoder.shape.kinds} kinds of things; expected {len(KINDS)}")
+    learner = ReaderLearner(encoder, train, held_out, recipe)
+    outcome = Run(learner, recipe, folder, description="world reader", device=encoder.device).train()
+    network = learner.network
+    Checkpoint(
+        kind=KIND,
+        parameters={"encoder": asdict(network.encoder.shape), "shape": asdict(network.reader.shape)},
+        weights={name: each.astype(np.float16) for name, each in outcome.weights.items()},
+        vocabulary=tuple(KINDS),
+        data=(TrainingData(f"world(size={len(train)},seed={recipe.seed})", train.digest, len(train)),),
+        training=asdict(recipe),
+        selection="the epoch with the highest mean of all scores on held-out pictures (split dev)",
+        scores=dict(outcome.scores),
+    ).save(folder)
+    return outcome

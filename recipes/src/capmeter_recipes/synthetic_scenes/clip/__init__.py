@@ -1,0 +1,1 @@
+"""The architecture of the CLIP of synthetic scenes, for the transformers library."""

@@ -1,0 +1,1 @@
+"""The world encoder: features of pictures and regions, trained on synthetic scenes alone."""

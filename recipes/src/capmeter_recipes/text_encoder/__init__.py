@@ -1,0 +1,1 @@
+"""Training of a low-rank adapter of a sentence encoder on captions."""

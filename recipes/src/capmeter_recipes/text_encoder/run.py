@@ -1,0 +1,102 @@
+"""Adapts an encoder to captions: from photos with captions to a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from capmeter.captions.caption_set import SentencePool
+from capmeter.core.checkpoints import Checkpoint, TrainingData
+from capmeter.core.errors import AssetError
+from capmeter.core.settings import Settings
+from capmeter.encoders import EncoderHandle, SentenceVectors, load_encoder
+from capmeter.encoders.text.bert import Bert
+from capmeter.encoders.text.lora import KIND, LAYERS
+from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
+from capmeter_recipes.common.corpus import CAPTIONS_PER_PHOTO, Photo
+from capmeter_recipes.common.loop import Run, set_seed
+from capmeter_recipes.common.similar_photos import mean_directions
+from capmeter_recipes.text_encoder.recipe import EncoderRecipe
+from capmeter_recipes.text_encoder.training import AdaptedBert, EncoderLearner
+
+_SENTENCES_PER_CALL = 8192
+
+
+def train_encoder(
+    train: Sequence[Photo],
+    held_out: Sequence[Photo],
+    recipe: EncoderRecipe,
+    folder: Path,
+    *,
+    data: Sequence[TrainingData],
+    encoder: EncoderHandle,
+    device: str = "cpu",
+) -> Checkpoint:
+    """Trains an adapter of an encoder and writes its checkpoint.
+
+    Args:
+        train: training photos, with at least five captions each.
+        held_out: photos for evaluation, with at least five captions each.
+        recipe: settings.
+        folder: the output folder; an interrupted run is resumed from `run` there.
+        data: the sources of the captions.
+        encoder: the encoder that is adapted.
+        device: a torch device.
+
+    Raises:
+        AssetError: the encoder is not a BERT, or has adapters.
+    """
+    if encoder.adapters or not Bert.supports(encoder.folder):
+        raise AssetError(f"encoder {encoder.name!r} cannot be adapted; name a BERT without adapters")
+    numbers: dict[str, int] = {}
+    rows = [
+        [
+            numbers.setdefault(strip_final_punctuation(each), len(numbers))
+            for each in photo.captions[:CAPTIONS_PER_PHOTO]
+        ]
+        for photo in (*train, *held_out)
+    ]
+    captions, sentences, settings = np.array(rows, np.int64), tuple(numbers), Settings(device=device)
+    bert = Bert(encoder.folder, device, torch.float32)
+    set_seed(recipe.seed)
+    module = AdaptedBert(bert, recipe.rank, recipe.slope, recipe.offset, recipe.dropout)
+    embeddings = embed_photos(sentences, captions[: len(train)], encoder, settings)
+    pieces = load_encoder(encoder, settings).pieces(sentences)
+    learner = EncoderLearner(module, pieces, captions, embeddings, recipe)
+    outcome = Run(learner, recipe, folder / "run", description="adapting the encoder", device=device).train()
+    weights = {name: values.astype(np.float16) for name, values in outcome.weights.items() if name.startswith(LAYERS)}
+    checkpoint = Checkpoint(
+        kind=KIND,
+        parameters={"encoder": encoder.name, "encoder_sha256": encoder.sha256, "rank": recipe.rank},
+        weights=weights,
+        data=tuple(data),
+        training={**asdict(recipe), "photos": len(train)},
+        selection=f"the last of {len(outcome.history)} epochs",
+        scores=outcome.scores,
+    )
+    checkpoint.save(folder)
+    return checkpoint
+
+
+def embed_photos(
+    sentences: Sequence[str], captions: NDArray[np.int64], encoder: EncoderHandle, settings: Settings
+) -> NDArray[np.float32]:
+    """The direction (photos, dim) of the mean embedding of each photo's captions.
+
+    Args:
+        sentences: of the captions.
+        captions: (photos, captions), sentence indices.
+        encoder: of the sentences.
+        settings: for the encoder.
+    """
+    vectors = SentenceVectors(encoder, load_encoder(encoder, settings).layers, settings)
+    parts = [
+        SentencePool(tuple(sentences[start : start + _SENTENCES_PER_CALL])).analyse(vectors)
+        for start in range(0, len(sentences), _SENTENCES_PER_CALL)
+    ]
+    return mean_directions(np.concatenate(parts), captions)

@@ -1,0 +1,73 @@
+"""The adaptation of a text encoder to captions, from files of captions to its checkpoint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from capmeter.core.options import option
+from capmeter.core.progress import report_progress
+from capmeter.core.settings import Settings
+from capmeter_recipes.common.corpus import sample_splits
+from capmeter_recipes.common.options import (
+    corpora_argument,
+    device_option,
+    epochs_option,
+    exclusions_option,
+    output_option,
+    override,
+    read_corpora,
+    require_torch,
+    seed_option,
+    steps_option,
+    threads_option,
+)
+from capmeter_recipes.text_encoder.recipe import EncoderRecipe
+
+if TYPE_CHECKING:
+    from capmeter.core.checkpoints import Checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class TextEncoderOptions:
+    """The captions, the encoder, and the settings of the run."""
+
+    captions: list[str] = corpora_argument()
+    exclusions: Path | None = exclusions_option()
+    output: Path = output_option("Write the adaptation, its checkpoint and its log to this folder.")
+    encoder: str = option("minilm", "Alias, hub id or folder of the encoder.")
+    photos: int = option(16000, "Number of training photos.", minimum=2)
+    held_out: int = option(200, "Number of held-out photos for evaluation.", minimum=2)
+    epochs: int | None = epochs_option()
+    steps: int | None = steps_option()
+    threads: int = threads_option()
+    seed: int = seed_option()
+    device: str | None = device_option()
+
+
+def train(options: TextEncoderOptions) -> Checkpoint:
+    """Trains an adaptation of an encoder, and writes its checkpoint into the folder. An interrupted run is resumed.
+
+    Raises:
+        InputError: there are fewer photos.
+        MissingBackend: torch is not installed.
+    """
+    require_torch(options.threads)
+    from capmeter.encoders import find_encoder
+    from capmeter.encoders.devices import device_name
+    from capmeter_recipes.text_encoder.run import train_encoder
+
+    settings = Settings() if options.device is None else Settings(device=options.device)
+    corpora = read_corpora(options.captions, options.exclusions)
+    photos, held_out = sample_splits(corpora, options.photos, options.held_out, options.seed)
+    report_progress(f"{len(photos):,} training photos, {len(held_out):,} held out")
+    return train_encoder(
+        photos,
+        held_out,
+        override(EncoderRecipe(), options, "epochs", "steps", "seed"),
+        options.output,
+        data=[corpus.data for corpus in corpora],
+        encoder=find_encoder(options.encoder),
+        device=device_name(settings.device),
+    )

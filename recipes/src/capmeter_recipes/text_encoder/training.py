@@ -1,0 +1,141 @@
+"""The adaptation of an encoder to captions: captions of similar photos become similar, to the degree the photos are.
+
+    σ(slope · cos(v(c_j), mean of v(r_i)) + offset)  →  1 if i = j, else cos(photo i, photo j)^target_power
+
+c_j is a caption of photo j, r_i one to four captions of photo i. cos(photo i, photo j) compares the mean embeddings of
+all captions of the two photos by the original encoder: a soft target, which no single caption can reach. A step takes
+clusters of similar photos, and all pairs of their captions and references; own captions have .3 of the weight of the
+loss, other pairs within a cluster .45, all others .25.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize
+
+from capmeter.encoders import PieceTable
+from capmeter.encoders.text.bert import Bert
+from capmeter.encoders.text.network import AdaptedLayers
+from capmeter_recipes.common.corpus import CAPTIONS_PER_PHOTO
+from capmeter_recipes.common.loop import Learner
+from capmeter_recipes.common.similar_photos import nearest_neighbours
+from capmeter_recipes.text_encoder.recipe import EncoderRecipe
+
+_NEIGHBOURS = 200
+_LENGTH_GROUPS = 5
+_OWN, _CLUSTER, _OTHER = 0.3, 0.45, 0.25  # weights of the loss
+_EVALUATION_BATCH = 512
+
+Rows = NDArray[np.int64]
+
+
+class AdaptedBert(AdaptedLayers):
+    """Sentence vectors of an adapted encoder, and a logistic function of their cosines.
+
+    Args:
+        bert, rank, dropout: see `AdaptedLayers`.
+        slope, offset: of the logistic function.
+    """
+
+    def __init__(self, bert: Bert, rank: int, slope: float, offset: float, dropout: float = 0.0) -> None:
+        super().__init__(bert, rank, dropout=dropout)
+        self.logistic = nn.Parameter(torch.tensor([slope, offset]))
+
+    def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """Unit vectors (batch, width), the direction of the mean hidden state; ids, mask: see `states`."""
+        return normalize((self.states(ids, mask) * mask[:, :, None]).sum(1), dim=1)
+
+
+class EncoderLearner(Learner[bool]):
+    """The adapter in training. Batches are sampled with the step's random numbers.
+
+    Args:
+        module: the network with its initial weights.
+        pieces: the word pieces of all sentences.
+        captions: (photos, 5), sentence indices; the training photos come first.
+        photo_embeddings: unit vectors (training photos, width) by the original encoder.
+        recipe: settings.
+    """
+
+    def __init__(
+        self,
+        module: AdaptedBert,
+        pieces: PieceTable,
+        captions: Rows,
+        photo_embeddings: NDArray[np.float32],
+        recipe: EncoderRecipe,
+    ) -> None:
+        self.module: AdaptedBert = module
+        self.pieces, self.captions, self.recipe = pieces, captions, recipe
+        self.photo_embeddings, self.train_count = photo_embeddings, len(photo_embeddings)
+        self._neighbours = nearest_neighbours(photo_embeddings, _NEIGHBOURS)
+
+    def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[bool]:
+        """One item per step."""
+        return [True] * self.recipe.steps
+
+    def optimizer(self, lr: float) -> torch.optim.Optimizer:
+        """AdamW, with a higher learning rate for the logistic function."""
+        recipe = self.recipe
+        groups: list[dict[str, Any]] = [
+            {"params": self.module.adapter_parameters()},
+            {"params": [self.module.logistic], "lr_scale": recipe.calibration_lr_scale},
+        ]
+        return torch.optim.AdamW(groups, lr=lr, weight_decay=recipe.weight_decay)
+
+    def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """See the module."""
+        photos, clusters = self.sample_clusters(rng)
+        order = rng.permuted(np.tile(np.arange(CAPTIONS_PER_PHOTO), (len(photos), 1)), axis=1)
+        sentences = np.take_along_axis(self.captions[photos], order, axis=1)
+        vectors = self.embed(sentences.ravel()).view(len(photos), CAPTIONS_PER_PHOTO, -1)
+        references = normalize(vectors[:, 1 : 1 + int(rng.integers(1, CAPTIONS_PER_PHOTO))].mean(1), dim=1)
+        slope, offset = self.module.logistic
+        logits = slope * (vectors[:, 0] @ references.T) + offset
+
+        own = photos[:, None] == photos
+        same_cluster = (clusters[:, None] == clusters) & ~own
+        similarity = self.photo_embeddings[photos] @ self.photo_embeddings[photos].T
+        target = np.maximum(similarity, 0) ** self.recipe.target_power
+        target[own] = 1.0
+        loss = binary_cross_entropy_with_logits(logits, torch.from_numpy(target).to(self.device), reduction="none")
+        kinds = ((_OWN, own), (_CLUSTER, same_cluster), (_OTHER, ~own & ~same_cluster))
+        parts = [weight * loss[torch.from_numpy(pairs)].mean() for weight, pairs in kinds if pairs.any()]
+        return {"similarity": torch.stack(parts).sum()}
+
+    def sample_clusters(self, rng: np.random.Generator) -> tuple[Rows, Rows]:
+        """The photos of a step, and the cluster of each: (clusters · cluster_size) each."""
+        count, size = self.recipe.clusters, self.recipe.cluster_size
+        first = rng.integers(0, self.train_count, count)
+        ranks = rng.exponential(self.recipe.mean_neighbour_rank, (count, size - 1)).astype(np.int64)
+        others = self._neighbours[first[:, None], np.minimum(ranks, self._neighbours.shape[1] - 1)]
+        return np.column_stack([first, others]).ravel(), np.repeat(np.arange(count), size)
+
+    def embed(self, sentences: Rows) -> Tensor:
+        """The unit vectors (sentences, width) of sentences by their indices."""
+        lengths = self.pieces.lengths[sentences]
+        order = np.argsort(lengths, kind="stable")
+        vectors = []
+        for rows in np.array_split(order, min(_LENGTH_GROUPS, len(order))):
+            ids, mask = self.pieces.padded(sentences[rows])
+            vectors.append(self.module(torch.from_numpy(ids).to(self.device), torch.from_numpy(mask).to(self.device)))
+        return torch.cat(vectors)[torch.from_numpy(np.argsort(order)).to(self.device)]
+
+    def evaluate(self) -> Mapping[str, float]:
+        """The percentage of held-out captions whose nearest references are those of their own photo."""
+        held_out = self.captions[self.train_count :]
+        if not len(held_out):
+            return {}
+        sentences = held_out.ravel()
+        starts = range(0, len(sentences), _EVALUATION_BATCH)
+        parts = [self.embed(sentences[start : start + _EVALUATION_BATCH]) for start in starts]
+        vectors = torch.cat(parts).view(len(held_out), CAPTIONS_PER_PHOTO, -1)
+        references = normalize(vectors[:, 1:].mean(1), dim=1)
+        nearest = (vectors[:, 0] @ references.T).argmax(1).cpu()
+        return {"own photo": 100 * float((nearest == torch.arange(len(held_out))).double().mean())}

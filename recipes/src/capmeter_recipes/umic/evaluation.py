@@ -1,0 +1,80 @@
+"""UMIC's pairwise accuracy: true captions against their negatives of every kind, and against other pictures."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from capmeter.core.settings import Settings
+from capmeter.encoders.batches import in_order
+from capmeter.encoders.regions.pairs import PairEncoder, PairStates
+from capmeter_recipes.umic.examples import RegionExamples
+from capmeter_recipes.umic.negatives import KINDS, NegativeSampler
+
+SWAPPED = "swapped picture"
+
+
+def score_pairs(
+    encoder: PairEncoder, texts: Sequence[str], pictures: npt.NDArray[np.int64], examples: RegionExamples, head: str
+) -> npt.NDArray[np.float64]:
+    """The scores (pairs) of texts with numbered pictures: sigmoid of the ranking head, or probability of a match."""
+    distinct, inverse = np.unique(pictures, return_inverse=True)
+    embedded = [encoder.embed(*examples.bank.get(int(each))) for each in distinct]
+    numbers = {text: k for k, text in enumerate(dict.fromkeys(texts))}
+    captions = np.array([numbers[text] for text in texts], np.int64)
+
+    def score(batch: PairStates) -> list[float]:
+        output = encoder.uniter.head(encoder.uniter.pooled(batch.states), head).float()
+        scores: list[float] = (
+            output[:, 0].sigmoid() if head == "rank_output" else output.softmax(dim=1)[:, 1]
+        ).tolist()
+        return scores
+
+    settings = Settings(device=encoder.device)
+    results = encoder.run(encoder.pieces(list(numbers)), captions, embedded, inverse, score, settings)
+    return np.array(in_order(results, len(texts)), np.float64)
+
+
+def pairwise_accuracy(
+    encoder: PairEncoder,
+    examples: RegionExamples,
+    sampler: NegativeSampler,
+    *,
+    head: str = "rank_output",
+    max_captions: int = 2000,
+    seed: int = 0,
+) -> dict[str, float]:
+    """For each kind of negative, the percentage of cases in which the true caption scores above it.
+
+    Negatives that equal their caption are left out. `repetition` and `removal`: of the negatives of
+    `repetition-removal`, those in which no word is removed, and those in which none is repeated. `swapped picture`:
+    how often the score falls with another picture.
+    """
+    random = np.random.default_rng(seed)
+    rows = np.sort(random.permutation(len(examples))[:max_captions])
+    texts = [sampler.captions.pool[int(sampler.captions.candidates[row])] for row in rows.tolist()]
+    pictures = examples.picture[rows]
+    true_scores = score_pairs(encoder, texts, pictures, examples, head)
+    accuracy = {}
+    for number, kind in enumerate(KINDS):
+        negatives = [
+            sampler.sample_kind(kind, row, np.random.default_rng((seed, number, row))) for row in rows.tolist()
+        ]
+        changed = np.array([one != other for one, other in zip(negatives, texts, strict=True)])
+        below = true_scores > score_pairs(encoder, negatives, pictures, examples, head)
+        accuracy[kind] = 100 * float(below[changed].mean())
+        if kind == "repetition-removal":
+            counts = [
+                (Counter(one.split()), Counter(other.split())) for one, other in zip(negatives, texts, strict=True)
+            ]
+            for name, subset in (("repetition", [a > b for a, b in counts]), ("removal", [a < b for a, b in counts])):
+                if any(subset):
+                    accuracy[name] = 100 * float(below[np.array(subset)].mean())
+    count = pictures.max(initial=0) + 1
+    other_pictures = (pictures + 1 + random.integers(0, max(1, count - 1), len(pictures))) % count
+    swapped_scores = score_pairs(encoder, texts, other_pictures, examples, head)
+    accuracy[SWAPPED] = 100 * float((true_scores > swapped_scores).mean())
+    return accuracy

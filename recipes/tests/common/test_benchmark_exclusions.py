@@ -1,0 +1,158 @@
+"""Benchmark photos: every list of the file is read, every benchmark is in a list, and no recipe trains on one."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import pytest
+from capmeter_recipes.common.benchmark_exclusions import PhotoId, identify_photo, is_excluded, read_exclusions
+from capmeter_recipes.common.corpus import PYCOCOEVALCAP, read_corpus
+from capmeter_recipes.common.parsed_captions import read_parsed_captions
+from capmeter_recipes.lceval.examples import read_human_captions
+
+from capmeter.captions.load import load_reference_table
+from capmeter.core.errors import InputError
+from capmeter.meta.held_out import leave_one_out
+
+EXCLUSIONS = Path("data") / "training_exclusions.json.gz"
+BENCHMARKS = (
+    "coco_karpathy_test_captions",
+    "coco_smurf_official_scores",
+    "composite",
+    "d_foil",
+    "faithscore",
+    "flickr30k_test_whereimage_captions",
+    "flickr8k_cf",
+    "flickr8k_expert",
+    "flickr8k_references",
+    "flickr8k_test_whereimage_captions",
+    "haelm",
+    "hat",
+    "mscoco_test_whereimage_captions",
+    "opera_captions",
+    "reformulations",
+    "samples/capeval1k",
+    "samples/foil_valse",
+    "samples/thumb1_mscoco",
+    "samples/whereimage_humaneval",
+    "vlm_long_captions",
+)
+"""The benchmarks of captions of COCO's and Flickr30k's photos."""
+
+
+@cache
+def exclusions(shared: Path) -> dict[str, frozenset[str]]:
+    return read_exclusions(shared / EXCLUSIONS)
+
+
+def rows(path: Path) -> Iterator[dict[str, Any]]:
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        yield from map(json.loads, lines)
+
+
+def listed(shared: Path) -> set[PhotoId]:
+    """The photos of the raw file, without the reader."""
+    return photos_of(json.loads(gzip.decompress((shared / EXCLUSIONS).read_bytes())))
+
+
+def photos_of(lists: dict[str, list[int | str]]) -> set[PhotoId]:
+    sources = (("coco" if name.startswith("coco") else "flickr30k", numbers) for name, numbers in lists.items())
+    return {(source, str(number)) for source, numbers in sources for number in numbers}
+
+
+def write_lists(path: Path, lists: Any) -> Path:
+    path.write_bytes(gzip.compress(json.dumps(lists).encode()))
+    return path
+
+
+def test_every_list_is_read(tmp_path: Path) -> None:
+    lists = {"coco": [1], "flickr": ["2"], "coco_field": [3, 4], "flickr_field": [], "flickr_more": ["5"]}
+    photos = read_exclusions(write_lists(tmp_path / "lists.json.gz", lists))
+    assert {"1", "3", "4"} < photos["coco"] and {"2", "5"} < photos["flickr30k"]
+    assert not {"1", "3", "4"} & photos["flickr30k"]
+
+
+@pytest.mark.parametrize(
+    ("lists", "message"),
+    [
+        ({"coco": [1]}, "no list flickr"),
+        ({"coco": [1], "flickr": [2], "places_field": [3]}, "places_field is not a list of photos of COCO or"),
+        ({"coco": [1], "flickr": {"2": 3}}, "flickr is not a list"),
+        ([1], "expected the gzipped object"),
+    ],
+)
+def test_other_lists_are_refused(tmp_path: Path, lists: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_exclusions(write_lists(tmp_path / "lists.json.gz", lists))
+
+
+def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
+    path = write_lists(tmp_path / "lists.json.gz", {"coco": [1], "flickr": [2]})
+    path.write_bytes(path.read_bytes()[:-6])
+    with pytest.raises(InputError, match="expected the gzipped object"):
+        read_exclusions(path)
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_every_photo_of_a_benchmark_is_excluded(name: str, shared: Path) -> None:
+    images = {row["image_id"] for row in rows(shared / "data" / f"{name}.jsonl.gz")}
+    photos = {identify_photo(image) for image in images if image.endswith(".jpg")}  # others are of further sources
+    assert photos
+    assert [photo for photo in sorted(photos) if not is_excluded(photo, exclusions(shared))] == []
+
+
+def test_the_photos_of_the_evaluations_are_those_listed(shared: Path) -> None:
+    lists = json.loads((files("capmeter_recipes") / "data" / "evaluation_photos.json").read_bytes())
+    references = load_reference_table(shared / "data" / "coco_val2017_references.jsonl.gz").references
+    evaluated = leave_one_out(references, images=1000).image_ids
+    assert sorted(int(identify_photo(image, "coco")[1]) for image in evaluated) == lists["coco_val2017"]
+    for name, file, source in (
+        ("coco_reformulations", "reformulations", "coco"),
+        ("flickr_reformulations", "reformulations", "flickr30k"),
+        ("flickr_test", "flickr30k_test_whereimage_captions", "flickr30k"),
+    ):
+        photos = {identify_photo(row["image_id"]) for row in rows(shared / "data" / f"{file}.jsonl.gz")}
+        missing = sorted(int(number) for photo in photos - listed(shared) if photo[0] == source for number in photo[1:])
+        assert missing == sorted(map(int, lists[name]))
+
+
+@pytest.mark.slow
+@pytest.mark.meteor
+def test_no_recipe_reads_a_benchmark_photo(shared: Path) -> None:
+    """The corpora of all recipes (COCO, Flickr30k, parsed captions), against the lists as they lie in the files; and
+    weights that were trained on other corpora say so."""
+    evaluated = json.loads((files("capmeter_recipes") / "data" / "evaluation_photos.json").read_bytes())
+    benchmarks = listed(shared) | photos_of(evaluated)
+    flickr = shared / "data" / "flickr30k_references.jsonl.gz"
+    corpora = [
+        read_corpus(source, file, exclusions(shared))
+        for source, file in (("coco", PYCOCOEVALCAP), ("flickr30k", flickr))
+    ]
+    parses, _ = read_parsed_captions(shared / "data" / "caption_parses.jsonl.gz", exclusions(shared))
+    photos, _ = read_human_captions(flickr, exclusions(shared))
+    for read in (
+        {photo.id for corpus in corpora for photo in corpus.photos},
+        {(caption.source, caption.photo) for caption in parses},
+        set(photos),
+    ):
+        assert len(read) > 20_000
+        assert read.isdisjoint(benchmarks)
+    assert [len(corpus.photos) for corpus in corpora] == [110_427, 22_704]
+    assert [corpus.excluded for corpus in corpora] == [12_860, 8_310]
+    held_out = sum(photo.held_out for photo in corpora[0].photos) / len(corpora[0].photos)
+    assert 0.028 < held_out < 0.032
+    hashes = {corpus.data.name: corpus.data.sha256 for corpus in corpora}
+    root = Path(__file__).resolve().parents[3]
+    for checkpoint in [*root.glob("src/capmeter/data/weights/*/"), *root.glob("recipes/src/*/weights/*/")]:
+        content = json.loads((checkpoint / "checkpoint.json").read_bytes())
+        trained_on = {data["name"]: data["sha256"] for data in content["data"]}
+        current = all(hashes[name] == digest for name, digest in trained_on.items() if name in hashes)
+        if checkpoint.name.startswith(("lceval", "nneval")):  # their data name the file, and how many photos were left
+            current = content["data"][0]["examples"] == len(photos)
+        assert current != ("**Overlap.**" in (checkpoint / "README.md").read_text(encoding="utf-8")), checkpoint.name

@@ -1,0 +1,71 @@
+"""Training the parser's network for documents."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the neural extra")
+
+import numpy as np
+from capmeter_recipes.scene_graph_parser.documents import (
+    DOCUMENT_RECIPE,
+    DocumentGraph,
+    read_documents,
+    sentence_examples,
+    train_document_network,
+)
+
+from capmeter.core.checkpoints import Checkpoint
+from capmeter.core.errors import AssetError, InputError
+from capmeter.text.scene_graphs.learned_parser import BUNDLED, DOCUMENT_KIND, FactualParser, bundled_scene_graph_parser
+
+TEXT = (
+    "The image shows a calm scene in a small room of an old house. A brown dog sits on a green sofa beside two cats, "
+    "and a man with a blue hat stands near the door. Its tail is long and hangs over the edge of the sofa. Overall, "
+    "the picture has a warm atmosphere that invites viewers to rest for a while after a long day of hard work outside."
+)
+TRIPLES = (("dog", "is", "brown"), ("dog", "sit on", "sofa"), ("dog", "have", "tail"), ("cats", "is", "2"), ("zebra",))
+
+
+def test_triples_go_to_the_sentences_that_state_them() -> None:
+    examples = sentence_examples([DocumentGraph(TEXT, TRIPLES)], bundled_scene_graph_parser())
+    assert [set(example.triples) for example in examples] == [
+        set(),
+        {("dog", "is", "brown"), ("dog", "sit on", "sofa"), ("cats", "is", "2")},
+        {("dog", "have", "tail")},
+        set(),
+    ]
+    assert "dog 's tail" in examples[2].caption
+
+
+def test_documents_of_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "documents.jsonl.gz"
+    rows = [{"caption": TEXT, "graph": [["Dog", "is", "brown"]]}, {"caption": "other", "graph": [["sky"]]}]
+    path.write_bytes(gzip.compress("\n".join(map(json.dumps, rows)).encode()))
+    assert read_documents(path, {"other"}) == [DocumentGraph(TEXT, (("dog", "is", "brown"),))]
+    path.write_bytes(gzip.compress(json.dumps({"caption": "a", "graph": [["dog", "is"]]}).encode()))
+    with pytest.raises(InputError, match="line 1: not a document with a scene graph"):
+        read_documents(path)
+
+
+def test_the_network_for_captions_stays_as_it_is(tmp_path: Path) -> None:
+    documents = [DocumentGraph(TEXT, TRIPLES[:4])] * 4
+    train_document_network(documents, BUNDLED, tmp_path, recipe=replace(DOCUMENT_RECIPE, epochs=1))
+    captions = ["a red bus", "two dogs on the grass"]
+    parser = FactualParser(BUNDLED, tmp_path)
+    assert parser.parse(captions) == bundled_scene_graph_parser().parse(captions)
+    assert parser.version != bundled_scene_graph_parser().version
+    weights = Checkpoint.read(tmp_path).weights
+    assert "writers.0.choice.weight" in weights
+    assert "reader.pieces" not in weights
+    assert all(np.isfinite(each).all() for each in weights.values())
+    Checkpoint(DOCUMENT_KIND, {"parser": "factual@0"}, weights).save(tmp_path / "other")
+    with pytest.raises(AssetError, match="was trained from factual@0"):
+        FactualParser(BUNDLED, tmp_path / "other")
+    with pytest.raises(InputError, match="expected two at least"):
+        train_document_network(documents[:1], BUNDLED, tmp_path)

@@ -1,1 +1,0 @@
-"""Training of an adaptation of a sentence encoder to captions."""

@@ -1,1 +1,0 @@
-"""How the maker of faithful scene graphs is trained and measured (`capmeter train factual`)."""

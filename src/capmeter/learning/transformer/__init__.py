@@ -1,1 +1,0 @@
-"""Layers of Transformers that write captions, and how captions are decoded from them."""

@@ -1,1 +1,0 @@
-"""The training of the world encoder on the scenes of the made world."""

@@ -1,1 +1,0 @@
-"""Training of the reader of the made world."""
