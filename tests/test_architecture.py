@@ -1,4 +1,4 @@
-"""The house: a room imports only rooms below it, no circle, nothing heavy at import time, no module over 400 lines."""
+"""The architecture: packages and folders import only those below them; small modules, light imports, no circles."""
 
 from __future__ import annotations
 
@@ -10,37 +10,61 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).resolve().parents[1] / "src" / "capmeter"
-GROUND = {"errors", "progress", "ragged", "named", "registry", "settings", "assets", "store", "atomic", "arrays"}
-GROUND |= {"checkpoints", "printable", "recent", "_version"}
-SIDE_BY_SIDE = {"captions", "text", "images", "encoders", "stats"}
-ON_THEM = SIDE_BY_SIDE | {"transforms", "judgments"}
-# room: the rooms below it
-BELOW: dict[str, set[str]] = {
-    "captions": set(),
-    "encoders": {"captions"},
-    "stats": set(),
-    "text": {"captions", "encoders"},
-    "images": {"captions", "encoders"},
-    "transforms": SIDE_BY_SIDE,
-    "judgments": SIDE_BY_SIDE,
-    "metrics": SIDE_BY_SIDE,
-    "learning": ON_THEM | {"metrics"},
-    "meta": ON_THEM | {"metrics"},
-    "report": ON_THEM | {"metrics", "learning", "meta"},
-    "integrations": ON_THEM | {"metrics", "learning", "meta", "report"},
-    "cli": ON_THEM | {"metrics", "learning", "meta", "report", "integrations"},
-}
-LONGEST = 400
-HEAVY = {"torch", "transformers", "scipy", "pandas", "pyarrow", "nltk", "matplotlib", "plotly", "jinja2", "ray"}
-HEAVY |= {"torchmetrics", "evaluate", "datasets", "polars", "duckdb", "lightning", "wandb", "mlflow"}
-# adapters whose classes are made of another library's: they import it when they are loaded, and nothing imports them
-ADAPTERS = re.compile(r"integrations/(torchmetrics|evaluate|wandb|mlflow)\.py")
-# they import torch when they are loaded, so nothing but their like imports them when it is loaded
-NETWORKS = re.compile(
-    r"learning/(loop|capmeter/(judging|words))\.py|(learning|metrics|encoders)/\w+/(network|training|tuning|averaged|run)\.py"
+ROOT = Path(__file__).resolve().parents[1]
+LIBRARY, RECIPES = ROOT / "src" / "capmeter", ROOT / "recipes" / "src" / "capmeter_recipes"
+# from the bottom up: a package imports those of earlier lines only
+LAYERS: tuple[set[str], ...] = (
+    {"_version"},
+    {"core"},
+    {"stats", "captions"},
+    {"encoders"},
+    {"text", "images"},
+    {"judgments", "transforms"},
+    {"evaluation"},
+    {"metrics"},
+    {"meta"},
+    {"report"},
+    {"integrations"},
+    {"cli"},
+    {"__main__"},
 )
-MODULES = sorted(SOURCE.rglob("*.py"))
+# folders inside a package, from the bottom up; "" stands for the modules directly in the package
+FOLDERS: dict[str, tuple[set[str], ...]] = {
+    "captions": ({""}, {"formats"}, {"streaming"}),
+    "encoders": ({""}, {"text"}, {"joint"}, {"regions"}),
+    "text": ({"tokenization"}, {""}, {"meteor", "vectors", "parsing"}, {"scene_graphs"}),
+    "metrics": (
+        {"ngram", "embedding"},
+        {"scene_graph", "style", "vision", "video"},
+        {"combined"},
+        {"audio"},
+        {"judges", "learned"},
+        {"hallucination"},
+    ),
+}
+# recipes import what is shared, never a sibling
+SHARED_RECIPES = {"common", "synthetic_scenes"}
+LAST_RECIPES = {"reproductions", "cli"}
+LONGEST_MODULE, LONGEST_FUNCTION = 400, 60
+DATA_TABLES = {"capmeter_recipes.synthetic_scenes.scenes.figures._figures"}  # the drawings of all objects
+HEAVY = {"torch", "transformers", "scipy", "pandas", "pyarrow", "nltk", "matplotlib", "plotly", "jinja2", "ray"}
+HEAVY |= {"torchmetrics", "evaluate", "datasets", "polars", "duckdb", "lightning", "wandb", "mlflow", "inspect_ai"}
+# adapters whose classes are made of another library's: they import it when they are loaded, and nothing imports them
+ADAPTERS = re.compile(r"integrations/(torchmetrics|evaluate|wandb|mlflow|inspect_ai)\.py")
+# they import torch when they are loaded, so that only modules of this list import them at load time
+NETWORKS = re.compile(
+    r"(.*/)?(network|training|tuning|seed_ensemble|run|loop|tagging|word_loss)\.py|.*capmeter/matching\.py"
+    r"|.*scene_graph_parser/documents\.py"
+)
+MODULES = sorted(LIBRARY.rglob("*.py")) + sorted(RECIPES.rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    root = LIBRARY if path.is_relative_to(LIBRARY) else RECIPES
+    return ".".join((root.name, *path.relative_to(root).with_suffix("").parts)).removesuffix(".__init__")
+
+
+NAMES = {module_name(path): path for path in MODULES}
 
 
 def imported(tree: ast.AST) -> Iterator[tuple[str, bool]]:
@@ -51,10 +75,9 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, bool]]:
             if isinstance(child, ast.Import):
                 yield from ((alias.name, at_load) for alias in child.names)
             elif isinstance(child, ast.ImportFrom):
-                assert child.level == 0, "relative imports hide the floor"
-                if child.module != "capmeter":
-                    yield child.module or "", at_load
-                yield from ((f"{child.module}.{alias.name}", at_load) for alias in child.names)
+                assert child.level == 0, "relative imports hide the layer"
+                full = [f"{child.module}.{alias.name}" for alias in child.names]
+                yield from ((name if name in NAMES else child.module or "", at_load) for name in full)
             elif isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
                 yield from visit(child, False)
             else:
@@ -64,39 +87,101 @@ def imported(tree: ast.AST) -> Iterator[tuple[str, bool]]:
     yield from visit(tree, True)
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
-def test_module_keeps_the_house_rules(path: Path) -> None:
+def relative(path: Path) -> str:
+    return path.relative_to(LIBRARY if path.is_relative_to(LIBRARY) else RECIPES).as_posix()
+
+
+def layer_of(layers: tuple[set[str], ...], name: str) -> int:
+    return next(level for level, names in enumerate(layers) if name in names)
+
+
+def folder_of(name: str) -> str:
+    """The folder of a module inside its package: "" for a module directly in the package."""
+    parts = name.split(".")
+    path = NAMES[name]
+    inner = parts[2:] if path.name == "__init__.py" else parts[2:-1]
+    return inner[0] if inner else ""
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: module_name(path))
+def test_module_is_short_and_loads_nothing_heavy(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
-    assert text.count("\n") <= LONGEST, f"over {LONGEST} lines"
-    network = bool(NETWORKS.fullmatch(path.relative_to(SOURCE).as_posix()))
-    adapter = bool(ADAPTERS.fullmatch(path.relative_to(SOURCE).as_posix()))
-    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    assert text.count("\n") <= LONGEST_MODULE, f"over {LONGEST_MODULE} lines"
+    network, adapter = bool(NETWORKS.fullmatch(relative(path))), bool(ADAPTERS.fullmatch(relative(path)))
     for name, at_load in imported(ast.parse(text)):
-        parts = name.split(".")
+        own = NAMES.get(name)
+        if own is not None and module_name(path) != "capmeter":
+            assert not ADAPTERS.fullmatch(relative(own)), f"{name} needs its library: nothing imports it"
         if at_load:
-            assert parts[0] not in HEAVY or network or adapter, f"{name} is imported at load time"
-            heavy = NETWORKS.fullmatch(f"{'/'.join(parts[1:])}.py")
-            assert network or not heavy, f"{name} imports torch and is imported at load time"
-        if parts[0] != "capmeter" or room == "__init__":
+            assert name.split(".")[0] not in HEAVY or network or adapter, f"{name} is imported at load time"
+            loads_torch = own is not None and imports_torch(own)
+            assert network or not loads_torch, f"{name} imports torch and is imported at load time"
+
+
+def imports_torch(path: Path) -> bool:
+    """Whether loading the module loads torch."""
+    if not NETWORKS.fullmatch(relative(path)):
+        return False
+    found = [name for name, at_load in imported(ast.parse(path.read_text(encoding="utf-8"))) if at_load]
+    return any(name.split(".")[0] == "torch" or (name in NAMES and imports_torch(NAMES[name])) for name in found)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: module_name(path))
+def test_module_imports_only_layers_below(path: Path) -> None:
+    name = module_name(path)
+    if name in ("capmeter", "capmeter_recipes"):
+        return
+    root, package = name.split(".")[:2]
+    for other, _ in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        parts = other.split(".")
+        if parts[0] not in ("capmeter", "capmeter_recipes") or other == name:
             continue
-        assert not ADAPTERS.fullmatch(f"{'/'.join(parts[1:])}.py"), f"{name} needs its library: nothing imports it"
-        assert len(parts) > 1, "the package's face is for its users: import the room"
-        if room in GROUND:
-            assert parts[1] in GROUND, f"{room} must not import {name}"
-        else:
-            assert parts[1] in GROUND | {room} | BELOW[room], f"{room} must not import {name}"
+        assert len(parts) > 1, "the package itself is for its users: import the module"
+        if parts[0] == "capmeter_recipes":
+            assert root == "capmeter_recipes", f"the library must not import {other}"
+            allowed = {package} | SHARED_RECIPES if package not in LAST_RECIPES else None
+            assert allowed is None or parts[1] in allowed, f"recipe {package} must not import {other}"
+        elif root == "capmeter" and parts[1] != package:
+            assert layer_of(LAYERS, parts[1]) < layer_of(LAYERS, package), f"{package} must not import {other}"
+        elif root == "capmeter" and package in FOLDERS and folder_of(other) != folder_of(name):
+            folders = FOLDERS[package]
+            if folder_of(other) and folder_of(name) and path.name != "__init__.py":
+                above, below = layer_of(folders, folder_of(name)), layer_of(folders, folder_of(other))
+                assert below < above, f"{package}/{folder_of(name)} must not import {other}"
 
 
-def test_no_circle() -> None:
-    """Modules import one another in one direction, inside a room too, and inside functions too."""
-    known = {".".join(("capmeter", *path.relative_to(SOURCE).with_suffix("").parts)): path for path in MODULES}
-    known = {name.removesuffix(".__init__"): path for name, path in known.items()}
-    graph: dict[str, set[str]] = {}
-    for name, path in known.items():
-        wanted = {each for each, _ in imported(ast.parse(path.read_text(encoding="utf-8")))}
-        graph[name] = {each for each in wanted if each in known} - {name}
-    graph["capmeter"] = set()  # the face imports everything, lazily, and nothing imports it
+def test_no_circle_between_modules() -> None:
+    """Modules import one another in one direction, inside a package and inside functions too."""
+    graph = {
+        name: {each for each, _ in imported(ast.parse(path.read_text(encoding="utf-8"))) if each in NAMES} - {name}
+        for name, path in NAMES.items()
+    }
+    graph["capmeter"] = set()  # the package's public names are imported lazily, and nothing imports the package
     try:
         graphlib.TopologicalSorter(graph).prepare()
     except graphlib.CycleError as circle:
         pytest.fail(" -> ".join(circle.args[1]))
+
+
+def test_no_circle_between_folders() -> None:
+    """The folders of each package import one another in one direction."""
+    for package in {name.split(".")[1] for name in NAMES if name.count(".") > 1}:
+        for root in ("capmeter", "capmeter_recipes"):
+            inside = {n: p for n, p in NAMES.items() if n.split(".")[:2] == [root, package] and n.count(".") > 1}
+            graph: dict[str, set[str]] = {}
+            for name, path in inside.items():
+                if path.name != "__init__.py":
+                    names = {each for each, _ in imported(ast.parse(path.read_text(encoding="utf-8")))}
+                    folders = {folder_of(each) for each in names if each in inside} - {folder_of(name)}
+                    graph.setdefault(folder_of(name) or f"{package} itself", set()).update(filter(None, folders))
+            graphlib.TopologicalSorter(graph).prepare()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: module_name(path))
+def test_functions_are_short(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if f"{module_name(path)}.{node.name}" in DATA_TABLES:
+                continue
+            assert length <= LONGEST_FUNCTION, f"{node.name} has {length} lines"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pageexamples import systems
+from support.page_examples import systems
 
-from capmeter.metrics.scores import save_all
+from capmeter.evaluation.scores import save_all
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 

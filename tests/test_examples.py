@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -30,3 +31,16 @@ def test_order() -> None:
         captions = capmeter.load(FOLDER / f"{system}.json", FOLDER / "references.json")
         scores[system] = capmeter.score(captions, ["cider-d"])["cider-d"].score
     assert min(scores["human"], scores["strong"]) > 2 * scores["weak"] > 2 * scores["broken"] > 0
+
+
+def test_the_torchmetrics_example_prints_the_scores_of_the_set(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torchmetrics", reason="needs torchmetrics (pip install 'capmeter[torchmetrics]')")
+    variables = runpy.run_path(str(FOLDER / "torchmetrics_captions.py"))
+    rows = [
+        {"image_id": id, "candidate": candidate, "references": references}
+        for batch in variables["BATCHES"]
+        for id, candidate, references in zip(batch["ids"], batch["preds"], batch["target"], strict=True)
+    ]
+    printed = capsys.readouterr().out
+    for name, each in capmeter.score(capmeter.load(rows), "bleu-1,rouge-l,cider-d").items():
+        assert f"{name}: {each.score:.4f}\n" in printed

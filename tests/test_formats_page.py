@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from capmeter.captions.columns import FIELDS, OTHER_NAMES
+from capmeter.captions.columns import FIELDS
 from capmeter.captions.formats import NAMES
-from capmeter.metrics.results_file import SCHEMA, json_schema
+from capmeter.captions.layouts import OTHER_NAMES
+from capmeter.evaluation.results_file import SCHEMA, load_json_schema
 
 PAGE = (Path(__file__).resolve().parents[1] / "docs" / "formats.md").read_text(encoding="utf-8")
 NAMED = set(re.findall(r"`([^`\n]+)`", PAGE))
@@ -20,7 +21,7 @@ def test_every_format_and_every_name_of_a_column_is_explained() -> None:
 
 def test_every_key_of_the_results_is_explained_and_no_other() -> None:
     results = PAGE.partition("## Results")[2].partition("In Python:")[0]
-    schema = json_schema()
+    schema = load_json_schema()
     for kind in ("metric", "system"):
         rows = results.partition(f"| of a {kind} |")[2].partition("\n\n")[0]
         told = {

@@ -44,6 +44,17 @@ def test_the_recipe_is_of_this_version_and_starts_the_command(project: dict[str,
     assert recipe["about"]["license"] == project["license"]
 
 
+def test_the_recipes_are_of_the_same_version_and_need_it(project: dict[str, Any]) -> None:
+    tomllib = pytest.importorskip("tomllib", reason="needs Python 3.11")
+    recipes = tomllib.loads((ROOT / "recipes" / "pyproject.toml").read_text("utf-8"))["project"]
+    version = re.search(r'__version__ = "(.+)"', (ROOT / "src" / "capmeter" / "_version.py").read_text("utf-8"))
+    assert version is not None and recipes["version"] == version[1]
+    (library,) = recipes["dependencies"]
+    extras = re.fullmatch(rf"capmeter\[(.+)\]=={re.escape(version[1])}", library)
+    assert extras is not None and set(extras[1].split(",")) <= set(project["optional-dependencies"])
+    assert recipes["requires-python"] == project["requires-python"]
+
+
 def test_the_container_installs_extras_that_exist_and_runs_as_a_user(project: dict[str, Any]) -> None:
     text = (ROOT / "Dockerfile").read_text("utf-8")
     extras = re.search(r"(?m)^ARG EXTRAS=(.+)$", text)
@@ -62,3 +73,8 @@ def test_the_wheel_has_the_examples_and_the_marker_of_types(project: dict[str, A
         assert (ROOT / path).is_file() and inside == f"capmeter/{path}"
     assert {Path(path).name for path in included} == {each.name for each in (ROOT / "examples").glob("*.json")}
     assert (ROOT / "src" / "capmeter" / "py.typed").is_file()
+
+
+def test_the_weights_that_ship_are_at_most_60_megabytes() -> None:
+    files = (ROOT / "src" / "capmeter" / "data" / "weights").rglob("*")
+    assert sum(path.stat().st_size for path in files if path.is_file()) <= 60_000_000

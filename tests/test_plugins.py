@@ -35,7 +35,7 @@ def run(path: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
     )
 
 
-def told(path: Path, *arguments: object) -> dict:
+def run_json(path: Path, *arguments: object) -> dict:
     """What the command prints as JSON."""
     done = run(path, *arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
@@ -82,7 +82,7 @@ def test_example_is_short() -> None:
 
 def test_example_scores(installed: Path, files: tuple[Path, Path]) -> None:
     candidates, references = files
-    data = told(
+    data = run_json(
         installed,
         "score",
         candidates,
@@ -95,9 +95,9 @@ def test_example_scores(installed: Path, files: tuple[Path, Path]) -> None:
     assert list(data["metrics"]) == ["chrf", "chrf(n=2,blanks=true)", "rouge-l", "mean(chrf,rouge-l)"]
     for name, n, blanks in (("chrf", 6, False), ("chrf(n=2,blanks=true)", 2, True)):
         items = [max(chrf(CANDIDATES[id], text, n, blanks=blanks) for text in REFERENCES[id]) for id in CANDIDATES]
-        found = data["metrics"][name]
-        assert found["score"] == pytest.approx(sum(items) / 3, abs=1e-12)
-        assert f"|n:{n}|blanks:{str(blanks).lower()}|beta:2.0|plugin:{PACKAGE}|capmeter:" in found["signature"]
+        result = data["metrics"][name]
+        assert result["score"] == pytest.approx(sum(items) / 3, abs=1e-12)
+        assert f"|n:{n}|blanks:{str(blanks).lower()}|beta:2.0|plugin:{PACKAGE}|capmeter:" in result["signature"]
     assert "plugin" not in data["metrics"]["rouge-l"]["signature"]
     both = data["metrics"]["mean(chrf,rouge-l)"]
     assert both["score"] == pytest.approx(sum(data["metrics"][name]["score"] for name in ("chrf", "rouge-l")) / 2)
@@ -112,18 +112,18 @@ def test_example_is_judged_by_people(installed: Path, tmp_path: Path) -> None:
     ]
     data = tmp_path / "rated.jsonl"
     data.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    report = told(installed, "meta", "-b", "rated", "-d", data, "-m", "chrf(n=3),rouge-l", "--resamples", 20)
-    found = {each["metric"]: each for each in report["results"]}
+    report = run_json(installed, "meta", "-b", "rated", "-d", data, "-m", "chrf(n=3),rouge-l", "--resamples", 20)
+    result = {each["metric"]: each for each in report["results"]}
     scores = [max(chrf(row["candidate"], text, 3) for text in row["references"]) for row in rows]
     expected = 100 * kendalltau(scores, [row["human"][0] for row in rows]).statistic
     assert 50 < expected < 100
-    assert found["chrf(n=3)"]["value"] == pytest.approx(expected, abs=1e-9)
-    assert f"plugin:{PACKAGE}" in found["chrf(n=3)"]["signature"]
+    assert result["chrf(n=3)"]["value"] == pytest.approx(expected, abs=1e-9)
+    assert f"plugin:{PACKAGE}" in result["chrf(n=3)"]["signature"]
 
 
 def test_example_notices_degradations(installed: Path, files: tuple[Path, Path]) -> None:
     strengths = ("--strengths", "0,1", "--resamples", 20)
-    data = told(installed, "robustness", files[1], "-m", "chrf", "--degradations", "removal,wp", *strengths)
+    data = run_json(installed, "robustness", files[1], "-m", "chrf", "--degradations", "removal,wp", *strengths)
     assert [curve["metric"] for curve in data["curves"]] == ["chrf", "chrf"]
     removal, permutation = data["curves"]
     assert removal["scores"][0] == permutation["scores"][0] > removal["scores"][1]
@@ -133,31 +133,31 @@ def test_example_notices_degradations(installed: Path, files: tuple[Path, Path])
 def test_example_explains(installed: Path, files: tuple[Path, Path]) -> None:
     done = run(installed, "explain", files[0], "-r", files[1], "-m", "chrf", "--id", "2", "--format", "json")
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)
-    assert found["scores"]["chrf"] == pytest.approx(chrf("two cats", "two cats sleep", 6), abs=1e-12)
-    evidence = found["evidence"]["chrf"]
+    (result,) = json.loads(done.stdout)
+    assert result["scores"]["chrf"] == pytest.approx(chrf("two cats", "two cats sleep", 6), abs=1e-12)
+    evidence = result["evidence"]["chrf"]
     assert "".join(evidence["candidate"]) == "twocats"
     (link,) = evidence["links"]
     assert (link["candidate"], link["reference_index"], link["reference"]) == ([0, 7], 0, [0, 7])
 
 
 def test_example_is_listed_and_its_mistakes_are_named(installed: Path, files: tuple[Path, Path]) -> None:
-    assert told(installed, "list")["chrf"]["package"] == PACKAGE
-    known = told(installed, "list", "chrf")["parameters"]
-    assert known["n"] == {"type": "a whole number", "choices": [], "default": "6", "help": "longest n-gram"}
-    assert known["blanks"]["type"] == "true or false"
-    assert told(installed, "doctor")["plug-in chrf"] == {"state": "ready", "detail": PACKAGE, "command": ""}
+    assert run_json(installed, "list")["chrf"]["package"] == PACKAGE
+    reference_values = run_json(installed, "list", "chrf")["parameters"]
+    assert reference_values["n"] == {"type": "a whole number", "choices": [], "default": "6", "help": "longest n-gram"}
+    assert reference_values["blanks"]["type"] == "true or false"
+    assert run_json(installed, "doctor")["plug-in chrf"] == {"state": "ready", "detail": PACKAGE, "command": ""}
     done = run(installed, "score", files[0], "-r", files[1], "-m", "chrf(n=many)")
-    said = " ".join(done.stderr.replace("│", " ").split())
+    outputs = " ".join(done.stderr.replace("│", " ").split())
     assert done.returncode == 2
-    assert f"chrf (from {PACKAGE}): n=many is not a whole number (its default is 6)" in said
+    assert f"chrf (from {PACKAGE}): n=many is not a whole number (its default is 6)" in outputs
 
 
 BROKEN = {
     "absent": ("nowhere.at.all:Metric", "cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
     "raises": ("raises_at_once:Metric", "cannot be imported: RuntimeError: out of luck"),
     "number": ("math:pi", "expected a Metric class"),
-    "idle": ("odd_metrics:Idle", "the class Idle has no columns and no measure"),
+    "idle": ("odd_metrics:Idle", "the class Idle has no measure; define it"),
     "other": ("odd_metrics:Same", "its NAME is 'same'; class and entry point must agree"),
     "careless": ("odd_metrics:Careless", "Careless.n is not a field; decorate the class"),
     "unlucky": ("odd_metrics:Unlucky", "cannot create a metric from Unlucky: division by zero"),
@@ -166,7 +166,7 @@ BROKEN = {
 }
 ODD = """
 from dataclasses import dataclass
-from capmeter.metrics.base import MeanMetric
+from capmeter.evaluation.base import MeanMetric
 from capmeter.transforms.degradations import Degradation
 
 class Idle(MeanMetric):
@@ -189,7 +189,7 @@ class Careless(Same):
 class Shout(Degradation):
     NAME, SUMMARY = "shout", "captions in capitals"
     marks: int = 1
-    def fitted(self, captions, seed=0, scorer=None):
+    def fit(self, captions, seed=0, scorer=None):
         texts = [captions.pool[k] for k in captions.candidates.tolist()]
         return lambda row, strength: texts[row].upper() + "!" * self.marks if strength else texts[row]
 """
@@ -215,10 +215,10 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_broken_packages_are_rows_and_harm_nobody(broken: Path, files: tuple[Path, Path]) -> None:
-    listed, told_by_doctor = told(broken, "list"), told(broken, "doctor")
+    listed, from_doctor = run_json(broken, "list"), run_json(broken, "doctor")
     table = run(broken, "list").stdout
     for name, (_, why) in BROKEN.items():
-        state = told_by_doctor[f"plug-in {name}"]
+        state = from_doctor[f"plug-in {name}"]
         assert state["state"] == "not ready" and why in state["detail"], name
         assert "odd-1.5" in state["detail"], name
         if name != "cider-d":
@@ -235,9 +235,9 @@ def test_broken_packages_are_rows_and_harm_nobody(broken: Path, files: tuple[Pat
 
 def test_a_foreign_transform_is_one_of_the_degradations(broken: Path, files: tuple[Path, Path]) -> None:
     asked = ("--degradations", "shout(marks=2),removal", "--strengths", "0,1", "--resamples", 20)
-    data = told(broken, "robustness", files[1], "-m", "bleu-1", *asked)
+    data = run_json(broken, "robustness", files[1], "-m", "bleu-1", *asked)
     examples = data["examples"]["shout(marks=2)"]
     assert examples[1] == examples[0].upper() + "!!"
-    assert told(broken, "list", "transforms")["shout"]["package"] == "odd-1.5"
+    assert run_json(broken, "list", "transforms")["shout"]["package"] == "odd-1.5"
     help = run(broken, "robustness", "--help").stdout.replace("│", " ")
     assert "shout: captions in capitals" in " ".join(help.split())

@@ -6,8 +6,10 @@ Samples with output (`>>>`) are run by `test_docs`, those of docs/tasks.md by `t
 from __future__ import annotations
 
 import json
+import pickle
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,6 +21,9 @@ PAGES = ("README.md", "docs/compare.md", "docs/robustness.md", "docs/writer.md")
 NEEDS_TORCH = ("docs/robustness.md", "docs/writer.md")
 ELSEWHERE = {
     "docs/adapters.md": "tests/integrations/test_transformers.py",
+    "docs/audio.md": "tests/integrations/test_aac_metrics.py",
+    "docs/frameworks.md": "tests/integrations/test_inspect_ai.py",
+    "docs/hallucination.md": "tests/test_samples.py",  # below
     "docs/scale.md": "tests/integrations/test_ray.py",
     "docs/tasks.md": "tests/test_tasks.py",
 }
@@ -65,6 +70,18 @@ def test_samples_run(page: str, folder: Path) -> None:
     assert found
     for sample in found:
         exec(compile(sample, page, "exec"), known)
+
+
+def test_a_cached_chair_evaluator_becomes_a_file_of_objects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    evaluator = SimpleNamespace(imid_to_objects={391895: {"person", "bicycle"}})
+    Path("chair.pkl").write_bytes(pickle.dumps(evaluator))
+    (sample,) = samples("docs/hallucination.md")
+    exec(compile(sample, "docs/hallucination.md", "exec"), {})
+    assert json.loads(Path("objects.json").read_text("utf-8")) == {"391895": ["bicycle", "person"]}
+    captions = capmeter.CaptionSet.from_captions([capmeter.Caption("1", "391895", "a dog on a bicycle", ())])
+    scores = capmeter.score(captions, "chair(objects=objects.json,references=false)")
+    assert next(iter(scores.values())).score == 0.5
 
 
 def test_no_page_has_a_sample_that_nothing_runs() -> None:

@@ -8,15 +8,17 @@ import gzip
 import json
 import re
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from capmeter.captions.io import load
-from capmeter.captions.streaming import stream
+from capmeter.captions.formats import NAMES
+from capmeter.captions.load import load
+from capmeter.captions.streaming.stream import stream
 from capmeter.cli.main import main
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 
 GOOD: dict[str, Any] = {"image_id": "1", "candidate": "a dog", "references": ["the dog", "dog"]}
 BOTH = (load, lambda *a, **k: list(stream(*a, **k)))
@@ -40,11 +42,13 @@ FILES: dict[str, tuple[bytes, str]] = {
     "too deep": (b"[" * 100_000, "nested too deeply"),
     "huge number": (b'{"1": ' + b"9" * 5000 + b"}", "holds a whole number of thousands of digits; write an id as text"),
     "a number": (b"[1, 2]", r"x\[0\]: the number 1, expected a caption"),
-    "an empty list": (b"[]", "x: a list of 0, expected captions"),
+    "an empty list": (b"[]", "x: an empty list; no captions were written"),
     "an empty object": (b"{}", "x: an empty object, expected captions"),
     "a null": (b"[null]", r"x\[0\]: missing \(null\)"),
     "images alone": (b'{"images": [{"id": 1}]}', "neither annotations .* nor sentences"),
-    "image_id missing": (lines({"candidate": "a", "references": ["b"]}), r"x, line 1: image_id is missing, .* \(the fields are candidate, references\)"),
+    "image_id missing": (lines({"candidate": "a", "text": "b"}), r"x, line 1: image_id is missing, .* \(the fields are candidate, text\)"),
+    "image_id missing later": (lines(GOOD, {"candidate": "a", "references": ["b"]}), "x, line 2: image_id is missing"),
+    "image_id missing first": (lines({"candidate": "a", "references": ["b"]}, GOOD), "x, line 2: image_id is missing in the first row"),
     "image_id null": (lines({**GOOD, "image_id": None}), "image_id is missing"),
     "image_id empty": (lines({**GOOD, "image_id": " "}), "image_id is empty"),
     "image_id a list": (lines({**GOOD, "image_id": [1]}), "image_id is a list of 1, expected the id as text or a whole number"),
@@ -55,16 +59,16 @@ FILES: dict[str, tuple[bytes, str]] = {
     "candidate NaN": (b'{"image_id": 1, "candidate": NaN, "references": ["a"]}', "x, line 1: candidate is NaN, expected a caption as text"),
     "candidate a number": (lines({**GOOD, "candidate": 3}), "candidate is the number 3"),
     "candidate infinite": (b'{"image_id": 1, "candidate": -Infinity, "references": ["a"]}', "candidate is infinite"),
-    "candidate a list": (lines({**GOOD, "candidate": ["a"]}), "candidate is a list of 1"),
+    "candidate a list": (lines({**GOOD, "candidate": ["a", "b"]}), "candidate is a list of 2"),
     "candidate an object": (lines({**GOOD, "candidate": {"caption": "a"}}), "candidate is an object with the fields caption"),
     "candidate twice": (lines({**GOOD, "caption": "b"}), "candidate and caption are all given"),
-    "references a text": (lines({**GOOD, "references": "a dog"}), r'references is one text \("a dog"\) where a list of captions was expected; write \["a dog"\]'),
     "references a number": (lines({**GOOD, "references": 3}), "references is the number 3, expected a list"),
     "a reference NaN": (b'{"image_id": 1, "candidate": "a", "references": ["a", NaN]}', r"references\[1\] is NaN"),
     "a reference null": (lines({**GOOD, "references": ["a", None]}), r"references\[1\] is missing"),
     "references only": (lines({"image_id": 1, "references": ["a"]}), "it holds references only: name the file as references"),
     "pairs": (lines({"image_id": 1, "candidate_a": "a", "candidate_b": "b"}, GOOD), "it holds pairs .* `capmeter meta`"),
-    "captions a list": (lines({"image_id": 1, "captions": ["a"]}, GOOD), r"captions is a list of 1, expected \{\"system\""),
+    "captions a list": (lines({"image_id": 1, "captions": ["a"]}, GOOD), "it holds references only"),
+    "captions a number": (lines({"image_id": 1, "captions": 3}, GOOD), "captions is the number 3, expected a list of captions"),
     "captions empty": (lines({"image_id": 1, "captions": {}}, GOOD), "captions is an empty object"),
     "a system's NaN": (b'{"image_id": 1, "captions": {"s": NaN}, "references": ["a"]}', r"captions\['s'\] is NaN"),
     "human NaN": (b'{"image_id": 1, "candidate": "a", "references": ["a"], "human": [NaN]}', "human holds NaN"),
@@ -83,7 +87,6 @@ FILES: dict[str, tuple[bytes, str]] = {
     "a column twice": (b"image_id,candidate,candidate\n1,a,b\n", "duplicate column candidate in the header"),
     "a cell too many": (b"image_id,candidate,references\n1,a dog, running,[]\n", "x, line 2: 4 cells where the header has 3; put quotes"),
     "quote left open": (b'image_id,candidate,references\n1,"a dog,[]\n', "x, line 2: not valid CSV or TSV: unexpected end of data"),
-    "list cell a text": (b"image_id,candidate,references\n1,a,a dog\n", r"x, line 2: references is the text \"a dog\", expected a JSON list"),
     "list cell of Python": (b"image_id,candidate,references\n1,a,['a dog']\n", "looks like a Python list; write it with json.dumps"),
     "two ways of references": (b"image_id,candidate,references,reference_1\n1,a,[],b\n1,a,\"[\"\"b\"\"]\",b\n", "both references and reference_1 are given"),
     "not UTF-8": ("[\"caf\xe9\"]".encode("latin-1"), "byte 0xe9 is not UTF-8"),
@@ -124,8 +127,7 @@ PAIRS: dict[str, tuple[Any, Any, str]] = {
     "swapped pair": ({"1": ["a", "b"], "2": ["c", "d"]}, {"1": ["a dog"], "2": ["a cat"]}, "2 candidates for an image, .* are the two swapped"),
     "swapped lists": ([["a", "b"], ["c"]], ["a dog", "a cat"], r"a list of 2 where one candidate caption was expected; are .* swapped"),
     "swapped rows": ([GOOD], [{"image_id": "1", "candidate": "a dog"}], "holds candidates only: are the two files swapped"),
-    "a text for a list": (["a dog"], ["the dog"], r'the references\[0\]: the entry is one text \("the dog"\)'),
-    "a text for a list, keyed": ({"1": "a dog"}, {"1": "the dog"}, "the references, key '1': the value is one text"),
+    "references of one image as texts": (["a dog"], ["the dog", "a puppy"], "1 candidates, but 2 lists of references"),
     "file names as candidates": ({"1": "images/1.jpg", "2": "images/2.jpg"}, R, r"the candidates look like file names, .*images/1.jpg, images/2.jpg"),
     "file names as references": ({"1": "a"}, {"1": ["refs/1.txt"]}, "the references look like file names"),
     "other references": ([GOOD], [GOOD | {"references": ["a"]}, GOOD], r"image '1' has different references here than at the references\[0\]"),
@@ -144,9 +146,9 @@ PAIRS: dict[str, tuple[Any, Any, str]] = {
     "no raw sentence": ({"1": "a"}, {"images": [{"cocoid": 1, "sentences": [{"tokens": []}]}]}, r"sentences\[0\]: an object with the fields tokens"),
     "no references at all": ({"1": "a"}, {"annotations": []}, "there are no references"),
     "half a pair": (["a \ud83d"], [["a"]], "surrogate"),
-    "no captions": (3, R, "the candidates are the number 3; expected a path, a list or a dict"),
-    "bytes": (b"a dog", R, "the candidates are a bytes;"),
-    "a set": ({"a dog"}, R, "the candidates are a set"),
+    "no captions": (3, R, "the candidates: the number 3, expected captions as a list or an object"),
+    "bytes": (b"a dog", R, "the candidates: a bytes,"),
+    "a set": ({"a dog"}, R, "the candidates: a set"),
     "other lengths": (["a", "b", "c"], [["x"], ["y"]], "3 candidates, but 2 lists of references"),
 }  # fmt: skip
 
@@ -175,3 +177,45 @@ def test_few_captions_may_look_like_file_names() -> None:
     )
     assert len(captions) == 3
     assert len(load({"1": "dog"}, {"1": ["cat."]})) == 1
+
+
+@pytest.mark.parametrize("key", [0, (1, 2), b"x", range(3), None, True, 1.5, frozenset()])
+@pytest.mark.parametrize("format", list(NAMES))
+def test_keys_that_are_no_text(key: Any, format: str) -> None:
+    for arguments in (({key: "a"}, None, format, None), ({"1": "a"}, {key: ["a"]}, None, format)):
+        candidates, references, of_candidates, of_references = arguments
+        with suppress(InputError):
+            load(candidates, references, format=of_candidates, references_format=of_references)
+
+
+def test_a_key_that_is_not_comparable() -> None:
+    pandas = pytest.importorskip("pandas")
+    row = {pandas.NA: 1, "image_id": 1, "candidate": "a", "references": ["b"]}
+    assert len(load([row])) == sum(map(len, stream([row]))) == 1
+
+
+def test_systems_that_are_one_as_text() -> None:
+    rows = [{"image_id": 1, "captions": {1: "first", "1": "second"}, "references": ["x"]}]
+    with pytest.raises(InputError, match="names a system twice, as number and as text"):
+        load(rows)
+
+
+@pytest.mark.parametrize(
+    "references",
+    [
+        {"images": [{"id": 1, "file_name": "\ud800.jpg"}], "annotations": [{"image_id": 1, "caption": "a"}]},
+        {"images": [{"filename": "\ud800.jpg", "cocoid": 1, "sentences": [{"raw": "a"}]}]},
+    ],
+)
+def test_names_of_pictures_are_text(references: Any) -> None:
+    with pytest.raises(InputError, match="half of a surrogate pair"):
+        load({"1": "a"}, references)
+
+
+def test_a_path_of_bytes(tmp_path: Path) -> None:
+    class BytesPath:
+        def __fspath__(self) -> bytes:
+            return str(tmp_path / "x").encode()
+
+    (tmp_path / "x").write_text('{"0": ["a"]}')
+    assert next(iter(stream(["a"], BytesPath())))["0"].references == ("a",)

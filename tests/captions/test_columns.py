@@ -12,19 +12,22 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from capmeter.captions import files
-from capmeter.captions.columns import chosen_columns
-from capmeter.captions.csvtext import CsvWriter, csv_lines
-from capmeter.captions.io import load
-from capmeter.captions.model import CaptionSet
-from capmeter.captions.streaming import stream
+import capmeter
+from capmeter.captions import sources
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.columns import Columns, parse_columns
+from capmeter.captions.load import load
+from capmeter.captions.streaming.stream import stream
 from capmeter.captions.writing import convert
-from capmeter.errors import InputError
+from capmeter.core.csv_text import CsvWriter, csv_lines
+from capmeter.core.errors import InputError
+from capmeter.report.note_text import describe_note
 
 EXPECTED = [("1", "a dog; runs", ("the dog", "one dog")), ("2", "a cat", ("the cat", "one, cat"))]
 
@@ -50,10 +53,8 @@ def test_tables_of_other_tools(tmp_path: Path, name: str) -> None:
 
 
 def test_one_reference_as_text() -> None:
-    for name in ("reference", "ground_truth", "ref0", "reference_1"):
+    for name in ("reference", "ground_truth", "ref0", "reference_1", "references"):
         assert load([{"image_id": 1, "prediction": "a", name: "the dog"}])["1"].references == ("the dog",)
-    with pytest.raises(InputError, match="references is one text"):
-        load([{"image_id": 1, "prediction": "a", "references": "the dog"}])
     with pytest.raises(InputError, match="both reference and ref0 are given"):
         load([{"image_id": 1, "prediction": "a", "reference": "b", "ref0": "c"}])
     with pytest.raises(InputError, match=r"candidate and prediction are all given, .* --column candidate=candidate"):
@@ -65,16 +66,95 @@ def test_chosen_columns(tmp_path: Path) -> None:
     path.write_text(
         'photo,said,caption,gt one,gt two\n1,a dog; runs,no,the dog,one dog\n2,a cat,no,the cat,"one, cat"\n'
     )
-    columns = chosen_columns(["image_id=photo", "candidate=said", "references=gt one", "references=gt two"])
+    columns = parse_columns(["image_id=photo", "candidate=said", "references=gt one", "references=gt two"])
     assert held(load(path, columns=columns)) == EXPECTED
     assert [row for part in stream(path, columns=columns, rows=1) for row in held(part)] == EXPECTED
     with pytest.raises(
-        InputError, match=r"no row has the column nothing that was chosen for human; the unknown ones are caption"
+        InputError,
+        match=r"no row has the column nothing that was chosen for human; the columns that are not used are caption",
     ):
         load(path, columns={**columns, "nothing": "human"})
-    for wrong in (["said"], ["text=said"], ["candidate="], ["candidate=a", "candidate=b"], ["id=a", "system=a"]):
+    for wrong in (["said"], ["text=said"], ["candidate="], ["image_id=a", "image_id=b"], ["id=a", "system=a"]):
         with pytest.raises(InputError, match=f"--column {wrong[-1]}"):
-            chosen_columns(wrong)
+            parse_columns(wrong)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        [{"img_id": 1, "caption": "x", "text": "a dog"}, {"img_id": 2, "caption": "y", "text": "a cat"}],
+        {"1": [{"text": "a dog"}], "2": [{"text": "a cat"}]},
+        {"annotations": [{"img_id": 1, "text": "a dog"}, {"img_id": 2, "text": "a cat"}]},
+    ],
+)
+def test_chosen_columns_of_every_layout(source: Any) -> None:
+    columns = {"text": "references"} | ({} if "1" in source else {"img_id": "image_id"})
+    captions = load({"1": "a", "2": "b"}, source, reference_columns=columns)
+    assert [each.references for each in captions] == [("a dog",), ("a cat",)]
+
+
+def test_candidates_and_references_have_columns_of_their_own(tmp_path: Path) -> None:
+    candidates, references = tmp_path / "a.csv", tmp_path / "b.csv"
+    candidates.write_text("key,text\n1,a dog\n")
+    references.write_text("name,text\n1,the dog\n1,one dog\n")
+    shared = {"key": "image_id", "text": "candidate"}
+    captions = load(
+        candidates, references, columns=shared, reference_columns={"name": "image_id", "text": "references"}
+    )
+    assert captions["1"].references == ("the dog", "one dog")
+    with pytest.raises(InputError, match="no row has the column title that was chosen for references"):
+        load(candidates, {"1": ["x"]}, columns=shared, reference_columns={"title": "references"})
+
+
+@pytest.mark.parametrize("chosen", [(), ("image_id=ID", "candidate=Caption"), ("image_id=id", "references=caption")])
+def test_the_same_headings_in_both_files(tmp_path: Path, chosen: tuple[str, ...]) -> None:
+    candidates, references = tmp_path / "a.csv", tmp_path / "b.csv"
+    candidates.write_text("ID,Caption\n1,a dog\n2,a cat\n")
+    references.write_text("ID,Caption\n1,the dog\n2,the cat\n1,one dog\n")
+    if "references=caption" in chosen:
+        chosen += ("candidate=caption",)
+    captions = load(candidates, references, columns=parse_columns(chosen))
+    assert held(captions) == [("1", "a dog", ("the dog", "one dog")), ("2", "a cat", ("the cat",))]
+    if "candidate=Caption" not in chosen:
+        assert captions.notes["headings_read_without_case"]
+
+
+def test_a_name_as_it_is_comes_before_one_of_another_case() -> None:
+    row = {"Caption": "no", "caption": "a dog", "image_id": 1, "references": ["x"]}
+    assert load([row])["1"].candidate == "a dog"
+    with pytest.raises(InputError, match="both Image_ID and IMAGE_ID are given for image_id"):
+        load([{"Image_ID": 1, "IMAGE_ID": 2, "candidate": "a", "references": ["b"]}])
+
+
+def test_several_reference_columns_in_one_option() -> None:
+    columns = parse_columns(["references=ref1,other"])
+    row = {"image_id": 1, "candidate": "a", "ref1": "b", "other": "c"}
+    assert load([row], columns=columns)["1"].references == ("b", "c")
+
+
+def test_a_long_table_of_references(tmp_path: Path) -> None:
+    path = tmp_path / "refs.csv"
+    path.write_text("fname,raw_text\na.wav,Rain falls.\na.wav,Rain falls.\nb.wav,A dog barks.\na.wav,Heavy rain.\n")
+    expected = {"a.wav": ("Rain falls.", "Rain falls.", "Heavy rain."), "b.wav": ("A dog barks.",)}
+    for text in ("references=raw_text", "candidate=raw_text"):
+        assert capmeter.load_references(path, columns=parse_columns(["image_id=fname", text])) == expected
+
+
+def test_rows_without_an_image_are_numbered() -> None:
+    rows = [{"prompt": "describe", "prediction": text, "reference": text + " runs"} for text in ("a dog", "a cat")]
+    captions = load(rows)
+    assert held(captions) == [("0", "a dog", ("a dog runs",)), ("1", "a cat", ("a cat runs",))]
+    assert list(captions.notes) == ["rows_without_image"]
+    assert [each for part in stream(rows, rows=1) for each in part] == list(captions)
+    with pytest.raises(InputError, match="image_id is missing"):
+        load(rows, {"0": ["a dog"], "1": ["a cat"]})
+
+
+def test_the_picture_or_the_id_names_the_image() -> None:
+    rows = [{"image": f"{k // 2}.jpg", "id": k, "candidate": "a", "references": ["b"]} for k in range(3)]
+    captions = load(rows)
+    assert captions.image_ids == ("0.jpg", "0.jpg", "1.jpg") and captions.ids == ("0", "1", "2")
+    assert load([{"id": 7, "candidate": "a", "references": ["b"]}]).ids == ("7",)
 
 
 def test_a_name_that_is_nearly_known_is_named(tmp_path: Path) -> None:
@@ -119,17 +199,17 @@ def test_the_csv_writer_is_read_back(delimiter: str) -> None:
 
 @pytest.mark.parametrize("ending", ["csv", "tsv"])
 def test_hostile_ids_come_back_from_per_caption_files(tmp_path: Path, ending: str) -> None:
+    from capmeter.evaluation.scoring import score
     from capmeter.meta.scores_file import read_scores
-    from capmeter.metrics.evaluation import score
     from capmeter.report.per_caption import write_per_caption
-    from capmeter.report.tables import Table, as_csv
+    from capmeter.report.tables import Table, to_csv
 
     results = score(candidates=dict.fromkeys(HOSTILE_IDS, "a dog"), references={i: ["a cat"] for i in HOSTILE_IDS},
                     metrics="rouge-l")  # fmt: skip
     path = tmp_path / f"x.{ending}"
     write_per_caption({"s": results}, path)
     assert read_scores(path, HOSTILE_IDS)["rouge-l"] == dict(results["rouge-l"].items)
-    rows = list(csv.reader(csv_lines(as_csv(Table("", ["id"], [[id] for id in HOSTILE_IDS], [False])))))
+    rows = list(csv.reader(csv_lines(to_csv(Table("", ["id"], [[id] for id in HOSTILE_IDS], [False])))))
     assert rows == [["id"], *([id] for id in HOSTILE_IDS)]
 
 
@@ -167,7 +247,7 @@ def test_a_parquet_bomb_is_refused_before_memory_goes(
     import pyarrow
     from pyarrow import parquet as arrow
 
-    monkeypatch.setattr(files, "LARGEST_DOCUMENT", 1 << 22)
+    monkeypatch.setattr(sources, "LARGEST_DOCUMENT", 1 << 22)
     long = "a dog " * 10_000
     rows = 2 if where == "compressed" else 1200
     texts = [f"{long * 50}{k}" for k in range(rows)] if where == "compressed" else [long] * rows
@@ -192,13 +272,13 @@ def test_long_texts_in_parquet_are_read(tmp_path: Path) -> None:
         "references": [["a", "b"], ["a"], ["c"], [texts[0]]],
     }
     parquet.write_table(pyarrow.table(columns), tmp_path / "long.parquet")
-    found = load(tmp_path / "long.parquet")
-    assert [each.candidate for each in found] == texts
-    assert [each.references for each in found] == [("a", "b"), ("a",), ("c",), (texts[0],)]
+    captions = load(tmp_path / "long.parquet")
+    assert [each.candidate for each in captions] == texts
+    assert [each.references for each in captions] == [("a", "b"), ("a",), ("c",), (texts[0],)]
 
 
 def test_a_gzip_bomb_is_refused_before_memory_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LARGEST_DOCUMENT", 1 << 20)
+    monkeypatch.setattr(sources, "LARGEST_DOCUMENT", 1 << 20)
     path = tmp_path / "x"
     for content in (b"[" + b" " * (3 << 20) + b"]", ROWS * 60_000, ROWS + b"{" + b" " * (3 << 20)):
         path.write_bytes(gzip.compress(content))
@@ -208,7 +288,7 @@ def test_a_gzip_bomb_is_refused_before_memory_goes(tmp_path: Path, monkeypatch: 
     path.write_bytes(b"[" + b" " * (2 << 20) + b"]")
     with pytest.raises(InputError, match="in one document; JSON lines, CSV and Parquet are read in parts"):
         load(path)
-    monkeypatch.setattr(files, "LONGEST_LINE", 100)
+    monkeypatch.setattr(sources, "LONGEST_LINE", 100)
     path.write_bytes(ROWS + b'{"image_id": 2, "candidate": "' + b"a" * 100 + b'"}\n')
     with pytest.raises(InputError, match="a line of more than"):
         load(path)
@@ -254,8 +334,8 @@ def test_values_of_numpy() -> None:
         "references": np.array(["b", "c"]),
         "human": np.array([1.5]),
     }
-    found = load([row])["7"]
-    assert (found.candidate, found.references, found.human) == ("a", ("b", "c"), (1.5,))
+    captions = load([row])["7"]
+    assert (captions.candidate, captions.references, captions.human) == ("a", ("b", "c"), (1.5,))
 
 
 def test_json_text_as_references() -> None:
@@ -266,8 +346,8 @@ def test_json_text_as_references() -> None:
 DAMAGED = """
 import struct, sys
 from pathlib import Path
-from capmeter.captions.io import load
-from capmeter.errors import CapmeterError
+from capmeter.captions.load import load
+from capmeter.core.errors import CapmeterError
 
 path = Path(sys.argv[1])
 sound = path.read_bytes()
@@ -293,3 +373,28 @@ def test_a_damaged_footer_of_a_parquet_file_is_a_sentence_and_never_ends_the_pro
     done = subprocess.run([sys.executable, "-c", DAMAGED, str(path)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 100
+
+
+def test_systems_that_differ_only_in_type_are_refused() -> None:
+    with pytest.raises(InputError, match="captions names a system twice, as number and as text"):
+        capmeter.load_systems([{"image_id": 1, "captions": {1: "first", "1": "second"}, "references": ["x"]}])
+
+
+def test_many_headings_of_another_case_take_linear_time() -> None:
+    names = [f"{'REF' if number % 2 else 'ref'}{number}" for number in range(60_000)]
+    start, columns = time.process_time(), Columns()
+    assert all(columns.field(name) == "references" for name in names)
+    assert time.process_time() - start < 2
+    assert len(columns.notes["headings_read_without_case"]) == 30_000
+
+
+def test_messages_name_the_option_that_was_given_and_a_way_out(tmp_path: Path) -> None:
+    rows = [{"gt": "a dog runs", "pred": "a dog"}]
+    with pytest.raises(InputError, match="need none: --column candidate=NAME --column references=NAME"):
+        capmeter.load(rows)
+    (caption,) = capmeter.load(rows, columns={"gt": "references", "pred": "candidate"})
+    assert (caption.candidate, caption.references) == ("a dog", ("a dog runs",))
+    assert describe_note("rows_without_image", capmeter.load(rows, columns={"gt": "references", "pred": "candidate"}).notes[
+        "rows_without_image"]).endswith("--column image_id=NAME names their column")  # fmt: skip
+    with pytest.raises(InputError, match="--reference-column id: expected FIELD=NAME"):
+        parse_columns(["id"], flag="--reference-column")

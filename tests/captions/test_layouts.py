@@ -1,4 +1,4 @@
-"""What captioners write and benchmarks publish: a small sample of each, made for these tests, and mistakes in them."""
+"""What captioners write and benchmarks publish: a small sample of each, and mistakes in them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import capmeter
-from capmeter.captions.layouts import INSIDE, LAYOUTS
+from capmeter.captions.layouts import LAYOUTS
 from capmeter.captions.validation import examine
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "formats.md"
 DOG, CATS = ["a dog runs on grass", "the dog is running"], ["two cats sleep", "cats asleep on a sofa"]
@@ -33,25 +33,25 @@ def table(rows: list[dict[str, Any]], delimiter: str = ",") -> str:
     return text.getvalue()
 
 
-def written(folder: Path, content: Any, name: str = "file") -> Path:
+def write_file(folder: Path, content: Any, name: str = "file") -> Path:
     path = folder / name
     path.write_text(content if isinstance(content, str) else json.dumps(content), encoding="utf-8")
     return path
 
 
-def both(captions: capmeter.CaptionSet) -> dict[str, tuple[str, tuple[str, ...]]]:
+def texts_by_image(captions: capmeter.CaptionSet) -> dict[str, tuple[str, tuple[str, ...]]]:
     return {each.image_id: (each.candidate, each.references) for each in captions}
 
 
 WHOLE = {"7": ("a dog runs", tuple(DOG)), "9": ("two cats", tuple(CATS))}
 
 
-def sample(k: int, image: Any, said: Any, people: Any) -> dict[str, Any]:
-    entry = {"answer": people, "pred": said, "image_id": image, "id": k}
+def sample(k: int, image: Any, candidate: Any, references: Any) -> dict[str, Any]:
+    entry = {"answer": references, "pred": candidate, "image_id": image, "id": k}
     return {
         "doc_id": k,
-        "target": str(people),
-        "filtered_resps": [said],
+        "target": str(references),
+        "filtered_resps": [candidate],
         "doc_hash": f"{k:064x}",
         "input": "Provide a one-sentence caption for the provided image.",
         "coco_Bleu_4": entry,
@@ -64,9 +64,27 @@ VLMEVALKIT = [
     {"index": "7", "question": "Describe.", "answer": str(DOG), "prediction": "a dog runs"},
     {"index": "9", "question": "Describe.", "answer": str(CATS), "prediction": "two cats"},
 ]
+INSPECT: dict[str, Any] = {
+    "version": 2,
+    "status": "success",
+    "eval": {"task": "coco", "scorers": [{"name": "captions"}]},
+    "plan": {"name": "plan", "steps": [{"solver": "generate"}]},
+    "results": {"total_samples": 2, "scores": [{"name": "captions", "metrics": {}}]},
+    "samples": [
+        {"id": int(id), "epoch": 1, "input": "?", "target": texts, "output": {"completion": SAID[id]}, "scores": {}}
+        for id, texts in (("7", DOG), ("9", CATS))
+    ],
+}
+SWIFT = [
+    {"response": SAID["7"], "labels": str(DOG), "logprobs": None, "images": [{"bytes": None, "path": "7"}]},
+    {"response": SAID["9"], "labels": str(CATS), "logprobs": None, "images": ["9"]},
+]
+OPENCOMPASS = {
+    id: {"origin_prompt": "Describe.", "prediction": SAID[id], "gold": texts} for id, texts in (("7", DOG), ("9", CATS))
+}
 CLIP_BENCHMARK = [
-    {"image_id": int(id), "gen": [{"caption": SAID[id]}], "true": [{"caption": text} for text in people]}
-    for id, people in (("7", DOG), ("9", CATS))
+    {"image_id": int(id), "gen": [{"caption": SAID[id]}], "true": [{"caption": text} for text in references]}
+    for id, references in (("7", DOG), ("9", CATS))
 ]
 
 
@@ -81,26 +99,32 @@ CLIP_BENCHMARK = [
         (VLMEVALKIT, "predictions of VLMEvalKit"),
         (lines(VLMEVALKIT), "predictions of VLMEvalKit"),
         (CLIP_BENCHMARK, "results of clip_benchmark"),
+        (INSPECT, "a log of Inspect"),
+        (lines(SWIFT), "predictions of ms-swift"),
+        (OPENCOMPASS, "predictions of OpenCompass"),
     ],
-    ids=["lmms-eval", "blank line", "older lmms-eval", "csv", "tsv", "json", "jsonl", "clip_benchmark"],
+    ids=[
+        *("lmms-eval", "blank line", "older lmms-eval", "csv", "tsv", "json", "jsonl", "clip_benchmark"),
+        *("inspect", "ms-swift", "opencompass"),
+    ],
 )
 def test_files_with_captions_and_references(content: Any, layout: str, tmp_path: Path) -> None:
-    path = written(tmp_path, content)
-    assert both(capmeter.load(path)) == WHOLE
+    path = write_file(tmp_path, content)
+    assert texts_by_image(capmeter.load(path)) == WHOLE
     assert examine(path).facts["layout"] == layout
     assert [caption.candidate for part in capmeter.stream(path, rows=1) for caption in part] == list(SAID.values())
 
 
 def test_one_sample_alone_and_samples_without_an_entry(tmp_path: Path) -> None:
-    assert both(capmeter.load(written(tmp_path, lines(LMMS[:1])))) == {"7": WHOLE["7"]}
+    assert texts_by_image(capmeter.load(write_file(tmp_path, lines(LMMS[:1])))) == {"7": WHOLE["7"]}
     bare = [
-        {"doc_id": k, "target": str(people), "filtered_resps": [[said]], "input": "…"}
-        for k, (said, people) in enumerate((("a dog runs", DOG), ("two cats", CATS)))
+        {"doc_id": k, "target": str(references), "filtered_resps": [[candidate]], "input": "…"}
+        for k, (candidate, references) in enumerate((("a dog runs", DOG), ("two cats", CATS)))
     ]
-    assert both(capmeter.load(written(tmp_path, lines(bare)))) == {"0": WHOLE["7"], "1": WHOLE["9"]}
+    assert texts_by_image(capmeter.load(write_file(tmp_path, lines(bare)))) == {"0": WHOLE["7"], "1": WHOLE["9"]}
     hidden = [{"doc_id": 3, "filtered_resps": ["x"], "coco_passthrough": {"pred": ["a dog runs"], "image_id": 7}}]
-    found = capmeter.load(written(tmp_path, lines(hidden)), {"7": DOG})
-    assert both(found) == {"7": WHOLE["7"]}
+    captions = capmeter.load(write_file(tmp_path, lines(hidden)), {"7": DOG})
+    assert texts_by_image(captions) == {"7": WHOLE["7"]}
 
 
 RESULTS = {
@@ -123,10 +147,38 @@ RESULTS = {
 }
 
 
+def batch_line(image: str, text: str) -> dict[str, Any]:
+    body = {"object": "chat.completion", "choices": [{"index": 0, "message": {"role": "assistant", "content": text}}]}
+    response = {"status_code": 200, "request_id": "r", "body": body}
+    return {"id": f"vllm-{image}", "custom_id": image, "response": response, "error": None}
+
+
+RESULTS["vLLM batch"] = lines([batch_line(id, text) for id, text in SAID.items()])
+RESULTS["completions"] = lines(
+    [{"custom_id": id, "response": {"body": {"choices": [{"text": text}]}}, "error": None} for id, text in SAID.items()]
+)
+
+
 @pytest.mark.parametrize("name", RESULTS)
 def test_results(name: str, tmp_path: Path) -> None:
-    found = capmeter.load(written(tmp_path, RESULTS[name]), {"7": DOG, "9": CATS})
-    assert both(found) == WHOLE
+    captions = capmeter.load(write_file(tmp_path, RESULTS[name]), {"7": DOG, "9": CATS})
+    assert texts_by_image(captions) == WHOLE
+
+
+ALONE = {
+    "LLaMA-Factory": [{"prompt": "Describe.", "predict": SAID[id], "label": DOG[0]} for id in SAID],
+    "ms-swift": [{"query": "Describe.", "response": SAID[id], "labels": DOG[0]} for id in SAID],
+    "MAGIC": [{"split": "test", "image_name": id, "captions": [DOG[0]], "prediction": SAID[id]} for id in SAID],
+}
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_results_with_their_references(name: str, tmp_path: Path) -> None:
+    for content in (ALONE[name], lines(ALONE[name])):
+        captions = capmeter.load(write_file(tmp_path, content))
+        assert [each.candidate for each in captions] == list(SAID.values())
+        assert [each.references for each in captions] == [(DOG[0],)] * 2
+        assert captions.image_ids == (("7", "9") if name == "MAGIC" else ("0", "1"))
 
 
 def vizwiz() -> dict[str, Any]:
@@ -198,26 +250,26 @@ REFERENCES: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_references(name: str, tmp_path: Path) -> None:
-    found = capmeter.load(SAID, written(tmp_path, REFERENCES[name]))
-    assert both(found) == WHOLE
+    captions = capmeter.load(SAID, write_file(tmp_path, REFERENCES[name]))
+    assert texts_by_image(captions) == WHOLE
 
 
 def test_results_with_ids_of_open_images_find_their_references(tmp_path: Path) -> None:
     results = [{"image_id": "009a", "caption": "two cats"}, {"image_id": "007a", "caption": "a dog runs"}]
-    captions = capmeter.load(written(tmp_path, results), written(tmp_path, nocaps(), "references"))
-    assert both(captions) == {"009a": WHOLE["9"], "007a": WHOLE["7"]}
+    captions = capmeter.load(write_file(tmp_path, results), write_file(tmp_path, nocaps(), "references"))
+    assert texts_by_image(captions) == {"009a": WHOLE["9"], "007a": WHOLE["7"]}
     assert captions.notes["matched_by"] == ["file name"]
 
 
 def test_splits_of_msr_vtt(tmp_path: Path) -> None:
-    found = capmeter.load({"7": "a dog"}, written(tmp_path, msr_vtt()), split="test")
-    assert both(found) == {"7": ("a dog", tuple(DOG))}
+    captions = capmeter.load({"7": "a dog"}, write_file(tmp_path, msr_vtt()), split="test")
+    assert texts_by_image(captions) == {"7": ("a dog", tuple(DOG))}
     with pytest.raises(InputError, match="the splits are test, validate"):
-        capmeter.load({"7": "a dog"}, written(tmp_path, msr_vtt()), split="val")
+        capmeter.load({"7": "a dog"}, write_file(tmp_path, msr_vtt()), split="val")
 
 
 def test_chosen_columns_come_first(tmp_path: Path) -> None:
-    path = written(tmp_path, REFERENCES["VATEX"])
+    path = write_file(tmp_path, REFERENCES["VATEX"])
     chosen = {"videoID": "image_id", "chCap": "references"}
     assert capmeter.load_references(path, columns=chosen) == {"7": ("狗",), "9": ("猫",)}
 
@@ -232,11 +284,11 @@ def test_workbooks(tmp_path: Path) -> None:
         book.active.append(row)
     book.create_sheet("notes").append(["nothing"])
     book.save(tmp_path / "model_COCO_VAL.xlsx")
-    found = capmeter.load(tmp_path / "model_COCO_VAL.xlsx")
-    assert both(found) == WHOLE | {"11": ("", ("a bus",))}
+    captions = capmeter.load(tmp_path / "model_COCO_VAL.xlsx")
+    assert texts_by_image(captions) == WHOLE | {"11": ("", ("a bus",))}
     assert examine(tmp_path / "model_COCO_VAL.xlsx").facts["format"] == "xlsx"
-    whole = (tmp_path / "model_COCO_VAL.xlsx").read_bytes()
-    (tmp_path / "cut.xlsx").write_bytes(whole[: len(whole) // 2])
+    content = (tmp_path / "model_COCO_VAL.xlsx").read_bytes()
+    (tmp_path / "cut.xlsx").write_bytes(content[: len(content) // 2])
     with pytest.raises(InputError, match="zip data is cut off or damaged"):
         capmeter.load(tmp_path / "cut.xlsx")
     book.active.cell(1, 4).value = "answered"
@@ -252,21 +304,27 @@ def test_workbooks(tmp_path: Path) -> None:
             lines([{**LMMS[0], "coco_Bleu_4": 0, "coco_CIDEr": 0, "filtered_resps": ["a", "b"]}]),
             "filtered_resps is a list of 2",
         ),
-        (lines([sample(0, 7, "a dog", 5)]), "answer is the number 5, expected the captions that people wrote"),
+        (lines([sample(0, 7, "a dog", 5)]), "answer is the number 5, expected a list of human captions"),
         (lines([sample(0, 7, None, DOG)]), "candidate is missing"),
         (table([{**VLMEVALKIT[0], "answer": "[broken"}]), r"answer is the text \"\[broken\", expected a list"),
         (table([{**VLMEVALKIT[0], "answer": "[1 + 1]"}]), r"answer is the text \"\[1 \+ 1\]\""),
         ([{**CLIP_BENCHMARK[0], "gen": []}], "gen is a list of 0, expected a list of one caption"),
         ([{**CLIP_BENCHMARK[0], "true": 3}], "true is the number 3"),
         (textcaps(), "candidate is missing"),
+        (lines([batch_line("7", "a dog") | {"response": None}] * 2), r"the request failed \(status None\)"),
+        (lines([{**batch_line("7", "a"), "error": {"code": 1}}] * 2), r"failed \(status 200\), so there is no caption"),
+        (lines([batch_line("7", "a"), {"custom_id": "9", "response": {"body": {}}}]), "line 2: candidate is missing"),
+        (lines([{"custom_id": "9", "response": {"body": {"choices": [1]}}}] * 2), "candidate is missing"),
+        ([{**INSPECT["samples"][0], "output": {}}], "candidate is missing"),
+        ([{**INSPECT["samples"][0], "target": 3}], "target is the number 3"),
         (msr_vtt(), "it holds references only"),
         ({"data": [{"image_id": 7, "scores": 1}]}, "expected"),
     ],
 )
 def test_mistakes_get_a_sentence(content: Any, sentence: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=sentence) as told:
-        capmeter.load(written(tmp_path, content), on_missing="keep")
-    assert "Error" not in str(told.value)
+    with pytest.raises(InputError, match=sentence) as error_info:
+        capmeter.load(write_file(tmp_path, content), on_missing="keep")
+    assert "Error" not in str(error_info.value)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=lambda layout: layout.name)
@@ -274,18 +332,18 @@ def test_no_row_of_a_layout_is_a_native_row_and_any_value_gives_a_row_or_a_sente
     layout: Any, tmp_path: Path
 ) -> None:
     values = [None, True, 3, 0.5, "a dog", "[", ["a dog"], [["a dog"]], [], {}, {"caption": "a dog"}, [None], "[1]"]
-    given = {} if "image_id" in layout.without else {"image_id": "7"}
+    extra_fields = {} if "image_id" in layout.without else {"image_id": "7"}
     for value in values:
-        row = dict.fromkeys(layout.marks, value) | given
+        row = dict.fromkeys(layout.marks, value) | extra_fields
         for side in ("candidates", "references"):
             try:
-                found = (
+                captions = (
                     capmeter.load([row], on_missing="keep") if side == "candidates" else capmeter.load_references([row])
                 )
             except InputError as error:
                 assert str(error).startswith("the ")
             else:
-                assert len(found) == 1
+                assert len(captions) == 1
 
 
 def test_the_page_explains_every_layout() -> None:
@@ -295,4 +353,25 @@ def test_the_page_explains_every_layout() -> None:
     named = set(re.findall(r"`([^`\n]+)`", part))
     fields = {mark for layout in LAYOUTS for mark in layout.marks}
     assert not [name for name in fields if not any(name in each for each in named)]
-    assert all(any(key in each for each in named) for key in INSIDE)
+
+
+def test_answers_of_llava() -> None:
+    rows = [
+        {"question_id": k, "prompt": "Describe.", "text": text, "answer_id": "x", "model_id": "llava", "metadata": {}}
+        for k, text in ((7, "a dog"), (9, "a cat"))
+    ]
+    captions = capmeter.load(rows, {"7": ["a dog"], "9": ["a cat"]})
+    assert [(each.image_id, each.candidate) for each in captions] == [("7", "a dog"), ("9", "a cat")]
+    named = [{**row, "image": f"{k}.jpg"} for k, row in enumerate(rows)]
+    assert [each.image_id for each in capmeter.load(named, {"0.jpg": ["a"], "1.jpg": ["b"]})] == ["0.jpg", "1.jpg"]
+
+
+def test_keys_that_are_splits_choose_rows_of_any_layout() -> None:
+    references = {
+        "train": [{"image_id": "9", "caption": "a bus"}],
+        "val": [{"image_id": "1", "caption": "a dog"}, {"image_id": "1", "caption": "one dog"}],
+    }
+    (caption,) = capmeter.load({"1": "a dog"}, references, split="val")
+    assert caption.references == ("a dog", "one dog")
+    with pytest.raises(InputError, match="no image belongs to the split 'dev'; the splits are train, val"):
+        capmeter.load({"1": "a dog"}, references, split="dev")

@@ -10,7 +10,7 @@ import pytest
 
 from capmeter.captions.validation import examine
 from capmeter.captions.writing import convert
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 
 SUBJECTS = ["dog", "cat", "girl", "boy", "bus", "train", "horse", "bird", "man", "woman", "chef", "clown"]
 PLACES = ["beach", "street", "kitchen", "park", "river", "forest", "stage", "roof", "field", "boat", "bridge", "yard"]
@@ -39,7 +39,7 @@ def test_good_captions() -> None:
         "words per candidate": 5.0,
         "words per reference": 3.5,
         "length ratio": 1.429,
-        "candidate words that references know": round((7 + 11 + 2) / (7 + 11 + 3), 3),
+        "candidate words that occur in references": round((7 + 11 + 2) / (7 + 11 + 3), 3),
         "words found in own references": 0.8,
         "words found in another image's references": pytest.approx(0.45, abs=0.1),
     }
@@ -47,9 +47,9 @@ def test_good_captions() -> None:
 
 def test_references_of_other_images_are_noticed() -> None:
     keys = list(REFERENCES)
-    shifted = {key: REFERENCES[keys[(place + 5) % len(keys)]] for place, key in enumerate(keys)}
+    shifted = {key: REFERENCES[keys[(k + 5) % len(keys)]] for k, key in enumerate(keys)}
     (warning,) = examine(CANDIDATES, shifted).warnings
-    assert "do the references belong to these images?" in warning
+    assert "the references belong to other images, or are in another order" in warning
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_real_files(shared: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("candidate", [None, 3, ["a dog"]])
+@pytest.mark.parametrize("candidate", [None, 3, ["a dog", "a cat"]])
 def test_a_bad_first_candidate_does_not_make_a_file_of_references(tmp_path: Path, candidate: Any) -> None:
     path = tmp_path / "x.jsonl"
     rows = [

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from commandline import capmeter
+from support.command_line import capmeter
+
+from capmeter.core.errors import InputError
+from capmeter.judgments.benchmarks import all_benchmarks
 
 WORDS = ["red", "blue", "tan", "grey", "green", "black"]
 NAMES = ("--column", "image_id=photo", "--column", "candidate=said", "--column", "references=gold a")
@@ -42,7 +46,7 @@ def lines(tmp_path: Path) -> Path:
     return path
 
 
-def told(*arguments: object) -> str:
+def output_of(*arguments: object) -> str:
     done = capmeter(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -51,17 +55,17 @@ def told(*arguments: object) -> str:
 @pytest.mark.parametrize("kind", ["table", "lines"])
 def test_each_command_reads_them(kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     path = request.getfixturevalue(kind)
-    scored = json.loads(told("score", path, *BOTH, "-m", "bleu-1", "-f", "json"))
+    scored = json.loads(output_of("score", path, *BOTH, "-m", "bleu-1", "-f", "json"))
     assert scored["systems"][kind]["metrics"]["bleu-1"]["score"] == pytest.approx(1)
-    assert "6" in told("validate", path, *BOTH)
-    (found,) = json.loads(told("explain", path, *BOTH, "-m", "bleu-1", "--id", "2", "-f", "json"))
+    assert "6" in output_of("validate", path, *BOTH)
+    (found,) = json.loads(output_of("explain", path, *BOTH, "-m", "bleu-1", "--id", "2", "-f", "json"))
     assert found["scores"]["bleu-1"] == pytest.approx(1)
-    told("convert", path, tmp_path / "out.jsonl", "--to", "jsonl", *BOTH)
+    output_of("convert", path, tmp_path / "out.jsonl", "--to", "jsonl", *BOTH)
     assert json.loads((tmp_path / "out.jsonl").read_text().splitlines()[1])["references"][0] == "the blue dog"
     both = ("compare", f"a={path}", f"b={path}", *BOTH, "-m", "bleu-1", "--resamples", 20, "-f", "json")
-    assert json.loads(told(*both))
-    assert "6 human captions of 3 images" not in told("robustness", path, *BOTH, "-m", "bleu-1", "--resamples", 20)
-    told("idf", path, *BOTH, "-o", tmp_path / "idf.npz")
+    assert json.loads(output_of(*both))
+    assert "6 human captions of 3 images" not in output_of("robustness", path, *BOTH, "-m", "bleu-1", "--resamples", 20)
+    output_of("idf", path, *BOTH, "-o", tmp_path / "idf.npz")
     assert (tmp_path / "idf.npz").exists()
 
 
@@ -69,7 +73,7 @@ def test_each_command_reads_them(kind: str, request: pytest.FixtureRequest, tmp_
 def test_judged_captions_too(kind: str, request: pytest.FixtureRequest) -> None:
     path = request.getfixturevalue(kind)
     chosen = (*BOTH, "--column", "human=stars")
-    found = json.loads(told("meta", "-b", "rated", "-d", path, *chosen, "-m", "bleu-1,rouge-l", "-f", "json"))
+    found = json.loads(output_of("meta", "-b", "rated", "-d", path, *chosen, "-m", "bleu-1,rouge-l", "-f", "json"))
     assert {each["metric"] for each in found["results"]} == {"bleu-1", "rouge-l"}
     assert all(each["n"] == 6 for each in found["results"])
     done = capmeter("meta", "-b", "rated", "-d", path, *chosen, "--column", "system=model", "-m", "bleu-1")
@@ -97,12 +101,8 @@ def test_a_wrong_choice_is_refused_before_anything_is_read(arguments: tuple[str,
 
 
 def test_a_layout_without_columns_refuses_them(tmp_path: Path) -> None:
-    from dataclasses import replace
-
-    from capmeter.errors import InputError
-    from capmeter.judgments.benchmarks import table
-
-    layouts = [(each, reader) for each in table().values() for reader in each.readers if reader.table is None]
+    benchmarks = all_benchmarks().values()
+    layouts = [(each, reader) for each in benchmarks for reader in each.readers if reader.table is None]
     assert layouts
     for benchmark, reader in layouts:
         alone = replace(benchmark, readers=(replace(reader, accepts=lambda path: True),))

@@ -9,7 +9,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from commandline import capmeter
+from support.command_line import capmeter
 
 REFERENCES = {str(k): [f"a {w} dog runs", f"the dog is {w}"] for k, w in enumerate(("red", "blue", "tan", "grey"))}
 SYSTEMS = {
@@ -56,6 +56,16 @@ def test_two_systems_and_the_captions_that_differ_most(folder: Path) -> None:
     assert "signature: bleu-1|" in done.stderr
 
 
+def test_captions_that_one_metric_scores_equally(folder: Path) -> None:
+    systems = ["-r", "refs.json", "ours=good.json", "theirs=poor.json", *FAST]
+    done = _run(folder, *systems, "--differing", "2", "--equal", "bleu-1")
+    assert done.returncode == 0, done.stderr
+    assert "bleu-1 scores both equally (within 0.01)" in " ".join(done.stdout.split())
+    for wrong, message in ((["--equal", "bleu-1"], "--differing 10"), (["-k", "2", "--equal", "spice"], "not among")):
+        done = _run(folder, *systems, *wrong)
+        assert done.returncode == 2 and message in " ".join(done.stderr.replace("│", " ").split())
+
+
 def test_many_systems_of_one_file_are_ranked(folder: Path) -> None:
     done = _run(folder, "all.jsonl", *FAST)
     assert done.returncode == 0, done.stderr
@@ -91,7 +101,7 @@ def test_json_csv_latex_and_the_file_agree(folder: Path) -> None:
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--test", "t"], 2, "known are: permutation, bootstrap"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--plot", "a.gif"], 2, "end the name in .png"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "cider"], 2, "not among the metrics"),
-        (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "bleu"], 2, "did you mean"),
+        (["-r", "refs.json", "a=good.json", "b=poor.json", "--by", "bleuu"], 2, "did you mean"),
         (["-r", "refs.json", "a=good.json", "b=none.json"], 1, "there is no such file"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "--on-missing", "keep"], 2, "is not one of error, skip"),
         (["-r", "refs.json", "a=good.json", "b=poor.json", "-o", "no/c.json"], 1, "there is no folder"),
@@ -119,3 +129,58 @@ def test_a_system_that_is_worse_fails_a_check(folder: Path) -> None:
     assert _run(folder, *given, "new=right.json", "old=wrong.json").returncode == 0
     assert _run(folder, *given, "new=right.json", "old=right.json").returncode == 0
     assert _run(folder, *given[:-1], "new=wrong.json", "old=right.json").returncode == 0
+
+
+def test_stored_results_and_common_images(folder: Path) -> None:
+    files = ["ours=good.json", "theirs=poor.json"]
+    scored = capmeter("score", *files, "-r", "refs.json", "-m", "bleu-1,rouge-l", "-o", "scores.json", folder=folder)
+    assert scored.returncode == 0, scored.stderr
+    stored, computed = (
+        _run(folder, *arguments, *FAST, "-f", "csv") for arguments in (["scores.json"], ["-r", "refs.json", *files])
+    )
+    assert stored.returncode == 0 and stored.stdout == computed.stdout
+    refused = _run(folder, "scores.json", "-r", "refs.json", "--clean", "chat-artifacts", *FAST)
+    assert refused.returncode == 1 and "--references, --clean: not for stored results" in refused.stderr
+    mixed = _run(folder, "scores.json", "fair.json", "-r", "refs.json", *FAST)
+    assert mixed.returncode == 0 and "note: --references: not for stored results" in mixed.stderr
+    explained = capmeter("explain", "scores.json", "--system", "ours", "--worst", "1", "-m", "bleu-1", folder=folder)
+    assert explained.returncode == 0, explained.stderr
+    refused = capmeter("explain", "scores.json", "--system", "ours", "--unicode", "nfc", "--worst", "1", folder=folder)
+    assert refused.returncode == 1 and "--unicode: not for stored results" in refused.stderr
+    (folder / "part.json").write_text(
+        json.dumps([{"image_id": "1", "caption": "a blue dog"}, {"image_id": "2", "caption": "a cat"}])
+    )
+    part = ["-r", "refs.json", "good.json", "part.json", *FAST]
+    assert "do not have the same captions" in _run(folder, *part).stderr
+    common = _run(folder, *part, "--common")
+    assert common.returncode == 0 and "2 systems, 2 captions of 2 images each" in common.stdout
+    assert "note: good: left out, as another system lacks it: 0, 3" in common.stderr
+
+
+def test_results_are_explained_without_their_captions_file(folder: Path) -> None:
+    files = ["ours=good.json", "theirs=poor.json"]
+    capmeter("score", *files, "-r", "refs.json", "-m", "bleu-1,rouge-l", "-o", "both.json", folder=folder)
+    done = capmeter("explain", "x=both.json", "--system", "theirs", "-m", "rouge-l", "--worst", "1", folder=folder)
+    assert done.returncode == 0 and "a cat sits" in done.stdout
+    named = capmeter("explain", "x=good.json", "-r", "refs.json", "-m", "rouge-l", "--best", "1", folder=folder)
+    assert named.returncode == 0, named.stderr
+    assert "choose one with --system NAME" in capmeter("explain", "both.json", "--worst", "1", folder=folder).stderr
+
+
+def test_quiet_prints_no_notes_and_signatures(folder: Path) -> None:
+    files = ["-r", "refs.json", "ours=good.json", "theirs=poor.json", "--quiet"]
+    for done in (_run(folder, *files, *FAST), capmeter("score", *files, *FAST, folder=folder)):
+        assert done.returncode == 0 and "rouge-l" in done.stdout and done.stderr == ""
+
+
+def test_differences_at_equal_length(folder: Path) -> None:
+    """The captions of `poor` and `fair` have three words each: their whole difference is left; those of `good` have
+    four throughout, which says nothing of equal lengths."""
+    done = _run(folder, "all.jsonl", "-m", "rouge-l", "--resamples", "50", "--control", "length", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    pairs = json.loads(done.stdout)["metrics"]["rouge-l"]["equal_lengths"]
+    (each,) = [pair for pair in pairs if {pair["first"], pair["second"]} == {"poor", "fair"}]
+    assert each["words"] == 0 and each["at_equal_length"] == each["difference"] < 0
+    table = _run(folder, "all.jsonl", "-m", "rouge-l", "--resamples", "50", "--control", "length").stdout
+    assert "differences at equal length" in table and "100 %" in table
+    assert not [pair for pair in pairs if {pair["first"], pair["second"]} == {"poor", "good"}]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.cli.main import COMMANDS
+from capmeter.cli.main import commands
 from capmeter.cli.options import complete_metrics
 from capmeter.report.tables import FORMATS
 
@@ -53,7 +53,7 @@ def test_bash(path: str) -> None:
     )
     words = said([bash, "--norc", "-c", script], path)
     assert "_capmeter_completion" in words
-    assert words[words.index("commands") + 1 : words.index("metrics")] == ["score", "schema"]
+    assert words[words.index("commands") + 1 : words.index("metrics")] == ["score", "schema", "scenes"]
     assert words[words.index("metrics") + 1 :] == ["bleu-4,cider", "bleu-4,cider-d", "bleu-4,cider-r"]
 
 
@@ -91,11 +91,11 @@ def test_commands_complete_without_being_loaded() -> None:
         ]
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [*COMMANDS, "[]"]
+    assert done.stdout.split() == [*commands(), "[]"]
 
 
 def test_metrics_complete_one_after_the_other() -> None:
     assert complete_metrics("ci") == ["cider", "cider-d", "cider-r"]
-    assert complete_metrics("cider-d,spi") == ["cider-d,spice", "cider-d,spider"]
+    assert complete_metrics("cider-d,spi") == ["cider-d,spice", "cider-d,spider", "cider-d,spider-fl"]
     assert complete_metrics("cider,ci") == ["cider,cider-d", "cider,cider-r"]
     assert complete_metrics("zzz") == []

@@ -34,7 +34,7 @@ def test_to_a_pair(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     assert err == (
         f"capmeter: note: read {rows} as jsonl (candidates)\n"
         "capmeter: note: coco cannot hold system: dropped from 1 rows\n"
-        "capmeter: note: fields that capmeter does not know were dropped: licence\n"
+        "capmeter: note: unknown fields were dropped: licence\n"
     )
     assert json.loads(captions.read_text())["annotations"][1] == {"id": 2, "image_id": 1, "caption": "dogs"}
     again = rows.with_name("again.tsv")

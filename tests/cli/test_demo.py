@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from commandline import capmeter
+from support.command_line import capmeter
 
-from capmeter.metrics.scores import read_all
+from capmeter.evaluation.scores import read_all
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -45,6 +45,6 @@ def test_nothing_that_is_there_is_changed(tmp_path: Path, kind: str) -> None:
         place.mkdir()
         (place / "strong.json").write_text("mine")
     done = capmeter("demo", place)
-    assert done.returncode == 1 and "name another" in done.stderr
+    assert done.returncode == 1 and "choose another" in done.stderr
     kept = place if kind == "file" else place / "strong.json"
     assert kept.read_text() == "mine" and (kind == "file" or len(list(place.iterdir())) == 1)

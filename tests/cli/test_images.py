@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.vision_models import pictures, tiny_clip, tiny_siglip
 from typer.testing import CliRunner
-from visionmodels import pictures, tiny_clip, tiny_siglip
 
 import capmeter
 from capmeter.cli.main import app
-from capmeter.errors import CapmeterError
-from capmeter.metrics.registry import parse
+from capmeter.core.errors import CapmeterError
+from capmeter.evaluation.registry import parse
 
 pytest.importorskip("torch", reason="needs the vision extra")
 pytest.importorskip("transformers", reason="needs the vision extra")

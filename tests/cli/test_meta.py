@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
-from commandline import capmeter
+from support.command_line import capmeter
 
 TEXTS = ["a dog runs on grass", "a dog runs", "a cat sits there", "nothing of this"]
 
@@ -80,8 +83,6 @@ def test_export_scored_elsewhere_comes_back(rated: Path, tmp_path: Path) -> None
         (["-b", "flickr8k", "-d", "x"], 1, "did you mean flickr8k-"),
         (["-b", "rated", "-d", "absent.jsonl", "-m", "bleu-1"], 1, "absent.jsonl"),
         (["-b", "rated", "-d", "RATED", "-m", "bleu-9"], 2, "unknown metric"),
-        (["-b", "rated", "-d", "RATED", "-m", "gleu"], 1, "rated has no source sentences, which gleu needs"),
-        (["-b", "rated", "-d", "RATED", "-m", "gleu(n=3)"], 2, "gleu has no parameter 'n'"),
         (["-b", "rated", "-d", "RATED"], 1, "nothing to evaluate"),
         (["-b", "rated", "-d", "RATED", "-m", "bleu-1", "-p", "clipscore2021"], 1, "no protocol 'clipscore2021'"),
         (
@@ -124,3 +125,85 @@ def test_curve_combinations_and_plots(rated: Path, tmp_path: Path) -> None:
 def test_a_plot_of_unknown_kind_is_refused_before_the_work(rated: Path, tmp_path: Path) -> None:
     done = call("-b", "rated", "-d", rated, "-m", "bleu-1", "--plot", tmp_path / "p.bmp")
     assert done.returncode == 2 and ".png, .svg or .pdf" in done.stderr
+
+
+COMMANDS = re.findall(
+    r"(?m)^    capmeter ((?:meta|compare) .*)$",
+    (Path(__file__).resolve().parents[2] / "docs" / "detailed-captions.md")
+    .read_text("utf-8")
+    .partition("## Length held constant")[2]
+    .partition("## How well they work")[0],
+)
+
+
+def battles() -> list[dict[str, Any]]:
+    """Battles of three models, of which the first describes most."""
+    texts = {"full": "a brown dog runs on green grass", "part": "a dog runs on grass", "none": "a cat"}
+    pairs = [("full", "part"), ("part", "none"), ("none", "full")]
+    return [
+        {"image_id": str(k), "system_a": a, "system_b": b, "candidate_a": texts[a], "candidate_b": texts[b],
+         "references": ["a brown dog runs on green grass"], "correct": "tie" if k % 4 == 3 else "ab"[b == "full"]}
+        for k in range(12)
+        for a, b in pairs[k % 3 : k % 3 + 1]
+    ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Small files under the names of the page on detailed captions."""
+    import pyarrow
+    import pyarrow.parquet
+
+    folder, rows = tmp_path_factory.mktemp("detailed"), battles()
+    (folder / "battles.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    winner = {"a": "system_a", "b": "system_b"}
+    caparena = [
+        {"img": row["image_id"], "source1": row["system_a"], "source2": row["system_b"], "caption1": row["candidate_a"],
+         "caption2": row["candidate_b"], "ref": row["references"][0], "cluster": "level 1",
+         "winner": row[winner[row["correct"]]] if row["correct"] in winner else "equal"}
+        for row in rows
+    ]  # fmt: skip
+    (folder / "caparena_annots_eval.json").write_text(json.dumps(caparena))
+    degrees = {"a": "1_much_better", "b": "2_slightly_better", "tie": "equal"}
+    docent = [
+        {"uuid": row["image_id"], "reference": row["references"][0], "model1": row["system_a"],
+         "model2": row["system_b"], "model1_generation": row["candidate_a"], "model2_generation": row["candidate_b"],
+         **dict.fromkeys(("mistakes", "omissions", "overall_quality"), degrees[row["correct"]])}
+        for row in rows
+    ]  # fmt: skip
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(docent), folder / "docent.parquet")
+    lines = [f'{row["image_id"]},{row["candidate_a"]},{k / 12},"{row["references"]}"' for k, row in enumerate(rows)]
+    (folder / "desc_dci_val.csv").write_text("\n".join(["imgid,cand,score,refs", *lines]) + "\n")
+    detail = {f"GT_Caption_{name}": "a brown dog runs on grass" for name in ("GPT4O", "GPT4V", "Gemini15Pro")}
+    models = {"CogVLM": "a brown dog runs", "ShareCaptioner": "a brown dog", "LLaVA_v15": "a cat"}
+    ratings = json.dumps({"CogVLM": 4, "ShareCaptioner": 2, "LLaVA_v15": 1})
+    detailcaps = [{"image": str(k), **detail, **models, "GPT4_Eval": ratings} for k in range(6)]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(detailcaps), folder / "DetailCaps-4870.parquet")
+    texts = {"long": "a brown dog runs on grass" + " today" * 2, "short": "a dog runs"}
+    for name, text in texts.items():
+        captions = {str(k): " ".join(text.split()[: 2 + k]) for k in range(6)}
+        (folder / f"{name}.json").write_text(json.dumps(captions))
+    (folder / "refs.json").write_text(json.dumps({str(k): ["a brown dog runs on green grass"] for k in range(6)}))
+    return folder
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_commands_of_the_page_on_detailed_captions(files: Path, command: str) -> None:
+    pytest.importorskip("pycocoevalcap", reason="needs METEOR's tables")
+    done = capmeter(*shlex.split(command), "--resamples", "20", folder=files)
+    assert done.returncode == 0, done.stderr
+    expected = {"caparena": "ratings of 3 systems", "arena": "ratings of 3 systems", "docent": "12 pairs",
+                "longcap-arena": "partial tau-b", "detailcaps": "18 judgments"}  # fmt: skip
+    name = command.split()[2] if command.startswith("meta") else ""
+    assert expected.get(name, "differences at equal length") in done.stdout
+
+
+def test_an_arena_as_json(files: Path) -> None:
+    """The longest caption is right unless people tie; 9 of 12 battles are decided."""
+    done = call("-b", "arena", "-d", files / "battles.jsonl", "-m", "rouge-l", "--control", "length", "-f", "json",
+                "--resamples", 20)  # fmt: skip
+    data = json.loads(done.stdout)
+    assert [each["judge"] for each in data["arena"]] == ["human", "rouge-l", "length"]
+    assert [each["system"] for each in data["arena"][1]["ratings"]] == ["full", "part", "none"]
+    assert data["arena"][1]["spearman"]["value"] == pytest.approx(1)
+    assert "given_length" not in data["results"][0]  # people never prefer the shorter caption

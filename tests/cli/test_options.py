@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import subprocess
+from collections import defaultdict
 from collections.abc import Iterator
-from typing import Optional, get_type_hints
+from typing import Any
 
 import pytest
-from commandline import capmeter
+from support.command_line import capmeter
+from typer.main import get_command
 
-from capmeter.cli import options
-from capmeter.cli.main import COMMANDS
-from capmeter.cli.train.options import TrainingPrecision
+from capmeter.cli.main import app, commands
 
-SHARED = {"device": "Device", "precision": "Precision", "metrics": "Metrics", "plot": "Plots", "resamples": "Resamples"}
-SHARED |= {"seed": "Seed", "level": "Level", "references_format": "ReferencesFormat", "split": "Split"}
-OTHER_MEANING = {("metrics", "list list_names"), ("split", "world world")}
-OTHER_MEANING |= {("precision", "train umic")}  # which goes by the device where none is named
+SHARED = ("--device", "--seed", "--resamples", "--level", "--column", "--plot", "--regions", "--digits")
+SHARED += ("--scale", "--input-format", "--references-format", "--threads")  # type: ignore[assignment]
 SYSTEMS = ["examples/strong.json", "examples/weak.json", "--references", "examples/references.json"]
 
 
-def functions() -> Iterator[tuple[str, object]]:
-    """Every command's function, with its name."""
-    for name, module in COMMANDS.items():
-        app = importlib.import_module(module).app
-        for each in app.registered_commands:
-            yield f"{name} {each.callback.__name__}", each.callback
+def leaves(command: Any = None, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Every command that has no commands in it, with its name."""
+    command = get_command(app) if command is None else command
+    context = command.context_class(command)
+    if hasattr(command, "list_commands"):
+        for part in command.list_commands(context):
+            yield from leaves(command.get_command(context, part), f"{name} {part}".strip())
+    else:
+        yield name, command
 
 
-@pytest.mark.parametrize(("name", "function"), list(functions()))
-def test_a_shared_option_is_the_shared_one(name: str, function: object) -> None:
-    hints = get_type_hints(function, include_extras=True)
-    for parameter in inspect.signature(function).parameters:  # type: ignore[arg-type]
-        if parameter in SHARED and not (name.startswith("idf") or (parameter, name) in OTHER_MEANING):
-            judged = parameter == "metrics" and name.startswith("meta")  # which takes baselines, too
-            shared = "JudgedMetrics" if judged else SHARED[parameter]
-            trained = parameter == "precision" and name.startswith("train")
-            expected = TrainingPrecision if trained else getattr(options, shared)
-            # Python 3.10 makes a hint with the default None optional once more
-            assert hints[parameter] in (expected, Optional[expected]), f"{name}: {parameter}"  # noqa: UP045
+COMMANDS = dict(leaves())
+
+
+def test_there_are_options_of_all_commands() -> None:
+    assert {name.split()[0] for name in COMMANDS} == set(commands())
+    assert sum(len(command.params) for command in COMMANDS.values()) > 300
+
+
+@pytest.mark.parametrize("flag", SHARED)
+def test_a_shared_option_means_the_same_everywhere(flag: str) -> None:
+    meanings = defaultdict(list)
+    for name, command in COMMANDS.items():
+        for each in command.params:
+            if flag in each.opts:
+                meanings[each.help.partition(" (default")[0].rstrip(".")].append(name)
+    assert len(meanings) == 1, dict(meanings)
 
 
 def called(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -75,12 +79,14 @@ def test_short_help(command: list[str]) -> None:
     assert done.returncode == 0 and "Usage: capmeter" in done.stdout
 
 
-@pytest.mark.parametrize(("name", "function"), list(functions()))
-def test_what_reads_captions_takes_other_columns(name: str, function: object) -> None:
-    given = inspect.signature(function).parameters  # type: ignore[arg-type]
-    corpora = name.startswith(("train", "write"))  # which read photos with captions, by source
-    if {"references", "captions", "candidates"} & set(given) and not corpora:
-        assert "column" in given, f"{name} has no --column"
+@pytest.mark.parametrize(("name", "command"), list(COMMANDS.items()))
+def test_what_reads_captions_takes_other_columns(name: str, command: Any) -> None:
+    parameters = {each.name for each in command.params}
+    corpora = name.startswith(
+        ("train", "write", "study leic", "study captioner")
+    )  # which read photos with captions, by source
+    if {"references", "captions", "candidates"} & parameters and not corpora:
+        assert "column" in parameters, f"{name} has no --column"
 
 
 @pytest.mark.parametrize("command", ["score", "compare", "explain"])

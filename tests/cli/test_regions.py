@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commandline import capmeter
-from uniterexamples import SENTENCES, drawn_folder, small_checkpoint
+from support.command_line import capmeter
+from support.uniter_examples import SENTENCES, random_region_folder, small_checkpoint
 
-from capmeter.encoders.word_piece import SPECIAL
+from capmeter.encoders.text.word_piece import SPECIAL
 
 torch = pytest.importorskip("torch")
 
@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("regions")
     small_checkpoint(folder / "model")
-    drawn_folder(folder / "regions")
+    random_region_folder(folder / "regions")
     rows = [
         {"image_id": str(k), "candidate": text, "references": [text, SENTENCES[(k + 1) % 4]], "human": k / 4}
         for k, text in enumerate(SENTENCES)
@@ -106,7 +106,9 @@ def test_hard_negatives_are_chosen_by_a_metric_or_by_features(tmp_path: Path) ->
 
 
 def test_import_uniter(tmp_path: Path) -> None:
-    from capmeter.encoders.uniter import UniterShape, initial_weights
+    from capmeter_recipes.umic.weights import initial_weights
+
+    from capmeter.encoders.regions.uniter import UniterShape
 
     torch.save(initial_weights(UniterShape(6, 64, 1, 1, 8, 8, 4), 0), tmp_path / "umic.pt")
     (tmp_path / "vocab.txt").write_text("\n".join([*SPECIAL, "a", "dog"]))
@@ -123,7 +125,7 @@ def test_import_uniter(tmp_path: Path) -> None:
 
 def test_train_umic_says_what_it_needs(tmp_path: Path) -> None:
     done = capmeter("train", "umic", "-o", tmp_path)
-    assert done.returncode == 2 and "--world" in done.stderr
+    assert done.returncode == 2 and "--scenes" in done.stderr
     done = capmeter("train", "umic", "captions.json", "-o", tmp_path)
     assert done.returncode == 2 and "--exclusions" in done.stderr
 
@@ -132,7 +134,7 @@ def test_train_umic_says_what_it_needs(tmp_path: Path) -> None:
 def test_runs_and_ablations_of_training(tmp_path: Path) -> None:
     """Every variant and seed leaves a checkpoint and its curves; the run with the lowest loss is the result."""
     pytest.importorskip("matplotlib")
-    short = ["--world", 4, "--epochs", 1, "--batches", 8, "--batch", 4, "--held-out-pairs", 10]
+    short = ["--scenes", 4, "--epochs", 1, "--batches", 8, "--batch", 4, "--held-out-pairs", 10]
     drawn = "paper(without=permutation+random)"
     given = [*short, "--runs", 2, "--ablate", "--negatives", drawn, "--format", "json"]
     done = capmeter("train", "umic", *given, "-o", tmp_path / "umic")

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pageexamples import candidates
+from support.page_examples import candidates
 
 from capmeter.cli.main import main
 
@@ -74,6 +74,12 @@ def test_other_files_are_refused_with_a_sentence(run, tmp_path: Path, content: s
 def test_explain_in_the_terminal_and_as_json(run) -> None:  # type: ignore[no-untyped-def]
     code, out, _ = run("explain", "bad.json", "-r", "references.json", "-m", "rouge-l", "--worst", "2")
     assert code == 0 and out.count("reference  ") == 2 and "unmatched" in out
+    assert out.startswith("2 of 8 captions by rouge-l, lowest first (higher is better)\n")
+    code, out, _ = run("explain", "bad.json", "-r", "references.json", "-m", "rouge-l", "--best", "1", "-f", "json")
+    assert [each["order"] for each in json.loads(out)] == ["rouge-l, highest first (higher is better)"]
+    by_reference = ("--by-reference", "--worst", "1", "-f", "json")
+    code, out, _ = run("explain", "bad.json", "-r", "references.json", "-m", "rouge-l", *by_reference)
+    assert json.loads(out)["order"] == "rouge-l, lowest first (higher is better)"
     code, out, _ = run("explain", "good.json", "-r", "references.json", "-m", "rouge-l", "--id", "3", "-f", "json")
     (found,) = json.loads(out)
     assert code == 0 and found["id"] == "3" and found["scores"] == {"rouge-l": 1.0}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from commandline import capmeter
+from support.command_line import capmeter
 
 from capmeter.transforms.registry import TRANSFORMS
 
@@ -37,7 +37,7 @@ def test_a_table_a_study_and_a_plot(references: Path, tmp_path: Path) -> None:
     done = _run(references, *FAST, "--degradations", "all", "--plot", png, "--plot", svg, "-o", study)
     assert done.returncode == 0, done.stderr
     assert "3 human captions of 3 images" in done.stdout
-    ways = TRANSFORMS.ready()
+    ways = TRANSFORMS.available()
     assert {"substitution", "pos-substitution", "repetition-removal"} <= set(ways)
     assert done.stdout.count("rouge-l") == len(ways)
     assert "capmeter: signature: bleu-1|" in done.stderr
@@ -112,7 +112,7 @@ def test_pictures_are_those_that_the_file_of_references_names(tmp_path: Path) ->
     """No file name holds the image id; the scores are those of the same captions given with their pictures."""
     for package in ("torch", "transformers", "PIL"):
         pytest.importorskip(package, reason="needs the vision extra")
-    from visionmodels import pictures, tiny_clip
+    from support.vision_models import pictures, tiny_clip
 
     tiny_clip(tmp_path / "clip")
     (tmp_path / "shown").mkdir()
@@ -130,8 +130,8 @@ def test_pictures_are_those_that_the_file_of_references_names(tmp_path: Path) ->
     (curve,) = json.loads(done.stdout)["curves"]
 
     from capmeter import score
-    from capmeter.captions.model import CaptionSet
-    from capmeter.meta.robustness import leave_one_out
+    from capmeter.captions.caption_set import CaptionSet
+    from capmeter.meta.held_out import leave_one_out
 
     human = leave_one_out({row["image_id"]: row["references"] for row in rows})  # type: ignore[misc]
     shown = {row["image_id"]: row["image"] for row in rows}

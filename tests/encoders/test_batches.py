@@ -7,9 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from capmeter import progress
+from capmeter.core import progress
+from capmeter.core.errors import InputError
 from capmeter.encoders.batches import in_order, run_batches
-from capmeter.errors import InputError
 
 torch = pytest.importorskip("torch", reason="needs the neural extra")
 LENGTHS = np.random.default_rng(0).integers(1, 9, 200)

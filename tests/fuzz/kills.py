@@ -168,10 +168,10 @@ def main() -> None:
     chosen = {title: COMMANDS[title] for title in filter(None, given.commands.split(","))} or COMMANDS
     import importlib
 
-    from capmeter.cli.main import COMMANDS as MODULES
+    from capmeter.cli.main import commands as command_modules
 
     for command in chosen.values():
-        importlib.import_module(MODULES[command.split()[0]])
+        importlib.import_module(command_modules()[command.split()[0]])
     # what a fresh process would spend its time on
     import matplotlib.backends.backend_agg  # noqa: F401
     import pyarrow.parquet  # noqa: F401

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from pageexamples import candidates, scored
+from support.page_examples import candidates, scored
 
-from capmeter.errors import CapmeterError
-from capmeter.metrics.scores import read_all, save_all
+from capmeter.core.errors import CapmeterError
+from capmeter.evaluation.scores import read_all, save_all
 from capmeter.report.page import write_page
 
 VALUES: list[Any] = [

@@ -7,16 +7,32 @@ from types import ModuleType
 import pytest
 
 
-@pytest.fixture(scope="module")
-def hostile() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("hostile", Path(__file__).with_name("hostile.py"))
+def load_script(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    import sys
-
-    sys.modules["hostile"] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def hostile() -> ModuleType:
+    pytest.importorskip("openpyxl", reason="needs the excel extra")
+    return load_script("hostile")
+
+
+@pytest.mark.parametrize(("name", "ends"), [("answers", ("score", "no score")), ("arguments", ("scored", "computed"))])
+def test_hostile_answers_and_arguments_give_finite_numbers_or_a_sentence(name: str, ends: tuple[str, ...]) -> None:
+    found = load_script(name).fuzz(600, seed=4)
+    assert found.faults == []
+    assert all(found.ends[each] > 5 for each in ends), found.ends
+
+
+def test_hostile_checkpoints_are_used_or_refused_with_a_sentence() -> None:
+    pytest.importorskip("torch", reason="needs the neural extra")
+    found = load_script("checkpoints").fuzz(400, seed=4)
+    assert found.faults == []
+    assert found.ends["used"] > 20 and found.ends["refused"] > 200, "both ends are reached"
 
 
 def test_hostile_captions_are_scored_or_refused_with_a_sentence(hostile: ModuleType) -> None:

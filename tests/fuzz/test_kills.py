@@ -33,7 +33,7 @@ def test_half_written_files_are_found() -> None:
 import contextlib, json, os, signal, sys, time
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 import kills
-from capmeter.captions import files
+from capmeter.core import output_files
 half = False
 
 @contextlib.contextmanager
@@ -56,7 +56,7 @@ def killed(folder, command, *_, writing):
     os.kill(process, signal.SIGKILL)
     return os.WIFSIGNALED(os.waitpid(process, 0)[1])
 
-files.atomic_file, kills.killed = in_place, killed
+output_files.atomic_file, kills.killed = in_place, killed
 found = kills.fuzz(1, 20, 0, {{"convert": kills.COMMANDS["convert apart"]}})
 print(json.dumps([found.ends, found.faults]))
 """

@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capmeter.captions.io import load
-from capmeter.captions.model import Caption, CaptionSet, ImagePool, Place
-from capmeter.errors import InputError, MissingBackend
-from capmeter.images import Contents, content_hash, pictures, read_picture
-from capmeter.images.reading import MOST_PIXELS
+from capmeter.captions.caption_set import Caption, CaptionSet, ImagePool, ImageRef
+from capmeter.captions.load import load
+from capmeter.core.errors import InputError, MissingBackend
+from capmeter.images.analyses import ContentHashes
+from capmeter.images.reading import MAX_PIXELS, content_hash, read_image
 
 Image = pytest.importorskip("PIL.Image")
 RED, BLUE = (200, 30, 40), (10, 20, 220)
 
 
-def drawn(path: Path, size: tuple[int, int] = (6, 4), colour: Any = RED, mode: str = "RGB", **how: Any) -> Place:
+def drawn(path: Path, size: tuple[int, int] = (6, 4), colour: Any = RED, mode: str = "RGB", **how: Any) -> ImageRef:
     Image.new(mode, size, colour).save(path, **how)
-    return Place(str(path), "seven")
+    return ImageRef(str(path), "seven")
 
 
 def png(width: int, height: int) -> bytes:
@@ -44,7 +44,7 @@ def png(width: int, height: int) -> bytes:
 
 
 def test_a_plain_picture(tmp_path: Path) -> None:
-    picture = read_picture(drawn(tmp_path / "a.png"))
+    picture = read_image(drawn(tmp_path / "a.png"))
     assert picture.pixels.shape == (4, 6, 3) and picture.pixels.dtype == np.uint8
     assert picture.pixels[3, 5].tolist() == list(RED) and picture.notes == ()
 
@@ -52,7 +52,7 @@ def test_a_plain_picture(tmp_path: Path) -> None:
 def test_of_an_animation_the_first_frame(tmp_path: Path) -> None:
     second = Image.new("RGB", (6, 4), BLUE)
     place = drawn(tmp_path / "a.gif", save_all=True, append_images=[second])
-    picture = read_picture(place)
+    picture = read_image(place)
     assert picture.notes == ("first frame of an animation",)
     assert picture.pixels[0, 0].tolist() == list(RED)
 
@@ -63,7 +63,7 @@ def test_a_turned_photograph(tmp_path: Path) -> None:
     exif = upright.getexif()
     exif[0x0112] = 6  # the camera was turned: the picture's top is its right-hand side
     upright.save(tmp_path / "a.png", exif=exif)
-    picture = read_picture(Place(str(tmp_path / "a.png"), "seven"))
+    picture = read_image(ImageRef(str(tmp_path / "a.png"), "seven"))
     assert picture.pixels.shape == (6, 4, 3) and picture.notes == ("turned as its EXIF says",)
     assert picture.pixels[:, -1].tolist() == [list(BLUE)] * 6
 
@@ -71,7 +71,7 @@ def test_a_turned_photograph(tmp_path: Path) -> None:
 def test_sixteen_bits_are_scaled_not_clipped(tmp_path: Path) -> None:
     grey = np.array([[0, 257 * 100, 65535]], np.uint16)
     Image.fromarray(grey).save(tmp_path / "a.png")
-    picture = read_picture(Place(str(tmp_path / "a.png"), "seven"))
+    picture = read_image(ImageRef(str(tmp_path / "a.png"), "seven"))
     assert picture.pixels[0].tolist() == [[0] * 3, [100] * 3, [255] * 3]
     assert picture.notes == ("16 bits scaled to 8", "one pixel wide or high")
 
@@ -86,28 +86,28 @@ def test_sixteen_bits_are_scaled_not_clipped(tmp_path: Path) -> None:
     ],
 )
 def test_other_colour_modes(tmp_path: Path, mode: str, colour: Any, name: str, note: str | None) -> None:
-    picture = read_picture(drawn(tmp_path / name, colour=colour, mode=mode))
+    picture = read_image(drawn(tmp_path / name, colour=colour, mode=mode))
     assert picture.notes == (() if note is None else (note,))
     expected = [255, 0, 0] if note else [0, 0, 0]
     assert np.abs(picture.pixels[0, 0].astype(int) - expected).max() <= 2  # JPEG is not exact
 
 
 def test_one_pixel(tmp_path: Path) -> None:
-    picture = read_picture(drawn(tmp_path / "a.png", (1, 1)))
+    picture = read_image(drawn(tmp_path / "a.png", (1, 1)))
     assert picture.pixels.tolist() == [[list(RED)]] and picture.notes == ("one pixel wide or high",)
 
 
-@pytest.mark.parametrize(("width", "height"), [(10_000, 10_000), (MOST_PIXELS + 1, 1), (50_000, 50_000)])
+@pytest.mark.parametrize(("width", "height"), [(10_000, 10_000), (MAX_PIXELS + 1, 1), (50_000, 50_000)])
 def test_too_many_pixels_are_refused_before_they_are_decoded(tmp_path: Path, width: int, height: int) -> None:
     (tmp_path / "a.png").write_bytes(png(width, height))
     with pytest.raises(InputError, match=r"image 'seven': .*more than the 89 megapixels"):
-        read_picture(Place(str(tmp_path / "a.png"), "seven"))
+        read_image(ImageRef(str(tmp_path / "a.png"), "seven"))
 
 
 def test_floating_point_grey_is_refused(tmp_path: Path) -> None:
     place = drawn(tmp_path / "a.tiff", colour=0.5, mode="F")
     with pytest.raises(InputError, match="'seven': its grey values have neither 8 nor 16 bits"):
-        read_picture(place)
+        read_image(place)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "BMP", "TIFF"])
@@ -116,25 +116,25 @@ def test_cut_off(tmp_path: Path, kind: str) -> None:
     content = io.BytesIO()
     Image.fromarray(noise).save(content, kind)
     (tmp_path / "a").write_bytes(content.getvalue()[: len(content.getvalue()) // 2])
-    with pytest.raises(InputError, match=r"picture .* of image 'seven': (damaged or truncated|not a picture)"):
-        read_picture(Place(str(tmp_path / "a"), "seven"))
+    with pytest.raises(InputError, match=r"image file .* of image 'seven': (damaged or truncated|not an image)"):
+        read_image(ImageRef(str(tmp_path / "a"), "seven"))
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not a picture"),
-        (b"a dog runs", "not a picture"),
-        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", "not a picture"),
+        (b"", "not an image"),
+        (b"a dog runs", "not an image"),
+        (b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n", "not an image"),
     ],
 )
 def test_no_picture(tmp_path: Path, content: bytes, message: str) -> None:
     (tmp_path / "a").write_bytes(content)
     with pytest.raises(InputError, match=f"of image 'seven': {message}"):
-        read_picture(Place(str(tmp_path / "a"), "seven"))
+        read_image(ImageRef(str(tmp_path / "a"), "seven"))
 
 
-@pytest.mark.parametrize("read", [read_picture, content_hash])
+@pytest.mark.parametrize("read", [read_image, content_hash])
 def test_what_is_no_regular_file(tmp_path: Path, read: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)  # a socket's path is short
     os.mkfifo("fifo")
@@ -142,7 +142,7 @@ def test_what_is_no_regular_file(tmp_path: Path, read: Any, monkeypatch: pytest.
         listening.bind("socket")
         for name in ("fifo", "socket", "/dev/zero"):
             with pytest.raises(InputError, match="'seven': this is a pipe, a socket or a device"):
-                read(Place(name, "seven"))
+                read(ImageRef(name, "seven"))
     for name, message in (
         (str(tmp_path), "this is a folder"),
         ("none.jpg", "file not found"),
@@ -151,13 +151,13 @@ def test_what_is_no_regular_file(tmp_path: Path, read: Any, monkeypatch: pytest.
         ("x" * 5000, "cannot be read"),
     ):
         with pytest.raises(InputError, match=f"'seven': .*{message}"):
-            read(Place(name, "seven"))
+            read(ImageRef(name, "seven"))
 
 
 def test_no_mutation_of_a_picture_is_a_traceback(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     image = Image.fromarray(rng.integers(0, 255, (20, 20, 3), np.uint8))
-    place, read = Place(str(tmp_path / "a"), "seven"), 0
+    place, read = ImageRef(str(tmp_path / "a"), "seven"), 0
     for kind in ("PNG", "JPEG", "GIF", "TIFF", "BMP", "WEBP"):
         content = io.BytesIO()
         image.save(content, kind)
@@ -169,7 +169,7 @@ def test_no_mutation_of_a_picture_is_a_traceback(tmp_path: Path) -> None:
             try:
                 with warnings.catch_warnings():
                     warnings.simplefilter("error")
-                    assert read_picture(place).pixels.shape[2] == 3
+                    assert read_image(place).pixels.shape[2] == 3
                 read += 1
             except InputError as error:
                 assert "'seven'" in str(error)
@@ -180,7 +180,7 @@ def test_without_pillow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     place = drawn(tmp_path / "a.png")
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(MissingBackend, match=r"pip install 'capmeter\[images\]'"):
-        read_picture(place)
+        read_image(place)
 
 
 ROWS = [
@@ -194,14 +194,14 @@ ROWS = [
 
 def test_each_picture_of_a_set_stands_once(tmp_path: Path) -> None:
     captions = CaptionSet.from_captions(ROWS, images_root=str(tmp_path))
-    assert captions.image.tolist() == [0, -1, 1, 0, 2]
-    assert captions.pictures[1] == Place(str(tmp_path / "c.png"), "c")
+    assert captions.image_indices.tolist() == [0, -1, 1, 0, 2]
+    assert captions.image_pool[1] == ImageRef(str(tmp_path / "c.png"), "c")
     part = captions.select([4, 1, 0])
-    assert part.image.tolist() == [1, -1, 0]
-    assert [place.image_id for place in part.pictures.items] == ["a", "e"]
-    assert captions.select([1]).image.tolist() == [-1] and len(captions.select([1]).pictures) == 0
+    assert part.image_indices.tolist() == [1, -1, 0]
+    assert [place.image_id for place in part.image_pool.items] == ["a", "e"]
+    assert captions.select([1]).image_indices.tolist() == [-1] and len(captions.select([1]).image_pool) == 0
     again = pickle.loads(pickle.dumps(part))
-    assert again.image.tolist() == [1, -1, 0] and again.pictures[0] == part.pictures[0]
+    assert again.image_indices.tolist() == [1, -1, 0] and again.image_pool[0] == part.image_pool[0]
     assert list(captions) == ROWS, "outputs name pictures as the input does"
 
 
@@ -209,39 +209,36 @@ def test_the_same_content_is_decoded_once(tmp_path: Path) -> None:
     for name, colour in (("a", RED), ("c", BLUE), ("e", RED)):
         drawn(tmp_path / f"{name}.png", colour=colour)
     captions = CaptionSet.from_captions(ROWS, images_root=str(tmp_path))
-    contents = captions.pictures.analyse(Contents())
+    contents = captions.image_pool.analyse(ContentHashes())
     assert contents.first.tolist() == [0, 1, 0]
-    assert captions.select([2]).pictures.analyse(Contents()).hashes == contents.hashes[1:2]
-    assert [(index, picture.pixels[0, 0].tolist()) for index, picture in pictures(captions.pictures)] == [
-        (0, list(RED)),
-        (1, list(BLUE)),
-    ]
+    assert captions.select([2]).image_pool.analyse(ContentHashes()).hashes == contents.hashes[1:2]
+    colours = [read_image(each).pixels[0, 0].tolist() for each in captions.image_pool.items]
+    assert colours == [list(RED), list(BLUE), list(RED)]
     (tmp_path / "a.png").unlink()
-    assert captions.pictures.analyse(Contents()) is contents, "remembered by the pool"
+    assert captions.image_pool.analyse(ContentHashes()) is contents, "remembered by the pool"
 
 
 def test_a_missing_picture_is_named_by_its_image(tmp_path: Path) -> None:
     captions = CaptionSet.from_captions(ROWS, images_root=str(tmp_path))
-    with pytest.raises(InputError, match=r"picture '.*a\.png' of image 'a': file not found; .*images_root"):
-        list(pictures(captions.pictures))
+    with pytest.raises(InputError, match=r"image file '.*a\.png' of image 'a': file not found; .*images_root"):
+        captions.image_pool.analyse(ContentHashes())
 
 
 def test_load_says_where_pictures_lie(tmp_path: Path) -> None:
     row = {"image_id": "a", "candidate": "a dog", "references": ["the dog"], "image": "pictures/a.png"}
     captions = load([row], images_root=tmp_path)
-    assert captions.pictures[0].path == str(tmp_path / "pictures" / "a.png")
+    assert captions.image_pool[0].path == str(tmp_path / "pictures" / "a.png")
     assert captions["a"].image == "pictures/a.png"
 
 
 def test_real_pictures(shared: Path) -> None:
     files = sorted((shared / "data" / "images").glob("*.jpg"))
     assert files
-    pool = ImagePool([Place(str(path), path.name) for path in files])
-    found = dict(pictures(pool))
-    assert len(found) == len(files)
-    for index, path in enumerate(files):
+    pool = ImagePool([ImageRef(str(path), path.name) for path in files])
+    assert len(pool.analyse(ContentHashes()).hashes) == len(files)
+    for image, path in zip(pool.items, files, strict=True):
         with Image.open(path) as opened:
             width, height = opened.size
-        pixels = found[index].pixels
+        pixels = read_image(image).pixels
         assert pixels.shape == (height, width, 3)
         assert 5 < pixels.std() < 128, "a photograph is neither one colour nor noise"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from uniterexamples import drawn_folder, drawn_regions
+from support.uniter_examples import random_region_folder, random_regions
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.images.region_lmdb import write_lmdb_regions
 from capmeter.images.region_npz import arrays_of, write_npz_regions
 from capmeter.images.region_source import RegionSource, open_regions
@@ -35,12 +35,12 @@ def saved(folder: Path, name: str = "1.npz", **arrays) -> RegionSource:
 
 
 def good(**changed) -> dict:
-    arrays = arrays_of(drawn_regions(0), half=False) | changed
+    arrays = arrays_of(random_regions(0), half=False) | changed
     return {name: array for name, array in arrays.items() if array is not None}
 
 
 def test_npz_files_come_back(tmp_path: Path) -> None:
-    regions = drawn_regions(3, labels=tuple(f"thing {k}" for k in range(12)))
+    regions = random_regions(3, labels=tuple(f"thing {k}" for k in range(12)))
     write_npz_regions(tmp_path, [("7", regions)], half=False)
     found = open_regions(tmp_path).read("7.npz")
     np.testing.assert_array_equal(found.features, regions.features)
@@ -52,7 +52,7 @@ def test_npz_files_come_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compress", [True, False])
 def test_lmdb_comes_back(tmp_path: Path, compress: bool) -> None:
     pytest.importorskip("lmdb")
-    pictures = {f"coco_val2014_{k:012}": drawn_regions(k) for k in range(5)}
+    pictures = {f"coco_val2014_{k:012}": random_regions(k) for k in range(5)}
     assert write_lmdb_regions(tmp_path / "feat_th0.2_max100_min10", pictures.items(), compress=compress) == 5
     source = open_regions(tmp_path)  # the folder that holds UNITER's folder
     assert len(source) == 5 and source.find("3") == "coco_val2014_000000000003.npz"
@@ -128,21 +128,21 @@ def test_the_number_of_boxes(sure: int, count: int) -> None:
 
 def test_fewer_boxes_than_the_least_are_all_used() -> None:
     assert BoxRule().count(np.zeros(4, np.float32), 4) == 4
-    assert BoxRule(most=3, least=1).count(None, 4) == 3
+    assert BoxRule(max_boxes=3, min_boxes=1).count(None, 4) == 3
 
 
 def test_the_most_confident_boxes_or_the_first() -> None:
-    regions = drawn_regions(0, count=3)
+    regions = random_regions(0, count=3)
     shuffled = regions.take(np.array([2, 0, 1]))
-    best = shuffled.chosen(BoxRule(0.0, 1, 2))
+    best = shuffled.select(BoxRule(0.0, 1, 2))
     np.testing.assert_array_equal(best.features, regions.features[:2])
-    first = shuffled.chosen(BoxRule(0.0, 1, 2, in_order=True))
+    first = shuffled.select(BoxRule(0.0, 1, 2, in_order=True))
     np.testing.assert_array_equal(first.features, regions.features[[2, 0]])
 
 
 def test_a_rule_without_boxes() -> None:
-    with pytest.raises(InputError, match="least boxes <= most boxes"):
-        BoxRule(least=5, most=2)
+    with pytest.raises(InputError, match="min_boxes <= max_boxes"):
+        BoxRule(min_boxes=5, max_boxes=2)
 
 
 def test_images_find_their_regions(tmp_path: Path) -> None:
@@ -153,7 +153,7 @@ def test_images_find_their_regions(tmp_path: Path) -> None:
         "COCO_train2014_000000000007",
         "x_000007",
     )
-    write_npz_regions(tmp_path, ((name, drawn_regions(0)) for name in names))
+    write_npz_regions(tmp_path, ((name, random_regions(0)) for name in names))
     source = open_regions(tmp_path)
     assert source.find("42") == "COCO_val2014_000000000042.npz"
     assert source.find("COCO_val2014_000000000042.jpg") == "COCO_val2014_000000000042.npz"
@@ -199,7 +199,7 @@ BROKEN = {
     "other number of boxes": ({"norm_bb": np.ones((3, 6))}, r"boxes have the shape \[3, 6\], expected \[12"),
     "boxes of three": ({"norm_bb": np.ones((12, 3))}, r"expected \[12, 4 or more\]"),
     "pixels without size": ({"norm_bb": None, "bbox": np.ones((12, 4))}, "no array image_w"),
-    "pixels as if relative": ({"norm_bb": np.full((12, 6), 50.0)}, "outside its picture"),
+    "pixels as if relative": ({"norm_bb": np.full((12, 6), 50.0)}, "outside its image"),
     "ends before it begins": ({"norm_bb": np.tile([0.5, 0.5, 0.1, 0.9], (12, 1))}, "ends before it begins"),
     "other confidences": ({"conf": np.ones(3)}, "conf has the shape"),
     "other labels": ({"labels": np.array(["a"])}, "labels must be 12"),
@@ -227,7 +227,7 @@ def test_code_in_an_npz_is_never_run(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9, 0.999])
 def test_truncated_npz(tmp_path: Path, share: float) -> None:
-    path = drawn_folder(tmp_path) / "0.npz"
+    path = random_region_folder(tmp_path) / "0.npz"
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(InputError, match=r"damaged, truncated or not an .npz file"):
@@ -249,18 +249,18 @@ def test_a_zip_bomb_is_not_unpacked(tmp_path: Path) -> None:
 def test_truncated_lmdb(tmp_path: Path, share: float) -> None:
     """Reading beyond the end of a map would end the process."""
     pytest.importorskip("lmdb")
-    write_lmdb_regions(tmp_path / "r", ((str(k), drawn_regions(k, features=512)) for k in range(20)))
+    write_lmdb_regions(tmp_path / "r", ((str(k), random_regions(k, features=512)) for k in range(20)))
     path = tmp_path / "r" / "data.mdb"
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
-    with pytest.raises(InputError, match=r"data\.mdb is truncated or not an LMDB"):
+    with pytest.raises(InputError, match=r"data\.mdb is truncated, damaged or not an LMDB"):
         open_regions(tmp_path / "r")
 
 
 def test_what_is_not_regions(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such folder"):
         open_regions(tmp_path / "absent")
-    with pytest.raises(InputError, match="no picture in it"):
+    with pytest.raises(InputError, match="no image in it"):
         open_regions(tmp_path)
 
 
@@ -274,10 +274,10 @@ def test_what_is_no_lmdb(tmp_path: Path) -> None:
 def test_writers_refuse_what_cannot_be_read_back(tmp_path: Path) -> None:
     pytest.importorskip("lmdb")
     with pytest.raises(InputError, match="cannot be the name of a file"):
-        write_npz_regions(tmp_path / "r", [("../up", drawn_regions(0))])
-    with pytest.raises(InputError, match="duplicate picture"):
-        write_lmdb_regions(tmp_path / "l", [("a", drawn_regions(0)), ("a.npz", drawn_regions(1))])
+        write_npz_regions(tmp_path / "r", [("../up", random_regions(0))])
+    with pytest.raises(InputError, match="duplicate image"):
+        write_lmdb_regions(tmp_path / "l", [("a", random_regions(0)), ("a.npz", random_regions(1))])
     assert not (tmp_path / "l").exists(), "written whole or not at all"
-    write_lmdb_regions(tmp_path / "l", [("a", drawn_regions(0))])
+    write_lmdb_regions(tmp_path / "l", [("a", random_regions(0))])
     with pytest.raises(InputError, match="exists"):
-        write_lmdb_regions(tmp_path / "l", [("b", drawn_regions(0))])
+        write_lmdb_regions(tmp_path / "l", [("b", random_regions(0))])

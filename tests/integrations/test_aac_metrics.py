@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from official import official
-from thousand import thousand
+from support.official_scores import official
+from support.thousand_captions import thousand
 
 import capmeter
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.integrations import aac_metrics
-from capmeter.text import ptb
+from capmeter.text.tokenization import ptb
 
 NAMES = {"bleu_1": "bleu-1", "bleu_4": "bleu-4", "rouge_l": "rouge-l", "cider_d": "cider-d"}
 
@@ -30,12 +30,12 @@ def test_a_thousand_captions_are_scored_as_by_score() -> None:
 
 def test_functions_take_tokenised_sentences() -> None:
     candidates, references, _ = thousand()
-    lines = [" ".join(ptb.tokenize(text)) for text in candidates]
-    many = [[" ".join(ptb.tokenize(text)) for text in texts] for texts in references]
+    lines = [" ".join(ptb.tokenise(text)) for text in candidates]
+    many = [[" ".join(ptb.tokenise(text)) for text in texts] for texts in references]
     corpus, sentences = aac_metrics.evaluate(candidates, references, metrics="cider_d")
     assert aac_metrics.cider_d(lines, many, return_all_scores=False) == corpus["cider_d"]
-    own = aac_metrics.cider_d(lines, many)[1]["cider_d"]  # type: ignore[index]
-    assert own.tolist() == sentences["cider_d"].tolist()
+    own_values = aac_metrics.cider_d(lines, many)[1]["cider_d"]  # type: ignore[index]
+    assert own_values.tolist() == sentences["cider_d"].tolist()
     assert list(aac_metrics.bleu(lines, many, n=2)[0]) == ["bleu_2"]  # type: ignore[index]
 
 
@@ -55,10 +55,12 @@ def test_the_default_set_is_complete(meteor_index: Path) -> None:
     candidates, references, _ = thousand()
     corpus, sentences = aac_metrics.evaluate(candidates[:60], references[:60])
     assert list(corpus) == ["bleu_1", "bleu_2", "bleu_3", "bleu_4", "meteor", "rouge_l", "cider_d", "spice", "spider"]
-    lines = [" ".join(ptb.tokenize(text)) for text in candidates[:60]]
-    many = [[" ".join(ptb.tokenize(text)) for text in texts] for texts in references[:60]]
-    results = capmeter.score(candidates=lines, references=many, metrics=["spice", "meteor(tokenizer=whitespace)"])
-    assert sentences["spice"].tolist() == results["spice"].items.array.tolist()
+    lines = [" ".join(ptb.tokenise(text)) for text in candidates[:60]]
+    many = [[" ".join(ptb.tokenise(text)) for text in texts] for texts in references[:60]]
+    results = capmeter.score(
+        candidates=lines, references=many, metrics=["spice(input=raw)", "meteor(tokenizer=whitespace)"]
+    )
+    assert sentences["spice"].tolist() == results["spice(input=raw)"].items.array.tolist()
     assert corpus["meteor"] == results["meteor(tokenizer=whitespace)"].score
     assert sentences["spider"].tolist() == ((sentences["cider_d"] + sentences["spice"]) / 2).tolist()
 
@@ -77,13 +79,36 @@ def test_arguments_of_java_are_ignored_and_others_are_not() -> None:
     }
     for call in (lambda: aac_metrics.evaluate(["a"], [["a"]], metrics="rouge_l", tokens=1),
                  lambda: aac_metrics.cider_d(["a"], [["a"]], return_tfidf=True)):  # fmt: skip
-        with pytest.raises(InputError, match="arguments that capmeter does not know"):
+        with pytest.raises(InputError, match="unknown arguments"):
             call()
+
+
+@pytest.mark.neural
+def test_vocab_counts_distinct_words() -> None:
+    candidates, references = ["a dog barks", "a bell"], [["a dog barks", "dogs bark"], ["one bell rings"]]
+    corpus, sentences = aac_metrics.vocab(candidates, references)  # type: ignore[misc]
+    # own: a dog barks bell; references: a dog barks dogs bark one bell rings
+    expected = {"cands": 4, "mrefs_full": 8, "ratio_full": 0.5, "precision": 1.0, "recall": 0.5, "f1": 2 / 3}
+    expected |= {"jaccard": 0.5, "mrefs_avg": 5.5, "ratio_avg": 4 / 5.5}  # samples of 6 and 5 words
+    assert corpus == pytest.approx({f"vocab.{name}": value for name, value in expected.items()})
+    assert sentences["vocab.cands"].tolist() == [3, 2]
+    assert aac_metrics.vocab(candidates, references, return_all_scores=False) == 4.0
+    assert list(aac_metrics.vocab(candidates, None)[0]) == ["vocab.cands"]  # type: ignore[index]
+    assert aac_metrics.evaluate(candidates, references, metrics=["rouge_l", "vocab"])[0]["vocab.mrefs_full"] == 8
+    with pytest.raises(InputError, match="2 candidates need as many non-empty lists"):
+        aac_metrics.vocab(candidates, [["a"], []])
+
+
+def test_the_sets_and_names_of_aac_metrics() -> None:
+    assert aac_metrics.METRICS_SETS["dcase2024"] == ("meteor", "spider_fl", "fense", "vocab")
+    tokenised = ["a dog runs"], [["a dog runs"]]
+    assert aac_metrics.bleu_2(*tokenised, return_all_scores=False) == pytest.approx(1.0)
+    assert aac_metrics.dcase2023_evaluate.keywords == {"metrics": "dcase2023"}
 
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("fense", "that capmeter does not compute; computed here are bleu_1"), ("cider", "there is no metric 'cider'")],
+    [("mace", "that capmeter does not compute; available are bleu_1"), ("cider", "unknown metric 'cider'")],
 )
 def test_unknown_metrics_are_named(name: str, sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):

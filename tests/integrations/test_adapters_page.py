@@ -21,16 +21,16 @@ def test_examples_do_what_the_page_says(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(evaluate.config, "HF_EVALUATE_OFFLINE", True)
     monkeypatch.setattr(evaluate.config, "HF_MODULES_CACHE", str(tmp_path / "modules"))
     monkeypatch.setattr(evaluate.config, "HF_METRICS_CACHE", str(tmp_path / "cache"))
-    found = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
-    assert found.attempted > 15 and found.failed == 0
+    result = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.NORMALIZE_WHITESPACE)
+    assert result.attempted > 15 and result.failed == 0
 
 
 def test_every_adapter_is_on_the_page_and_every_module_of_the_page_is_there() -> None:
     text = PAGE.read_text("utf-8")
     named = set(re.findall(r"capmeter\.integrations\.(\w+)", text))
-    no_adapters = {"__init__", "actors", "scst", "shards"}
-    there = {path.stem for path in (ROOT / "src/capmeter/integrations").glob("*.py")} - no_adapters
-    assert named == there
+    no_adapters = {"__init__", "model_answers", "scst", "shards", "token_layout"}
+    present = {path.stem for path in (ROOT / "src/capmeter/integrations").glob("*.py")} - no_adapters
+    assert named == present
     extras = set(re.findall(r"`\[(\w+)\]`", text))
     pyproject = (ROOT / "pyproject.toml").read_text("utf-8")
     assert all(re.search(rf"^{extra} = ", pyproject, re.MULTILINE) for extra in extras)

@@ -6,17 +6,17 @@ from typing import Any
 
 import pyarrow
 import pytest
-from thousand import METRICS, expected, thousand
+from support.thousand_captions import METRICS, expected, thousand
 
 import capmeter
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.integrations import frames
 
 CANDIDATES, REFERENCES, IDS = thousand()
 COLUMNS = {"image_id": IDS, "candidate": CANDIDATES, "references": REFERENCES}
 
 
-def made(kind: str, columns: dict[str, list[Any]]) -> Any:
+def make_frame(kind: str, columns: dict[str, list[Any]]) -> Any:
     if kind == "arrow":
         return pyarrow.table(columns)
     library = pytest.importorskip(kind, reason=f"needs {kind} (pip install 'capmeter[frames]')")
@@ -24,11 +24,11 @@ def made(kind: str, columns: dict[str, list[Any]]) -> Any:
 
 
 def values(frame: Any, column: str) -> list[Any]:
-    found = frame[column]
+    result = frame[column]
     for method in ("to_pylist", "to_list", "tolist"):
-        if hasattr(found, method):
-            return list(getattr(found, method)())
-    return list(found)
+        if hasattr(result, method):
+            return list(getattr(result, method)())
+    return list(result)
 
 
 KINDS = ["arrow", "pandas", "polars", "datasets"]
@@ -36,14 +36,16 @@ KINDS = ["arrow", "pandas", "polars", "datasets"]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_thousand_captions_are_scored_as_by_score(kind: str) -> None:
-    frame = made(kind, COLUMNS)
+    frame = make_frame(kind, COLUMNS)
     scored = frames.with_scores(frame, METRICS)
     assert type(scored) is type(frame)
     for name, each in expected().items():
         assert values(scored, name) == each.items.array.tolist()
     assert values(scored, "candidate") == CANDIDATES
-    whole = capmeter.score(frames.read(frame), METRICS)
-    assert {name: each.score for name, each in whole.items()} == {name: each.score for name, each in expected().items()}
+    whole_set = capmeter.score(frames.read(frame), METRICS)
+    assert {name: each.score for name, each in whole_set.items()} == {
+        name: each.score for name, each in expected().items()
+    }
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -54,12 +56,12 @@ def test_other_names_no_ids_and_columns_that_are_replaced(kind: str) -> None:
         "gt_2": ["a dog", None],
         "rouge-l": [9, 9],
     }
-    chosen = {"hyp": "candidate", "gt_1": "references", "gt_2": "references"}
-    scored = frames.with_scores(made(kind, columns), "rouge-l", columns=chosen)
-    wanted = capmeter.score(
+    selected = {"hyp": "candidate", "gt_1": "references", "gt_2": "references"}
+    scored = frames.with_scores(make_frame(kind, columns), "rouge-l", columns=selected)
+    expected_scores = capmeter.score(
         candidates=["a dog runs", "two cats"], references=[["a dog runs", "a dog"], ["cats"]], metrics="rouge-l"
     )
-    assert values(scored, "rouge-l") == wanted["rouge-l"].items.array.tolist()
+    assert values(scored, "rouge-l") == expected_scores["rouge-l"].items.array.tolist()
     assert values(scored, "hyp") == columns["hyp"]
 
 
@@ -73,8 +75,8 @@ def test_rows_of_pandas_stay_under_their_index() -> None:
 
 def test_a_selected_and_shuffled_dataset_has_its_own_order() -> None:
     datasets = pytest.importorskip("datasets", reason="needs datasets")
-    whole = datasets.Dataset.from_dict({"caption": ["a", "b", "a dog"], "reference": ["a dog"] * 3})
-    scored = frames.with_scores(whole.select([2, 0]), "rouge-l")
+    whole_set = datasets.Dataset.from_dict({"caption": ["a", "b", "a dog"], "reference": ["a dog"] * 3})
+    scored = frames.with_scores(whole_set.select([2, 0]), "rouge-l")
     assert scored["caption"][:] == ["a dog", "a"] and scored["rouge-l"][0] == 1.0 and scored["rouge-l"][1] < 1.0
 
 

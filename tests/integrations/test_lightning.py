@@ -23,18 +23,18 @@ def example() -> Any:
 
 @pytest.mark.filterwarnings("ignore")
 def test_scores_rise_and_are_those_of_score(example: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Any] = []
+    visited: list[Any] = []
     compute = example.CaptionMetric.compute
 
     def recorded(self: Any) -> Any:
-        found = compute(self)
-        seen.append((found, self.results))
-        return found
+        result = compute(self)
+        visited.append((result, self.results))
+        return result
 
     monkeypatch.setattr(example.CaptionMetric, "compute", recorded)
     scores = example.train(epochs=3)
     assert len(scores) == 3 and scores[-1]["cider-d"] > scores[0]["cider-d"] > 1
-    for logged, (computed, results) in zip(scores, seen, strict=True):
+    for logged, (computed, results) in zip(scores, visited, strict=True):
         assert len(results.ids.names) == 100
         assert results.ids.names[0] == "1000"
         # Lightning logs in float32

@@ -12,21 +12,20 @@ from typing import Any
 
 import numpy as np
 import pytest
-from official import official
-from parsed import caption
-from plainmeteor import small_release
-from spiceparses import Recorded, official_set, recorded, use_parser
-from thousand import thousand
+from support.official_scores import official
+from support.plain_meteor import small_release
+from support.spice_parses import Recorded, official_set, recorded, use_parser
+from support.thousand_captions import thousand
+from support.written_parses import caption
 
 import capmeter
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import CapmeterWarning
 from capmeter.integrations import pycocoevalcap
 from capmeter.integrations.pycocoevalcap import Bleu, Cider, COCOEvalCap, Meteor, PTBTokenizer, Rouge, Spice
-from capmeter.metrics.base import CapmeterWarning
-from capmeter.metrics.spice import scene_graphs
-from capmeter.metrics.spice_results import write_spice
-from capmeter.settings import Settings
-from capmeter.text import ptb
+from capmeter.metrics.scene_graph.spice import scene_graphs
+from capmeter.metrics.scene_graph.spice_results import write_spice
+from capmeter.text.scene_graphs.extraction import Scenes
 
 GTS = {
     391895: ["a man rides a red bike down the road", "a man on a bike", "man riding a bicycle"],
@@ -64,23 +63,23 @@ def small_meteor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
 def test_bleu_has_the_shapes_types_and_numbers_of_the_standard_code(n: int) -> None:
     with contextlib.redirect_stdout(io.StringIO()):
-        theirs = standard("Bleu")(n).compute_score(GTS, RES)
-    mine = Bleu(n).compute_score(GTS, RES)
+        official = standard("Bleu")(n).compute_score(GTS, RES)
+    actual = Bleu(n).compute_score(GTS, RES)
     assert Bleu(n).method() == standard("Bleu")(n).method()
-    assert len(mine[0]) == n
-    for a, b in zip(mine, theirs, strict=True):
+    assert len(actual[0]) == n
+    for a, b in zip(actual, official, strict=True):
         assert type(a) is type(b)
         assert type(a[0]) is type(b[0])  # type: ignore[index]
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
-    assert type(mine[1][0][0]) is float
+    assert type(actual[1][0][0]) is float
 
 
 @pytest.mark.parametrize(("ours", "name"), [(Rouge, "Rouge"), (Cider, "Cider")])
 def test_mean_scorers_have_the_shapes_types_and_numbers_of_the_standard_code(ours: Any, name: str) -> None:
-    theirs = standard(name)().compute_score(GTS, RES)
-    mine = ours().compute_score(GTS, RES)
+    official = standard(name)().compute_score(GTS, RES)
+    actual = ours().compute_score(GTS, RES)
     assert ours().method() == standard(name)().method()
-    for a, b in zip(mine, theirs, strict=True):
+    for a, b in zip(actual, official, strict=True):
         assert type(a) is type(b)
         np.testing.assert_allclose(a, b, rtol=0, atol=1e-12)
 
@@ -91,19 +90,19 @@ def test_meteor_has_the_shapes_types_and_numbers_of_the_standard_code(meteor_ind
     if shutil.which("java") is None:
         pytest.skip("needs a Java runtime")
     scorer = standard("Meteor")()
-    theirs = scorer.compute_score(GTS, RES)
+    official = scorer.compute_score(GTS, RES)
     scorer.meteor_p.stdin.close()
     scorer.meteor_p.wait(timeout=60)
-    mine = Meteor().compute_score(GTS, RES)
-    assert mine == theirs
-    assert [type(value) for value in (*mine, mine[1][0])] == [type(value) for value in (*theirs, theirs[1][0])]
+    actual = Meteor().compute_score(GTS, RES)
+    assert actual == official
+    assert [type(value) for value in (*actual, actual[1][0])] == [type(value) for value in (*official, official[1][0])]
     assert Meteor().method() == scorer.method()
 
 
 def test_cider_parameters_are_used() -> None:
-    mine = Cider(sigma=1.0).compute_score(GTS, RES)
-    np.testing.assert_allclose(mine[1], standard("Cider")(sigma=1.0).compute_score(GTS, RES)[1], atol=1e-12)
-    assert mine[0] != Cider().compute_score(GTS, RES)[0]
+    actual = Cider(sigma=1.0).compute_score(GTS, RES)
+    np.testing.assert_allclose(actual[1], standard("Cider")(sigma=1.0).compute_score(GTS, RES)[1], atol=1e-12)
+    assert actual[0] != Cider().compute_score(GTS, RES)[0]
 
 
 @pytest.mark.parametrize("name", ["karp1000_s0", "karp1000_s1"])
@@ -145,7 +144,7 @@ def test_evaluation_of_coco_objects(capsys: pytest.CaptureFixture[str], small_me
 
 
 def test_without_its_tables_meteor_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pycocoevalcap, "meteor_resources_state", lambda: (False, "no tables; install them with: pip"))
+    monkeypatch.setattr(pycocoevalcap, "meteor_status", lambda: (False, "no tables; install them with: pip"))
     evaluation = COCOEvalCap(Coco({7: ["a dog"]}), Coco({7: ["a dog"]}))
     with (
         pytest.warns(CapmeterWarning, match="METEOR is skipped: no tables; install them with: pip"),
@@ -234,28 +233,28 @@ def test_spice_has_the_shapes_types_and_numbers_of_the_standard_code(
     shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the standard code makes of the program's file, of captions with parses that are known."""
-    theirs = pytest.importorskip("pycocoevalcap.spice.spice", reason="needs pycocoevalcap")
+    official = pytest.importorskip("pycocoevalcap.spice.spice", reason="needs pycocoevalcap")
     captions, _ = official_set(shared, "coco_systems", 400)
     use_parser(monkeypatch, recorded(shared))
     gts = {int(caption.id): list(caption.references) for caption in reversed(list(captions))}
     res = {int(caption.id): [caption.candidate] for caption in captions}
-    graphs = scene_graphs(captions, "caption", Settings(), synonyms=True)
+    graphs = scene_graphs(captions, Scenes("caption"), synonyms=True)
     rows = [(caption.id, *pair) for caption, pair in zip(captions, graphs, strict=True)]
     write_spice(tmp_path / "written.json", rows)
 
     def program(command: list[str], cwd: str) -> None:
         written = json.loads((tmp_path / "written.json").read_text())
-        found = [{**row, "image_id": int(row["image_id"])} for row in written]
-        Path(command[command.index("-out") + 1]).write_text(json.dumps(found))
+        result = [{**row, "image_id": int(row["image_id"])} for row in written]
+        Path(command[command.index("-out") + 1]).write_text(json.dumps(result))
 
-    monkeypatch.setattr(theirs, "get_stanford_models", lambda: None)
-    monkeypatch.setattr(theirs, "__file__", str(tmp_path / "spice.py"))
-    monkeypatch.setattr(theirs.subprocess, "check_call", program)
-    score, scores = theirs.Spice().compute_score(gts, res)
-    mine, each = Spice("corenlp").compute_score(gts, res)
-    assert mine == score and type(mine) is type(score)
+    monkeypatch.setattr(official, "get_stanford_models", lambda: None)
+    monkeypatch.setattr(official, "__file__", str(tmp_path / "spice.py"))
+    monkeypatch.setattr(official.subprocess, "check_call", program)
+    score, scores = official.Spice().compute_score(gts, res)
+    actual, each = Spice("corenlp").compute_score(gts, res)
+    assert actual == score and type(actual) is type(score)
     assert repr(each) == repr(scores)  # NaN is not equal to itself
-    assert Spice().method() == theirs.Spice().method()
+    assert Spice().method() == official.Spice().method()
 
 
 @pytest.mark.meteor
@@ -276,20 +275,35 @@ def test_evaluation_gives_spice_of_tokens(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.meteor
 @pytest.mark.slow
 def test_a_thousand_captions_have_the_scores_of_score(meteor_index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All eight numbers of `COCOEvalCap`, bit by bit; SPICE reads tokens here, as in the standard code."""
+    """All eight numbers of `COCOEvalCap`, bit by bit."""
     candidates, references, ids = thousand()
-    given = [{id: [text] for id, text in zip(ids, candidates, strict=True)}, dict(zip(ids, references, strict=True))]
-    evaluation = COCOEvalCap(Coco(given[1]), Coco(given[0]))
+    arguments = [
+        {id: [text] for id, text in zip(ids, candidates, strict=True)},
+        dict(zip(ids, references, strict=True)),
+    ]
+    evaluation = COCOEvalCap(Coco(arguments[1]), Coco(arguments[0]))
     with contextlib.redirect_stdout(io.StringIO()):
         evaluation.evaluate()
     names = {**{f"Bleu_{n}": f"bleu-{n}" for n in range(1, 5)}, "METEOR": "meteor", "ROUGE_L": "rouge-l"}
     names |= {"CIDEr": "cider-d"}
-    results = capmeter.score(candidates=given[0], references=given[1], metrics=list(names.values()))
-    tokens = [{id: [" ".join(ptb.tokenize(text)) for text in texts] for id, texts in each.items()} for each in given]
-    spice = capmeter.score(candidates=tokens[0], references=tokens[1], metrics="spice")["spice"]
+    results = capmeter.score(candidates=arguments[0], references=arguments[1], metrics=list(names.values()))
+    spice = capmeter.score(candidates=arguments[0], references=arguments[1], metrics="spice")["spice"]
     assert list(evaluation.eval) == [*names, "SPICE"]
-    for theirs, ours in names.items():
-        assert evaluation.eval[theirs] == results[ours].score
-        assert [each[theirs] for each in evaluation.evalImgs] == results[ours].items.array.tolist()
+    for method, ours in names.items():
+        assert evaluation.eval[method] == results[ours].score
+        assert [each[method] for each in evaluation.evalImgs] == results[ours].items.array.tolist()
     assert [evaluation.imgToEval[id]["SPICE"]["All"]["f"] for id in ids] == spice.items.array.tolist()
     assert evaluation.eval["SPICE"] == pytest.approx(spice.score, abs=1e-15)  # numpy's mean of one axis, or of two
+
+
+@pytest.mark.parametrize("side", ["gts", "res"])
+def test_captions_that_are_not_tokenised_are_refused(side: str) -> None:
+    """VLMEvalKit gives such strings to the standard scorers, which score them near 0 without a word."""
+    sentences = {k: ["A dog runs on the grass.", "The dog is running."] for k in range(3)}
+    tokens = {k: ["a dog runs on the grass", "the dog is running"] for k in range(3)}
+    gts = sentences if side == "gts" else tokens
+    res = {k: (sentences if side == "res" else tokens)[k][:1] for k in range(3)}
+    for scorer in (Bleu(4), Rouge(), Cider()):
+        with pytest.raises(InputError, match=rf"{side}: \d of \d captions are not tokenised .*PTBTokenizer"):
+            scorer.compute_score(gts, res)
+    assert Bleu(4).compute_score(tokens, {k: tokens[k][:1] for k in range(3)})[0][0] == pytest.approx(1)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commandline import capmeter as command
+from support.command_line import capmeter as command
 
 import capmeter
 
@@ -22,7 +22,7 @@ pytest.importorskip("ray", reason="needs capmeter[ray]")
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 METRICS = "bleu-4,rouge-l,cider-d"
-PROGRAM = Path(__file__).resolve().parents[1] / "raycluster.py"
+PROGRAM = Path(__file__).resolve().parents[1] / "support" / "ray_cluster.py"
 WORDS = "a dog runs on the grass while two cats sleep near an old red bus and people watch from one window".split()  # noqa: SIM905
 
 
@@ -42,26 +42,26 @@ def written(folder: Path, files: int, captions: int) -> capmeter.Results:
 
 def started(folder: Path, **task: Any) -> subprocess.Popen[bytes]:
     """The program of the cluster, in a session of its own: one signal reaches all that it starts."""
-    given = {"metrics": METRICS, "pattern": str(folder / "*.jsonl"), "output": str(folder / "scores")}
-    given |= {"result": str(folder / "result.json"), **task}
+    inputs = {"metrics": METRICS, "pattern": str(folder / "*.jsonl"), "output": str(folder / "scores")}
+    inputs |= {"result": str(folder / "result.json"), **task}
     settings = {**os.environ, "RAY_raylet_start_wait_time_s": "300", "OMP_NUM_THREADS": "1"}
     log = (folder / "log.txt").open("wb")
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), json.dumps(given)], env=settings, stdout=log, stderr=log, start_new_session=True
+        [sys.executable, str(PROGRAM), json.dumps(inputs)], env=settings, stdout=log, stderr=log, start_new_session=True
     )
 
 
 def result(folder: Path, program: subprocess.Popen[bytes]) -> dict[str, Any]:
     assert program.wait(400) == 0, (folder / "log.txt").read_text()[-3000:]
-    found: dict[str, Any] = json.loads((folder / "result.json").read_text())
-    return found
+    outcome: dict[str, Any] = json.loads((folder / "result.json").read_text())
+    return outcome
 
 
-def check(found: dict[str, Any], expected: capmeter.Results) -> None:
-    assert found["corpus"]["scores"] == {name: each.score for name, each in expected.items()}
+def check(outcome: dict[str, Any], expected: capmeter.Results) -> None:
+    assert outcome["corpus"]["scores"] == {name: each.score for name, each in expected.items()}
     bounds = {name: list(bound) for name, bound in expected.intervals(resamples=50, seed=3).items()}
-    assert found["corpus"]["intervals"] == bounds
-    assert found["corpus"]["signatures"] == {name: each.signature for name, each in expected.items()}
+    assert outcome["corpus"]["intervals"] == bounds
+    assert outcome["corpus"]["signatures"] == {name: each.signature for name, each in expected.items()}
 
 
 def check_files(folder: Path, files: int, expected: capmeter.Results) -> None:
@@ -78,17 +78,16 @@ def check_files(folder: Path, files: int, expected: capmeter.Results) -> None:
 
 def test_workers_and_a_node_are_lost_and_nothing_else(tmp_path: Path) -> None:
     expected = written(tmp_path, files=8, captions=400)
-    found = result(tmp_path, started(tmp_path, nodes=3, kills=3, lose_node=True))
-    assert found["lost"] > 0
-    check(found, expected)
+    outcome = result(tmp_path, started(tmp_path, nodes=3, kills=3, lose_node=True))
+    assert outcome["lost"] > 0
+    check(outcome, expected)
     check_files(tmp_path, 8, expected)
 
 
-def test_what_was_collected_is_lost_with_its_node_and_collected_again(tmp_path: Path) -> None:
+def test_collected_states_survive_the_loss_of_their_node(tmp_path: Path) -> None:
     expected = written(tmp_path, files=4, captions=400)
-    found = result(tmp_path, started(tmp_path, nodes=3, lose_known=True))
-    assert found["collected"] == 2
-    check(found, expected)
+    outcome = result(tmp_path, started(tmp_path, nodes=3, lose_collected=True))
+    check(outcome, expected)
     check_files(tmp_path, 4, expected)
 
 
@@ -105,10 +104,10 @@ def test_a_run_that_was_killed_goes_on_from_its_finished_files(tmp_path: Path) -
     assert before >= 2 and not (records / "corpus.json").exists()
     damaged = sorted(records.glob("part-*.parquet"))[0]
     damaged.write_bytes(damaged.read_bytes() + b"?")
-    found = result(tmp_path, started(tmp_path, nodes=2))
-    assert found["corpus"]["found"] == before - 1
-    assert found["corpus"]["redone"] == {str(damaged): "its file of scores is damaged"}
-    check(found, expected)
+    outcome = result(tmp_path, started(tmp_path, nodes=2))
+    assert outcome["corpus"]["resumed"] == before - 1
+    assert outcome["corpus"]["rescored"] == {str(damaged): "its file of scores is damaged"}
+    check(outcome, expected)
     check_files(tmp_path, 8, expected)
 
 
@@ -118,20 +117,20 @@ def test_networks_give_the_scores_of_one_process(tmp_path: Path) -> None:
 
     written(tmp_path, files=2, captions=20)
     expected = capmeter.score(capmeter.load(tmp_path / "whole" / "whole.jsonl"), "sbert,rouge-l")
-    found = result(tmp_path, started(tmp_path, nodes=2, metrics="sbert,rouge-l"))
+    outcome = result(tmp_path, started(tmp_path, nodes=2, metrics="sbert,rouge-l"))
     tables = [parquet.read_table(tmp_path / "scores" / f"part-{k}.parquet") for k in range(2)]
     scores = np.concatenate([table["sbert"].to_numpy() for table in tables])
     assert np.abs(scores - expected["sbert"].items.array).max() < 1e-6
-    assert found["corpus"]["scores"] == pytest.approx({name: each.score for name, each in expected.items()}, abs=1e-6)
+    assert outcome["corpus"]["scores"] == pytest.approx({name: each.score for name, each in expected.items()}, abs=1e-6)
 
 
 def test_a_dataset_has_the_scores_of_one_process(tmp_path: Path) -> None:
     expected = written(tmp_path, files=3, captions=50)
     paths = [str(tmp_path / f"part-{k}.jsonl") for k in range(3)]
-    found = result(tmp_path, started(tmp_path, dataset=paths))
-    check(found, expected)
-    assert found["rows"] == dict(expected["rouge-l"].items)
-    assert list(found["rows"]) == list(expected.ids.names)
+    outcome = result(tmp_path, started(tmp_path, dataset=paths))
+    check(outcome, expected)
+    assert outcome["rows"] == dict(expected["rouge-l"].items)
+    assert list(outcome["rows"]) == list(expected.ids.names)
 
 
 def test_the_sample_of_the_page_runs(tmp_path: Path) -> None:
@@ -143,9 +142,9 @@ def test_the_sample_of_the_page_runs(tmp_path: Path) -> None:
     lines = (tmp_path / "whole" / "whole.jsonl").read_text().splitlines()
     (tmp_path / "captions").mkdir()
     parquet.write_table(Table.from_pylist([json.loads(line) for line in lines]), tmp_path / "captions" / "a.parquet")
-    told = "\nprint(__import__('json').dumps([scored.corpus.scores, scored.dataset.count()]))"
+    printed = "\nprint(__import__('json').dumps([scored.corpus.scores, scored.dataset.count()]))"
     ran = subprocess.run(
-        [sys.executable, "-c", sample + told],
+        [sys.executable, "-c", sample + printed],
         cwd=tmp_path,
         env={**os.environ, "RAY_raylet_start_wait_time_s": "300", "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -158,14 +157,14 @@ def test_the_sample_of_the_page_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--engine", "ray"], "needs --shards"),
-        (["--shards", "*.jsonl"], "needs --engine ray"),
+        (["--shards", "*.jsonl"], "needs --output FOLDER"),
         (["--engine", "ray", "--shards", "*.jsonl"], "needs --output FOLDER"),
-        (["--engine", "ray", "--shards", "*.jsonl", "--output", "scores", "--split", "test"], "cannot be combined"),
+        (["--engine", "ray", "--shards", "*.jsonl", "--output", "scores", "--texts"], "cannot be combined"),
     ],
 )
-def test_mistakes_in_calling_are_said(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_usage_errors_name_the_option(tmp_path: Path, arguments: list[str], message: str) -> None:
     done = command("score", *arguments, folder=tmp_path)
-    assert done.returncode == 2 and said in " ".join(done.stderr.replace("│", " ").split())
+    assert done.returncode == 2 and message in " ".join(done.stderr.replace("│", " ").split())

@@ -7,18 +7,20 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from captionsets import ROWS
 from hypothesis import given, settings
+from support.caption_sets import ROWS
 
 import capmeter
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import CapmeterWarning
+from capmeter.evaluation.registry import parse
 from capmeter.integrations.scst import reward
-from capmeter.metrics.combination import Combination
-from capmeter.metrics.registry import parse
+from capmeter.metrics.combined.combination import Combination
 
 REFERENCES = {
     391895: ["A man rides a red bike down the road.", "A man on a bike", "Man riding a bicycle"],
@@ -32,10 +34,10 @@ METRICS = ["cider-d", "cider", "cider-r", "bleu-1", "bleu-4", "rouge-l", "cider-
 def test_equals_the_evaluator(metric: str) -> None:
     candidates = ["A man rides a bike!", "a dog, a dog", "1 1/2 cakes"]
     expected = capmeter.score(candidates=candidates, references=list(REFERENCES.values()), metrics=[metric])[metric]
-    mine = reward(metric, references=REFERENCES)(candidates, list(REFERENCES))
-    assert mine.dtype == np.float64
-    np.testing.assert_allclose(mine, expected.items.array, rtol=0, atol=1e-14)
-    assert np.ptp(mine) > 0
+    actual = reward(metric, references=REFERENCES)(candidates, list(REFERENCES))
+    assert actual.dtype == np.float64
+    np.testing.assert_allclose(actual, expected.items.array, rtol=0, atol=1e-14)
+    assert np.ptp(actual) > 0
 
 
 @pytest.mark.parametrize("metric", ["cider-d", "bleu-4", "rouge-l"])
@@ -52,10 +54,10 @@ def test_equals_the_evaluator_on_anything(metric: str, rows: list[tuple[str, lis
 
 def test_idf_is_frozen_and_order_is_kept() -> None:
     scorer = reward(references=REFERENCES)
-    whole = scorer(["a dog runs", "a man", "a man", "cakes"], ["dog", 391895, "dog", "cake"])
-    assert whole[0] == scorer(["a dog runs"], ["dog"])[0] > 0
+    complete = scorer(["a dog runs", "a man", "a man", "cakes"], ["dog", 391895, "dog", "cake"])
+    assert complete[0] == scorer(["a dog runs"], ["dog"])[0] > 0
     backwards = scorer(["cakes", "a man", "a man", "a dog runs"], ["cake", "dog", 391895, "dog"])
-    assert whole.tolist() == backwards[::-1].tolist()
+    assert complete.tolist() == backwards[::-1].tolist()
     assert scorer([], []).shape == (0,)
     assert scorer(np.array(["a man", "a man"]), np.array([391895, 391895])).shape == (2,)
 
@@ -71,27 +73,27 @@ def test_token_ids_and_an_array_of_them() -> None:
     assert by_ids(np.array(sampled), np.array(images)).tolist() == expected.tolist()
     assert by_ids.signature == by_words.signature
     padded = {0: np.array([[4, 8, 5, 0], [4, 8, 6, 2]]), 1: np.array([[3, 9, 0, 0]])}
-    ended = reward("cider-d", references=ids, eos=0)
-    assert reward("cider-d", references=padded, eos=0)(sampled, images).tolist() == ended(sampled, images).tolist()
+    end_scorer = reward("cider-d", references=ids, eos=0)
+    assert reward("cider-d", references=padded, eos=0)(sampled, images).tolist() == end_scorer(sampled, images).tolist()
 
 
 def test_the_end_is_a_word() -> None:
     ids = {0: [[4, 8], [4, 8, 6]], 1: [[3, 9]]}
     with_end = {0: [[4, 8, 0], [4, 8, 6, 0]], 1: [[3, 9, 0]]}
-    ended = reward("bleu-2", references=ids, eos=0)
+    end_scorer = reward("bleu-2", references=ids, eos=0)
     plain = reward("bleu-2", references=with_end)
-    assert ended([[4, 8, 0, 7, 0], [3, 9]], [0, 1]).tolist() == plain([[4, 8, 0], [3, 9]], [0, 1]).tolist()
-    assert reward("bleu-2", references=with_end, eos=0)([[4, 8, 0]], [0]) == ended([[4, 8, 0]], [0])
-    assert ended.signature.endswith("|eos:0")
+    assert end_scorer([[4, 8, 0, 7, 0], [3, 9]], [0, 1]).tolist() == plain([[4, 8, 0], [3, 9]], [0, 1]).tolist()
+    assert reward("bleu-2", references=with_end, eos=0)([[4, 8, 0]], [0]) == end_scorer([[4, 8, 0]], [0])
+    assert end_scorer.signature.endswith("|eos:0")
     assert reward("bleu-2", references=ids).signature.endswith("|eos:none")
 
 
 def test_the_end_in_text_need_not_be_a_token() -> None:
     scorer = reward("cider-d(tokenizer=whitespace)", references={0: ["a dog <e>"], 1: ["two cats <e>", "a cat <e>"]})
-    ended = reward("cider-d", references={0: ["A dog."], 1: ["Two cats!", "a cat"]}, eos="<e>")
+    end_scorer = reward("cider-d", references={0: ["A dog."], 1: ["Two cats!", "a cat"]}, eos="<e>")
     full_stop = reward("cider-d", references={0: ["A dog"], 1: ["Two cats", "a cat"]}, eos=".")
     expected = scorer(["a dog <e>", "two cats"], [0, 1])
-    assert ended(["A dog, <e> <e> and more", "two cats"], [0, 1]).tolist() == expected.tolist()
+    assert end_scorer(["A dog, <e> <e> and more", "two cats"], [0, 1]).tolist() == expected.tolist()
     assert full_stop(["A dog . and more", "two cats"], [0, 1]).tolist() == pytest.approx(expected.tolist(), abs=1e-12)
     once = reward("bleu-1", references={0: ["a dog"]}, eos="<e>")
     assert once(["<e>"], [0]) > once([""], [0])
@@ -115,7 +117,7 @@ def test_real_captions(shared: Path) -> None:
     expected = capmeter.score(candidates=candidates, references=list(references.values()), metrics="cider-d")
     scorer = reward(references=references)
     parts = [scorer(candidates[k : k + 70], list(references)[k : k + 70]) for k in range(0, 500, 70)]
-    np.testing.assert_allclose(np.concatenate(parts), expected["cider-d"].items.array, rtol=0, atol=1e-12)
+    assert np.concatenate(parts).tolist() == expected["cider-d"].items.array.tolist()
 
 
 BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
@@ -140,6 +142,17 @@ def test_mistakes_in_a_batch(arguments: dict[str, Any], candidates: Any, images:
     ("arguments", "sentence"),
     [
         ({"references": ["a dog"]}, "expected a dict image id"),
+        ({"references": {"a": 5}}, r"references\['a'\]: expected a list .* got the number 5"),
+        ({"references": {"a": None}}, "got missing"),
+        ({"references": {"a": {"x": "y"}}}, "got an object with the fields x"),
+        ({"references": {"a": [10**5000]}}, "expected a sequence of token ids like the others, got a number of more"),
+        ({"references": {"a": [[10**5000]]}}, "a number of more than 40 digits is not a token id"),
+        ({"references": {"a": [[4, -7]]}}, "the number -7 is not a token id"),
+        ({"references": {7: ["a"], "7": ["b"]}}, "an image id is given as a number and as text"),
+        ({"references": {1: [[1]]}, "eos": 1.5}, "eos: expected an id"),
+        ({"references": {1: [[1]]}, "bos": "<s>"}, "bos: expected an id"),
+        ({"references": REFERENCES, "eos": "<e>", "pad": 0}, "are of token ids"),
+        ({"references": {1: [[1]]}, "generation": object()}, "expected a tokenizer, a generation config"),
         ({"references": {}}, "expected a dict image id"),
         ({"references": {1: "a dog"}}, r"references\[1\]: expected a list"),
         ({"references": {1: ["a"], 2: []}}, r"references\[2\]: expected a list of at least one"),
@@ -193,11 +206,112 @@ def test_metrics_that_are_not_of_words() -> None:
         reward("sparcs", references={1: [[1, 2]]})
     candidates = ["A man rides a bike!", "a dog, a dog", "1 1/2 cakes"]
     expected = capmeter.score(candidates=candidates, references=list(REFERENCES.values()), metrics="sparcs")["sparcs"]
-    mine = reward("sparcs", references=REFERENCES)(candidates, list(REFERENCES))
-    np.testing.assert_allclose(mine, expected.items.array, rtol=0, atol=1e-12)
+    actual = reward("sparcs", references=REFERENCES)(candidates, list(REFERENCES))
+    np.testing.assert_allclose(actual, expected.items.array, rtol=0, atol=1e-12)
 
 
 def test_the_package_offers_it_without_importing_it() -> None:
     code = "import sys, capmeter; assert 'capmeter.integrations' not in sys.modules; print(capmeter.reward.__name__)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "reward"
+
+
+IDS = {
+    7: [[11, 12, 13, 14, 15], [11, 12, 13, 16]],
+    9: [[21, 22, 23, 24], [21, 22, 25, 24]],
+    8: [[31, 32, 33, 34], [35, 36]],
+}
+SAMPLED = [[11, 12, 13, 14, 15], [21, 22, 23, 24], [31, 32, 36]]
+
+
+def lay_out(begin: list[int], end: int, pad: int, *, left: bool = False) -> np.ndarray:
+    """The sampled captions as `generate()` returns them, one row each."""
+    rows = [[*begin, *ids, end] for ids in SAMPLED]
+    width = max(map(len, rows)) + 1
+    return np.array([[pad] * (width - len(row)) + row if left else row + [pad] * (width - len(row)) for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sampled"),
+    [
+        pytest.param({"eos": 1, "bos": 0, "pad": 0}, lay_out([0], 1, 0), id="T5: the start is the padding"),
+        pytest.param({"eos": 1, "pad": 0}, lay_out([0], 1, 0), id="T5 without bos"),
+        pytest.param({"eos": 2, "bos": [2, 0], "pad": 1}, lay_out([2, 0], 2, 1), id="BART: the start is the end"),
+        pytest.param({"eos": 2, "bos": 2, "pad": 1}, lay_out([2], 2, 1), id="mBART-like"),
+        pytest.param({"eos": 2, "bos": [2, 0], "pad": 1}, lay_out([], 2, 1), id="BART, its start left out"),
+        pytest.param({"eos": 3, "pad": 3}, lay_out([], 3, 3), id="GPT-2: the padding is the end"),
+        pytest.param({"eos": 3, "pad": 3}, lay_out([], 3, 3, left=True), id="GPT-2, padded left"),
+        pytest.param(
+            {"eos": 3, "bos": 3, "pad": 3}, lay_out([3], 3, 3, left=True), id="GPT-2, padded left, with start"
+        ),
+        pytest.param(
+            {"eos": [3, 4], "bos": 1, "pad": 0}, lay_out([1], 4, 0, left=True), id="Llama: two ends, padded left"
+        ),
+        pytest.param({"eos": 1}, lay_out([], 1, -100), id="labels"),
+    ],
+)
+def test_layouts_of_generate_give_the_rewards_of_the_captions(arguments: dict[str, Any], sampled: np.ndarray) -> None:
+    eos = arguments["eos"] if isinstance(arguments["eos"], int) else arguments["eos"][0]
+    plain = reward("cider-d", references=IDS, eos=eos)([[*ids, eos] for ids in SAMPLED], [7, 9, 8])
+    assert plain.min() > 1
+    torch = pytest.importorskip("torch")
+    for batch in (sampled, sampled.tolist(), torch.tensor(sampled)):
+        assert reward("cider-d", references=IDS, **arguments)(batch, ["7", 9, 8]).tolist() == plain.tolist()
+    names = {"eos": "eos_token_id", "bos": "decoder_start_token_id", "pad": "pad_token_id"}
+    if not isinstance(arguments.get("bos"), list):
+        config = SimpleNamespace(**{names[name]: value for name, value in arguments.items()})
+        assert reward("cider-d", references=IDS, generation=config)(sampled, [7, 9, 8]).tolist() == plain.tolist()
+    labels = {id: [[*ids, eos, -100] for ids in many] for id, many in IDS.items()}
+    assert reward("cider-d", references=labels, **arguments)(sampled, [7, 9, 8]).tolist() == plain.tolist()
+
+
+def test_a_generation_config_of_transformers() -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GenerationConfig(decoder_start_token_id=2, bos_token_id=0, eos_token_id=2, pad_token_id=1)
+    plain = reward("cider-d", references=IDS, eos=2)([[*ids, 2] for ids in SAMPLED], [7, 9, 8])
+    scorer = reward("cider-d", references=IDS, generation=config)
+    assert scorer(lay_out([2, 0], 2, 1), [7, 9, 8]).tolist() == plain.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sampled", "sentence"),
+    [
+        ({"eos": 2, "pad": 1}, lay_out([2], 2, 1), "begins with the end token 2, .* bos=2"),
+        ({"eos": 1}, lay_out([0], 1, 0), "begins with 0, which no reference contains; .* bos=0"),
+        ({}, lay_out([], 1, 0), "ends with an id that no reference contains .0.; name the end token"),
+        ({"pad": 0}, lay_out([], 1, 0), "ends with an id that no reference contains .1."),
+        ({"eos": 1}, [[11, -5], [21, 22]], "candidate 0: the number -5 is not a token id"),
+    ],
+)
+def test_an_unnamed_special_token_is_refused(arguments: dict[str, Any], sampled: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        reward("cider-d", references=IDS, **arguments)(sampled, [7, 9, 8][: len(sampled)])
+
+
+def test_an_empty_caption_is_its_end() -> None:
+    scorer = reward("bleu-1", references=IDS, eos=2, bos=2, pad=1)
+    plain = reward("bleu-1", references=IDS, eos=2)([[2]], [7])
+    for batch in ([[2, 2]], [[2, 1, 1]], [[2]], [[2, 2, 1]]):
+        assert scorer(batch, [7]).tolist() == plain.tolist()
+    assert plain[0] > 0
+
+
+def test_a_batch_of_zeros_warns() -> None:
+    with pytest.warns(CapmeterWarning, match="all 2 rewards of a batch are 0"):
+        reward("cider-d", references=IDS)([[21, 22], [11, 12]], [7, 9])
+
+
+def test_the_same_image_as_number_and_as_text() -> None:
+    scorer = reward("cider-d", references=REFERENCES)
+    both = scorer(["A man rides a bike"] * 2, ["391895", 391895])
+    assert both[0] == both[1] > 0
+    assert reward("cider-d", references={"7": ["a dog"], "8": ["a cat"]})(["a dog"], np.array([7]))[0] > 0
+
+
+def test_a_bert_s_tokenizer_has_its_start_and_end() -> None:
+    bert = SimpleNamespace(bos_token_id=None, eos_token_id=None, cls_token_id=1, sep_token_id=2, pad_token_id=0)
+    plain = reward("cider-d", references=IDS, eos=2)([[*ids, 2] for ids in SAMPLED], [7, 9, 8])
+    encoded = {id: [[1, *ids, 2] for ids in many] for id, many in IDS.items()}
+    for references in (IDS, encoded):
+        sampled = lay_out([1], 2, 0)
+        assert reward("cider-d", references=references, generation=bert)(sampled, [7, 9, 8]).tolist() == plain.tolist()

@@ -2,31 +2,35 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pyarrow
 import pytest
+from pyarrow import parquet
+from support.judge_server import KEY, JudgeServer, Reply, completion, prompt_of
 
 import capmeter
-from capmeter.captions.streaming import CaptionStream, stream
-from capmeter.errors import InputError
+from capmeter.captions.load_options import LoadOptions
+from capmeter.core.assets import sha256
+from capmeter.core.errors import InputError
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.runner import Evaluation
 from capmeter.integrations import shards
-from capmeter.metrics.evaluation import Evaluation
-from capmeter.metrics.registry import parse_list
-from capmeter.text import ptb
 
 METRICS = "bleu-4,rouge-l,cider-d"
 WORDS = "a dog runs on the grass while two cats sleep near an old red bus and people watch from one window".split()  # noqa: SIM905
 
 
-@pytest.fixture(autouse=True)
-def _a_disk_with_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is kept depends on the disk; that of the tests' machine may be full. Total is more than used and free where
-    a part of a disk is not ours."""
-    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(total=1000, used=500, free=60))
+@pytest.fixture
+def judge_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A key, and a cache of its own."""
+    monkeypatch.setenv("CAPMETER_JUDGE_KEY", KEY)
+    monkeypatch.setenv("CAPMETER_CACHE", str(tmp_path / "cache"))
 
 
 def written(folder: Path, files: int = 3, captions: int = 7) -> list[dict[str, object]]:
@@ -43,27 +47,27 @@ def written(folder: Path, files: int = 3, captions: int = 7) -> list[dict[str, o
     return rows
 
 
-def run(folder: Path, output: Path) -> tuple[shards.Corpus, list[str]]:
-    """What an engine does, here; with it the files that were scored."""
-    metrics = parse_list(METRICS)
-    files = shards.shards_of(str(folder / "*.jsonl"), output)
-    evaluation, scorer = Evaluation(tuple(metrics)), shards.Scorer()
-    digests = [shards.digest_of(shard.source) for shard in files]
-    plan = shards.plan_of(metrics, evaluation.settings, digests)
-    records, scored, redone = [], [], {}
+def run(folder: Path, output: Path) -> tuple[shards.ShardedCaptions, list[str], dict[str, str]]:
+    """What an engine does, in this process; also the files that were scored, and why those scored before were."""
+    files = shards.find_shards(str(folder / "*.jsonl"), output)
+    evaluation = Evaluation(tuple(parse_list(METRICS)))
+    digests = [sha256(Path(shard.source)) for shard in files]
+    plan = shards.plan_digest(evaluation.metrics, evaluation.settings, digests)
+    records, scored, rescored = [], [], {}
     for shard, digest in zip(files, digests, strict=True):
-        record = shards.finished(shard, plan, digest)
+        record = shards.check_record(shard, plan, digest)
         if isinstance(record, str):
             if record:
-                redone[Path(shard.target).name] = record
-            while evaluation.pending:
-                states = [scorer.collect(evaluation, each) for each in files]
-                evaluation = evaluation.knowing(states[0] + states[1] + states[2])
-            record = scorer.score(evaluation, shard, plan, digest)
+                rescored[Path(shard.target).name] = record
+            while evaluation.pending_states:
+                states = [evaluation.collect_all(each.read(evaluation.ordered_metrics)) for each in files]
+                evaluation = evaluation.with_states(states[0] + states[1] + states[2])
+            record = shards.score_shard(evaluation, shard, plan, digest)
             scored.append(Path(shard.source).name)
         records.append(record)
-    whole = shards.whole_of(metrics, shards.tables_of(files, metrics), resamples=50, seed=3)
-    return shards.merged(metrics, records, whole=whole, redone=redone, found=len(files) - len(scored)), scored
+    tables = [parquet.read_table(shard.target) for shard in files]
+    corpus = shards.combine_results(evaluation.metrics, tables, records[0].signatures, resamples=50, seed=3)
+    return corpus, scored, rescored
 
 
 def test_many_files_have_the_scores_and_intervals_of_one_process(tmp_path: Path) -> None:
@@ -71,8 +75,8 @@ def test_many_files_have_the_scores_and_intervals_of_one_process(tmp_path: Path)
 
     rows = written(tmp_path)
     expected = capmeter.score(capmeter.load(whole_file(tmp_path, rows)), METRICS)
-    corpus, _ = run(tmp_path, tmp_path / "scores")
-    assert corpus.captions == 21 and corpus.shards == 3
+    corpus, _, _ = run(tmp_path, tmp_path / "scores")
+    assert corpus.captions == 21
     assert corpus.scores == {name: each.score for name, each in expected.items()}
     assert corpus.parts == {name: each.parts for name, each in expected.items()}
     assert corpus.signatures == {name: each.signature for name, each in expected.items()}
@@ -92,60 +96,40 @@ def whole_file(folder: Path, rows: list[dict[str, object]]) -> Path:
 
 def test_sums_alone_give_the_same_up_to_rounding(tmp_path: Path) -> None:
     written(tmp_path)
+    exact, _, _ = run(tmp_path, tmp_path / "scores")
+    tables = [parquet.read_table(path) for path in sorted((tmp_path / "scores").glob("*.parquet"))]
     metrics = parse_list(METRICS)
-    exact, _ = run(tmp_path, tmp_path / "scores")
-    files = shards.shards_of(str(tmp_path / "*.jsonl"), tmp_path / "scores")
-    records = [shards.Record(**json.loads(shard.record.read_text())) for shard in files]
-    summed = shards.merged(metrics, records)
+    summed = shards.combine_results(metrics, tables, exact.signatures, resamples=50, seed=3, exact=False)
     assert summed.scores == pytest.approx(exact.scores, rel=1e-13) and summed.intervals == {}
-    assert summed.captions == 21
+    assert summed.captions == 21 and summed.parts.keys() == exact.parts.keys()
 
 
-def reading(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The names of the files that are read from now on."""
-    names: list[str] = []
-
-    def noted(source: str, *rest: Any, **how: Any) -> CaptionStream:
-        names.append(Path(source).name)
-        return stream(source, *rest, **how)
-
-    monkeypatch.setattr(shards, "stream", noted)
-    return names
-
-
-def test_a_file_is_read_and_tokenised_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_shard_at_which_workers_are_lost_again_and_again_is_named(tmp_path: Path) -> None:
     written(tmp_path)
-    read, tokenised = reading(monkeypatch), []
-    numbers = ptb.token_numbers
-    monkeypatch.setattr(ptb, "token_numbers", lambda sentences: tokenised.extend(sentences) or numbers(sentences))
-    run(tmp_path, tmp_path / "scores")
-    monkeypatch.undo()
-    assert read == ["part-0.jsonl", "part-1.jsonl", "part-2.jsonl"]
-    assert len(tokenised) == sum(len(part.pool) for k in range(3) for part in stream(tmp_path / f"part-{k}.jsonl"))
-
-
-def test_nothing_is_kept_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    written(tmp_path)
-    evaluation, scorer = Evaluation(tuple(parse_list(METRICS))), shards.Scorer()
-    full = SimpleNamespace(total=1000, used=500, free=50)
-    monkeypatch.setattr("shutil.disk_usage", lambda path: full)
-    read = reading(monkeypatch)
-    (shard,) = shards.shards_of(str(tmp_path / "part-1.jsonl"), tmp_path / "scores")
-    known = evaluation.knowing(scorer.collect(evaluation, shard))
-    assert scorer.score(known, shard, "plan", "digest").captions == 7
-    assert read == ["part-1.jsonl", "part-1.jsonl"]
+    shard, *_ = shards.find_shards(str(tmp_path / "*.jsonl"), tmp_path / "scores")
+    tries = 0
+    with pytest.raises(InputError, match=r"20 workers were lost at .*part-0.jsonl"):
+        while True:
+            with contextlib.suppress(KeyError), shards.counted_try(shard):
+                tries += 1
+                raise KeyError("a lost worker does not come to its end")
+    assert tries == 20
+    shards.check_record(shard, "plan", "digest")  # a new run counts anew
+    with shards.counted_try(shard):
+        pass
+    assert list((tmp_path / "scores").iterdir()) == []
 
 
 def test_finished_files_are_not_scored_again(tmp_path: Path) -> None:
     written(tmp_path)
-    first, scored = run(tmp_path, tmp_path / "scores")
-    assert scored == ["part-0.jsonl", "part-1.jsonl", "part-2.jsonl"] and first.redone == {}
-    again, scored = run(tmp_path, tmp_path / "scores")
-    assert scored == [] and again.found == 3 and again.scores == first.scores
+    first, scored, rescored = run(tmp_path, tmp_path / "scores")
+    assert scored == ["part-0.jsonl", "part-1.jsonl", "part-2.jsonl"] and rescored == {}
+    again, scored, rescored = run(tmp_path, tmp_path / "scores")
+    assert scored == [] and rescored == {} and again == first
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "reason"),
     [
         (lambda path: path.write_bytes(path.read_bytes()[:-1] + b"?"), "its file of scores is damaged"),
         (lambda path: path.unlink(), "its scores cannot be read"),
@@ -159,14 +143,16 @@ def test_finished_files_are_not_scored_again(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_is_damaged_is_named_and_scored_again(tmp_path: Path, damage, said: str) -> None:
+def test_what_is_damaged_is_named_and_scored_again(
+    tmp_path: Path, damage: Callable[[Path], object], reason: str
+) -> None:
     written(tmp_path)
-    first, _ = run(tmp_path, tmp_path / "scores")
+    first, _, _ = run(tmp_path, tmp_path / "scores")
     damage(tmp_path / "scores" / "part-1.parquet")
-    again, scored = run(tmp_path, tmp_path / "scores")
+    again, scored, rescored = run(tmp_path, tmp_path / "scores")
     assert scored == ["part-1.jsonl"]
-    assert said in again.redone["part-1.parquet"]
-    assert (again.scores, again.intervals) == (first.scores, first.intervals)
+    assert reason in rescored["part-1.parquet"]
+    assert again == first
     assert run(tmp_path, tmp_path / "scores")[1] == []
 
 
@@ -175,28 +161,96 @@ def test_other_captions_are_scored_again_and_so_is_what_depends_on_them(tmp_path
     run(tmp_path, tmp_path / "scores")
     path = tmp_path / "part-2.jsonl"
     path.write_text(path.read_text().replace("dog", "horse"))
-    corpus, scored = run(tmp_path, tmp_path / "scores")
+    _, scored, rescored = run(tmp_path, tmp_path / "scores")
     assert len(scored) == 3, "document frequencies are those of all files"
-    assert set(corpus.redone) == {"part-0.parquet", "part-1.parquet", "part-2.parquet"}
+    assert set(rescored) == {"part-0.parquet", "part-1.parquet", "part-2.parquet"}
 
 
 def test_the_plan_of_metrics_without_a_corpus_knows_no_other_file() -> None:
     settings = capmeter.Settings()
-    assert shards.plan_of(parse_list("rouge-l"), settings, ["a"]) == shards.plan_of(parse_list("rouge-l"), settings, [])
-    assert shards.plan_of(parse_list("cider-d"), settings, ["a"]) != shards.plan_of(parse_list("cider-d"), settings, [])
-    assert shards.plan_of(parse_list("spider"), settings, ["a"]) != shards.plan_of(parse_list("spider"), settings, [])
+    for name, depends in (("rouge-l", False), ("cider-d", True), ("spider", True)):
+        plans = {shards.plan_digest(parse_list(name), settings, digests) for digests in ([], ["a"])}
+        assert len(plans) == 1 + depends
+
+
+@pytest.mark.usefixtures("judge_key")
+def test_an_edited_task_of_a_judge_is_scored_again_and_outages_are_asked_again(tmp_path: Path) -> None:
+    pytest.importorskip("openai", reason="needs the judges extra")
+    written(tmp_path, files=2, captions=2)
+    task, is_down = tmp_path / "task.yaml", True
+    asked: list[str] = []
+
+    def plan(body: dict[str, Any], before: int) -> Reply:
+        asked.append(prompt_of(body))
+        return Reply(422, b"cannot") if is_down else completion("50" if "first" in asked[-1] else "100")
+
+    with JudgeServer(plan).running() as server:
+        metrics = parse_list(f'judge(model=m,endpoint="{server.url}",task="{task}")')
+
+        def score() -> shards.ShardedCaptions:
+            return shards.score_shards(str(tmp_path / "*.jsonl"), metrics, tmp_path / "scores", intervals=False)
+
+        task.write_text("prompt: 'first {candidate}'\nread: {number: [0, 100]}\n")
+        with pytest.raises(InputError, match=r"none of 4 captions has a score: no answer: status 422: cannot \(4\)"):
+            score()
+        is_down = False
+        assert list(score().scores.values()) == [0.5] and score().resumed == 2
+        task.write_text("prompt: 'second {candidate}'\nread: {number: [0, 100]}\n")
+        assert list(score().scores.values()) == [1.0] and len(asked) == 12
+
+
+@pytest.mark.usefixtures("judge_key")
+def test_a_shard_without_a_score_does_not_end_the_run(tmp_path: Path) -> None:
+    pytest.importorskip("openai", reason="needs the judges extra")
+    rows = written(tmp_path, files=2, captions=2)
+    refused = str(rows[2]["candidate"]), str(rows[3]["candidate"])
+
+    def plan(body: dict[str, Any], before: int) -> Reply:
+        return completion("I can't." if any(text in prompt_of(body) for text in refused) else '{"score": 50}')
+
+    with JudgeServer(plan).running() as server:
+        metrics = parse_list(f'clair(model=m,endpoint="{server.url}")')
+        corpus = shards.score_shards(str(tmp_path / "*.jsonl"), metrics, tmp_path / "scores", intervals=False)
+    assert list(corpus.scores.values()) == [0.5] and corpus.notes["refused"] == (2, ["c2", "c3"])
+
+
+def test_scores_of_different_signatures_have_no_common_score(tmp_path: Path) -> None:
+    written(tmp_path, files=2)
+    files = shards.find_shards(str(tmp_path / "*.jsonl"), tmp_path / "scores")
+    records = [shards.Record("plan", "in", "out", 7, {"rouge-l": signature}, {}) for signature in ("old", "new")]
+    with pytest.raises(InputError, match=r"part-1.parquet was scored as new, but .*part-0.parquet as old; remove"):
+        shards.common_signatures(files, records)
 
 
 def test_mistakes_in_patterns_are_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no file matches"):
-        shards.shards_of(str(tmp_path / "*.parquet"), tmp_path)
+        shards.find_shards(str(tmp_path / "*.parquet"), tmp_path)
     (tmp_path / "a.csv").touch()
     (tmp_path / "a.jsonl").touch()
     with pytest.raises(InputError, match="would both get the name a"):
-        shards.shards_of(str(tmp_path / "a.*"), tmp_path)
+        shards.find_shards(str(tmp_path / "a.*"), tmp_path)
     (tmp_path / "corpus.csv").touch()
     with pytest.raises(InputError, match="corpus"):
-        shards.shards_of(str(tmp_path / "corpus.csv"), tmp_path)
+        shards.find_shards(str(tmp_path / "corpus.csv"), tmp_path)
+
+
+def test_no_scores_are_written_over_captions_or_references(tmp_path: Path) -> None:
+    captions = tmp_path / "captions"
+    captions.mkdir()
+    parquet.write_table(pyarrow.table({"image_id": ["1"], "candidate": ["a dog"]}), captions / "a.parquet")
+    (captions / "corpus.json").write_text('{"1": ["a dog"]}')
+    (captions / "b.json").write_text("[]")
+    (tmp_path / "link").symlink_to(captions)
+    references = LoadOptions(references=[captions / "corpus.json"])
+    for pattern, options, lost in (
+        ("a.parquet", None, "a.parquet"),
+        ("b.json", None, "b.json"),
+        ("b.json", references, "corpus.json"),
+    ):
+        for folder in (captions, tmp_path / "link"):
+            with pytest.raises(InputError, match=f"would replace .*{lost}, which is read"):
+                shards.find_shards(str(captions / pattern), folder, options)
+    assert shards.find_shards(str(captions / "a.parquet"), tmp_path / "scores")
 
 
 def test_notes_are_counted(tmp_path: Path) -> None:
@@ -205,6 +259,6 @@ def test_notes_are_counted(tmp_path: Path) -> None:
         for k in range(40)
     ]
     (tmp_path / "x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (shard,) = shards.shards_of(str(tmp_path / "x.jsonl"), tmp_path / "scores")
-    record = shards.Scorer().score(Evaluation(tuple(parse_list("rouge-l"))), shard, "plan", "digest")
+    (shard,) = shards.find_shards(str(tmp_path / "x.jsonl"), tmp_path / "scores")
+    record = shards.score_shard(Evaluation(tuple(parse_list("rouge-l"))), shard, "plan", "digest")
     assert record.notes["empty candidate"] == (20, ["1", "3", "5", "7", "9"])

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from thousand import expected, scores
+from support.thousand_captions import expected, scores
 
-from capmeter.errors import InputError
-from capmeter.metrics.scores import Results
+from capmeter.core.errors import InputError
+from capmeter.evaluation.scores import Results
 
 METRICS = "bleu-4,rouge-l,cider-d(sigma=5.0)"
 
@@ -35,10 +35,10 @@ def test_wandb_keeps_scores_signatures_and_captions(
     assert {name: summary[f"captions/{name}"] for name in results} == scores(results)
     assert config["captions/signatures"]["bleu-4"] == results["bleu-4"].signature
     assert summary["captions/table"]["nrows"] == 1000
-    shown = table(results)
-    assert shown.columns == ["id", "image_id", "candidate", "references", *results]
+    rendered = table(results)
+    assert rendered.columns == ["id", "image_id", "candidate", "references", *results]
     for k in (0, 17, 999):
-        row = dict(zip(shown.columns, shown.data[k], strict=True))
+        row = dict(zip(rendered.columns, rendered.data[k], strict=True))
         caption = list(results.captions)[k]
         assert (row["id"], row["candidate"]) == (caption.id, caption.candidate)
         assert row["references"].split("\n") == list(caption.references)
@@ -54,9 +54,9 @@ def test_wandb_table_of_systems() -> None:
         "ours": capmeter.score(candidates=["a dog"], references=[["a dog"]], metrics="rouge-l,bleu-1"),
         "theirs": capmeter.score(candidates=["cats"], references=[["a dog"]], metrics="rouge-l"),
     }
-    shown = table(systems)
-    assert shown.columns == ["id", "image_id", "system", "candidate", "references", "rouge-l", "bleu-1"]
-    assert shown.data[1] == ["0", "0", "theirs", "cats", "a dog", 0.0, None]
+    rendered = table(systems)
+    assert rendered.columns == ["id", "image_id", "system", "candidate", "references", "rouge-l", "bleu-1"]
+    assert rendered.data[1] == ["0", "0", "theirs", "cats", "a dog", 0.0, None]
 
 
 def test_mlflow_keeps_scores_signatures_and_captions(
@@ -70,16 +70,16 @@ def test_mlflow_keeps_scores_signatures_and_captions(
     mlflow.set_tracking_uri((tmp_path / "runs").as_uri())
     with mlflow.start_run() as run:
         log(results)
-    kept = mlflow.get_run(run.info.run_id).data
-    assert kept.metrics == {
+    remaining = mlflow.get_run(run.info.run_id).data
+    assert remaining.metrics == {
         "bleu-4": results["bleu-4"].score,
         "rouge-l": results["rouge-l"].score,
         "cider-d_sigma_5.0_": results["cider-d(sigma=5.0)"].score,
     }
-    assert kept.tags["signature.rouge-l"] == results["rouge-l"].signature
+    assert remaining.tags["signature.rouge-l"] == results["rouge-l"].signature
     frame = mlflow.load_table("captions.json", run_ids=[run.info.run_id])
     assert list(frame["candidate"]) == [caption.candidate for caption in results.captions]
     assert list(frame["references"]) == [list(caption.references) for caption in results.captions]
     # MLflow writes its tables with ten decimals
-    wanted = results["cider-d(sigma=5.0)"].items.array.tolist()
-    assert frame["cider-d(sigma=5.0)"].tolist() == pytest.approx(wanted, abs=1e-9)
+    expected_scores = results["cider-d(sigma=5.0)"].items.array.tolist()
+    assert frame["cider-d(sigma=5.0)"].tolist() == pytest.approx(expected_scores, abs=1e-9)

@@ -11,10 +11,10 @@ import pytest
 
 pytest.importorskip("accelerate", reason="needs transformers' trainer (pip install 'capmeter[trainer]')")
 torch = pytest.importorskip("torch", reason="needs torch")
-from thousand import METRICS, expected, scores, thousand
+from support.thousand_captions import METRICS, expected, scores, thousand
 
 import capmeter
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.integrations.transformers import compute_metrics
 
 
@@ -24,10 +24,10 @@ def tokenizer_of(texts: list[str]) -> Any:
 
     words = sorted({word for text in texts for word in text.split()})
     vocabulary = {word: k for k, word in enumerate(["<pad>", "<s>", "</s>", "<unk>", *words])}
-    whole = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
-    whole.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    complete = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    complete.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     special = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}
-    return PreTrainedTokenizerFast(tokenizer_object=whole, **special)
+    return PreTrainedTokenizerFast(tokenizer_object=complete, **special)
 
 
 class Words:
@@ -54,10 +54,10 @@ def test_a_thousand_captions_are_scored_as_by_score() -> None:
     scorer = compute_metrics(words, METRICS, references=references)
     assert scorer((words.encode(candidates), labels)) == scores(expected())
     logits = np.eye(len(words.words))[np.maximum(words.encode(candidates[:50]), 0)]
-    own = compute_metrics(words, "rouge-l")(((logits, "hidden states"), labels[:50]))
+    own_values = compute_metrics(words, "rouge-l")(((logits, "hidden states"), labels[:50]))
     single = capmeter.score(candidates=candidates[:50], references=[each[:1] for each in references[:50]],
                             metrics="rouge-l")  # fmt: skip
-    assert own == scores(single)
+    assert own_values == scores(single)
 
 
 @pytest.mark.neural
@@ -93,16 +93,16 @@ def test_in_a_trainer_that_generates(tmp_path: Path, several: bool) -> None:
         data_collator=transformers.DataCollatorForSeq2Seq(tokenizer, model),
         compute_metrics=compute_metrics(tokenizer, "rouge-l,cider-d,bleu-1", references=people if several else None),
     )
-    found = trainer.evaluate()
+    result = trainer.evaluate()
     predicted = trainer.predict(rows).predictions
     decoded = tokenizer.batch_decode(np.where(predicted < 0, 0, predicted), skip_special_tokens=True)
-    wanted = capmeter.score(
+    expected_scores = capmeter.score(
         candidates=[text.strip() for text in decoded],
         references=people if several else [[text] for text in texts],
         metrics="rouge-l,cider-d,bleu-1",
     )
     assert any(decoded)
-    assert {f"eval_{name}": score for name, score in scores(wanted).items()}.items() <= found.items()
+    assert {f"eval_{name}": score for name, score in scores(expected_scores).items()}.items() <= result.items()
 
 
 @pytest.mark.parametrize(

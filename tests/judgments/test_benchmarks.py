@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.errors import CapmeterError, InputError, ProtocolError
-from capmeter.judgments.benchmarks import benchmark, table
+from capmeter.core.errors import CapmeterError, InputError, ProtocolError
+from capmeter.judgments.benchmarks import all_benchmarks, find_benchmark
 
 # file, benchmark, protocol, judged, captions, what is left out, is a sample
 REAL = [
@@ -18,7 +18,7 @@ REAL = [
     ("flickr8k_expert", "flickr8k-expert", "umic", 16992, 28320, {"own-captions": 158}, False),
     ("flickr8k_cf", "flickr8k-cf", None, 47830, 47830, {}, False),
     ("composite", "composite", None, 11985, 11985, {}, False),
-    ("abstract50s", "abstract50s", None, 388, 776, {"people are tied": 12}, False),
+    ("abstract50s", "abstract50s", None, 388, 776, {"tied judgments": 12}, False),
     ("reformulations", "reformulations", None, 4037, 8074, {"identical": 864, "unreferenced": 307}, False),
     ("wmt16_da_segment_to_english", "wmt16", None, 3360, 3360, {}, False),
     ("conll14_gec_sentences", "conll14", None, 13, 17056, {}, False),
@@ -43,16 +43,16 @@ def test_real_files(shared: Path, file, name, protocol, judged, captions, left, 
     path = shared / "data" / f"{file}.jsonl.gz"
     if sample:
         with pytest.raises(ProtocolError, match=r"has \d+ rows, but .* has [\d,]+.*--sample"):
-            benchmark(name).load(path, protocol)
-    found = benchmark(name).load(path, protocol, sample=sample)
+            find_benchmark(name).load(path, protocol)
+    found = find_benchmark(name).load(path, protocol, sample=sample)
     assert (len(found), len(found.captions), dict(found.notes)) == (judged, captions, left)
 
 
 def test_own_captions_leave_the_references_of_their_image(shared: Path) -> None:
-    found = benchmark("flickr8k-cf").load(shared / "data/flickr8k_cf.jsonl.gz").captions
+    found = find_benchmark("flickr8k-cf").load(shared / "data/flickr8k_cf.jsonl.gz").captions
     counts = [len(found.references[k]) for k in range(len(found))]
     assert {n: counts.count(n) for n in set(counts)} == {3: 120, 4: 36070, 5: 11640}
-    composite = benchmark("composite").load(shared / "data/composite.jsonl.gz").captions
+    composite = find_benchmark("composite").load(shared / "data/composite.jsonl.gz").captions
     assert max(len(composite.references[k]) for k in range(len(composite))) == 4
 
 
@@ -67,7 +67,7 @@ def test_own_captions_leave_the_references_of_their_image(shared: Path) -> None:
 )
 def test_another_benchmarks_file_is_recognised(shared: Path, wrong: str, asked: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        benchmark(asked).load(shared / "data" / f"{wrong}.jsonl.gz", sample=True)
+        find_benchmark(asked).load(shared / "data" / f"{wrong}.jsonl.gz", sample=True)
 
 
 EXPERT = {"image_id": "a.jpg", "candidate": "x", "references": ["y"], "human": [1, 2, 3]}
@@ -88,7 +88,7 @@ def test_a_bad_field_is_named_with_its_line(tmp_path: Path, row, message: str) -
     path = tmp_path / "x.jsonl"
     path.write_text(json.dumps(EXPERT) + "\n" + json.dumps(row) + "\n")
     with pytest.raises(InputError, match=message):
-        benchmark("flickr8k-expert").load(path, sample=True)
+        find_benchmark("flickr8k-expert").load(path, sample=True)
 
 
 def test_files_that_are_no_rows(tmp_path: Path) -> None:
@@ -97,16 +97,16 @@ def test_files_that_are_no_rows(tmp_path: Path) -> None:
     (tmp_path / "cut.jsonl.gz").write_bytes(gzip.compress(b"{}" * 99)[:20])
     for name in ("empty.jsonl", "broken.jsonl", "cut.jsonl.gz", "absent.jsonl", ""):
         with pytest.raises(CapmeterError, match=name or "is a folder"):
-            benchmark("flickr8k-expert").load(tmp_path / name)
+            find_benchmark("flickr8k-expert").load(tmp_path / name)
 
 
 def test_unknown_names_suggest_the_nearest() -> None:
     with pytest.raises(InputError, match="did you mean flickr8k-expert"):
-        benchmark("flickr8k-experts")
+        find_benchmark("flickr8k-experts")
     with pytest.raises(InputError, match="did you mean"):
-        benchmark("nebula")  # test or val?
+        find_benchmark("nebula")  # test or val?
     with pytest.raises(ProtocolError, match="expected one of clipscore2021, cui2018"):
-        benchmark("flickr8k-expert").protocol("clipscore")
+        find_benchmark("flickr8k-expert").protocol("clipscore")
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_unknown_names_suggest_the_nearest() -> None:
     ],
 )
 def test_names_as_they_are_written_elsewhere(written: str, name: str) -> None:
-    assert benchmark(written).name == name
+    assert find_benchmark(written).name == name
 
 
 def test_original_flickr8k_folder(tmp_path: Path) -> None:
@@ -131,14 +131,14 @@ def test_original_flickr8k_folder(tmp_path: Path) -> None:
     (tmp_path / "Flickr8k.token.txt").write_text(tokens)
     (tmp_path / "ExpertAnnotations.txt").write_text("a.jpg\tb.jpg#2\t1\t1\t2\na.jpg\ta.jpg#0\t4\t4\t4\n")
     (tmp_path / "CrowdFlowerAnnotations.txt").write_text("a.jpg\tb.jpg#2\t0.25\t1\t3\nb.jpg\tb.jpg#1\t1\t3\t0\n")
-    expert = benchmark("flickr8k-expert").load(tmp_path, sample=True)
+    expert = find_benchmark("flickr8k-expert").load(tmp_path, sample=True)
     assert expert.human.tolist() == [1, 1, 2] and expert.captions[expert.ids[0]].candidate == "b does 2 ."
     assert expert.notes == {"own-captions": 1}
-    crowd = benchmark("flickr8k-cf").load(tmp_path, sample=True)
+    crowd = find_benchmark("flickr8k-cf").load(tmp_path, sample=True)
     assert crowd.human.tolist() == [0.25, 1.0]
     (tmp_path / "ExpertAnnotations.txt").write_text("a.jpg\tc.jpg#2\t1\t1\t2\n")
     with pytest.raises(InputError, match=r"no caption 'c.jpg#2'"):
-        benchmark("flickr8k-expert").load(tmp_path, sample=True)
+        find_benchmark("flickr8k-expert").load(tmp_path, sample=True)
 
 
 def test_clipscore_json(tmp_path: Path) -> None:
@@ -148,41 +148,41 @@ def test_clipscore_json(tmp_path: Path) -> None:
         "human_judgement": [{"caption": "a cat", "rating": r} for r in (1.0, 2.0, 1.0)],
     }
     (tmp_path / "flickr8k.json").write_text(json.dumps({"a": entry}))
-    found = benchmark("flickr8k-expert").load(tmp_path / "flickr8k.json", sample=True)
+    found = find_benchmark("flickr8k-expert").load(tmp_path / "flickr8k.json", sample=True)
     assert found.human.tolist() == [1, 2, 1] and found.captions["a"].references == ("one dog", "a dog")
 
 
 def test_polos_csv(tmp_path: Path) -> None:
     (tmp_path / "polaris_test.csv").write_text("mt,refs,score,imgid\n\"a dog, red\",\"['a dog', 'one dog']\",0.75,x1\n")
-    found = benchmark("polaris").load(tmp_path / "polaris_test.csv")
+    found = find_benchmark("polaris").load(tmp_path / "polaris_test.csv")
     assert found.captions["x1"].references == ("a dog", "one dog") and found.human.tolist() == [0.75]
     (tmp_path / "polaris_test.csv").write_text("mt,refs,score\na,b,c\n")
     with pytest.raises(InputError, match="row 2: expected mt, refs"):
-        benchmark("polaris").load(tmp_path / "polaris_test.csv")
+        find_benchmark("polaris").load(tmp_path / "polaris_test.csv")
 
 
 def test_expert_json(tmp_path: Path) -> None:
     entry = {"imgid": "x1", "mt": "a dog", "refs": ["a dog runs", "one dog"], "score": 0.25}
     path = tmp_path / "nebula_test.json"
     path.write_text(json.dumps([entry]))
-    found = benchmark("nebula-test").load(path, sample=True)
+    found = find_benchmark("nebula-test").load(path, sample=True)
     assert found.captions["x1"].references == ("a dog runs", "one dog") and found.human.tolist() == [0.25]
     path.write_text(json.dumps([{**entry, "score": "high"}]))
     with pytest.raises(InputError, match="item 0: expected mt, refs"):
-        benchmark("nebula-test").load(path, sample=True)
+        find_benchmark("nebula-test").load(path, sample=True)
 
 
 def test_fleur_json(tmp_path: Path) -> None:
     pair = {"image": "V/J/2008_1.jpg", "captions": ["a dog", "a cat"], "label": 1, "references": ["cats", "a cat sits"]}
     path = tmp_path / "pascal_50s.json"
     path.write_text(json.dumps({"HI": [pair], "MM": [{**pair, "label": 0}]}))
-    found = benchmark("pascal50s").load(path, sample=True)
+    found = find_benchmark("pascal50s").load(path, sample=True)
     assert found.better.tolist() == [-1, 1] and found.groups == ("HI", "MM") and found.clusters == ("2008_1",) * 2
     with pytest.raises(InputError, match="there is no 'human'"):
-        benchmark("pascal50s").load(path, "pascal-direct", sample=True)
+        find_benchmark("pascal50s").load(path, "pascal-direct", sample=True)
     path.write_text(json.dumps({"HI": [{**pair, "label": 2}]}))
     with pytest.raises(InputError, match="HI 0: expected image, two captions"):
-        benchmark("pascal50s").load(path, sample=True)
+        find_benchmark("pascal50s").load(path, sample=True)
 
 
 def test_original_pascal_folder(tmp_path: Path) -> None:
@@ -205,8 +205,8 @@ def test_original_pascal_folder(tmp_path: Path) -> None:
     savemat(tmp_path / "pair_pascal.mat", {"new_input": cells(inputs), "category": np.asarray([[1, 2, 4]])})
     every = [triplet for a, b, wins in votes for triplet in triplets(a, b, wins)]
     savemat(tmp_path / "consensus_pascal.mat", {"triplets": cells(every)})
-    found = benchmark("pascal50s").load(tmp_path, "pascal-consensus(references=all)", sample=True)
-    assert found.better.tolist() == [1, -1] and found.groups == ("HC", "MM") and found.notes == {"people are tied": 1}
+    found = find_benchmark("pascal50s").load(tmp_path, "pascal-consensus(references=all)", sample=True)
+    assert found.better.tolist() == [1, -1] and found.groups == ("HC", "MM") and found.notes == {"tied judgments": 1}
     assert found.clusters == ("2008_0", "2008_2") and found.captions["2008_0/a"].candidate == "a dog"
     assert found.captions["2008_2/b"].references[:2] == ("ref 0", "ref 1")
 
@@ -216,11 +216,11 @@ def test_original_thumb(tmp_path: Path) -> None:
     path = tmp_path / "mscoco_THumB-1.0.jsonl"
     path.write_text(json.dumps(line) + "\n" + json.dumps({**line, "SYS": "VinVL-base", "human_score": 5.0}) + "\n")
     with pytest.raises(InputError, match=r"put THumB's mscoco_references\.json in the same folder"):
-        benchmark("thumb1").load(path, sample=True)
+        find_benchmark("thumb1").load(path, sample=True)
     (tmp_path / "mscoco_references.json").write_text(json.dumps({"seg_id": 9, "refs": ["a dog runs"]}) + "\n")
-    found = benchmark("thumb1").load(path, sample=True)
+    found = find_benchmark("thumb1").load(path, sample=True)
     assert found.human.tolist() == [5.0] and found.notes == {"human-captions": 1}
-    assert benchmark("thumb1").load(path, "all(judgments=recall)", sample=True).human.tolist() == [3.0, 3.0]
+    assert find_benchmark("thumb1").load(path, "all(judgments=recall)", sample=True).human.tolist() == [3.0, 3.0]
 
 
 def test_original_foil(tmp_path: Path) -> None:
@@ -234,13 +234,13 @@ def test_original_foil(tmp_path: Path) -> None:
     images = [{"id": 5, "file_name": "COCO_5.jpg"}]
     (tmp_path / "captions_val2014.json").write_text(json.dumps({"annotations": coco}))
     (tmp_path / "foilv1.0_test_2017.json").write_text(json.dumps({"images": images, "annotations": made}))
-    found = benchmark("foil-coco").load(tmp_path)
+    found = find_benchmark("foil-coco").load(tmp_path)
     assert found.better.tolist() == [1, 1] and found.clusters == ("COCO_5.jpg",) * 2
     assert found.captions["1/b"].candidate == "a cow runs" and found.captions["1/b"].references == tuple(sentences[1:])
-    assert benchmark("foil-coco").load(tmp_path, "one-reference").captions["0/a"].references == ("the dog",)
+    assert find_benchmark("foil-coco").load(tmp_path, "one-reference").captions["0/a"].references == ("the dog",)
     (tmp_path / "foilv1.0_test_2017.json").write_text(json.dumps({"annotations": [{}]}))
     with pytest.raises(InputError, match="expected annotations with id"):
-        benchmark("foil-coco").load(tmp_path)
+        find_benchmark("foil-coco").load(tmp_path)
 
 
 def test_valse_json(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_valse_json(tmp_path: Path) -> None:
     entry = {"caption": "a dog", "foil": "a cat", "image_file": "i.jpg", "mturk": votes}
     weak = {**entry, "mturk": {**votes, "caption": 1}}
     (tmp_path / "foil-it.json").write_text(json.dumps({"f_0": entry, "f_1": weak}))
-    found = benchmark("foil").load(tmp_path / "foil-it.json", "valid", sample=True)
+    found = find_benchmark("foil").load(tmp_path / "foil-it.json", "valid", sample=True)
     assert found.ids == ("f_0/a", "f_0/b") and found.better.tolist() == [1] and found.notes == {"invalid": 1}
 
 
@@ -263,12 +263,24 @@ def test_rated_tables(tmp_path: Path) -> None:
     (tmp_path / "r.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "r.parquet")
     for name in ("r.jsonl", "r.parquet"):
-        found = benchmark("rated").load(tmp_path / name)
+        found = find_benchmark("rated").load(tmp_path / name)
         assert found.human.tolist() == [3.5, 1.0] and found.captions["1"].references == ("a dog runs", "a dog")
-        assert benchmark("rated").load(tmp_path / name, "averaged(leave_out=own-captions)").ids == ("2",)
+        assert find_benchmark("rated").load(tmp_path / name, "averaged(leave_out=own-captions)").ids == ("2",)
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([{**rows[0], "human": None}]), tmp_path / "n.parquet")
     with pytest.raises(InputError, match="'1' has no human rating"):
-        benchmark("rated").load(tmp_path / "n.parquet")
+        find_benchmark("rated").load(tmp_path / "n.parquet")
+
+
+def test_a_sheet_may_call_ratings_so(tmp_path: Path) -> None:
+    sheet = tmp_path / "sheet.csv"
+    sheet.write_text(
+        "image,caption,ref1,ref2,rating\n1.jpg,a dog,a dog runs,one dog,4\n2.jpg,a cat,a cat sits,a cat,2\n"
+    )
+    found = find_benchmark("rated").load(sheet)
+    assert found.human.tolist() == [4.0, 2.0] and found.captions["1.jpg"].references == ("a dog runs", "one dog")
+    sheet.write_text("image,caption,ref1,stars\n1.jpg,a dog,a dog runs,4\n")
+    with pytest.raises(InputError, match=r"expected a column `human` or `rating`, or --column human=NAME"):
+        find_benchmark("rated").load(sheet)
 
 
 def test_any_pairs(tmp_path: Path) -> None:
@@ -276,31 +288,31 @@ def test_any_pairs(tmp_path: Path) -> None:
     rows = [{**row, "correct": "b"}, {**row, "human": [1, 1, -1]}, {**row, "human": [1, -1]}]
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(json.dumps(each) + "\n" for each in rows))
-    found = benchmark("pairs").load(path)
-    assert found.better.tolist() == [-1, 1] and found.notes == {"people are tied": 1}
+    found = find_benchmark("pairs").load(path)
+    assert found.better.tolist() == [-1, 1] and found.notes == {"tied judgments": 1}
     path.write_text(json.dumps({**row, "correct": "c"}))
     with pytest.raises(InputError, match="'correct' is 'c'; expected a, b or tie"):
-        benchmark("pairs").load(path)
+        find_benchmark("pairs").load(path)
     path.write_text(json.dumps({**row, "correct": ["a"]}))
     with pytest.raises(InputError, match=r"'correct' is \['a'\]; expected a, b or tie"):
-        benchmark("pairs").load(path)
+        find_benchmark("pairs").load(path)
 
 
 def test_distractions_by_task(tmp_path: Path) -> None:
     row = {"image_id": "i", "candidate_a": "x", "candidate_b": "y", "references": ["z"], "correct": "a"}
     path = tmp_path / "d.jsonl"
     path.write_text("".join(json.dumps({**row, "category": task}) + "\n" for task in ("RP", "RS", "JP")))
-    assert benchmark("distractions").load(path).groups == ("RP", "RS", "JP")
+    assert find_benchmark("distractions").load(path).groups == ("RP", "RS", "JP")
 
 
 def test_every_benchmark_says_where_it_comes_from() -> None:
-    for name, each in table().items():
+    for name, each in all_benchmarks().items():
         assert each.name == name and each.title and each.source and each.protocols
 
 
 def test_the_page_of_benchmarks_names_them_all() -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
     lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    for name, each in table().items():
+    for name, each in all_benchmarks().items():
         row = next(line for line in lines if f"`{name}`" in line.split("|")[1])
         assert all(preset.split("-m")[0] in row for preset in each.protocols), name

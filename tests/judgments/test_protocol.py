@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from capmeter.errors import InputError, ProtocolError
-from capmeter.judgments.benchmarks import table
-from capmeter.judgments.protocol import Protocol, changed
-from capmeter.named import split_name
+from capmeter.core.errors import InputError, ProtocolError
+from capmeter.core.named import split_name
+from capmeter.judgments.benchmarks import all_benchmarks
+from capmeter.judgments.protocol import Protocol, change_protocol
 
-PRESETS = [(name, preset) for name, each in table().items() for preset in each.protocols.values()]
+PRESETS = [(name, preset) for name, each in all_benchmarks().items() for preset in each.protocols.values()]
 
 
 @pytest.mark.parametrize(("benchmark", "preset"), PRESETS, ids=lambda value: getattr(value, "name", value))
 def test_every_preset_is_one_line_that_parses_back(benchmark: str, preset: Protocol) -> None:
     line = str(preset)
     assert "\n" not in line
-    assert table()[benchmark].protocol(line) == preset
+    assert all_benchmarks()[benchmark].protocol(line) == preset
     name, inside = split_name(line)
-    assert name == preset.name and changed(Protocol(name=name), inside) == preset
+    assert name == preset.name and change_protocol(Protocol(name=name), inside) == preset
 
 
 def test_named_presets_exist() -> None:
@@ -31,7 +31,7 @@ def test_wrong_number_is_refused() -> None:
     protocol.check(16992, "flickr8k-expert", "judgments")
     with pytest.raises(ProtocolError, match=r"expects 16,992 judgments, but this file has 16,991.*--sample"):
         protocol.check(16991, "flickr8k-expert", "judgments")
-    changed(protocol, "expect=none").check(3, "flickr8k-expert", "judgments")
+    change_protocol(protocol, "expect=none").check(3, "flickr8k-expert", "judgments")
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_wrong_number_is_refused() -> None:
 )
 def test_unknown_decisions_are_named(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        changed(Protocol(name="p"), text)
+        change_protocol(Protocol(name="p"), text)
 
 
 def test_only_what_matters_is_printed() -> None:

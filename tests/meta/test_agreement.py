@@ -3,30 +3,39 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
 import capmeter
-from capmeter.errors import InputError, ProtocolError
-from capmeter.judgments.judged import Paired, Points, Rated, System, pairs, points, systems
+from capmeter.core.errors import InputError, ProtocolError
+from capmeter.evaluation.availability import missing_install_command
+from capmeter.evaluation.registry import parse
+from capmeter.judgments.prepared import (
+    JudgedSystem,
+    Points,
+    RatedCaption,
+    RatedPair,
+    prepare_pairs,
+    prepare_points,
+    prepare_systems,
+)
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import judge, run
-from capmeter.metrics.availability import availability
-from capmeter.metrics.registry import parse
-from capmeter.stats.permutation import association, williams
+from capmeter.meta.agreement import measure_agreement, run, with_p_values
+from capmeter.stats.permutation import association_test, williams_test
 
 
 @pytest.fixture(scope="module")
 def rated() -> Points:
     random = np.random.default_rng(0)
     rows = [
-        Rated(f"{image}#{k}", str(image), f"caption {k}", ("a",), tuple(random.integers(1, 5, 3).tolist()))
+        RatedCaption(f"{image}#{k}", str(image), f"caption {k}", ("a",), tuple(random.integers(1, 5, 3).tolist()))
         for image in range(80)
         for k in range(3)
     ]
-    return points("mine", rows, Protocol(name="p", ratings="mean", statistic="tau-b"))
+    return prepare_points("mine", rows, Protocol(name="p", ratings="mean", statistic="tau-b"))
 
 
 def scores(rated: Points, noise: float, seed: int = 1) -> np.ndarray:
@@ -35,13 +44,13 @@ def scores(rated: Points, noise: float, seed: int = 1) -> np.ndarray:
 
 def test_value_is_scipys(rated: Points) -> None:
     values = scores(rated, 1.0)
-    report = judge(rated, {"m": values}, resamples=50)
+    report = measure_agreement(rated, {"m": values}, resamples=50)
     assert report["m"].value == pytest.approx(100 * kendalltau(rated.human, values).statistic)
     assert report["m"].low < report["m"].value < report["m"].high and report["m"].n == 240
 
 
 def test_ranks_and_paired_differences(rated: Points) -> None:
-    report = judge(
+    report = measure_agreement(
         rated,
         {"noisy": scores(rated, 3.0), "good": scores(rated, 0.2), "twin": scores(rated, 0.2) + 1, "bad": -rated.human},
         resamples=300,
@@ -58,14 +67,14 @@ def test_ranks_and_paired_differences(rated: Points) -> None:
 
 
 def test_constant_scores_have_no_value_but_a_note(rated: Points) -> None:
-    report = judge(rated, {"flat": np.ones(len(rated.human)), "good": scores(rated, 0.1)}, resamples=20)
+    report = measure_agreement(rated, {"flat": np.ones(len(rated.human)), "good": scores(rated, 0.1)}, resamples=20)
     assert report["flat"].value is None and "same score" in str(report["flat"].note)
     assert report["good"].rank == 1 and report["flat"].rank is None
 
 
 def test_one_judgment_has_no_value_but_a_note() -> None:
-    judged = points("mine", [Rated("0", "i", "a dog", ("a dog runs",), (1,))], Protocol(name="p"))
-    (found,) = judge(judged, {"m": np.ones(1)}, resamples=20).results
+    judged = prepare_points("mine", [RatedCaption("0", "i", "a dog", ("a dog runs",), (1,))], Protocol(name="p"))
+    (found,) = measure_agreement(judged, {"m": np.ones(1)}, resamples=20).results
     assert found.value is None and found.note == "has a score for one caption only; a correlation needs at least two"
 
 
@@ -79,17 +88,17 @@ def test_systems_that_no_two_files_share(tmp_path) -> None:
 
 def test_systems_differ_by_williams_test() -> None:
     human = np.asarray([0.1, 0.4, 0.35, 0.8, 0.5, 0.9, 0.2, 0.6])
-    rows = [System(f"s{k}", value) for k, value in enumerate(human)]
-    judged = systems("mine", rows, Protocol(name="p", statistic="pearson"))
+    rows = [JudgedSystem(f"s{k}", value) for k, value in enumerate(human)]
+    judged = prepare_systems("mine", rows, Protocol(name="p", statistic="pearson"))
     first, second = human + np.asarray([0.1, 0, -0.1, 0, 0.1, 0, 0, -0.1]), human[[3, 1, 2, 0, 5, 4, 7, 6]]
-    report = judge(judged, {"a": first, "b": second}, resamples=200)
+    report = measure_agreement(judged, {"a": first, "b": second}, resamples=200)
     r = np.corrcoef([human, first, second])
-    assert report.difference("a", "b").p == pytest.approx(williams(r[0, 1], r[0, 2], r[1, 2], 8).p)
-    assert report["a"].p == association(human, first).p
+    assert report.difference("a", "b").p == pytest.approx(williams_test(r[0, 1], r[0, 2], r[1, 2], 8).p)
+    assert report["a"].p == association_test(human, first).p
 
 
 def test_json(rated: Points) -> None:
-    data = judge(rated, {"m": scores(rated, 1), "flat": np.zeros(240)}, resamples=20).to_dict()
+    data = measure_agreement(rated, {"m": scores(rated, 1), "flat": np.zeros(240)}, resamples=20).to_dict()
     assert json.loads(json.dumps(data, allow_nan=False)) == data
     assert {"metric", "value", "low", "high", "n"} <= set(data["results"][0])
     assert data["protocol"].startswith("p(judgments=human,") and data["scale"] == 100
@@ -98,24 +107,24 @@ def test_json(rated: Points) -> None:
 
 def test_pairs_by_category() -> None:
     rows = [
-        Paired(str(k), str(k), ("a", "b"), (), 1 if k % 3 else -1, groups={"category": "HC" if k < 10 else "MM"})
+        RatedPair(str(k), str(k), ("a", "b"), (), 1 if k % 3 else -1, groups={"category": "HC" if k < 10 else "MM"})
         for k in range(30)
     ]
-    judged = pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category", ties="strict"))
+    judged = prepare_pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category", ties="strict"))
     values = np.zeros(60)
     values[judged.first] = np.where(np.arange(30) < 10, judged.better, 0)  # right on HC, tied on MM
-    report = judge(judged, {"m": values}, resamples=50)
+    report = measure_agreement(judged, {"m": values}, resamples=50)
     assert report["m"].groups == {"HC": 100.0, "MM": 0.0} and report["m"].value == 50.0 and report["m"].tied == 20
     with pytest.raises(ProtocolError, match="has pairs, for which tau-b is not defined"):
-        judge(pairs("mine", rows, Protocol(name="p", statistic="tau-b")), {"m": values})
+        measure_agreement(prepare_pairs("mine", rows, Protocol(name="p", statistic="tau-b")), {"m": values})
 
 
 def test_accuracy_needs_pairs(rated: Points) -> None:
-    rows = [Rated(str(k), str(k), "x", (), (k,)) for k in range(5)]
+    rows = [RatedCaption(str(k), str(k), "x", (), (k,)) for k in range(5)]
     with pytest.raises(ProtocolError, match="use accuracy-eq"):
-        judge(points("mine", rows, Protocol(name="p", statistic="accuracy")), {"m": np.arange(5.0)})
-    report = judge(
-        points("mine", rows, Protocol(name="p", statistic="accuracy-eq")), {"m": np.arange(5.0)}, resamples=20
+        measure_agreement(prepare_points("mine", rows, Protocol(name="p", statistic="accuracy")), {"m": np.arange(5.0)})
+    report = measure_agreement(
+        prepare_points("mine", rows, Protocol(name="p", statistic="accuracy-eq")), {"m": np.arange(5.0)}, resamples=20
     )
     assert report["m"].value == 100.0 and "on 10 pairs; differences of at most 0 count as ties" in str(report["m"].note)
 
@@ -177,8 +186,8 @@ def test_umic_takes_the_largest_of_single_references_for_bertscore_alone(tmp_pat
     ]
     data = write(tmp_path / "r.jsonl", rows)
     bert = str(parse("bertscore(encoder=minilm)"))
-    if availability("neural") is not None:
-        pytest.skip(f"needs an encoder: {availability('neural')}")
+    if missing_install_command("neural") is not None:
+        pytest.skip(f"needs an encoder: {missing_install_command('neural')}")
     single = {
         (k, j): capmeter.score(candidates=[row["candidate"]], references=[[reference]], metrics=[bert, "rouge-l"])
         for k, row in enumerate(rows)
@@ -193,3 +202,40 @@ def test_umic_takes_the_largest_of_single_references_for_bertscore_alone(tmp_pat
         assert report.items["rouge-l"][k] == pytest.approx(sum(each["rouge-l"].score for each in one) / 3)
     with pytest.raises(InputError, match="maximum_for=bertscore needs references=mean-of-single"):
         run("rouge-l", benchmark="rated", data=data, protocol="averaged(maximum_for=bertscore)")
+
+
+def test_p_values_of_a_coefficient(rated: Points) -> None:
+    values = {"good": scores(rated, 0.5), "noise": np.random.default_rng(5).normal(size=len(rated.ids))}
+    report = with_p_values(measure_agreement(rated, values, resamples=20), 99)
+    assert report["good"].p == 0.01 and report["noise"].p > 0.05
+    assert measure_agreement(rated, values, resamples=20)["good"].p is None
+
+
+def test_p_values_obey_the_direction_of_a_metric() -> None:
+    random = np.random.default_rng(0)
+    rows = [RatedCaption(str(k), str(k), f"caption {k}", ("a",), (int(k % 2),)) for k in range(60)]
+    protocol = Protocol(name="p", ratings="mean", statistic="average-precision")
+    points = prepare_points("mine", rows, protocol)
+    good = points.human + 0.3 * random.normal(size=60)
+    report = measure_agreement(points, {"chair(objects=x.json)": good, "bleu-4": good}, resamples=10)
+    p = {each.metric: each.p for each in with_p_values(report, 99).results if each.p is not None}
+    low, high = sorted([p["chair(objects=x.json)"], p["bleu-4"]])
+    assert low == 0.01 and high > 0.9  # opposite directions of the same numbers
+    by_value = max(report.results, key=lambda each: each.value or 0.0)
+    assert p[by_value.metric] == low
+
+
+def test_localisation_has_no_p_values(rated: Points) -> None:
+    report = measure_agreement(rated, {"x": scores(rated, 1.0)}, resamples=10)
+    protocol = Protocol(name="p", statistic="localisation")
+    localised = replace(report, judgments=replace(rated, protocol=protocol))
+    with pytest.raises(ProtocolError, match="has no p-value"):
+        with_p_values(localised)
+
+
+def test_pairs_have_no_p_values() -> None:
+    rows = [RatedPair(str(k), str(k), ("a", "b"), ("a",), 1) for k in range(4)]
+    pairs = prepare_pairs("mine", rows, Protocol(name="p", statistic="accuracy"))
+    report = measure_agreement(pairs, {"x": np.arange(8.0)}, resamples=10)
+    with pytest.raises(ProtocolError, match="p-values are of coefficients with ratings; it has pairs"):
+        with_p_values(report)

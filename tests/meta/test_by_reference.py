@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.captions.io import load
+from capmeter.captions.load import load
 from capmeter.cli.main import main
-from capmeter.errors import InputError
-from capmeter.meta.by_reference import by_reference
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.registry import parse_list
+from capmeter.core.errors import InputError
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.scoring import evaluate
+from capmeter.meta.by_reference import score_by_reference
 from capmeter.report.by_reference import write_by_reference
 
 CANDIDATES = ["a dog runs on grass", "two cats sleep", "a red ball lies here"]
@@ -28,7 +28,7 @@ REFERENCES = [
 def test_each_value_is_the_metrics_own_with_the_frequencies_of_the_whole_set() -> None:
     captions = load(CANDIDATES, REFERENCES)
     metrics = parse_list("cider-d,rouge-l")
-    found = by_reference(captions, metrics)
+    found = score_by_reference(captions, metrics)
     assert [(each.id, each.metric) for each in found] == [(str(k), str(m)) for k in range(3) for m in metrics]
     whole = evaluate(captions, metrics)
     for each in found:
@@ -41,19 +41,19 @@ def test_each_value_is_the_metrics_own_with_the_frequencies_of_the_whole_set() -
     alone = evaluate(load(CANDIDATES[:1], [REFERENCES[0][1:2]]), parse_list("rouge-l"))
     assert rouge.values[1] == alone["rouge-l"].score and rouge.values[0] == 1.0
     assert found[4].spread == 0.0  # one reference
-    (only,) = by_reference(captions, "rouge-l", ids=["1"])
+    (only,) = score_by_reference(captions, "rouge-l", ids=["1"])
     assert only.references == ("two cats sleep on a sofa", "kittens")
 
 
 def test_what_cannot_be_told_apart_by_reference_is_refused() -> None:
     with pytest.raises(InputError, match="spurts uses no references"):
-        by_reference(load(CANDIDATES, REFERENCES), "spurts,rouge-l")
+        score_by_reference(load(CANDIDATES, REFERENCES), "spurts,rouge-l")
     with pytest.raises(InputError, match="1 captions have no reference, the first: 2"):
-        by_reference(load(CANDIDATES, [*REFERENCES[:2], []], on_missing="keep"), "rouge-l")
+        score_by_reference(load(CANDIDATES, [*REFERENCES[:2], []], on_missing="keep"), "rouge-l")
 
 
 def test_the_file_has_a_row_for_each_reference(tmp_path: Path) -> None:
-    found = by_reference(load(CANDIDATES, REFERENCES), "rouge-l")
+    found = score_by_reference(load(CANDIDATES, REFERENCES), "rouge-l")
     write_by_reference({"mine": found}, tmp_path / "r.csv")
     with (tmp_path / "r.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))

@@ -9,26 +9,28 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from capmeter.errors import InputError
-from capmeter.judgments.benchmarks import benchmark
-from capmeter.judgments.judged import Rated, System, points, systems
+from capmeter.core.errors import InputError
+from capmeter.judgments.benchmarks import find_benchmark
+from capmeter.judgments.prepared import JudgedSystem, RatedCaption, prepare_points, prepare_systems
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import Report, judge, run
-from capmeter.meta.complementarity import combined, rank_correlations
+from capmeter.meta.agreement import AgreementReport, measure_agreement, run
+from capmeter.meta.complementarity import combine_pairs, rank_correlations
 from capmeter.report.agreement import combination_table
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def report() -> AgreementReport:
     random = np.random.default_rng(4)
     human = random.integers(5, size=150)
-    rows = [Rated(str(k), str(k // 2), "x", (), (int(rating),)) for k, rating in enumerate(human)]
-    judged = points("mine", rows, Protocol(name="p", statistic="tau-b"))
+    rows = [RatedCaption(str(k), str(k // 2), "x", (), (int(rating),)) for k, rating in enumerate(human)]
+    judged = prepare_points("mine", rows, Protocol(name="p", statistic="tau-b"))
     left, right = human + 2 * random.normal(size=150), 1000 * (human + 2.2 * random.normal(size=150))
-    return judge(judged, {"left": left, "right": right, "copy": left * 3, "flat": np.ones(150)}, resamples=200)
+    return measure_agreement(
+        judged, {"left": left, "right": right, "copy": left * 3, "flat": np.ones(150)}, resamples=200
+    )
 
 
-def test_rank_correlations(report: Report) -> None:
+def test_rank_correlations(report: AgreementReport) -> None:
     names, table = rank_correlations(report)
     assert set(names) == {"left", "right", "copy"}  # a constant has no rank
     i, j, k = (names.index(name) for name in ("left", "right", "copy"))
@@ -36,8 +38,8 @@ def test_rank_correlations(report: Report) -> None:
     assert table[i, j] == pytest.approx(spearmanr(report.items["left"], report.items["right"]).statistic)
 
 
-def test_two_that_err_differently_are_better_together(report: Report) -> None:
-    found = {frozenset((each.first, each.second)): each for each in combined(report)}
+def test_two_that_err_differently_are_better_together(report: AgreementReport) -> None:
+    found = {frozenset((each.first, each.second)): each for each in combine_pairs(report)}
     assert len(found) == 3
     together = found[frozenset(("left", "right"))]
     better = max(report["left"].value, report["right"].value)  # type: ignore[type-var]
@@ -46,10 +48,10 @@ def test_two_that_err_differently_are_better_together(report: Report) -> None:
     assert found[frozenset(("left", "copy"))].gain.value == pytest.approx(0, abs=1e-9)
 
 
-def test_one_metric_cannot_be_combined(report: Report) -> None:
-    alone = judge(report.judgments, {"left": report.items["left"], "flat": np.ones(150)}, resamples=20)
+def test_one_metric_cannot_be_combined(report: AgreementReport) -> None:
+    alone = measure_agreement(report.judgments, {"left": report.items["left"], "flat": np.ones(150)}, resamples=20)
     with pytest.raises(InputError, match="two metrics that vary, but there is left"):
-        combined(alone)
+        combine_pairs(alone)
 
 
 def test_more_than_two_are_named(tmp_path: Path) -> None:
@@ -80,10 +82,13 @@ def test_more_than_two_are_named(tmp_path: Path) -> None:
 
 def test_a_published_sum_stands_beside_ours() -> None:
     """Sharif et al. 2019, Table 8.5: BLEU-4 + WEmbSim by ELMo, word2vec, GloVe, fastText."""
-    made = [System(f"t{k}", k / 20, (), {"bleu-4": float(k * 7 % 12), "wembsim": float(k * 5 % 12)}) for k in range(12)]
-    judgments = systems("coco2015", made, benchmark("coco2015").protocol("cui2018"))
-    report = judge(judgments, dict(judgments.published_scores), resamples=20)
-    (found,) = combined(report)
+    made = [
+        JudgedSystem(f"t{k}", k / 20, (), {"bleu-4": float(k * 7 % 12), "wembsim": float(k * 5 % 12)})
+        for k in range(12)
+    ]
+    judgments = prepare_systems("coco2015", made, find_benchmark("coco2015").protocol("cui2018"))
+    report = measure_agreement(judgments, dict(judgments.published_scores), resamples=20)
+    (found,) = combine_pairs(report)
     assert found.agreement.published.value == 52.0 and not found.agreement.published.agrees
     table = combination_table(report, (found,))
     assert table.columns[-1] == "published" and table.rows[0][-1].startswith("other encoder: 52 (elmo, Sharif")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.errors import InputError
-from capmeter.meta.metric_similarity import scores_between
-from capmeter.metrics.evaluation import score
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.evaluation.scoring import score
+from capmeter.meta.metric_similarity import score_image_pairs
 from capmeter.transforms.degradations import OtherCaption
 
 SENTENCES = [
@@ -21,15 +21,15 @@ CAPTIONS = CaptionSet.from_captions(Caption(f"i{k}", f"i{k}", a, (b,)) for k, (a
 
 
 def test_every_candidate_meets_every_images_references() -> None:
-    matrix = scores_between(CAPTIONS, np.arange(4), "rouge-l")
+    matrix = score_image_pairs(CAPTIONS, np.arange(4), "rouge-l")
     for k, (_, reference) in enumerate(SENTENCES):
         alone = score(candidates=[a for a, _ in SENTENCES], references=[[reference]] * 4, metrics=["rouge-l"])
         assert matrix[k].tolist() == alone["rouge-l"].items.array.tolist()
 
 
 def test_the_other_caption_is_the_one_with_the_best_score() -> None:
-    nearest = OtherCaption(similarity="rouge-l").fitted(CAPTIONS, 0, scores_between)
-    scores = scores_between(CAPTIONS, np.arange(4), "rouge-l")[0]
+    nearest = OtherCaption(similarity="rouge-l").fit(CAPTIONS, 0, score_image_pairs)
+    scores = score_image_pairs(CAPTIONS, np.arange(4), "rouge-l")[0]
     assert nearest(0, 0.01) == SENTENCES[1 + int(scores[1:].argmax())][0] == SENTENCES[2][0]
 
 
@@ -37,4 +37,4 @@ def test_too_many_pairs_are_refused() -> None:
     with pytest.raises(
         InputError, match="would score 4,004,001 pairs of images, which is too many; take at most 2,000"
     ):
-        scores_between(CAPTIONS, np.zeros(2001, np.intp), "rouge-l")
+        score_image_pairs(CAPTIONS, np.zeros(2001, np.intp), "rouge-l")

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.errors import InputError
-from capmeter.meta.robustness import leave_one_out, robustness
-from capmeter.metrics.base import AdditiveMetric, Context, MeanMetric, Measurement
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.registry import parse
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import AdditiveMetric, MeanMetric, Measurement, RunContext
+from capmeter.evaluation.registry import parse
+from capmeter.evaluation.scoring import evaluate
+from capmeter.meta.held_out import leave_one_out
+from capmeter.meta.robustness import robustness
 
 REFERENCES = {
     f"image{k}": [f"a {colour} {animal} runs", f"the {animal} is {colour}", f"one {colour} {animal} that {verb}"]
@@ -40,7 +41,7 @@ class Words(MeanMetric):
     def columns(self) -> tuple[str, ...]:
         return ("score",)
 
-    def measure(self, part: CaptionSet, context: Context) -> Measurement:
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         return Measurement(np.array([[len(caption.candidate.split()) - self.less] for caption in part], float))
 
 
@@ -55,14 +56,14 @@ class Ratio(AdditiveMetric):
     def columns(self) -> tuple[str, ...]:
         return ("found", "words")
 
-    def measure(self, part: CaptionSet, context: Context) -> Measurement:
+    def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         rows = []
         for caption in part:
             words, known = caption.candidate.split(), set(" ".join(caption.references).split())
             rows.append([sum(word in known for word in words), len(words)])
         return Measurement(np.array(rows, float))
 
-    def finish(self, sums: Any, counts: Any) -> dict[str, Any]:
+    def from_sums(self, sums: Any, counts: Any) -> dict[str, Any]:
         return {"score": sums[..., 0] / np.maximum(sums[..., 1], 1)}
 
 
@@ -109,7 +110,7 @@ def test_every_point_is_what_scoring_its_captions_gives(name: str) -> None:
 
     assert found[0].scores[0] == pytest.approx(evaluate(captions, [metric])[metric].score, rel=1e-12)
     for curve in found:
-        degrade = degradation(curve.degradation).fitted(captions, seed=4)
+        degrade = degradation(curve.degradation).fit(captions, seed=4)
         rows = [
             Caption(each.id, each.image_id, degrade(row, 0.4), each.references) for row, each in enumerate(captions)
         ]
@@ -142,7 +143,7 @@ def test_a_metric_that_does_not_see_order_is_flat_under_permutation_and_another_
     assert found.curve("bleu-1", "T_WP").normalised.values == pytest.approx([1, 1, 1])
     assert found.curve("bleu-2", "permutation").normalised.values[2] < 0.8
     assert (found.metrics, found.degradations) == (["bleu-1", "bleu-2"], ["permutation"])
-    with pytest.raises(InputError, match="no curve of rouge-l under permutation; this study has bleu-1, bleu-2"):
+    with pytest.raises(InputError, match="rouge-l under permutation was not measured; this study has bleu-1, bleu-2"):
         found.curve("rouge-l", "wp")
 
 

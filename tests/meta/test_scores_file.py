@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
+from capmeter.evaluation.results_file import enclose_systems
 from capmeter.meta.scores_file import read_scores
-from capmeter.metrics.results_file import enclosed
 
 IDS = ("a", "b#0", "c")
 WANTED = {"a": 0.5, "b#0": 1.0, "c": -2.0}
@@ -20,7 +20,7 @@ FORMS = {
     "x.json": json.dumps({"mine": {**WANTED, "further": 3}}),
     "y.json": json.dumps({id: {"mine": value} for id, value in WANTED.items()}),
     "z.json": json.dumps([{"id": id, "mine": value, "candidate": "7"} for id, value in WANTED.items()]),
-    "results.json": json.dumps(enclosed({"a": {"metrics": {"mine": {"score": 0.1, "items": WANTED}}}})),
+    "results.json": json.dumps(enclose_systems({"a": {"metrics": {"mine": {"score": 0.1, "items": WANTED}}}})),
     "mine.jsonl": "".join(json.dumps({"id": id, "score": value}) + "\n" for id, value in WANTED.items()),
     "t.csv": "id,candidate,mine\n" + "".join(f'{id},"a, b",{value}\n' for id, value in WANTED.items()),
     "t.tsv": "id\tmine\n" + "".join(f"{id}\t{value}\n" for id, value in WANTED.items()),
@@ -54,13 +54,13 @@ def test_parquet(tmp_path: Path) -> None:
         ("m.json", '{"m": {"a": 1, "b#0": NaN, "c": 2}}', "finite|NaN"),
         ("m.json", '{"a": 1, "b#0": 1' + "0" * 400 + ', "c": 2}', "'b#0': expected a finite number"),
         ("m.json", '{"a": {"m": 1}, "b#0": 2, "c": {"m": 3}}', "'b#0': expected scores by metric"),
-        ("m.json", json.dumps(enclosed({"a": {"metrics": {"m": 3}}})), "m: expected scores by id, but got int"),
-        ("m.json", json.dumps(enclosed({"a": {"metrics": 3}})), "not a results file of capmeter"),
-        ("m.json", json.dumps(enclosed({"a": {}, "b": {}})), "contains 2 systems, a, b; score one into a file"),
+        ("m.json", json.dumps(enclose_systems({"a": {"metrics": {"m": 3}}})), "m: expected scores by id, but got int"),
+        ("m.json", json.dumps(enclose_systems({"a": {"metrics": 3}})), "not a results file of capmeter"),
+        ("m.json", json.dumps(enclose_systems({"a": {}, "b": {}})), "contains 2 systems, a, b; score one into a file"),
         ("m.json", "[1, 2, 3]", "item 0: expected an object with an id"),
         ("m.json", "3", "expected scores by id"),
         ("m.json", "{}", "has no scores"),
-        ("m.jsonl", '{"score": 3}\n', "there is no id"),
+        ("m.jsonl", '{"score": 3}\n', "no id; expected a field id"),
         ("m.jsonl", '{"id": "a", "score": 3}\n{"id": "a", "score": 4}\n', "duplicate id 'a'"),
         ("m.csv", "id,m\na,1\nb#0,inf\nc,1\n", "row 3, m: expected a finite number"),
     ],

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from openedpage import FLAGS, PATIENCE, Opened
+from support.browser_page import FLAGS, PATIENCE, Opened
 
-from capmeter.metrics.scores import Results
+from capmeter.evaluation.scores import Results
 from capmeter.report.page import write_page
 
 

@@ -8,12 +8,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capmeter.errors import InputError
-from capmeter.judgments.judged import Paired, Rated, System, pairs, points, systems
+from capmeter.core.errors import InputError
+from capmeter.judgments.prepared import (
+    JudgedSystem,
+    RatedCaption,
+    RatedPair,
+    prepare_pairs,
+    prepare_points,
+    prepare_systems,
+)
 from capmeter.judgments.protocol import Protocol
-from capmeter.meta.agreement import Report, judge
-from capmeter.meta.complementarity import combined
-from capmeter.meta.curves import Curve
+from capmeter.meta.agreement import AgreementReport, measure_agreement
+from capmeter.meta.complementarity import combine_pairs
+from capmeter.meta.reference_curves import ReferenceCurve
 from capmeter.report.agreement import (
     agreement_notes,
     agreement_table,
@@ -25,26 +32,32 @@ from capmeter.report.agreement import (
 )
 
 
-def rated() -> Report:
+def rated() -> AgreementReport:
     random = np.random.default_rng(0)
-    rows = [Rated(str(k), str(k), f"text {k}", ("r",), (k % 4 + 1, 1 + k % 3)) for k in range(60)]
-    judged = points("mine", rows, Protocol(name="p", statistic="tau-c"))
+    rows = [RatedCaption(str(k), str(k), f"text {k}", ("r",), (k % 4 + 1, 1 + k % 3)) for k in range(60)]
+    judged = prepare_points("mine", rows, Protocol(name="p", statistic="tau-c"))
     base = np.arange(60) % 4
     scores = {"good": base + 0.3 * random.normal(size=60), "weak": base + 4.0 * random.normal(size=60)}
-    return judge(judged, {**scores, "flat": np.zeros(60)}, resamples=100)
+    return measure_agreement(judged, {**scores, "flat": np.zeros(60)}, resamples=100)
 
 
-def paired() -> Report:
-    rows = [Paired(str(k), str(k), ("a", "b"), (), 1, groups={"category": "MM" if k % 2 else "HC"}) for k in range(20)]
-    judged = pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category"))
+def paired() -> AgreementReport:
+    rows = [
+        RatedPair(str(k), str(k), ("a", "b"), (), 1, groups={"category": "MM" if k % 2 else "HC"}) for k in range(20)
+    ]
+    judged = prepare_pairs("mine", rows, Protocol(name="p", statistic="accuracy", by="category"))
     values = np.random.default_rng(0).normal(size=40)
     values[:4] = 0
-    return judge(judged, {"m": values}, resamples=50)
+    return measure_agreement(judged, {"m": values}, resamples=50)
 
 
-def ranked() -> Report:
-    judged = systems("mine", [System(f"s{k}", k / 9) for k in range(6)], Protocol(name="p", statistic="pearson"))
-    return judge(judged, {"m": np.asarray([1.0, 2, 2.5, 4, 3, 6]), "n": np.asarray([3.0, 1, 2, 6, 5, 4])}, resamples=50)
+def ranked() -> AgreementReport:
+    judged = prepare_systems(
+        "mine", [JudgedSystem(f"s{k}", k / 9) for k in range(6)], Protocol(name="p", statistic="pearson")
+    )
+    return measure_agreement(
+        judged, {"m": np.asarray([1.0, 2, 2.5, 4, 3, 6]), "n": np.asarray([3.0, 1, 2, 6, 5, 4])}, resamples=50
+    )
 
 
 def test_table_of_ratings() -> None:
@@ -59,7 +72,7 @@ def test_table_of_ratings() -> None:
         "flat gives every caption the same score"
     )
     assert difference_table(report).rows[0][:2] == ["good", "weak"]
-    assert combination_table(report, combined(report)).rows[0][0] == "good + weak"
+    assert combination_table(report, combine_pairs(report)).rows[0][0] == "good + weak"
 
 
 def test_table_of_pairs_and_systems() -> None:
@@ -71,7 +84,7 @@ def test_table_of_pairs_and_systems() -> None:
 
 def test_table_of_a_curve() -> None:
     values = {"m": np.asarray([[10.0, 12.0], [20.0, 20.0]])}
-    table = curve_table(Curve("mine", "p", "tau-b", (1, 2), values, 0))
+    table = curve_table(ReferenceCurve("mine", "p", "tau-b", (1, 2), values, 0))
     assert list(table.columns) == ["metric", "1 ref", "2 refs"] and list(table.rows[0]) == [
         "m",
         "11.0 ±1.0",
@@ -124,8 +137,8 @@ def test_figures_of_many_metrics(tmp_path: Path) -> None:
     report = rated()
     cells = [text.get_text() for text in correlation_figure(report).axes[0].texts]
     assert len(cells) == 4 and cells[0] == cells[3] == "1.00"
-    cells = [text.get_text() for text in combination_figure(report, combined(report)).axes[0].texts]
+    cells = [text.get_text() for text in combination_figure(report, combine_pairs(report)).axes[0].texts]
     assert cells[0] == f"{report['good'].value:.1f}" and cells[1] == cells[2]
-    curve = Curve("mine", "p", "tau-b", (1, 2), {"m": np.asarray([[1.0, 3.0], [4.0, 4.0]])}, 0)
+    curve = ReferenceCurve("mine", "p", "tau-b", (1, 2), {"m": np.asarray([[1.0, 3.0], [4.0, 4.0]])}, 0)
     line = curve_figure(curve).axes[0].lines[0]
     assert line.get_ydata().tolist() == [2.0, 4.0]

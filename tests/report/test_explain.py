@@ -4,16 +4,17 @@ import io
 import json
 
 import pytest
-from pageexamples import HOSTILE
 from rich.console import Console
+from support.page_examples import HOSTILE
 
-from capmeter.captions.io import load
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.errors import InputError
-from capmeter.metrics.contributions import Contributions
-from capmeter.metrics.evidence import Evidence, Link, Mark
-from capmeter.printable import printable
-from capmeter.report.explain import Explanation, as_text, explain, to_dicts
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.load import load
+from capmeter.core.errors import InputError
+from capmeter.core.terminal import escape_controls
+from capmeter.evaluation.contributions import Contributions
+from capmeter.evaluation.evidence import Evidence, Link, Mark
+from capmeter.report.explain import Explanation, explain, to_dicts
+from capmeter.report.explanation_text import render_explanations
 from capmeter.report.page_evidence import EvidenceTable
 
 CAPTIONS = load(
@@ -24,7 +25,7 @@ CAPTIONS = load(
 
 def plain(found: list[Explanation]) -> str:
     text = io.StringIO()
-    Console(file=text, width=160, color_system=None).print(as_text(found))
+    Console(file=text, width=160, color_system=None).print(render_explanations(found))
     return text.getvalue()
 
 
@@ -68,7 +69,7 @@ def test_the_terminal_shows_words_weights_and_marks() -> None:
         assert text in shown
     colours = io.StringIO()
     Console(file=colours, width=160, force_terminal=True, color_system="standard").print(
-        as_text([Explanation(caption, {"m": 0.25}, {"m": evidence})])
+        render_explanations([Explanation(caption, {"m": 0.25}, {"m": evidence})])
     )
     assert "\x1b[9m" in colours.getvalue() or "\x1b[2;9m" in colours.getvalue()  # the cut word is struck out
 
@@ -87,8 +88,8 @@ def test_hostile_captions_cannot_steer_the_terminal() -> None:
 
 
 def test_printable_leaves_all_scripts_alone() -> None:
-    assert printable("naïve كلب 犬 🐕") == "naïve كلب 犬 🐕"
-    assert printable("a\tb\x1b[31m") == "a\\tb\\x1b[31m"
+    assert escape_controls("naïve كلب 犬 🐕") == "naïve كلب 犬 🐕"
+    assert escape_controls("a\tb\x1b[31m") == "a\\tb\\x1b[31m"
 
 
 def test_contributions_to_a_learned_score_are_shown_largest_first() -> None:
@@ -104,7 +105,7 @@ def test_contributions_to_a_learned_score_are_shown_largest_first() -> None:
     assert [each["input"] for each in kept["inputs"]] == ["meteor", "spice"]
     table = EvidenceTable()
     table.add(0, 3, evidence)
-    assert table.found[0][7:] == [
+    assert table.to_dict()["records"][0][7:] == [
         None,
         ["the mean caption", -0.5, 1, [["meteor", 0.25, 0.2, 0.5], ["spice", 0.75, 0.125, 1]]],
     ]

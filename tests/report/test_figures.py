@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.errors import InputError, MissingBackend
+from capmeter.core.errors import InputError, MissingBackend
 from capmeter.report.figures import house_style, open_figure, save_figure, save_figures, series_style
 
 pytest.importorskip("matplotlib")

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from openedpage import Opened
-from pageexamples import HOSTILE, candidates, fused, scored, systems
+from support.browser_page import Opened
+from support.page_examples import HOSTILE, candidates, fused, scored, systems
 
 pytestmark = pytest.mark.browser
 SIZES = [(1400, "light"), (1400, "dark"), (390, "light"), (390, "dark")]
 
-CONTRAST = (Path(__file__).resolve().parents[1] / "contrast.js").read_text("utf-8")
+CONTRAST = (Path(__file__).resolve().parents[1] / "support" / "contrast.js").read_text("utf-8")
 
 
 def whole(open_page: Any, **options: Any) -> Opened:

@@ -6,8 +6,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from openedpage import Opened
-from pageexamples import HOSTILE, candidates, scored, systems
+from support.browser_page import Opened
+from support.page_examples import HOSTILE, candidates, scored, systems
 
 pytestmark = pytest.mark.browser
 
@@ -282,7 +282,7 @@ def test_work_for_long_captions_is_linear_in_words(open_page) -> None:
 
 def test_cut_off_captions_can_be_listed(open_page) -> None:
     page = open_page({"a": scored([*candidates(20, 0), "a cat on a"]), "b": scored(candidates(21, 1))}, width=390)
-    assert "1 of 21 (4.8%)" in page.tab.text_content("#endings")
+    assert "1 of 21 (4.8%)" in page.tab.text_content("#truncated")
     page.tab.select_option("#only-note", label="ends in a function word (1)")
     assert page.captions() == ["a cat on a"]
 
@@ -322,7 +322,7 @@ def test_rank_correlations_are_those_of_scipy(open_page) -> None:
 
 
 def test_systems_are_drawn_by_meaning_and_style(open_page, tmp_path: Path) -> None:
-    from pageexamples import fused
+    from support.page_examples import fused
 
     page = open_page({"people": fused((0, 0), 1), "machine": fused((1, 0), 2)}, human="people")
     assert page.said == []

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 from fuzz.pages import outcomes
-from pageexamples import candidates, scored
+from support.page_examples import candidates, scored
 
-from capmeter.errors import InputError
-from capmeter.metrics.scores import read_all, save_all
+from capmeter.core.errors import InputError
+from capmeter.evaluation.scores import read_all, save_all
 from capmeter.report.page import write_page
 
 
@@ -38,7 +38,7 @@ def test_damaged_results_give_a_page_or_a_sentence(tmp_path: Path) -> None:
         ),
         (
             lambda one: one["captions"].update(pictures={"image 0": 7}),
-            "one: the picture of image 0 is 7, expected text",
+            "one: the image of image 0 is 7, expected text",
         ),
     ],
 )

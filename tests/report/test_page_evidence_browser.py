@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pageexamples import HOSTILE, candidates, scored
+from support.page_examples import HOSTILE, candidates, scored
 
 import capmeter
 
@@ -61,10 +61,10 @@ def test_attention_over_regions_is_drawn_on_the_picture(open_page: Any, tmp_path
     """The case view of UMIC: picture, caption, score, and the regions that counted most."""
     pytest.importorskip("torch")
     from PIL import Image
-    from uniterexamples import SENTENCES, drawn_folder, small_checkpoint
+    from support.uniter_examples import SENTENCES, random_region_folder, small_checkpoint
 
     small_checkpoint(tmp_path / "model")
-    drawn_folder(tmp_path / "regions")
+    random_region_folder(tmp_path / "regions")
     rows = []
     for k, sentence in enumerate(SENTENCES):
         Image.new("RGB", (80, 60), (40 * k, 90, 120)).save(tmp_path / f"{k}.png")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.captions.io import load
-from capmeter.metrics.evaluation import score
+from capmeter.captions.load import load
+from capmeter.evaluation.scoring import score
 from capmeter.report import per_caption
 
 SAID = ["a dog runs", "two cats, asleep", "a bus", "", "é man"]

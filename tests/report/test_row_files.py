@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.report.row_files import write_rows
 
 ROWS = [{"id": 'a\rb,\t"c"\n', "score": -0.5, "human": [1.0, 2.0]}, {"id": "=1+1", "score": 0.25, "human": []}]

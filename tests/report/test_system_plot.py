@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pageexamples import candidates, fused, results, scored
+from support.page_examples import candidates, fused, results, scored
 
-from capmeter.errors import InputError
-from capmeter.meta.systems import area, clip, ellipse
+from capmeter.core.errors import InputError
+from capmeter.meta.systems import clip_polygon, ellipse_outline, polygon_area
 from capmeter.report.page import write_page
 from capmeter.report.system_plot import system_plot
 
@@ -20,8 +20,8 @@ def test_the_table_says_what_the_analysis_of_systems_says() -> None:
         name: np.stack([each["smurf(encoder=minilm)"].part_items[part].array for part in ("sparcs", "spurts")], axis=1)
         for name, each in systems.items()
     }
-    outline = {name: ellipse(each) for name, each in points.items()}
-    overlap = area(clip(outline["machine"], outline["people"])) / area(outline["machine"])
+    outline = {name: ellipse_outline(each) for name, each in points.items()}
+    overlap = polygon_area(clip_polygon(outline["machine"], outline["people"])) / polygon_area(outline["machine"])
     (_, people), (_, machine) = plot.rows
     assert plot.heads == ["SPARCS", "SPURTS", "H∩M / M", "penalty", "Centroid caption"]
     assert people[2] == "1.000" and machine[2] == f"{overlap:.3f}" and machine[3] == "−100.00"
@@ -41,7 +41,7 @@ def test_without_the_scores_there_is_no_plot() -> None:
     assert system_plot({"a": scored(candidates(5, 0))}) is None
     flat = results({"sparcs": {"score": np.ones(9)}, "spurts(encoder=minilm)": {"score": np.ones(9)}})
     assert system_plot({"flat": flat}) is None
-    with pytest.raises(InputError, match="no system named 'people'"):
+    with pytest.raises(InputError, match="unknown system 'people'"):
         system_plot({"a": scored(candidates(5, 0))}, human="people")
 
 

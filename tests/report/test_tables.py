@@ -1,15 +1,19 @@
+"""Tables: LaTeX, Markdown and CSV, and their layout in terminals and pipes."""
+
 from __future__ import annotations
 
 import csv
 import io
 
 import pytest
-from pageexamples import candidates, scored
 from rich.console import Console
+from support.page_examples import candidates, scored
 
-from capmeter.errors import InputError
-from capmeter.meta.standing import standings, untested
-from capmeter.report.tables import Table, as_text, print_table, rendered, score_table, scores_to_dict
+from capmeter.core.errors import InputError
+from capmeter.core.terminal import escape_controls
+from capmeter.meta.system_ranking import explain_untested, rank_systems
+from capmeter.report.score_table import score_table, scores_to_dict
+from capmeter.report.tables import PIPE_WIDTH, Table, print_table, render
 
 TABLE = Table(
     "two & two",
@@ -23,19 +27,19 @@ TABLE = Table(
 
 def printed(table: Table, **options: object) -> str:
     text = io.StringIO()
-    print_table(table, Console(file=text, width=200, **options))  # type: ignore[arg-type]
+    print_table(table, Console(file=text, width=PIPE_WIDTH, **options))  # type: ignore[arg-type]
     return text.getvalue()
 
 
 def test_latex_sets_the_best_in_bold_and_escapes() -> None:
-    text = rendered(TABLE, {}, "latex")
+    text = render(TABLE, {}, "latex")
     assert text.endswith("\\end{tabular}\n% \\usepackage{booktabs}\n% two & two\n% note\n")
     assert text.startswith("\\begin{tabular}{lr}\n\\toprule\nname & a\\_b \\\\\n\\midrule\n")
     assert "x|y* & \\textbf{1.0} [0.9, 1.1] \\\\\n" in text
 
 
 def test_markdown_sets_the_best_in_bold_and_makes_names_harmless() -> None:
-    lines = rendered(TABLE, {}, "markdown").splitlines()
+    lines = render(TABLE, {}, "markdown").splitlines()
     assert lines[0] == "two &amp; two" and lines[-1] == "note"
     assert lines[2:6] == [
         "| name | a\\_b |",
@@ -51,14 +55,27 @@ def test_a_terminal_shows_bold_and_a_pipe_a_star() -> None:
     assert "1.0*" not in printed(TABLE, force_terminal=True)
 
 
+def test_the_heading_holds_for_every_system() -> None:
+    same = {"good": scored(candidates(40, 0)), "bad": scored(candidates(40, 2))}
+    assert score_table(same).title == "40 captions of 40 images each"
+    unequal = {**same, "partial": scored(candidates(7, 1))}
+    table = score_table(unequal)
+    assert table.title == "7 to 40 captions of 7 to 40 images"
+    assert render(table, {}, "markdown").startswith("7 to 40 captions of 7 to 40 images\n")
+    assert "% 7 to 40 captions of 7 to 40 images\n" in render(table, {}, "latex")
+    counts = {name: system["counts"] for name, system in scores_to_dict(unequal)["systems"].items()}
+    assert counts["bad"] == {"captions": 40, "images": 40} and counts["partial"] == {"captions": 7, "images": 7}
+    assert score_table({"partial": unequal["partial"]}).title == "7 captions of 7 images"
+
+
 def test_the_best_are_bold_whichever_way_the_table_lies() -> None:
     systems = {"good": scored(candidates(40, 0)), "bad": scored(candidates(40, 2))}
-    standing = standings(systems, resamples=200)
+    standing = rank_systems(systems, resamples=200)
     long = score_table(systems, standing, digits=2)
     assert long.columns == ["metric", "good", "bad"] and long.bold == {(row, 1) for row in range(4)}
     assert long.rows[2][1].startswith("1.00 [1.00, 1.00]")
     more = {**systems, "c": systems["bad"], "d": systems["bad"]}
-    wide = score_table(more, standings(more, resamples=200))
+    wide = score_table(more, rank_systems(more, resamples=200))
     assert wide.columns[0] == "system" and wide.bold == {(0, column) for column in range(1, 5)}
     assert not score_table(systems).bold and not score_table(systems).note
 
@@ -67,8 +84,8 @@ def test_latex_is_ready_for_a_paper() -> None:
     """The field's names, bold without intervals too, scores times 100, and one orientation either way."""
     systems = {"good": scored(candidates(40, 0)), "bad_one": scored(candidates(40, 2)), "c": scored(candidates(40, 2))}
     systems |= {"d": systems["c"]}
-    plain, bounded = (standings(systems, resamples=50, intervals=given) for given in (False, True))
-    text = rendered(score_table(systems, plain, 1, 100), {}, "latex")
+    plain, bounded = (rank_systems(systems, resamples=50, intervals=given) for given in (False, True))
+    text = render(score_table(systems, plain, 1, 100), {}, "latex")
     assert "system & BLEU-1 & BLEU-4 & ROUGE-L & CIDEr-D \\\\" in text
     assert "good & \\textbf{100.0} & \\textbf{100.0} & \\textbf{100.0} & \\textbf{" in text
     assert "bad\\_one & " in text and "scores x 100" in text and "in brackets" not in text
@@ -78,28 +95,28 @@ def test_latex_is_ready_for_a_paper() -> None:
     assert wide.rows[0][4].startswith(f"{100 * score:.1f} [{100 * low:.1f}, ")
     assert (wide.columns, wide.bold) == (score_table(systems, plain, 1, 100).columns, {(0, m) for m in range(1, 5)})
     few = {name: systems[name] for name in ("good", "c")}
-    for standing in (standings(few, resamples=50), standings(few, intervals=False), None):
+    for standing in (rank_systems(few, resamples=50), rank_systems(few, intervals=False), None):
         table = score_table(few, standing)
         assert table.columns == ["metric", "good", "c"]
-        assert "CIDEr-D & " in rendered(table, {}, "latex") and "cider-d" in rendered(table, {}, "markdown")
+        assert "CIDEr-D & " in render(table, {}, "latex") and "cider-d" in render(table, {}, "markdown")
 
 
 def test_a_table_says_why_nothing_is_bold() -> None:
     one = scored(candidates(20, 0), prefix="x")
     systems = {"a": one, "b": scored(candidates(20, 0))}
-    table = score_table(systems, standings(systems, resamples=50), untested=untested(systems))
+    table = score_table(systems, rank_systems(systems, resamples=50), untested=explain_untested(systems))
     assert not table.bold and table.note.endswith("different images, so their differences were not tested")
 
 
 def test_machines_are_told_who_is_best() -> None:
     systems = {"good": scored(candidates(40, 0)), "bad": scored(candidates(40, 2), metrics="rouge-l")}
-    standing = standings(systems, resamples=200)
+    standing = rank_systems(systems, resamples=200)
     data = scores_to_dict(systems, standing)["systems"]
     assert data["good"]["metrics"]["rouge-l"]["best"] and data["good"]["metrics"]["rouge-l"]["above"] == ["bad"]
     assert "best" not in data["good"]["metrics"]["bleu-1"]  # only one system was scored by it
     table = score_table(systems, standing)
     assert [row[2] for row in table.rows] == ["-", "-", data_row(data), "-"]
-    rows = list(csv.DictReader(io.StringIO(rendered(table, scores_to_dict(systems, standing), "csv"))))
+    rows = list(csv.DictReader(io.StringIO(render(table, scores_to_dict(systems, standing), "csv"))))
     assert float(rows[-1]["score"]) == systems["bad"]["rouge-l"].score
 
 
@@ -110,12 +127,12 @@ def data_row(data: dict) -> str:  # type: ignore[type-arg]
 
 def test_unknown_formats_are_refused() -> None:
     with pytest.raises(InputError, match="expected one of table, json, csv, latex, markdown"):
-        rendered(TABLE, {}, "html")
+        render(TABLE, {}, "html")
 
 
 def test_numbers_are_never_broken_on_a_narrow_terminal() -> None:
     systems = {f"system_number_{k}": scored(candidates(20, k)) for k in range(4)}
-    table = score_table(systems, standings(systems, resamples=50))
+    table = score_table(systems, rank_systems(systems, resamples=50))
     text = io.StringIO()
     print_table(table, Console(file=text, width=64, force_terminal=True, color_system=None))
     lines = text.getvalue().splitlines()
@@ -137,7 +154,7 @@ def test_a_table_that_fits_stays_whole() -> None:
 
 def test_latex_takes_any_name() -> None:
     table = Table("", ["name", "a^b"], [["[ours]", "1"], ["*", "2"]], [False, True])
-    lines = rendered(table, {}, "latex").splitlines()
+    lines = render(table, {}, "latex").splitlines()
     assert lines[2] == "name & a\\textasciicircum{}b \\\\"
     assert lines[4:6] == ["{}[ours] & 1 \\\\", "{}* & 2 \\\\"]
 
@@ -151,7 +168,31 @@ def test_latex_takes_any_name() -> None:
         Table("t  ", ["", "b"], [["", ""]], [True, False]),
     ],
 )
-def test_a_pipe_gets_the_table_that_a_wide_console_shows_without_colours(table: Table) -> None:
+def test_a_pipe_gets_the_text_of_every_cell_without_control_characters(table: Table) -> None:
+    text = printed(table)
+    lines = text.splitlines()
+    assert all(line.isprintable() for line in lines)
+    assert [line for line in lines if escape_controls(table.title).strip() in line] or not table.title
+    for row in [table.columns, *table.rows]:
+        words = [word for cell in row for word in escape_controls(str(cell)).split()]
+        assert any(all(word in line for word in words) for line in lines), row
+    assert escape_controls(table.note.replace("bold:", "*:")) in text and "bold:" not in text
+
+
+def test_no_line_is_longer_than_a_pipe() -> None:
+    rows = [[f"caption {k}", "a dog runs on the grass " * 20, "0.1234"] for k in range(3)]
+    table = Table("captions " * 40, ["id", "caption", "score"], rows, [False, False, True], "a note of words " * 30)
+    lines = printed(table).splitlines()
+    assert max(map(len, lines)) <= PIPE_WIDTH and sum("0.1234" in line for line in lines) == 3
+    assert " ".join(" ".join(lines).split()).count("a dog runs on the grass") >= 3
+
+
+def test_columns_share_the_width_by_what_they_need() -> None:
+    """Text is broken between words, at the pieces of a name, or, if nothing else fits, anywhere."""
+    table = Table(
+        "", ["metric", "score"], [["bertscore(encoder=roberta,layer=17,rescale=true)", "0.1234"]], [False, True]
+    )
     text = io.StringIO()
-    print_table(table, Console(file=text, width=10_000, highlight=False))
-    assert as_text(table) == text.getvalue()
+    print_table(table, Console(file=text, width=36))
+    lines = [line.split() for line in text.getvalue().splitlines()]
+    assert ["bertscore(encoder=", "0.1234"] in lines and max(map(len, text.getvalue().splitlines())) <= 36

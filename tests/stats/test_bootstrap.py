@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from math import asin, pi
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.bootstrap import (
     Clusters,
     bootstrap,
+    bootstrap_interval,
     cluster_resamples,
-    difference,
-    interval,
-    mean_of,
+    mean_statistic,
+    paired_difference,
+    percentile_interval,
     resample_counts,
 )
 from capmeter.stats.kendall import TauB
@@ -54,36 +56,41 @@ def test_sums_of_clusters() -> None:
 
 def test_interval_of_a_mean_has_the_known_width() -> None:
     values = np.random.default_rng(0).normal(size=2000)
-    found = interval(mean_of(values), np.arange(2000), resamples=2000, seed=0)
-    assert found.value == pytest.approx(values.mean())
-    assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 2000**0.5, rel=0.08)
+    result = bootstrap_interval(mean_statistic(values), np.arange(2000), resamples=2000, seed=0)
+    assert result.value == pytest.approx(values.mean())
+    assert result.high - result.low == pytest.approx(2 * 1.96 * values.std() / 2000**0.5, rel=0.08)
 
 
 def test_dependent_points_widen_the_interval() -> None:
     random = np.random.default_rng(3)
     values = np.repeat(random.normal(size=200), 9)  # nine copies of one judgment say no more than one
     images = np.repeat(np.arange(200), 9)
-    by_image, alone = interval(mean_of(values), images), interval(mean_of(values), np.arange(1800))
+    by_image, alone = (
+        bootstrap_interval(mean_statistic(values), images),
+        bootstrap_interval(mean_statistic(values), np.arange(1800)),
+    )
     assert (by_image.high - by_image.low) / (alone.high - alone.low) == pytest.approx(3, rel=0.15)
 
 
 def test_difference_is_paired() -> None:
     random = np.random.default_rng(2)
     base = random.normal(size=500)
-    better, worse = mean_of(base + 0.05), mean_of(base)
-    first, second = (interval(which, np.arange(500), seed=7) for which in (better, worse))
-    found, p = difference(first, second)
-    assert found.value == pytest.approx(0.05) and found.low == pytest.approx(0.05) and found.high == pytest.approx(0.05)
+    better, worse = mean_statistic(base + 0.05), mean_statistic(base)
+    first, second = (bootstrap_interval(which, np.arange(500), seed=7) for which in (better, worse))
+    result, p = paired_difference(first, second)
+    assert (
+        result.value == pytest.approx(0.05) and result.low == pytest.approx(0.05) and result.high == pytest.approx(0.05)
+    )
     assert p == pytest.approx(2 / 1001)
-    assert difference(first, first)[1] == 1.0
+    assert paired_difference(first, first)[1] == 1.0
     with pytest.raises(InputError, match="same resamples"):
-        difference(first, interval(worse, np.arange(500), resamples=10))
+        paired_difference(first, bootstrap_interval(worse, np.arange(500), resamples=10))
 
 
 @pytest.mark.parametrize("level", [0, 1, 95])
 def test_level_out_of_range(level: float) -> None:
     with pytest.raises(InputError, match="between 0 and 1"):
-        interval(mean_of(np.arange(5)), np.arange(5), level=level)
+        bootstrap_interval(mean_statistic(np.arange(5)), np.arange(5), level=level)
 
 
 def covered(
@@ -99,8 +106,8 @@ def covered(
         random = np.random.default_rng(run)
         luck = np.repeat(random.normal(size=(images, 2)) @ mix.T, per_image, axis=0)
         points = luck + random.normal(size=(images * per_image, 2)) @ mix.T
-        found = interval(statistic(*points.T), clusters, resamples=resamples, seed=run)
-        held += found.low <= truth <= found.high
+        result = bootstrap_interval(statistic(*points.T), clusters, resamples=resamples, seed=run)
+        held += result.low <= truth <= result.high
     return held / runs
 
 
@@ -112,6 +119,18 @@ def test_intervals_hold_the_truth() -> None:
 def test_bootstrap_is_the_statistic_of_each_draw() -> None:
     random = np.random.default_rng(9)
     x, y, images = random.integers(4, size=60), random.normal(size=60), random.integers(12, size=60)
-    drawn = bootstrap(TauB(x, y), images, resamples=7, seed=3)
-    for value, weights in zip(drawn, cluster_resamples(images, 7, 3), strict=True):
+    sampled = bootstrap(TauB(x, y), images, resamples=7, seed=3)
+    for value, weights in zip(sampled, cluster_resamples(images, 7, 3), strict=True):
         assert value == pytest.approx(TauB(np.repeat(x, weights), np.repeat(y, weights))(), abs=1e-12)
+
+
+@pytest.mark.parametrize("level", [0, 1, -1, float("nan"), "x", None, 10**400])
+def test_levels_are_numbers_between_0_and_1(level: Any) -> None:
+    with pytest.raises(InputError, match="expected a level between 0 and 1"):
+        percentile_interval(np.array([1.0, 2.0]), level)
+
+
+@pytest.mark.parametrize("resamples", [np.zeros(0), np.zeros((2, 2))])
+def test_an_interval_needs_a_row_of_resamples(resamples: Any) -> None:
+    with pytest.raises(InputError, match="expected one value for each resample"):
+        percentile_interval(resamples)

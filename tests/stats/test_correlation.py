@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import pearsonr, spearmanr
+from scipy.stats import pearsonr, rankdata, spearmanr
 
-from capmeter.errors import InputError
-from capmeter.stats.correlation import Pearson, Spearman, pearson, spearman
+from capmeter.core.errors import InputError
+from capmeter.stats.correlation import PartialCorrelation, Pearson, Spearman, pearson, spearman
+from capmeter.stats.kendall import TauB
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -46,3 +47,28 @@ def test_weights_are_repetitions(seed: int) -> None:
 def test_constant_is_said(correlation) -> None:
     with pytest.raises(InputError, match="constant"):
         correlation([0.1] * 5, [1, 2, 3, 4, 5])
+
+
+def test_partial_correlation_is_that_of_the_residuals() -> None:
+    """Pearson's partial correlation is the correlation of what a regression on z leaves; Spearman's, of ranks."""
+    random = np.random.default_rng(0)
+    z = random.normal(size=60)
+    x, y = z + random.normal(size=60), 2 * z + random.normal(size=60)
+    left = [values - np.polyval(np.polyfit(z, values, 1), z) for values in (x, y)]
+    partial = PartialCorrelation(Pearson(x, y), Pearson(x, z), Pearson(y, z))
+    assert partial() == pytest.approx(pearsonr(*left).statistic)
+    ranks = [rankdata(values) for values in (x, y, z)]
+    left = [values - np.polyval(np.polyfit(ranks[2], values, 1), ranks[2]) for values in ranks[:2]]
+    partial = PartialCorrelation(Spearman(x, y), Spearman(x, z), Spearman(y, z))
+    assert partial() == pytest.approx(pearsonr(*left).statistic)
+
+
+def test_partial_tau_by_hand_and_of_resamples() -> None:
+    """τ(x, y) = 1/3, τ(x, z) = 1/3, τ(y, z) = -1/3 of three points: (1/3 + 1/9) / (1 - 1/9) = 1/2."""
+    x, y, z = [1, 2, 3], [1, 3, 2], [2, 1, 3]
+    partial = PartialCorrelation(TauB(x, y), TauB(x, z), TauB(y, z))
+    assert partial() == pytest.approx(0.5)
+    assert partial(np.array([[1, 1, 1], [2, 2, 2]]))[0] == pytest.approx(0.5)
+    with pytest.raises(InputError, match="determines a variable"):
+        PartialCorrelation(TauB(x, y), TauB(x, x), TauB(y, x))()
+    assert PartialCorrelation(TauB(x, y), TauB(x, x), TauB(y, x))(np.array([[1, 1, 1]])).tolist() == [0.0]

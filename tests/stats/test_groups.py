@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.groups import MeanOfGroups
 from capmeter.stats.kendall import TauB
 
@@ -20,9 +20,9 @@ def test_mean_of_groups() -> None:
 
 def test_a_group_that_is_not_drawn_is_left_out() -> None:
     mean = MeanOfGroups(TauB, X, Y, GROUPS)
-    drawn = mean(np.asarray([[1, 1, 1, 0, 0, 0, 4], [2, 1, 0, 1, 1, 1, 0]]))
-    assert drawn[0] == pytest.approx(1.0)
-    assert drawn[1] == pytest.approx((TauB([1, 1, 2], [1, 1, 2])() + TauB([1, 2, 3], [3, 2, 2])()) / 2)
+    sampled = mean(np.asarray([[1, 1, 1, 0, 0, 0, 4], [2, 1, 0, 1, 1, 1, 0]]))
+    assert sampled[0] == pytest.approx(1.0)
+    assert sampled[1] == pytest.approx((TauB([1, 1, 2], [1, 1, 2])() + TauB([1, 2, 3], [3, 2, 2])()) / 2)
 
 
 def test_nothing_varies() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.human_level import (
     against_others,
     columns_tau_b,

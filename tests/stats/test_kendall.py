@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import kendalltau
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.kendall import Tau, TauA, TauB, TauC, tau_a, tau_b, tau_c
 
 values = st.lists(st.integers(-3, 3), min_size=2, max_size=30)
@@ -24,12 +24,12 @@ def test_hand_count() -> None:
 
 def test_counts_of_pairs() -> None:
     pairs = Tau([1, 1, 2, 3, 3], [2, 2, 1, 1, 5]).pairs()
-    found = [
+    result = [
         int(getattr(pairs, name)[0])
         for name in ("total", "concordant", "discordant", "tied_x", "tied_y", "tied_both", "levels")
     ]
     # by hand: ties in x {01, 34}, in y {01, 23}, both {01}; of the other seven, 04 14 24 alike and 02 03 12 13 not
-    assert found == [10, 3, 4, 2, 2, 1, 3]
+    assert result == [10, 3, 4, 2, 2, 1, 3]
 
 
 @pytest.mark.parametrize("levels", [2, 4, 37, 0])
@@ -60,11 +60,11 @@ def test_weights_are_repetitions(x: list[int], random) -> None:
     for variant in (TauA, TauB, TauC):
         if len(long_x) < 2:
             continue
-        drawn = variant(x, y)(np.asarray([weights, [1] * len(x)]))[0]
+        sampled = variant(x, y)(np.asarray([weights, [1] * len(x)]))[0]
         if len(set(long_x)) > 1 and len(set(long_y)) > 1:
-            assert drawn == pytest.approx(variant(long_x, long_y)(), abs=1e-12)
+            assert sampled == pytest.approx(variant(long_x, long_y)(), abs=1e-12)
         elif variant is not TauA:
-            assert drawn == 0.0  # nothing to correlate in this draw
+            assert sampled == 0.0  # nothing to correlate in this draw
 
 
 def test_symmetry_reversal_and_monotone_change() -> None:

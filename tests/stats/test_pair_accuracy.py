@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from capmeter.errors import InputError
-from capmeter.stats.pair_accuracy import GroupMean, PairAccuracy, TieCalibrated
+from capmeter.core.errors import InputError
+from capmeter.stats.pair_accuracy import GroupMean, PairAccuracy, TieCalibrated, TieMatched
 
 
 def test_tie_policies() -> None:
@@ -21,7 +21,7 @@ def test_tie_policies() -> None:
     assert many() == PairAccuracy(np.zeros(20_000), np.ones(20_000), ties="random", seed=3)()
     with pytest.raises(InputError, match="half, strict, random, first"):
         PairAccuracy(gaps, better, ties=">=")
-    with pytest.raises(InputError, match="pairs that people tie"):
+    with pytest.raises(InputError, match="pairs that humans tie"):
         PairAccuracy([1.0], [0])
 
 
@@ -65,6 +65,34 @@ def test_sampled_pairs_come_near_all() -> None:
     random = np.random.default_rng(5)
     human = random.integers(4, size=900)
     metric = human + random.normal(size=900)
-    whole, sample = TieCalibrated(human, metric).best(), TieCalibrated(human, metric, most=50_000).best()
-    assert not whole.sampled and sample.sampled and sample.pairs == 50_000
-    assert sample.accuracy == pytest.approx(whole.accuracy, abs=0.015)
+    complete, sample = TieCalibrated(human, metric).best(), TieCalibrated(human, metric, most=50_000).best()
+    assert not complete.sampled and sample.sampled and sample.pairs == 50_000
+    assert sample.accuracy == pytest.approx(complete.accuracy, abs=0.015)
+
+
+def test_a_metric_ties_as_many_pairs_as_people() -> None:
+    """People tie two of five; the metric ties the smallest differences, .1 and .2: right are .9, -.5 and .1."""
+    gaps, better = [0.9, -0.5, 0.1, 0.2, 0.4], [1, -2, 0, 1, 0]
+    matched = TieMatched(gaps, better)
+    assert matched.outcomes()[0].tolist() == [1, -1, 0, 0, 1]
+    assert matched() == 3 / 5
+
+
+def test_equal_differences_are_all_ties_or_none_and_equal_scores_always() -> None:
+    assert TieMatched([0.2, -0.2, 0.5], [0, 1, 1]).outcomes()[0].tolist() == [1, -1, 1]
+    assert TieMatched([0.2, -0.2, 0.5], [0, 0, 1]).outcomes()[0].tolist() == [0, 0, 1]
+    assert TieMatched([0.0, 0.0, 0.5], [1, 1, 1]).outcomes()[0].tolist() == [0, 0, 1]
+
+
+@given(st.lists(st.tuples(st.integers(-3, 3), st.integers(-1, 1), st.integers(0, 2)), min_size=2, max_size=12))
+def test_a_resample_is_its_pairs_repeated(pairs: list[tuple[int, int, int]]) -> None:
+    gaps, better, weights = (np.array(column) for column in zip(*pairs, strict=True))
+    if weights.sum() < 2:
+        return
+    repeated = TieMatched(np.repeat(gaps, weights), np.repeat(better, weights))
+    assert TieMatched(gaps, better)(weights) == pytest.approx(repeated())
+
+
+def test_agreement_by_group() -> None:
+    matched = TieMatched([1, -1, 2, 3], [1, 1, 1, 1], ["x", "x", "y", "y"])
+    assert matched.by_group().tolist() == [[0.5, 1.0]] and matched() == 0.75

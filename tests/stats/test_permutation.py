@@ -5,48 +5,56 @@ example.
 from __future__ import annotations
 
 from itertools import permutations, product
+from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import kstest, pearsonr
 
-from capmeter.errors import InputError
+from capmeter.core.errors import InputError
 from capmeter.stats.correlation import pearson, spearman
 from capmeter.stats.kendall import tau_b
-from capmeter.stats.permutation import PairedSums, association, paired_permutation, permutation_tests, williams
+from capmeter.stats.permutation import (
+    PairedSums,
+    association_test,
+    clustered_association_test,
+    paired_permutation_test,
+    permutation_tests,
+    williams_test,
+)
 
 
 def test_all_permutations_by_hand() -> None:
     first, second = np.asarray([3.0, 1.0, 4.0, 1.0]), np.asarray([2.0, 2.0, 1.0, 1.0])
     gap = first - second
     every = [abs(np.dot(signs, gap)) for signs in product((1, -1), repeat=4)]
-    found = paired_permutation(first, second)
-    assert found.exact and found.permutations == 16
-    assert found.value == pytest.approx(gap.mean())
-    assert found.p == np.mean(np.asarray(every) >= abs(gap.sum()) - 1e-12)
+    result = paired_permutation_test(first, second)
+    assert result.exact and result.permutations == 16
+    assert result.value == pytest.approx(gap.mean())
+    assert result.p == np.mean(np.asarray(every) >= abs(gap.sum()) - 1e-12)
 
 
 def test_clusters_change_places_together() -> None:
-    found = paired_permutation([1.0] * 10, [0.0] * 10, clusters=["a"] * 5 + ["b"] * 5)
-    assert found.permutations == 4 and found.p == 0.5  # only the two arrangements that keep both images on one side
+    result = paired_permutation_test([1.0] * 10, [0.0] * 10, clusters=["a"] * 5 + ["b"] * 5)
+    assert result.permutations == 4 and result.p == 0.5  # only the two arrangements that keep both images on one side
 
 
 def test_corpus_score_is_recomputed_from_sums() -> None:
     # a ratio of sums (as BLEU's precision), not a mean of ratios: the rows are matches and lengths
     rows_a, rows_b = np.asarray([[9.0, 10.0], [1.0, 100.0]]), np.asarray([[1.0, 10.0], [2.0, 100.0]])
-    found = paired_permutation(rows_a, rows_b, finish=lambda sums, counts: sums[..., 0] / sums[..., 1])
-    assert found.value == pytest.approx(10 / 110 - 3 / 110)
+    result = paired_permutation_test(rows_a, rows_b, score_function=lambda sums, counts: sums[..., 0] / sums[..., 1])
+    assert result.value == pytest.approx(10 / 110 - 3 / 110)
     # the arrangements: as observed, both swapped (-), and 11/110 against 2/110 twice (further from 0)
-    assert found.p == 1.0
+    assert result.p == 1.0
 
 
 def test_random_permutations_agree_with_all() -> None:
     random = np.random.default_rng(0)
     first, second = random.normal(0.4, 1, size=12), random.normal(size=12)
-    exact = paired_permutation(first, second)
-    doubled = paired_permutation(np.repeat(first, 2), np.repeat(second, 2), clusters=np.repeat(np.arange(12), 2))
+    exact = paired_permutation_test(first, second)
+    doubled = paired_permutation_test(np.repeat(first, 2), np.repeat(second, 2), clusters=np.repeat(np.arange(12), 2))
     assert exact.p == doubled.p
-    padded = paired_permutation(
+    padded = paired_permutation_test(
         np.r_[first, 5.0], np.r_[second, 5.0], permutations=20_000
     )  # an equal pair changes nothing
     assert not padded.exact and padded.p == pytest.approx(exact.p, abs=0.01)
@@ -59,7 +67,7 @@ def test_p_is_uniform_under_the_null() -> None:
         images = np.repeat(np.arange(40), 3)
         shared = np.repeat(random.normal(size=40), 3)
         first, second = (shared + np.repeat(random.normal(size=40), 3) + random.normal(size=120) for _ in range(2))
-        values.append(paired_permutation(first, second, images, permutations=500, seed=run).p)
+        values.append(paired_permutation_test(first, second, images, permutations=500, seed=run).p)
     assert kstest(values, "uniform").pvalue > 0.01
     assert 0.03 <= np.mean(np.asarray(values) <= 0.05) <= 0.075
 
@@ -70,11 +78,11 @@ def test_many_systems_and_metrics_are_tested_as_two_under_one(images: int) -> No
     clusters = np.repeat(np.arange(images), 2)
     tables = [random.normal(0.1 * system, 1, size=(4, 2 * images, 1)) for system in range(2)]
     grouped = [np.stack([rows.reshape(images, 2, 1).sum(axis=1) for rows in systems]) for systems in tables]
-    found = permutation_tests([PairedSums(sums, np.full((4, images), 2.0)) for sums in grouped], permutations=500)
-    assert [len(tests) for tests in found] == [6, 6]
-    for systems, tests in zip(tables, found, strict=True):
+    result = permutation_tests([PairedSums(sums, np.full((4, images), 2.0)) for sums in grouped], permutations=500)
+    assert [len(tests) for tests in result] == [6, 6]
+    for systems, tests in zip(tables, result, strict=True):
         for (a, b), test in tests.items():
-            alone = paired_permutation(systems[a][:, 0], systems[b][:, 0], clusters, permutations=500)
+            alone = paired_permutation_test(systems[a][:, 0], systems[b][:, 0], clusters, permutations=500)
             assert (test.p, test.exact, test.permutations) == (alone.p, alone.exact, alone.permutations)
             assert test.value == pytest.approx(alone.value)
 
@@ -82,7 +90,7 @@ def test_many_systems_and_metrics_are_tested_as_two_under_one(images: int) -> No
 def test_systems_may_have_other_numbers_of_captions_of_an_image() -> None:
     # one caption of each of two images, against two of the first and one of the second
     sums, counts = np.array([[[1.0], [3.0]], [[2.0], [1.0]]]), np.array([[1.0, 1.0], [2.0, 1.0]])
-    ((test,),) = (list(found.values()) for found in permutation_tests([PairedSums(sums, counts)]))
+    ((test,),) = (list(result.values()) for result in permutation_tests([PairedSums(sums, counts)]))
     every = [4 / 2 - 3 / 3, 5 / 3 - 2 / 2, 2 / 2 - 5 / 3, 3 / 3 - 4 / 2]  # none, the first, the second, both
     assert test.value == every[0]
     assert test.p == np.mean(np.abs(every) >= abs(every[0]) - 1e-12) == 0.5
@@ -92,28 +100,28 @@ def test_systems_may_have_other_numbers_of_captions_of_an_image() -> None:
 def test_little_is_held_at_once(images: int, monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(images)
     scores = PairedSums(random.random((4, images, 6)), np.ones((4, images)))
-    whole = permutation_tests([scores] * 3, permutations=500)
+    complete = permutation_tests([scores] * 3, permutations=500)
     monkeypatch.setattr("capmeter.stats.permutation._CELLS", 1000)  # 84 numbers per permutation: eleven at once
     held: list[int] = []
 
-    def finish(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    def score_function(sums: np.ndarray, counts: np.ndarray) -> np.ndarray:
         held.append(sums[..., 0].size)
         return sums[..., 0] / counts
 
-    parts = permutation_tests([PairedSums(scores.sums, scores.counts, finish)] * 3, permutations=500)
-    assert parts == whole and max(held) == 11
+    parts = permutation_tests([PairedSums(scores.sums, scores.counts, score_function)] * 3, permutations=500)
+    assert parts == complete and max(held) == 11
 
 
 def test_association_over_all_pairings() -> None:
     x = [1, 2, 3, 4]
     for statistic in ("pearson", "spearman", "tau"):
-        found = association(x, x, statistic)
-        assert found.value == pytest.approx(1.0) and found.exact and found.permutations == 24
-        assert found.p == pytest.approx(2 / 24)  # the same order and its reverse
+        result = association_test(x, x, statistic)
+        assert result.value == pytest.approx(1.0) and result.exact and result.permutations == 24
+        assert result.p == pytest.approx(2 / 24)  # the same order and its reverse
     with pytest.raises(InputError, match="pearson, spearman, tau"):
-        association(x, x, "kappa")
+        association_test(x, x, "kappa")
     with pytest.raises(InputError, match="constant"):
-        association(x, [2, 2, 2, 2])
+        association_test(x, [2, 2, 2, 2])
 
 
 @pytest.mark.parametrize("n", [6, 12])
@@ -126,22 +134,22 @@ def test_association_equals_its_definition(n: int) -> None:
     for name, statistic in statistics.items():
         values = np.abs([statistic(x, y[list(order)]) for order in orders])
         share = np.mean(values >= abs(statistic(x, y)) - 1e-9)
-        assert association(x, y, name).p == pytest.approx(share, abs=1e-12 if n < 9 else 0.03)
+        assert association_test(x, y, name).p == pytest.approx(share, abs=1e-12 if n < 9 else 0.03)
 
 
 def test_drawn_association_is_near_the_parametric_one() -> None:
     random = np.random.default_rng(1)
     a = random.normal(size=12)
     b = a + 1.2 * random.normal(size=12)
-    drawn = association(a, b)
-    assert not drawn.exact and drawn.p == pytest.approx(pearsonr(a, b).pvalue, abs=0.02)
-    assert drawn.value == pytest.approx(pearsonr(a, b).statistic)
+    sampled = association_test(a, b)
+    assert not sampled.exact and sampled.p == pytest.approx(pearsonr(a, b).pvalue, abs=0.02)
+    assert sampled.value == pytest.approx(pearsonr(a, b).statistic)
 
 
 def test_williams() -> None:
     # Steiger (1980), example 1 in the form of Williams' T2: r12 = .4, r13 = .6 of n = 103, r23 = .5 gives t(100) =
     # -2.25 by his formula
-    found = williams(0.4, 0.6, 0.5, 103)
+    result = williams_test(0.4, 0.6, 0.5, 103)
     r12, r13, r23, n = 0.4, 0.6, 0.5, 103
     det = 1 - r12**2 - r13**2 - r23**2 + 2 * r12 * r13 * r23
     t = (r12 - r13) * np.sqrt(
@@ -149,11 +157,11 @@ def test_williams() -> None:
     )
     from scipy.stats import t as student
 
-    assert found.p == pytest.approx(2 * student.sf(abs(t), n - 3), rel=1e-9)
-    assert found.value == pytest.approx(-0.2)
-    assert williams(0.5, 0.5, 0.9, 12).p == 1.0
+    assert result.p == pytest.approx(2 * student.sf(abs(t), n - 3), rel=1e-9)
+    assert result.value == pytest.approx(-0.2)
+    assert williams_test(0.5, 0.5, 0.9, 12).p == 1.0
     with pytest.raises(InputError, match="four points"):
-        williams(0.5, 0.4, 0.3, 3)
+        williams_test(0.5, 0.4, 0.3, 3)
 
 
 def test_williams_p_is_uniform_under_the_null() -> None:
@@ -162,12 +170,50 @@ def test_williams_p_is_uniform_under_the_null() -> None:
         random = np.random.default_rng(run)
         human = random.normal(size=30)
         a, b = (human + random.normal(size=30) for _ in range(2))
-        values.append(williams(pearson(human, a), pearson(human, b), pearson(a, b), 30).p)
+        values.append(williams_test(pearson(human, a), pearson(human, b), pearson(a, b), 30).p)
     assert kstest(values, "uniform").pvalue > 0.01
 
 
 def test_unaligned_rows() -> None:
     with pytest.raises(InputError, match="aligned"):
-        paired_permutation([1.0, 2.0], [1.0])
+        paired_permutation_test([1.0, 2.0], [1.0])
     with pytest.raises(InputError, match="finite"):
-        paired_permutation([1.0, float("nan")], [1.0, 2.0])
+        paired_permutation_test([1.0, float("nan")], [1.0, 2.0])
+
+
+def test_association_of_clustered_points() -> None:
+    """Where all points of a cluster are alike, points exchanged one by one are significant far too often."""
+    clustered_p, single_p = [], []
+    for run in range(60):
+        random = np.random.default_rng(run)
+        clusters = np.repeat(np.arange(30), 4)
+        x, y = (np.repeat(random.normal(size=30), 4) + 0.3 * random.normal(size=120) for _ in range(2))
+
+        def correlation(values: np.ndarray, y: np.ndarray = y) -> float:
+            return float(pearson(values, y))
+
+        clustered_p.append(clustered_association_test(correlation, x, clusters, 99, run).p)
+        single_p.append(clustered_association_test(correlation, x, np.arange(120), 99, run).p)
+    assert np.mean(np.array(clustered_p) < 0.05) < 0.12 < 0.2 < np.mean(np.array(single_p) < 0.05)
+
+
+def test_association_of_clusters_of_different_sizes() -> None:
+    clusters = ["a", "a", "b", "c", "c", "d", "d", "e", "f", "f", "g", "h", "h"]
+    x = np.arange(13.0)
+    found = clustered_association_test(lambda values: float(pearson(values, x)), x, clusters, 199)
+    assert found.value == pytest.approx(1) and found.p == 1 / 200 and found.permutations == 199
+
+
+@pytest.mark.parametrize(("number", "seed"), [(2.5, 0), (None, 0), ("3", 0), (3, -1), (3, 1.5)])
+def test_numbers_of_permutations_and_seeds_are_whole(number: Any, seed: Any) -> None:
+    with pytest.raises(InputError, match=r"expected (whole numbers|a seed)"):
+        paired_permutation_test([1, 2], [2, 3], permutations=number, seed=seed)
+    with pytest.raises(InputError, match=r"expected (whole numbers|a seed)"):
+        association_test([1, 2, 3], [2, 3, 1], permutations=number, seed=seed)
+
+
+def test_huge_values_do_not_overflow() -> None:
+    """r of (1, -1, 0) with (1, 2, 3) is -1/2, in any unit."""
+    assert association_test([1e308, -1e308, 0], [1, 2, 3]).value == pytest.approx(-0.5)
+    with pytest.raises(InputError, match="finite sums"):
+        paired_permutation_test([1e308, 1e308], [-1e308, 1.0])

@@ -9,19 +9,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.errors import InputError
-from capmeter.stats.bootstrap import interval, mean_of
-from capmeter.stats.multiple import holm
-from capmeter.stats.permutation import mean, paired_permutation
-from capmeter.stats.significance import Ranking, alpha, bootstrap_p, permutation_p, resamples_for, significant
+from capmeter.core.errors import InputError
+from capmeter.stats.bootstrap import bootstrap_interval, mean_statistic
+from capmeter.stats.multiple import holm_correction
+from capmeter.stats.permutation import mean_score, paired_permutation_test
+from capmeter.stats.significance import (
+    Ranking,
+    bootstrap_p_values,
+    is_significant,
+    permutation_p_values,
+    required_resamples,
+    significance_threshold,
+)
 
 
 def test_p_at_the_level_itself_is_not_significant() -> None:
-    assert significant(0.0499, 0.95) and not significant(0.05, 0.95)
-    assert not significant(0.1, 0.9) and not significant(0.01, 0.99)  # 1 - .9 is .09999999999999998 in binary
-    assert alpha(0.95) == 0.05
+    assert is_significant(0.0499, 0.95) and not is_significant(0.05, 0.95)
+    assert not is_significant(0.1, 0.9) and not is_significant(0.01, 0.99)  # 1 - .9 is .09999999999999998 in binary
+    assert significance_threshold(0.95) == 0.05
     with pytest.raises(InputError, match="a level between 0 and 1"):
-        significant(0.01, 95)
+        is_significant(0.01, 95)
 
 
 def test_ranks_and_best_by_hand() -> None:
@@ -31,37 +38,41 @@ def test_ranks_and_best_by_hand() -> None:
     p["d", "c"] = 0.04
     plain = Ranking.of(values, p, correct=False)
     assert plain.ranks() == {"a": 1, "b": 1, "c": 2, "d": 3}
-    assert plain.best() == {"a", "b"} and plain.beaten("c") == {"d"} and plain.beaten("d") == frozenset()
-    assert plain.between("c", "d") == plain.between("d", "c") == 0.04
+    assert (
+        plain.best() == {"a", "b"}
+        and plain.significantly_worse("c") == {"d"}
+        and plain.significantly_worse("d") == frozenset()
+    )
+    assert plain.corrected_p("c", "d") == plain.corrected_p("d", "c") == 0.04
     corrected = Ranking.of(values, p)
-    assert corrected.between("c", "d") == pytest.approx(0.08)  # the fifth of six p: twice it
+    assert corrected.corrected_p("c", "d") == pytest.approx(0.08)  # the fifth of six p: twice it
     assert corrected.ranks() == {"a": 1, "b": 1, "c": 2, "d": 2}
     strict = Ranking.of(values, p, correct=False, level=0.995)
     assert strict.ranks() == {"a": 1, "b": 1, "c": 2, "d": 2}
-    assert strict.beaten("a") == {"c", "d"}
+    assert strict.significantly_worse("a") == {"c", "d"}
 
 
 def test_one_not_below_the_top_is_among_the_best_whatever_stands_between() -> None:
     values = {"a": 0.9, "b": 0.8, "c": 0.7}
-    found = Ranking.of(values, {("a", "b"): 0.01, ("a", "c"): 0.3, ("b", "c"): 0.5}, correct=False)
-    assert found.best() == {"a", "c"} and found.ranks() == {"a": 1, "b": 2, "c": 2}
+    result = Ranking.of(values, {("a", "b"): 0.01, ("a", "c"): 0.3, ("b", "c"): 0.5}, correct=False)
+    assert result.best() == {"a", "c"} and result.ranks() == {"a": 1, "b": 2, "c": 2}
 
 
 def test_equal_values_are_never_better() -> None:
-    found = Ranking.of({"a": 1.0, "b": 1.0}, {("a", "b"): 0.0})
-    assert found.ranks() == {"a": 1, "b": 1} and found.best() == {"a", "b"}
+    result = Ranking.of({"a": 1.0, "b": 1.0}, {("a", "b"): 0.0})
+    assert result.ranks() == {"a": 1, "b": 1} and result.best() == {"a", "b"}
 
 
 @given(st.lists(st.floats(0, 1), min_size=2, max_size=5), st.randoms())
 def test_the_first_is_best_and_ranks_go_up_as_values_go_down(numbers: list[float], random: object) -> None:
     values = {str(k): number for k, number in enumerate(numbers)}
     p = {pair: random.random() for pair in combinations(values, 2)}  # type: ignore[attr-defined]
-    found = Ranking.of(values, p)
-    ranks = [found.ranks()[name] for name in found.order()]
+    result = Ranking.of(values, p)
+    ranks = [result.ranks()[name] for name in result.order()]
     assert ranks[0] == 1 and all(after - before in (0, 1) for before, after in pairwise(ranks))
-    assert found.order()[0] in found.best()
-    assert list(found.corrected.values()) == holm(list(p.values())).tolist()
-    assert not any(found.better(a, b) and found.better(b, a) for a, b in combinations(values, 2))
+    assert result.order()[0] in result.best()
+    assert list(result.corrected.values()) == holm_correction(list(p.values())).tolist()
+    assert not any(result.better(a, b) and result.better(b, a) for a, b in combinations(values, 2))
 
 
 def test_every_pair_needs_its_p() -> None:
@@ -74,22 +85,22 @@ def test_p_of_all_pairs_is_that_of_each_pair_alone() -> None:
     random = np.random.default_rng(2)
     rows = {name: random.random((30, 1)) + shift for name, shift in (("x", 0.0), ("y", 0.15), ("z", 0.2))}
     tables = {name: (sums, np.ones(30)) for name, sums in rows.items()}
-    one, again = permutation_p([tables, tables], [mean, mean], 500, seed=4)
+    one, again = permutation_p_values([tables, tables], [mean_score, mean_score], 500, seed=4)
     assert one == again
     for (a, b), p in one.items():
-        assert p == paired_permutation(rows[a][:, 0], rows[b][:, 0], permutations=500, seed=4).p
+        assert p == paired_permutation_test(rows[a][:, 0], rows[b][:, 0], permutations=500, seed=4).p
 
 
 def test_bootstrap_p_is_small_where_resamples_keep_one_sign() -> None:
     random = np.random.default_rng(5)
     low = random.random(40)
     bounds = {
-        name: interval(mean_of(values), range(40), resamples=199)
+        name: bootstrap_interval(mean_statistic(values), range(40), resamples=199)
         for name, values in (("low", low), ("high", low + 1), ("same", low))
     }
-    found = bootstrap_p(bounds)
-    assert found["low", "high"] == 2 / 200 and found["low", "same"] == 1.0
+    result = bootstrap_p_values(bounds)
+    assert result["low", "high"] == 2 / 200 and result["low", "same"] == 1.0
 
 
 def test_many_pairs_need_many_resamples() -> None:
-    assert resamples_for(1000, 2) == 1000 and resamples_for(1000, 8) == 2800
+    assert required_resamples(1000, 2) == 1000 and required_resamples(1000, 8) == 2800

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.errors import InputError
-from capmeter.stats.ties import preferred
+from capmeter.core.errors import InputError
+from capmeter.stats.ties import sign_with_tolerance
 
 NUMBERS = st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_size=1, max_size=10)
 
@@ -27,20 +27,20 @@ NUMBERS = st.lists(st.tuples(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6)), min_si
     ],
 )
 def test_by_hand(first: float, second: float, expected: int) -> None:
-    assert preferred([first], [second]).tolist() == [expected]
+    assert sign_with_tolerance([first], [second]).tolist() == [expected]
 
 
 @given(NUMBERS)
 def test_it_is_antisymmetric(pairs: list[tuple[float, float]]) -> None:
     a, b = np.array(pairs).T
-    assert (preferred(a, b) == -preferred(b, a)).all()
-    assert (preferred(a, a) == 0).all()
+    assert (sign_with_tolerance(a, b) == -sign_with_tolerance(b, a)).all()
+    assert (sign_with_tolerance(a, a) == 0).all()
 
 
 def test_columns_broadcast() -> None:
-    assert preferred([[1.0], [2.0]], [[1.0, 2.0], [1.0, 2.0]]).tolist() == [[0, -1], [1, 0]]
+    assert sign_with_tolerance([[1.0], [2.0]], [[1.0, 2.0], [1.0, 2.0]]).tolist() == [[0, -1], [1, 0]]
 
 
 def test_what_is_no_number_is_refused() -> None:
     with pytest.raises(InputError, match="finite scores"):
-        preferred([np.nan], [1.0])
+        sign_with_tolerance([np.nan], [1.0])

@@ -1,4 +1,4 @@
-"""Concepts: the tokenizer's odd corners by hand, real captions against the released code's own concepts."""
+"""Concepts: edge cases of tokenising by hand, real captions against the released code."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.captions.model import SentencePool
-from capmeter.text.concepts import Concepts, concepts, plain, word_tokens
-from capmeter.text.stopwords import STOP_WORDS
+from capmeter.captions.caption_set import SentencePool
+from capmeter.text.concepts import Concepts, extract_concepts, normalise_caption
+from capmeter.text.tokenization.stop_words import STOP_WORDS
+from capmeter.text.tokenization.treebank import tokenise_words
 
 TOKENS = {
     "a dog, a cat": ["a", "dog", ",", "a", "cat"],
@@ -35,44 +36,44 @@ TOKENS = {
 
 @pytest.mark.parametrize(("text", "expected"), TOKENS.items())
 def test_word_tokens(text: str, expected: list[str]) -> None:
-    assert word_tokens(text) == expected
+    assert tokenise_words(text) == expected
 
 
-def test_plain_drops_full_stops_and_trailing_space() -> None:
-    assert plain("A U.S. Dog . \n") == "a us dog"
+def test_normalising_drops_full_stops_and_trailing_space() -> None:
+    assert normalise_caption("A U.S. Dog . \n") == "a us dog"
 
 
-def test_concepts_drop_stop_words_and_whatever_has_punctuation() -> None:
-    assert concepts("The two-wheeled bike isn't John's; dogs are running.") == ["bike", "john", "dog", "run"]
-    assert concepts("A dog and a dog") == ["dog", "dog"]
-    assert concepts("The of and !!") == []
+def test_stop_words_and_tokens_with_punctuation_are_no_concepts() -> None:
+    assert extract_concepts("The two-wheeled bike isn't John's; dogs are running.") == ["bike", "john", "dog", "run"]
+    assert extract_concepts("A dog and a dog") == ["dog", "dog"]
+    assert extract_concepts("The of and !!") == []
 
 
-def test_stop_list_is_nltk_s(shared: Path) -> None:
+def test_stop_list_is_nltks(shared: Path) -> None:
     with gzip.open(shared / "oracles" / "smurf_sparcs_flickr5664.json.gz", "rt", encoding="utf-8") as stream:
         assert set(json.load(stream)["stopwords"]) == STOP_WORDS
 
 
-def test_concepts_of_real_captions_are_the_released_code_s(shared: Path) -> None:
+def test_concepts_of_real_captions_equal_the_released_code(shared: Path) -> None:
     with gzip.open(shared / "oracles" / "smurf_concepts.json.gz", "rt", encoding="utf-8") as stream:
         official = json.load(stream)
-    assert [concepts(text) for text in official["preprocessed"]] == official["concepts"]
+    assert [extract_concepts(text) for text in official["preprocessed"]] == official["concepts"]
 
 
 @given(st.lists(st.sampled_from(["cannot", "gonna", "dogs", "a", "2", "lemme", "wanna"]), max_size=6))
 def test_plain_words_need_no_rules(words: list[str]) -> None:
     text = " ".join(words)
-    assert word_tokens(text) == [token for token in word_tokens(f"{text} !") if token != "!"]
+    assert tokenise_words(text) == [token for token in tokenise_words(f"{text} !") if token != "!"]
 
 
 @given(st.text(max_size=40))
 def test_any_text_gives_clean_concepts(text: str) -> None:
-    for found in concepts(text):
-        assert found
-        assert not set(found) & set(string.punctuation)
+    for concept in extract_concepts(text):
+        assert concept
+        assert not set(concept) & set(string.punctuation)
 
 
-def test_table_has_each_sentence_s_distinct_concepts_and_can_be_taken() -> None:
+def test_table_has_the_distinct_concepts_of_each_sentence() -> None:
     pool = SentencePool(["a dog and a dog", "the", "cats chase a dog"])
     table = pool.analyse(Concepts())
     assert [[table.vocabulary[k] for k in table.concepts[row]] for row in range(3)] == [

@@ -1,13 +1,16 @@
+"""N-gram tables against plain counters: counts, document frequencies, matches."""
+
 from __future__ import annotations
 
 from collections import Counter
 
 import numpy as np
-from captionsets import ROWS, caption_set
 from hypothesis import given
+from hypothesis import strategies as st
+from support.caption_sets import ROWS, caption_set
 
-from capmeter.captions.model import SentencePool
-from capmeter.ragged import Ragged
+from capmeter.captions.caption_set import SentencePool
+from capmeter.core.ragged import Ragged
 from capmeter.text.ngrams import Matches, NGrams
 
 
@@ -17,10 +20,10 @@ def grams(text: str, n: int) -> list[tuple[str, ...]]:
 
 
 @given(ROWS)
-def test_counts_are_those_of_a_counter(rows) -> None:
+def test_counts_equal_those_of_a_counter(rows) -> None:
     pool = caption_set(rows).pool
     table = pool.analyse(NGrams(3, "whitespace"))
-    number: dict[int, set] = {}
+    grams_of_order: dict[int, set] = {}
     for row, sentence in enumerate(pool.sentences):
         expected = Counter(grams(sentence, 3))
         span = slice(table.entries.offsets[row], table.entries.offsets[row + 1])
@@ -28,15 +31,27 @@ def test_counts_are_those_of_a_counter(rows) -> None:
         assert sorted(table.order[table.entries.values[span]]) == sorted(map(len, expected))
         assert table.lengths[row] == len(sentence.split())
         for gram in expected:
-            number.setdefault(len(gram), set()).add(gram)
-    assert table.size == sum(map(len, number.values()))
+            grams_of_order.setdefault(len(gram), set()).add(gram)
+    assert table.size == sum(map(len, grams_of_order.values()))
+
+
+@given(ROWS, st.randoms(use_true_random=False))
+def test_some_sentences_have_the_table_of_a_pool_of_these(rows, rng) -> None:
+    pool = caption_set(rows).pool
+    indices = rng.sample(range(len(pool)), rng.randint(0, len(pool)))
+    taken = pool.analyse(NGrams(3, "whitespace")).take(np.array(indices, np.int64))
+    alone = SentencePool([pool[k] for k in indices]).analyse(NGrams(3, "whitespace"))
+    for array in ("counts", "order", "hashes", "lengths"):
+        assert getattr(taken, array).tolist() == getattr(alone, array).tolist(), array
+    assert taken.entries.values.tolist() == alone.entries.values.tolist()
+    assert taken.entries.offsets.tolist() == alone.entries.offsets.tolist()
 
 
 @given(ROWS)
-def test_document_frequencies_are_those_of_a_counter(rows) -> None:
+def test_document_frequencies_equal_those_of_a_counter(rows) -> None:
     captions = caption_set(rows)
     table = captions.pool.analyse(NGrams(2, "whitespace"))
-    hashes, counts = table.documents(captions.references, np.ones(len(captions), np.int64))
+    hashes, counts = table.document_frequencies(captions.references, np.ones(len(captions), np.int64))
     expected = Counter(gram for _, many in rows for gram in {g for one in many for g in grams(one, 2)})
     assert sorted(counts) == sorted(expected.values())
     assert (np.diff(hashes.astype(object)) > 0).all()
@@ -54,15 +69,15 @@ def test_matches_are_the_ngrams_in_common(rows) -> None:
             pair += 1
 
 
-def test_a_part_numbers_ngrams_anew_and_hashes_them_alike() -> None:
-    whole = SentencePool(["a b", "b c a", ""])
-    part = whole.part(np.array([1]))
-    table, own = whole.analyse(NGrams(2, "whitespace")), part.analyse(NGrams(2, "whitespace"))
-    assert set(own.hashes) < set(table.hashes)
-    assert own.size == 5
+def test_a_part_has_new_ids_and_the_same_hashes() -> None:
+    pool = SentencePool(["a b", "b c a", ""])
+    part = pool.part(np.array([1]))
+    table, part_table = pool.analyse(NGrams(2, "whitespace")), part.analyse(NGrams(2, "whitespace"))
+    assert set(part_table.hashes) < set(table.hashes)
+    assert part_table.size == 5
 
 
-def test_no_sentence_at_all() -> None:
+def test_a_pool_without_words() -> None:
     table = SentencePool([""]).analyse(NGrams(4, "whitespace"))
-    hashes, counts = table.documents(Ragged.from_rows([[0]], np.int32), np.ones(1, np.int64))
+    hashes, counts = table.document_frequencies(Ragged.from_rows([[0]], np.int32), np.ones(1, np.int64))
     assert (table.size, len(hashes), len(counts)) == (0, 0, 0)

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.errors import InputError
-from capmeter.transforms.degradations import OtherCaption, Permutation, Removal
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.transforms.degradations import OtherCaption, Removal, WordPermutation
 from capmeter.transforms.registry import names, parse, parse_list
 from capmeter.transforms.similarity import Neighbours
 
@@ -31,21 +31,21 @@ def _set(order: list[int] | None = None) -> CaptionSet:
 
 @pytest.mark.parametrize("name", names())
 def test_strength_zero_leaves_every_caption_as_it_is(name: str) -> None:
-    degrade = parse(name).fitted(_set())
+    degrade = parse(name).fit(_set())
     assert [degrade(row, 0.0) for row in range(6)] == [text for text, _ in SENTENCES]
 
 
 @pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("strength", [0.01, 0.5, 1.0])
 def test_any_strength_changes_every_caption(name: str, strength: float) -> None:
-    degrade = parse(name).fitted(_set())
+    degrade = parse(name).fit(_set())
     assert all(degrade(row, strength) != text for row, (text, _) in enumerate(SENTENCES))
 
 
 @pytest.mark.parametrize("name", [*names(), "other-caption(similarity=random)"])
 def test_what_a_caption_becomes_does_not_depend_on_the_order_of_the_others(name: str) -> None:
     order = [3, 0, 5, 1, 4, 2]
-    straight, shuffled = parse(name).fitted(_set(), seed=7), parse(name).fitted(_set(order), seed=7)
+    straight, shuffled = parse(name).fit(_set(), seed=7), parse(name).fit(_set(order), seed=7)
     for strength in (0.2, 0.6, 1.0):
         assert [straight(row, strength) for row in order] == [shuffled(row, strength) for row in range(6)]
 
@@ -53,7 +53,7 @@ def test_what_a_caption_becomes_does_not_depend_on_the_order_of_the_others(name:
 @pytest.mark.parametrize("name", ["permutation", "repetition", "removal"])
 def test_what_needs_no_vocabulary_does_not_depend_on_the_batch(name: str) -> None:
     alone = CaptionSet.from_captions([_set()["i2"]])
-    assert parse(name).fitted(alone, seed=3)(0, 0.5) == parse(name).fitted(_set(), seed=3)(2, 0.5)
+    assert parse(name).fit(alone, seed=3)(0, 0.5) == parse(name).fit(_set(), seed=3)(2, 0.5)
 
 
 @pytest.mark.parametrize("name", names())
@@ -61,7 +61,7 @@ def test_the_seed_and_the_id_decide(name: str) -> None:
     rows = [Caption(f"k{k}", f"k{k % 7}", "a b c d e f g h i j", ("a dog", "two cats and a bird")) for k in range(40)]
     rows = [Caption(each.id, each.image_id, f"{each.candidate} {each.id}", each.references) for each in rows]
     captions = CaptionSet.from_captions(rows)
-    first, again, other = (parse(name).fitted(captions, seed) for seed in (1, 1, 2))
+    first, again, other = (parse(name).fit(captions, seed) for seed in (1, 1, 2))
     texts = [first(row, 0.7) for row in range(40)]
     assert texts == [again(row, 0.7) for row in range(40)]
     assert sum(text != other(row, 0.7) for row, text in enumerate(texts)) > 20
@@ -72,7 +72,7 @@ def test_the_seed_and_the_id_decide(name: str) -> None:
 @pytest.mark.parametrize(("strength", "words"), [(0.1, 6), (0.25, 5), (0.5, 3), (0.9, 1), (1.0, 1)])
 def test_the_strength_is_the_share_of_the_words(strength: float, words: int) -> None:
     captions = CaptionSet.from_captions([Caption("1", "1", "Two cats sleep on a sofa today!", ("a",))])
-    text = Removal().fitted(captions)(0, strength)  # seven words: round(.7) = 1, round(1.75) = 2, round(3.5) = 4 …
+    text = Removal().fit(captions)(0, strength)  # seven words: round(.7) = 1, round(1.75) = 2, round(3.5) = 4 …
     assert len(text.rstrip("!").split()) == words
     assert text.endswith("!")
 
@@ -81,50 +81,50 @@ def test_captions_that_cannot_change_stay() -> None:
     captions = CaptionSet.from_captions(
         [Caption("1", "1", "dog", ("a dog",)), Caption("2", "2", "", ("a cat",)), Caption("3", "3", "no no no", ("a",))]
     )
-    degrade = Permutation().fitted(captions)
+    degrade = WordPermutation().fit(captions)
     assert [degrade(row, 1.0) for row in range(3)] == ["dog", "", "no no no"]
-    assert Removal().fitted(captions)(0, 1.0) == "dog"
+    assert Removal().fit(captions)(0, 1.0) == "dog"
 
 
 @pytest.mark.parametrize("strength", [-0.1, 1.1, float("nan")])
 @pytest.mark.parametrize("name", names())
 def test_a_strength_outside_of_0_and_1_is_refused(name: str, strength: float) -> None:
     with pytest.raises(InputError, match="expected a strength from 0"):
-        parse(name).fitted(_set())(0, strength)
+        parse(name).fit(_set())(0, strength)
 
 
 class TestOtherCaption:
     def test_the_most_similar_image_comes_first(self) -> None:
-        degrade = OtherCaption().fitted(_set())
+        degrade = OtherCaption().fit(_set())
         assert degrade(0, 0.01) == SENTENCES[1][0]
         assert degrade(1, 0.01) == SENTENCES[0][0]
 
     def test_the_whole_strength_reaches_every_other_image_and_never_the_own(self) -> None:
         captions = _set()
-        seen = {OtherCaption().fitted(captions, seed)(0, 1.0) for seed in range(200)}
+        seen = {OtherCaption().fit(captions, seed)(0, 1.0) for seed in range(200)}
         assert seen == {text for text, _ in SENTENCES[1:]}
 
     def test_half_the_strength_reaches_the_nearer_half(self) -> None:
         matrix = np.arange(36.0).reshape(6, 6)  # the later image is the more similar
         similar = OtherCaption(similarity=lambda these, others: [[int(id[1]) for id in others] for _ in these])
-        seen = {similar.fitted(_set(), seed)(5, 0.6) for seed in range(200)}
+        seen = {similar.fit(_set(), seed)(5, 0.6) for seed in range(200)}
         assert seen == {SENTENCES[k][0] for k in (4, 3, 2)}
         assert matrix.shape == (6, 6)
 
     def test_captions_of_the_same_image_are_never_taken(self) -> None:
         rows = [Caption(f"{k}", "one" if k < 3 else "two", f"caption {k}", ("a dog",)) for k in range(5)]
         captions = CaptionSet.from_captions(rows)
-        seen = {OtherCaption().fitted(captions, seed)(0, 1.0) for seed in range(50)}
+        seen = {OtherCaption().fit(captions, seed)(0, 1.0) for seed in range(50)}
         assert seen == {"caption 3", "caption 4"}
 
     def test_a_metrics_name_needs_a_scorer(self) -> None:
         with pytest.raises(InputError, match="unknown similarity 'bleu-1'"):
-            OtherCaption(similarity="bleu-1").fitted(_set())
+            OtherCaption(similarity="bleu-1").fit(_set())
 
     def test_features_are_compared_by_cosine(self, tmp_path: Path) -> None:
         features = np.array([[1, 0], [0, 1], [1, 0.1], [-1, 0], [0, -1], [0, -1.0]])
         np.savez(tmp_path / "f.npz", image_ids=[f"i{k}" for k in range(6)], features=features)
-        degrade = OtherCaption(similarity=str(tmp_path / "f.npz")).fitted(_set())
+        degrade = OtherCaption(similarity=str(tmp_path / "f.npz")).fit(_set())
         assert degrade(0, 0.01) == SENTENCES[2][0]
         assert degrade(4, 0.01) == SENTENCES[5][0]
 
@@ -142,17 +142,17 @@ class TestOtherCaption:
     def test_wrong_features_are_refused(self, tmp_path: Path, arrays: dict, message: str) -> None:
         np.savez(tmp_path / "f.npz", **arrays)
         with pytest.raises(InputError, match=message):
-            OtherCaption(similarity=str(tmp_path / "f.npz")).fitted(_set())
+            OtherCaption(similarity=str(tmp_path / "f.npz")).fit(_set())
         with pytest.raises(InputError, match=r"expected an \.npz file"):
-            OtherCaption(similarity=str(tmp_path / "none.npz")).fitted(_set())
+            OtherCaption(similarity=str(tmp_path / "none.npz")).fit(_set())
 
     def test_a_similarity_function_of_the_wrong_shape_is_refused(self) -> None:
         with pytest.raises(InputError, match=r"expected finite numbers of shape \(1, 6\)"):
-            OtherCaption(similarity=lambda these, others: [1.0]).fitted(_set())(0, 0.5)
+            OtherCaption(similarity=lambda these, others: [1.0]).fit(_set())(0, 0.5)
 
     def test_one_image_has_no_others(self) -> None:
         with pytest.raises(InputError, match="at least two images"):
-            OtherCaption().fitted(CaptionSet.from_captions([_set()["i0"]]))
+            OtherCaption().fit(CaptionSet.from_captions([_set()["i0"]]))
 
     def test_ties_go_by_image_id(self) -> None:
         neighbours = Neighbours.of(_set([5, 4, 3, 2, 1, 0]), lambda these, others: np.zeros((1, 6)))
@@ -206,4 +206,4 @@ class TestNames:
 @pytest.mark.parametrize("name", ["replacement", "substitution"])
 def test_references_without_words_cannot_replace(name: str) -> None:
     with pytest.raises(InputError, match="no words to use as replacements"):
-        parse(name).fitted(CaptionSet.from_captions([Caption("1", "1", "a dog", ("",))]))
+        parse(name).fit(CaptionSet.from_captions([Caption("1", "1", "a dog", ("",))]))

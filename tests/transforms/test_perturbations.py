@@ -13,11 +13,11 @@ from capmeter.transforms.perturbations import (
     ReplacementWords,
     SentenceWords,
     is_content,
-    permuted,
-    removed,
-    repeated,
-    replaced,
-    substituted,
+    permute_words,
+    remove_words,
+    repeat_words,
+    replace_words,
+    substitute_words,
 )
 
 WORDS = st.lists(st.sampled_from(["a", "dog", "cat", "runs", "on", "the", "grass", "red", "ball"]), max_size=12)
@@ -60,7 +60,7 @@ def test_content_words_are_those_that_say_something() -> None:
 def test_a_permutation_keeps_the_words_and_changes_the_sentence_where_it_can(
     words: list[str], touched: int, seed: int
 ) -> None:
-    result = permuted(words, touched, np.random.default_rng(seed))
+    result = permute_words(words, touched, np.random.default_rng(seed))
     assert Counter(result) == Counter(words)
     if touched and len(set(words)) > 1:
         assert result != words
@@ -72,38 +72,38 @@ def test_a_permutation_keeps_the_words_and_changes_the_sentence_where_it_can(
 def test_every_touched_word_moves(number: int, data: st.DataObject, seed: int) -> None:
     words = [f"word{k}" for k in range(number)]
     touched = data.draw(st.integers(2, number))
-    moved = _differing(words, permuted(words, touched, np.random.default_rng(seed)))
+    moved = _differing(words, permute_words(words, touched, np.random.default_rng(seed)))
     assert len(moved) == touched
     if touched < number:
-        assert moved <= _differing(words, permuted(words, touched + 1, np.random.default_rng(seed)))
+        assert moved <= _differing(words, permute_words(words, touched + 1, np.random.default_rng(seed)))
 
 
 def test_all_permutations_of_three_words_that_leave_none_in_place_are_as_likely() -> None:
-    found = Counter(" ".join(permuted(["x", "y", "z"], 3, np.random.default_rng(seed))) for seed in range(2000))
+    found = Counter(" ".join(permute_words(["x", "y", "z"], 3, np.random.default_rng(seed))) for seed in range(2000))
     assert set(found) == {"y z x", "z x y"}
     assert 900 < found["y z x"] < 1100
 
 
 @given(WORDS, st.integers(0, 12), SEEDS)
 def test_replaced_words_are_other_words_of_the_vocabulary(words: list[str], touched: int, seed: int) -> None:
-    result = replaced(words, touched, np.random.default_rng(seed), VOCABULARY)
+    result = replace_words(words, touched, np.random.default_rng(seed), VOCABULARY)
     changed = _differing(words, result)
     assert len(changed) == min(touched, len(words))
     assert {result[place] for place in changed} <= set(VOCABULARY.words)
-    more = replaced(words, touched + 1, np.random.default_rng(seed), VOCABULARY)
+    more = replace_words(words, touched + 1, np.random.default_rng(seed), VOCABULARY)
     assert all(more[place] == result[place] for place in changed)
 
 
 def test_every_word_of_the_vocabulary_is_as_likely_to_replace() -> None:
     vocabulary = ReplacementWords.of(["a b c d e", "a a a a"])
-    found = Counter(replaced(["a"], 1, np.random.default_rng(seed), vocabulary)[0] for seed in range(4000))
+    found = Counter(replace_words(["a"], 1, np.random.default_rng(seed), vocabulary)[0] for seed in range(4000))
     assert set(found) == set("bcde")
     assert min(found.values()) > 900
 
 
 @given(WORDS, st.integers(0, 12), SEEDS)
 def test_substitution_touches_content_words_alone(words: list[str], touched: int, seed: int) -> None:
-    result = substituted(words, touched, np.random.default_rng(seed), VOCABULARY)
+    result = substitute_words(words, touched, np.random.default_rng(seed), VOCABULARY)
     changed = _differing(words, result)
     content = {place for place, word in enumerate(words) if is_content(word)}
     assert changed <= content
@@ -113,32 +113,34 @@ def test_substitution_touches_content_words_alone(words: list[str], touched: int
 
 def test_a_substitute_fits_the_word_before_and_is_no_form_of_the_same_word() -> None:
     vocabulary = ReplacementWords.of(["the dog barks", "the dogs bark", "the cat sleeps"])
-    found = {" ".join(substituted(["the", "dog"], 1, np.random.default_rng(seed), vocabulary)) for seed in range(50)}
+    found = {
+        " ".join(substitute_words(["the", "dog"], 1, np.random.default_rng(seed), vocabulary)) for seed in range(50)
+    }
     assert found == {"the cat"}
 
 
 def test_without_a_fitting_frame_any_content_word_substitutes() -> None:
     vocabulary = ReplacementWords.of(["the dog barks"])
-    found = {substituted(["under", "trees"], 1, np.random.default_rng(seed), vocabulary)[1] for seed in range(50)}
+    found = {substitute_words(["under", "trees"], 1, np.random.default_rng(seed), vocabulary)[1] for seed in range(50)}
     assert found == {"dog", "barks"}
-    assert substituted(["dogs"], 1, np.random.default_rng(0), ReplacementWords.of(["the dog"])) == ["dogs"]
+    assert substitute_words(["dogs"], 1, np.random.default_rng(0), ReplacementWords.of(["the dog"])) == ["dogs"]
 
 
 @given(WORDS, st.integers(0, 14), SEEDS)
 def test_repetition_says_some_words_twice(words: list[str], touched: int, seed: int) -> None:
-    result = repeated(words, touched, np.random.default_rng(seed))
+    result = repeat_words(words, touched, np.random.default_rng(seed))
     assert len(result) == len(words) + min(touched, len(words))
     kept = iter(result)
     assert all(word in kept for word in words)  # the sentence is still inside, in order
 
 
 def test_repeated_words_follow_each_other() -> None:
-    assert repeated(["a", "b"], 2, np.random.default_rng(0)) == ["a", "a", "b", "b"]
+    assert repeat_words(["a", "b"], 2, np.random.default_rng(0)) == ["a", "a", "b", "b"]
 
 
 @given(WORDS, st.integers(0, 14), SEEDS)
 def test_removal_keeps_one_word_and_the_order(words: list[str], touched: int, seed: int) -> None:
-    result = removed(words, touched, np.random.default_rng(seed))
+    result = remove_words(words, touched, np.random.default_rng(seed))
     assert len(result) == (max(1, len(words) - touched) if words else 0)
     rest = iter(words)
     assert all(word in rest for word in result)

@@ -1,0 +1,70 @@
+"""Fixtures and settings of all tests, those of the library and those of the recipes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from capmeter.core.errors import CapmeterError
+from capmeter.text.meteor.resources import load_meteor_resources
+
+# no example is refused because the machine is busy, and every run tries the same ones; `make fuzz` tries others
+settings.register_profile(
+    "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.register_profile("random", parent=settings.get_profile("steady"), derandomize=False)
+settings.load_profile("steady")
+
+# nothing is kept from test to test, nor among the user's files; tests of what is kept name a folder
+os.environ["CAPMETER_REFERENCE_CACHE"] = ""
+
+# Inspect is in an environment of its own (.ci/frameworks), and the adapter cannot be loaded without it
+collect_ignore = [] if importlib.util.find_spec("inspect_ai") else ["src/capmeter/integrations/inspect_ai.py"]
+
+# the examples of these modules run an encoder, or its tokenizer
+_NEURAL = (
+    "capmeter.encoders.batches",
+    "capmeter.encoders.text.word_piece",
+    "capmeter.metrics.embedding.bertscore",
+    "capmeter.metrics.embedding.sbert",
+    "capmeter.metrics.embedding.tbr",
+    "capmeter.metrics.learned.capmeter.capmeter",
+    "capmeter.metrics.learned.capmeter.network",
+    "capmeter_recipes.capmeter.run",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Examples that need the extra neural are marked as such tests are."""
+    for item in items:
+        if isinstance(item, pytest.DoctestItem) and item.name.startswith(_NEURAL):
+            item.add_marker(pytest.mark.neural)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real captions, human judgments and official scores; the test is skipped where it is absent."""
+    folder = Path(os.environ.get("CAPMETER_SHARED", Path(__file__).resolve().parents[1] / "shared"))
+    if not (folder / "data").is_dir():
+        pytest.skip(f"needs the research data folder (CAPMETER_SHARED), not found at {folder}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def meteor_index(pytestconfig: pytest.Config) -> Iterator[Path]:
+    """METEOR's resources with their index, built once into the test runner's cache; skipped without the package."""
+    cache = pytestconfig.cache
+    assert cache is not None
+    folder = cache.mkdir("meteor")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CAPMETER_CACHE", str(folder))
+        try:
+            load_meteor_resources()
+        except CapmeterError as error:
+            pytest.skip(f"needs METEOR's resources: {error}")
+        yield folder

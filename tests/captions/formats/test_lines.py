@@ -1,0 +1,79 @@
+"""Plain text: a caption a line; NAME#k, a tab and a caption; tables with bars."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import capmeter
+from capmeter.captions.formats import open_rows
+from capmeter.core.errors import InputError
+
+CANDIDATES = "a man rides a horse\n\nwell, a dog, and a cat\n"
+REFERENCES = "someone rides\r\na bus\r\na dog with a cat\r\n"
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_bytes(text.encode())
+    return path
+
+
+@pytest.mark.parametrize("names", [("hyp.txt", "ref1.txt"), ("test.en", "test.de"), ("out.pred", "gold.ref")])
+def test_the_kth_line_belongs_to_the_kth(tmp_path: Path, names: tuple[str, str]) -> None:
+    candidates, references = write(tmp_path / names[0], CANDIDATES), write(tmp_path / names[1], REFERENCES)
+    captions = capmeter.load(candidates, references)
+    assert [(each.id, each.candidate, each.references) for each in captions] == [
+        ("0", "a man rides a horse", ("someone rides",)),
+        ("1", "", ("a bus",)),
+        ("2", "well, a dog, and a cat", ("a dog with a cat",)),
+    ]
+    assert any(str(candidates) in each for each in captions.notes["read_as_lines"])
+    assert [each for part in capmeter.stream(candidates, references, rows=2) for each in part] == list(captions)
+    more = write(tmp_path / "ref2.txt", REFERENCES.upper())
+    assert capmeter.load(candidates, [references, more])["1"].references == ("a bus", "A BUS")
+
+
+def test_files_of_other_names_are_read_so_if_the_user_says_it(tmp_path: Path) -> None:
+    candidates, references = write(tmp_path / "hyp", CANDIDATES), write(tmp_path / "ref.csv", REFERENCES)
+    with pytest.raises(
+        InputError, match=r"hyp: neither JSON nor a table: .* \(--input-format list: one caption a line\)"
+    ):
+        capmeter.load(candidates, references)
+    assert len(capmeter.load(candidates, references, format="list", references_format="list")) == 3
+
+
+def test_files_of_other_lengths_and_tables_are_refused(tmp_path: Path) -> None:
+    candidates, references = write(tmp_path / "a.txt", "a dog\na cat\n"), write(tmp_path / "b.txt", "a dog\n")
+    with pytest.raises(InputError, match="2 candidates, but 1 lists"):
+        capmeter.load(candidates, references)
+    for header in ("photo,text", "photo;text", "photo\ttext", "photo|text"):
+        with pytest.raises(InputError, match="the first line names the columns"):
+            capmeter.load(write(tmp_path / "t.txt", f"{header}\n1,a dog\n"))
+    with pytest.raises(InputError, match="the first line names one column, generated_caption"):
+        capmeter.load(write(tmp_path / "t.csv", '"generated_caption"\n"a wolf"\n'))
+
+
+def test_lines_with_the_name_of_their_image(tmp_path: Path) -> None:
+    path = write(
+        tmp_path / "Flickr8k.token.txt", "1.jpg#0\tA dog runs , fast .\n1.jpg#1\tIt runs .\n2.jpg#0\tA bus .\n"
+    )
+    assert open_rows(path).format == "token"
+    references = {"1.jpg": ("A dog runs , fast .", "It runs ."), "2.jpg": ("A bus .",)}
+    assert capmeter.load_references(path) == references
+    assert [each.candidate for each in capmeter.load(path, references)] == [
+        "A dog runs , fast .",
+        "It runs .",
+        "A bus .",
+    ]
+    with pytest.raises(InputError, match=r"line 2: the text \"no tab\", expected NAME#0, a tab and a caption"):
+        capmeter.load_references(write(path, "1.jpg#0\tA dog .\nno tab\n"))
+
+
+def test_tables_with_bars(tmp_path: Path) -> None:
+    text = 'image_name| comment_number| comment\n1.jpg| 0| "Stop" , he said .\n1.jpg| 4   A dog runs .\n'
+    text += "2.jpg| 0| A bus .\n"
+    path = write(tmp_path / "results.csv", text)
+    expected = {"1.jpg": ('"Stop" , he said .', "A dog runs ."), "2.jpg": ("A bus .",)}
+    assert capmeter.load_references(path) == expected
+    assert [each.references for part in capmeter.stream({"1.jpg": "x"}, path) for each in part] == [expected["1.jpg"]]

@@ -1,0 +1,250 @@
+"""Captions of events in time: every layout gives the same events, and mistakes in times get a sentence."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import capmeter
+from capmeter.captions.event_rows import read_events
+from capmeter.captions.events import Events, VideoEvents
+from capmeter.captions.writing import convert, save
+from capmeter.core.errors import InputError
+
+TIMES: list[list[float]] = [[0, 4.5], [4, 9]]
+SENTENCES = ["a dog eats", "it sleeps"]
+GROUND_TRUTH = {"v7": {"duration": 9, "timestamps": [[0, 5], [5, 9]], "sentences": ["a dog eats food", "a dog sleeps"]}}
+EVENTS = VideoEvents(
+    Events(((0.0, 4.5), (4.0, 9.0)), ("a dog eats", "it sleeps")),
+    (Events(((0.0, 5.0), (5.0, 9.0)), ("a dog eats food", "a dog sleeps")),),
+)
+RESULTS: dict[str, Any] = {
+    "ActivityNet": {
+        "version": "VERSION 1.0",
+        "results": {"v7": [{"sentence": s, "timestamp": t} for s, t in zip(SENTENCES, TIMES, strict=True)]},
+        "external_data": {"used": False},
+    },
+    "bare ActivityNet": {"v7": [{"sentence": s, "timestamp": t} for s, t in zip(SENTENCES, TIMES, strict=True)]},
+    "lists": [{"image_id": "v7", "timestamps": TIMES, "sentences": SENTENCES}],
+    "rows of events": [
+        {"video_id": "v7", "caption": s, "start": t[0], "end": t[1]} for s, t in zip(SENTENCES, TIMES, strict=True)
+    ],
+    "rows of events with ids": [
+        {"id": k, "image_id": "v7", "candidate": s, "start": t[0], "end": t[1]}
+        for k, (s, t) in enumerate(zip(SENTENCES, TIMES, strict=True))
+    ],
+}
+REFERENCES: dict[str, Any] = {
+    "ActivityNet": GROUND_TRUTH,
+    "YouCook2": {
+        "database": {
+            "v7": {
+                "duration": 9,
+                "subset": "validation",
+                "annotations": [
+                    {"segment": [0, 5], "id": 0, "sentence": "a dog eats food"},
+                    {"segment": [5, 9], "id": 1, "sentence": "a dog sleeps"},
+                ],
+            }
+        }
+    },
+    "VidChapters": {
+        "v7": {
+            "duration": 9,
+            "chapters": [{"time": 0, "label": "a dog eats food"}, {"time": 5, "label": "a dog sleeps"}],
+        }
+    },
+    "ViTT": [
+        {
+            "id": "v7",
+            "duration": 9,
+            "annotations": [
+                {"timestamp": 0, "tag": "a dog eats food"},
+                {"timestamp": 5000, "tag": "a dog sleeps"},
+            ],
+        }
+    ],
+    "rows of events": [
+        {"image_id": "v7", "caption": "a dog eats food", "start": 0, "end": 5},
+        {"image_id": "v7", "caption": "a dog sleeps", "start": "5", "end": 9.0},
+    ],
+}
+
+
+def write_file(folder: Path, content: Any, name: str) -> Path:
+    path = folder / name
+    is_lines = name.endswith(".jsonl")
+    path.write_text("".join(json.dumps(row) + "\n" for row in content) if is_lines else json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_results(name: str, tmp_path: Path) -> None:
+    ending = ".jsonl" if isinstance(RESULTS[name], list) else ".json"
+    path = write_file(tmp_path, RESULTS[name], f"results{ending}")
+    for captions in (capmeter.load(path, GROUND_TRUTH), next(iter(capmeter.stream(path, GROUND_TRUTH)))):
+        (caption,) = captions
+        assert caption.events == EVENTS
+        assert caption.candidate == "a dog eats it sleeps"
+        assert caption.references == ("a dog eats food a dog sleeps",)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_references(name: str, tmp_path: Path) -> None:
+    ending = ".jsonl" if isinstance(REFERENCES[name], list) else ".json"
+    captions = capmeter.load(RESULTS["ActivityNet"], write_file(tmp_path, REFERENCES[name], f"references{ending}"))
+    assert captions["v7"].events == EVENTS
+
+
+def test_rows_with_references_of_several_annotators(tmp_path: Path) -> None:
+    other = {"timestamps": [[0, 9]], "sentences": ["a dog"]}
+    row = {**RESULTS["lists"][0], "references": [GROUND_TRUTH["v7"], other]}
+    captions = capmeter.load(write_file(tmp_path, [row], "rows.jsonl"))
+    assert captions["v7"].references == ("a dog eats food a dog sleeps", "a dog")
+    assert captions.events[0] == VideoEvents(EVENTS.candidate, (*EVENTS.references, Events(((0.0, 9.0),), ("a dog",))))
+    rows = [{"image_id": "v7", "annotator": k, "caption": "a dog", "start": 0, "end": 9} for k in (1, 2)]
+    captions = capmeter.load(RESULTS["ActivityNet"], write_file(tmp_path, rows, "two.jsonl"))
+    assert captions["v7"].references == ("a dog", "a dog")
+
+
+def test_rows_of_events_may_repeat_the_references_of_their_video() -> None:
+    rows = [
+        {"image_id": "v7", "candidate": text, "start": 4 * k, "end": 4 * k + 4, "references": texts}
+        for k, (text, texts) in enumerate((("a dog eats", None), ("it sleeps", ["a dog"]), ("it wakes", ["a dog"])))
+    ]
+    (caption,) = capmeter.load(rows)
+    assert (caption.candidate, caption.references) == ("a dog eats it sleeps it wakes", ("a dog",))
+    as_references = capmeter.load([{"image_id": "v7", "candidate": "x"}], rows[1:])
+    assert as_references["v7"].references == ("a dog",)
+    rows[2]["references"] = ["a cat"]
+    with pytest.raises(InputError, match="other references than an earlier event of 'v7'; repeat all references"):
+        capmeter.load(rows)
+
+
+def test_events_belong_to_one_system() -> None:
+    row = {"image_id": "v", "timestamps": [[0, 4]], "sentences": ["a dog"], "references": ["a dog"]}
+    with pytest.raises(InputError, match="several systems beside one list of events; give each system a row"):
+        capmeter.load([{**row, "captions": {"A": "a cat", "B": "a dog"}}], system="A")
+    with pytest.raises(InputError, match="several systems beside one list of events; give each system a row"):
+        capmeter.load_systems([{**row, "a": "x", "b": "y"}], columns={"a": "candidate", "b": "candidate"})
+
+
+def test_selection_keeps_events_and_ordinary_captions_have_none() -> None:
+    captions = capmeter.load(RESULTS["ActivityNet"], GROUND_TRUTH)
+    assert captions.select([0]).events == captions.replace(ids=("other",)).events == (EVENTS,)
+    assert capmeter.load(["a dog"], [["a dog"]]).events == (None,)
+
+
+@pytest.mark.parametrize(
+    ("times", "sentence"),
+    [
+        ([[5, 2]], "it ends at 2 s, before its start at 5 s"),
+        ([[-1, 2]], "its start is the number -1"),
+        ([[0, float("nan")]], "its end is NaN"),
+        ([[0, float("inf")]], "its end is infinite"),
+        ([[0, None]], "its end is missing"),
+        ([["0", 2]], 'its start is the text "0"'),
+        ([[True, 2]], "its start is true"),
+        ([[0, 10**400]], "a number of more than 40 digits"),
+        ([[0, 1, 2]], "a list of 3, expected"),
+        ([0], "the number 0, expected"),
+        ("0-1", 'timestamps is the text "0-1"'),
+        ([[0, 1], [1, 2]], "2 timestamps for 1 sentences"),
+    ],
+)
+def test_bad_times_get_a_sentence(times: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        capmeter.load([{"image_id": "v7", "timestamps": times, "sentences": ["a dog"]}], GROUND_TRUTH)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ([{"image_id": "v7", "timestamps": [[0, 1]]}], "sentences is missing"),
+        ([{"image_id": "v7", "caption": "a", "start": None, "end": 1}], "its start is missing"),
+        ([{"image_id": "v7", "caption": "a", "start": "now", "end": 1}], "start is the text"),
+        ({"results": {"v7": [{"sentence": "a", "timestamp": [0, 1]}, {"sentence": "a"}]}}, "video v7, event 1"),
+        ({"v7": {"timestamps": [[0, 1]], "sentences": [3]}}, r"sentences\[0\] is the number 3"),
+        ({"v7": GROUND_TRUTH["v7"], "v8": 5}, "video v8: the number 5"),
+        ({"v7": {"chapters": [{"time": 0, "label": "a"}]}}, "no duration"),
+        ({"v7": {"chapters": 5}}, "the number 5, expected a list of events"),
+        ({"database": {"v7": {"subset": "val", "annotations": "x"}}}, "the text"),
+        ([{"id": "v7", "annotations": [{"timestamp": 0, "tag": "a"}]}], "no duration"),
+        ([{"id": "v7", "annotations": [{"tag": "a"}]}], r"annotations\[0\]"),
+        ([{"id": "v7", "annotations": "a"}], "expected a list of"),
+    ],
+)
+def test_bad_documents_get_a_sentence(content: Any, sentence: str) -> None:
+    with pytest.raises(InputError, match=sentence):
+        capmeter.load(content, GROUND_TRUTH)
+
+
+def test_metrics_of_events_say_what_is_missing() -> None:
+    with pytest.raises(InputError, match=r"1 captions have no events in time \(the first: 0\), but proposals needs"):
+        capmeter.score(candidates=["a dog"], references=[["a dog"]], metrics="proposals")
+    without_times = capmeter.load(RESULTS["ActivityNet"], {"v7": ["a dog"]})
+    with pytest.raises(InputError, match="have no events in time"):
+        capmeter.score(without_times, "proposals")
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 1e6), st.floats(0, 1e6)).map(sorted), max_size=20),
+)
+def test_events_in_order_are_the_same_events(times: list[list[float]]) -> None:
+    events = read_events(times, [f"event {k}" for k in range(len(times))], "v")
+    ordered = events.in_order()
+    assert list(ordered.times) == sorted(events.times)
+    assert sorted(zip(ordered.times, ordered.sentences, strict=True)) == sorted(
+        zip(events.times, events.sentences, strict=True)
+    )
+
+
+def test_videos_without_results_are_left_out_or_count_zero() -> None:
+    truth = {**GROUND_TRUTH, "v8": GROUND_TRUTH["v7"], "v9": GROUND_TRUTH["v7"]}
+    captions = capmeter.load(RESULTS["ActivityNet"], truth)
+    assert captions.notes == {"references_without_candidate": ["v8", "v9"]}
+    whole = capmeter.load(RESULTS["ActivityNet"], truth, on_absent="empty")
+    assert whole.notes == {"scored_as_empty": ["v8", "v9"]}
+    few, many = (capmeter.score(each, "proposals(iou=0.5),rouge-l") for each in (captions, whole))
+    for name in ("proposals(iou=0.5)", "rouge-l"):
+        assert many[name].score == pytest.approx(few[name].score / 3)
+        assert many[name].items["v8"] == 0
+    assert capmeter.load({"7": "a"}, {"7": ["a"], "9": ["b"]}, on_absent="empty")["9"].candidate == ""
+    with pytest.raises(InputError, match="on_absent is 'drop'"):
+        capmeter.load({"7": "a"}, {"7": ["a"]}, on_absent="drop")  # type: ignore[typeddict-item]
+    with pytest.raises(InputError, match="without a stream"):
+        list(capmeter.stream(RESULTS["ActivityNet"], truth, on_absent="empty"))
+
+
+def test_files_of_several_annotators_are_joined_by_video(tmp_path: Path) -> None:
+    first = write_file(tmp_path, GROUND_TRUTH, "val_1.json")
+    second = {"v7": {"duration": 9, "timestamps": [[0, 9]], "sentences": ["a dog"]}}
+    files = [first, write_file(tmp_path, second, "val_2.json")]
+    captions = capmeter.load(RESULTS["ActivityNet"], files)
+    assert captions["v7"].references == ("a dog eats food a dog sleeps", "a dog")
+    assert captions.events[0] == VideoEvents(EVENTS.candidate, (*EVENTS.references, Events(((0.0, 9.0),), ("a dog",))))
+
+
+@pytest.mark.parametrize("to", ["jsonl", "json"])
+def test_converted_rows_keep_their_times(tmp_path: Path, to: str) -> None:
+    results, truth, rows = (tmp_path / name for name in ("results.json", "truth.json", f"rows.{to}"))
+    results.write_text(json.dumps(RESULTS["ActivityNet"]))
+    truth.write_text(json.dumps(GROUND_TRUTH))
+    assert not convert(results, rows, to=to, references=truth).dropped
+    assert next(iter(capmeter.load(rows))).events == EVENTS
+    convert(truth, rows, to=to, side="references")
+    assert next(iter(capmeter.load(results, references=rows))).events == EVENTS
+    save(capmeter.load(results, references=truth), rows, to=to)
+    assert next(iter(capmeter.load(rows))).events == EVENTS
+
+
+def test_tables_say_that_they_hold_no_times(tmp_path: Path) -> None:
+    results = tmp_path / "results.json"
+    results.write_text(json.dumps(RESULTS["ActivityNet"]))
+    assert convert(results, tmp_path / "rows.csv", to="csv").dropped == {"events": 1}
+    assert (tmp_path / "rows.csv").read_text() == "image_id,candidate\nv7,a dog eats it sleeps\n"

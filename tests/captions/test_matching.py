@@ -1,0 +1,94 @@
+"""Candidates and references that are matched by name, and references in several files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import capmeter
+from capmeter.captions.streaming.stream import stream
+from capmeter.core.errors import InputError
+
+AMBIGUOUS = [
+    ({"COCO_train2014_000000000009.jpg": "a dog", "COCO_val2014_000000000009.jpg": "a cat"}, {"9": ["a dog"]}),
+    ({"a/1.jpg": "a dog", "b/1.jpg": "a cat"}, {"1.jpg": ["a dog"]}),
+    ({"1": "a dog", "001": "a cat"}, {"1.jpg": ["a dog"]}),
+    ({"dog.jpg": "a dog", "dog.png": "a cat"}, {"dog": ["a dog"]}),
+    ({"7": "a dog"}, {"a/7.jpg": ["a dog"], "b/7.jpg": ["a cat"]}),
+]
+
+
+@pytest.mark.parametrize(("candidates", "references"), AMBIGUOUS)
+def test_names_that_could_mean_several_images_match_none(
+    candidates: dict[str, str], references: dict[str, list[str]]
+) -> None:
+    with pytest.raises(InputError, match="match ambiguously") as caught:
+        capmeter.load(candidates, references)
+    names = candidates if len(candidates) > 1 else references
+    assert all(f'"{name}"' in str(caught.value) for name in names)
+    with pytest.raises(InputError, match="match ambiguously"):
+        len(stream([{"image_id": key, "candidate": text} for key, text in candidates.items()], references))
+
+
+def test_others_are_scored_without_the_ambiguous_ones() -> None:
+    candidates = {"a/1.jpg": "a dog", "b/1.jpg": "a cat", "c/2.jpg": "a cow"}
+    captions = capmeter.load(candidates, {"1.jpg": ["a dog"], "2.jpg": ["a cow"]}, on_missing="skip")
+    assert captions.ids == ("c/2.jpg",)
+    assert captions.notes["ambiguous_names"] == ["a/1.jpg", "b/1.jpg"]
+
+
+def test_an_equal_id_matches_where_another_name_is_like_it() -> None:
+    captions = capmeter.load({"1": "a dog", "001": "a cat", "2": "a cow"}, {"1": ["x"], "2": ["y"]}, on_missing="skip")
+    assert captions.ids == ("1", "2") and "matched_by" not in captions.notes
+
+
+def test_numbers_without_their_zeros_match() -> None:
+    captions = capmeter.load({"000": "a dog", "0012": "a cat"}, {"0": ["x"], "12": ["y"]})
+    assert [caption.references for caption in captions] == [("x",), ("y",)]
+
+
+def test_a_name_of_zeros_takes_no_time() -> None:
+    with pytest.raises(InputError, match="has no references"):
+        capmeter.load({"0" * 500_000 + "x": "a dog"}, {"1": ["a dog"]})
+
+
+def write(folder: Path, **contents: object) -> list[Path]:
+    paths = [folder / f"{name}.json" for name in contents]
+    for path, content in zip(paths, contents.values(), strict=True):
+        path.write_text(json.dumps(content))
+    return paths
+
+
+def test_references_of_several_files_are_joined_by_image(tmp_path: Path) -> None:
+    files = write(tmp_path, first={"1": ["a"], "2": ["b"]}, second=[{"image_id": 1, "caption": "c"}])
+    candidates = {"1": "x", "2": "y"}
+    expected = [("a", "c"), ("b",)]
+    assert [caption.references for caption in capmeter.load(candidates, files)] == expected
+    assert [caption.references for caption in capmeter.load(candidates, [str(file) for file in files])] == expected
+    rows = [{"image_id": key, "candidate": text} for key, text in candidates.items()]
+    assert [each.references for part in stream(rows, files) for each in part] == expected
+    assert capmeter.load_references(files) == {"1": ("a", "c"), "2": ("b",)}
+
+
+def test_several_files_of_lists_are_equally_long(tmp_path: Path) -> None:
+    files = write(tmp_path, first=[["a"], ["b"]], second=[["c"], ["d"]], third=[["e"]])
+    assert capmeter.load(["x", "y"], files[:2])["1"].references == ("b", "d")
+    with pytest.raises(InputError, match=r"references of 2 images, .*third\.json of 1"):
+        capmeter.load(["x", "y"], files)
+
+
+def test_a_file_of_references_is_named_once(tmp_path: Path) -> None:
+    (file,) = write(tmp_path, first={"1": ["a"]})
+    (tmp_path / "link.json").symlink_to(file)
+    with pytest.raises(InputError, match=r"link\.json is named twice"):
+        capmeter.load({"1": "x"}, [file, tmp_path / "link.json"])
+
+
+def test_several_splits() -> None:
+    rows = [{"image_id": k, "references": ["a"], "split": split} for k, split in enumerate(("train", "val", "test"))]
+    assert list(capmeter.load_references(rows, split=["train", "test"])) == ["0", "2"]
+    assert capmeter.load({"0": "a", "2": "b"}, rows, split=["train", "test"]).ids == ("0", "2")
+    with pytest.raises(InputError, match="no image belongs to the split 'none'; the splits are test, train, val"):
+        capmeter.load_references(rows, split=["train", "none"])

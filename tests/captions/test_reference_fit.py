@@ -1,0 +1,74 @@
+"""Candidates that do not belong to their references are recognised by their words and lengths."""
+
+from __future__ import annotations
+
+import gzip
+import itertools
+import json
+from pathlib import Path
+
+import pytest
+
+from capmeter.captions.load import load
+from capmeter.captions.reference_fit import ReferenceFit, find_untokenised
+from capmeter.captions.validation import examine
+
+SUBJECTS = ["dog", "cat", "girl", "boy", "bus", "train", "horse", "bird", "man", "woman", "chef"]
+PLACES = ["beach", "street", "kitchen", "park", "river", "forest", "stage", "roof", "field", "boat", "bridge"]
+CANDIDATES = [f"a {SUBJECTS[k % 11]} in the {PLACES[k * 3 % 11 - k // 11]}" for k in range(24)]
+REFERENCES = [[f"the {text.split()[1]} stays", f"somewhere in the {text.split()[-1]}"] for text in CANDIDATES]
+
+
+def measure(candidates: list[str], references: list[list[str]]) -> ReferenceFit:
+    return ReferenceFit.measure(load(candidates, references))
+
+
+def test_shares_and_lengths_by_hand() -> None:
+    fit = measure(["a dog runs", "two cats"], [["a dog"], ["a cat sleeps", "two cats sleep"]])
+    assert (fit.candidate_words, fit.reference_words) == (2.5, pytest.approx(8 / 3))
+    assert fit.vocabulary_share == 4 / 5  # a, dog, two, cats; not: runs
+    assert fit.own_share == pytest.approx((2 / 3 + 1) / 2)
+    assert fit.other_share == pytest.approx((1 / 3 + 0) / 2)
+    assert fit.excess == pytest.approx(2)  # differences 1/3 and 1: mean 2/3, standard error 1/3
+    assert fit.describe_mismatch() is None  # two images say nothing
+
+
+def test_references_of_other_images_are_a_mismatch() -> None:
+    assert measure(CANDIDATES, REFERENCES).describe_mismatch() is None
+    message = measure(CANDIDATES, REFERENCES[5:] + REFERENCES[:5]).describe_mismatch()
+    assert message is not None and "belong to other images, or are in another order" in message
+
+
+def test_references_joined_into_one_text_are_a_mismatch() -> None:
+    joined = [[" ".join(texts * 4)] for texts in REFERENCES]
+    message = measure(CANDIDATES, joined).describe_mismatch()
+    assert message is not None and "joined into one text" in message
+    assert [text for text in examine(CANDIDATES, joined).warnings if "joined into one text" in text]
+
+
+def test_captions_without_any_word_of_the_references_are_a_mismatch() -> None:
+    message = measure(CANDIDATES, [["zwei Katzen", "vierzig Hunde"]] * 24).describe_mismatch()
+    assert message is not None and "(0%) than with those of other images (0%)" in message
+
+
+def test_one_caption_for_all_images_says_nothing_about_the_references() -> None:
+    assert measure(["a photo of a dog"] * 24, REFERENCES).describe_mismatch() is None
+
+
+def test_untokenised_texts() -> None:
+    assert find_untokenised(["a dog .", "a dog", "in the u.s.", "u. s. .", "", "3.", "A dog!", "a dog. "]) == [
+        "A dog!",
+        "a dog. ",
+    ]
+
+
+@pytest.mark.parametrize("system", ["m2_transformer", "llava15_7b_default", "smurf_human"])
+def test_real_captions_fit_and_those_of_other_images_do_not(shared: Path, system: str) -> None:
+    with gzip.open(shared / "data" / "coco_karpathy_test_captions.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in itertools.islice(file, 300)]
+    candidates = [row["captions"][system] for row in rows]
+    references = [row["references"] for row in rows]
+    for count in (20, 50, 300):
+        assert measure(candidates[:count], references[:count]).describe_mismatch() is None
+        shifted = references[7:count] + references[:7]
+        assert measure(candidates[:count], shifted).describe_mismatch() is not None

@@ -1,0 +1,253 @@
+"""What makes scores misleading, seen in the texts: each kind, and what is none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import capmeter
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.reference_fit import ReferenceFit
+from capmeter.captions.text_checks import check_captions, compare_texts, find_artefacts, is_blank
+from capmeter.captions.validation import examine
+from capmeter.core.errors import InputError
+
+REFERENCE = "the dog is running on the grass near two people"
+
+
+@pytest.mark.parametrize(
+    ("kind", "texts"),
+    [
+        (
+            "special tokens",
+            [
+                "a dog<|im_end|>",
+                "<image> a dog",
+                "a dog </s>",
+                "[INST] a dog",
+                "ASSISTANT: a dog",
+                "a dog<end_of_turn>",
+                "### Response: a dog",
+                "a dog <unk>",
+                "<|begin_of_text|>a dog",
+                "<<SYS>> a dog",
+            ],
+        ),
+        ("marks of a tokenizer", ["▁a▁dog", "Ġa Ġdog", "a snow ##board", "a snow@@ board", "a dog<0x0A>"]),
+        (
+            "HTML",
+            ["a dog<br>", "<p>a dog</p>", "a dog &amp; a cat", "a dog &#39;s ball", '<span class="x">a dog</span>'],
+        ),
+        ("Markdown", ["**a dog**", "# A dog", "- a dog\n- a cat\n", "```a dog```", "[dog](https://x.org)"]),
+        (
+            "refusals",
+            [
+                "I'm sorry, but I can't help with that.",
+                "As an AI language model, I see no image.",
+                "I cannot see the image",
+                "I am unable to view images.",
+                "Please provide an image.",
+                "I apologize, there is an error",
+                "I apologise, there is an error",
+                "We are very sorry, there is an error",
+                "i am not able to see the picture",
+                "I'm unable to view images",
+                "I cant see a picture",
+                "I can’t identify people",
+                "Please upload an image",
+                "please attach the image",
+                "as an ai model, i see no image",
+            ],
+        ),
+        ("repeated phrases", ["a dog on a mat and " * 8, "It is red. " * 12, "dog " * 30]),
+        ("control or replacement", ["a\0dog", "a dog\ufffd", "a\u2028dog"]),
+        ("invisible characters", ["a\u200bdog", "\ufeffa dog", "a\u00addog", "a \u202edog"]),
+    ],
+)
+def test_each_kind_is_found(kind: str, texts: list[str]) -> None:
+    for text in texts:
+        assert any(reason.startswith(kind) for reason in find_artefacts(text)), text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A dog & a cat play.",
+        "a man's 'dog' - on the grass (2 < 3)",
+        "a #1 player @ home",
+        "a sign that says I'm sorry",
+        "a woman holds a t-shirt * and * a hat",
+        "a user on a computer",
+        "2 dogs; 3 cats",
+        "👩‍👩‍👧‍👦 a family 🐕",
+        "می‌خواهم",
+        "a man, a plan, a canal and a panama hat on a table near the window in the room of a house by the sea",
+        "a sign with the words provide and cannot",
+        "Ein Hund läuft über die Straße",
+        "一只狗在沙滩上跑",
+    ],
+)
+def test_ordinary_captions_have_no_artefact(text: str) -> None:
+    assert find_artefacts(text) == []
+
+
+@given(st.text(max_size=300))
+def test_any_text_is_checked(text: str) -> None:
+    find_artefacts(text)
+    compare_texts(text, [REFERENCE])
+    assert is_blank(text) or text.strip()
+
+
+def test_blank_is_what_nobody_sees() -> None:
+    assert all(map(is_blank, ["", " ", "\n\t", "\u200b", "\u202e", "\ufeff", "\u0301", "\0", "\ue000", "\u3000 "]))
+    assert not any(map(is_blank, ["a", ".", "🐕", "狗", "é"]))
+
+
+@pytest.mark.parametrize(
+    ("candidate", "references"),
+    [
+        ("ein Hund läuft auf der Straße", ["the dog is on the road"]),
+        ("un chien marron est dans la rue", ["the dog is on the road"]),
+        ("un perro corre por la calle", ["the dog is on the road"]),
+        ("собака бежит", ["the dog is on the road"]),
+        ("一只狗在沙滩上跑", ["a dog runs on the beach"]),
+        ("a dog on the road", ["ein Hund ist auf der Straße"]),
+        ("a dog on the road", ["一只狗在沙滩上跑"]),
+        ("كلب يركض", ["犬が走っています"]),
+    ],
+)
+def test_another_language_or_script_than_the_references(candidate: str, references: list[str]) -> None:
+    assert compare_texts(candidate, references) == ["in another language than its references"]
+
+
+@pytest.mark.parametrize(
+    ("candidate", "references"),
+    [
+        ("Barack Obama and Angela Merkel", ["two people are at the table"]),
+        ("Barack Obama", ["a man in a suit is at the table"]),
+        ("dog", ["the dog is on the road"]),
+        ("café in the street", ["a cafe on the corner of the street"]),
+        ("der Hund", ["ein Hund ist auf der Straße"]),
+        ("犬が走っている", ["犬カフェの写真です"]),
+        ("...", ["the dog is on the road"]),
+        ("LA", ["the city of LA at night"]),
+    ],
+)
+def test_names_and_single_words_are_not_another_language(candidate: str, references: list[str]) -> None:
+    assert compare_texts(candidate, references) == []
+
+
+def test_unicode_forms_are_noted_and_normalised_on_request() -> None:
+    candidates = {"1": "mot cha\u0300ng trai", "2": "Ａ ｄｏｇ runs", "3": "a cat"}
+    references = {"1": ["mot ch\u00e0ng trai"], "2": ["A dog runs"], "3": ["a cat"]}
+    notes = capmeter.score(candidates=candidates, references=references, metrics="bleu-1").notes
+    assert [(reason.partition(" on one")[0], ids) for reason, ids in notes.items() if "--unicode" in reason] == [
+        ("accents as characters of their own (Unicode NFD)", ["1"]),
+        ("full-width letters", ["2"]),
+    ]
+    captions = capmeter.load(candidates, references, unicode="nfkc")
+    assert capmeter.score(captions, "bleu-1")["bleu-1"].score == pytest.approx(1.0)
+    assert captions.notes["normalised to Unicode nfkc"] == ["1", "2"]
+    composed = capmeter.load(candidates, references, unicode="nfc")
+    assert composed["1"].candidate == "mot ch\u00e0ng trai" and composed["2"].candidate == "Ａ ｄｏｇ runs"
+    streamed = capmeter.stream(candidates, references, unicode="nfc")
+    assert next(caption.candidate for part in streamed for caption in part) == "mot ch\u00e0ng trai"
+    with pytest.raises(InputError, match="unicode is 'nfd'"):
+        capmeter.load(candidates, references, unicode="nfd")
+
+
+def captions_of(candidates: list[str], references: list[str]) -> CaptionSet:
+    return CaptionSet.from_captions(
+        Caption(str(k), str(k), candidate, (reference,))
+        for k, (candidate, reference) in enumerate(zip(candidates, references, strict=True))
+    )
+
+
+def test_a_prompt_that_all_captions_begin_with() -> None:
+    words = ["dog", "cat", "bus", "tree", "house", "boat", "horse", "bird", "cup", "chair", "lamp", "sofa"]
+    captions = captions_of(
+        [f"Describe this image briefly: a {word}" for word in words], [f"a {word}" for word in words]
+    )
+    (reason,) = check_captions(captions)
+    assert reason == 'begins with "Describe this image briefly:", as nearly all do: a prompt?'
+    assert check_captions(captions_of([f"a {word} on a mat" for word in words], [f"a {word}" for word in words])) == {}
+
+
+def test_no_word_in_common_with_any_reference() -> None:
+    files = [f"zq{k:012}" for k in range(25)]
+    references = [f"a dog runs over hill number {k}" for k in "abcdefghijklmnopqrstuvwxy"]
+    captions = captions_of(files, references)
+    (reason,) = check_captions(captions)
+    assert reason == "no word of any candidate occurs in any reference: are these captions?"
+    assert len(check_captions(captions)[reason]) == 25
+    findings = examine(dict(enumerate(files)), dict(enumerate([text] for text in references)))
+    assert any(warning.startswith(reason) for warning in findings.warnings)
+
+
+@pytest.mark.parametrize(
+    ("candidate", "reference", "nouns"),
+    [
+        ("一张{}的照片", "画面中有{}", "红色汽车 小猫 大象 飞机 老人 蛋糕 足球 钟楼 海滩 滑雪者 香蕉 电脑"),
+        ("{}", "画面中有{}", "红色汽车 小猫 大象 飞机 老人 蛋糕 足球 钟楼 海滩 滑雪者 香蕉 电脑"),
+        (
+            "{}の写真",
+            "{}が写っている",
+            "赤い車 小猫 象 飛行機 老人 ケーキ サッカー 時計台 海辺 スキーヤー バナナ パソコン",
+        ),
+    ],
+)
+def test_words_of_chinese_and_japanese_are_compared(candidate: str, reference: str, nouns: str) -> None:
+    shown = nouns.split() + nouns.split()[::-1]
+    candidates, references = ([text.format(noun) for noun in shown] for text in (candidate, reference))
+    captions = captions_of(candidates, references)
+    assert not [reason for reason in check_captions(captions) if reason.startswith("no word")]
+    fit = ReferenceFit.measure(captions)
+    assert fit.own_share > 0.3 and fit.describe_mismatch() is None
+
+
+def test_validate_and_score_say_the_same_once() -> None:
+    candidates = {"1": "a dog<|im_end|>", "2": "I'm sorry, I cannot see the image", "3": "a cat"}
+    references = {"1": ["a dog", "🐕"], "2": ["", "a bus"], "3": ["\u200b .", "a cat"]}
+    notes = capmeter.score(candidates=candidates, references=references, metrics="bleu-1").notes
+    assert notes["special tokens such as <eos>, which would be scored as words"] == ["1"]
+    assert notes["refusals, which say nothing of the image"] == ["2"]
+    assert notes["empty reference"] == ["2", "3"]
+    warnings = examine(candidates, references).warnings
+    assert [sum(kind in warning for warning in warnings) for kind in ("special", "refusals", "empty reference")] == [
+        1
+    ] * 3
+    assert "empty reference: 2 (2, 3)" in warnings
+
+
+def test_validate_warns_of_lengths_that_cider_d_does_not_bear() -> None:
+    candidates = {str(k): f"a dog number {k} runs " * 4 for k in range(5)}
+    references = {str(k): [f"a dog number {k} runs"] for k in range(5)}
+    (warning,) = (each for each in examine(candidates, references).warnings if "CIDEr-D" in each)
+    assert warning.startswith("candidates are 15 words longer than references on average")
+    assert not any("CIDEr-D" in each for each in examine(references, references, side="candidates").warnings)
+
+
+def test_lengths_of_detailed_captions() -> None:
+    long = " ".join(f"word{k}" for k in range(70))
+    captions = captions_of(
+        [long, "a dog runs", long, "a dog"], ["a dog runs on the grass", long, long, "a cat on a mat"]
+    )
+    notes = check_captions(captions)
+    assert [reason.partition(":")[0] for reason in notes] == [
+        "more than three times as long as its references",
+        "less than a third as long as its references",
+    ]
+    assert [len(ids) for ids in notes.values()] == [1, 1]
+
+
+def test_score_says_up_to_which_length_a_metric_is_meaningful() -> None:
+    long = " ".join(["a dog runs on the grass"] * 11)
+    results = capmeter.score(candidates=[long, "a dog"], references=[["a dog"]] * 2, metrics=["cider-d", "meteor"])
+    (note,) = [note for note in results["cider-d"].notes if note.startswith("longer than")]
+    assert note == (
+        "longer than the 60 words up to which cider-d is meaningful; for detailed captions use capmeter, spice or "
+        "capture(ownership=true)"
+    )
+    assert results["cider-d"].notes[note] == ["0"]
+    assert not any(note.startswith("longer than") for note in results["meteor"].notes)

@@ -1,0 +1,84 @@
+"""Documents with their rows under a key: the ids in the rows count, or the document is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import capmeter
+from capmeter.captions.validation import examine
+from capmeter.core.errors import InputError
+
+ROWS = [{"image_id": "v1", "caption": "a man talks"}, {"image_id": "v2", "caption": "a dog runs"}]
+REFERENCES = {"v1": ["a man is talking"], "v2": ["the dog runs"]}
+
+
+def candidates(source: Any, **options: Any) -> dict[str, str]:
+    return {each.image_id: each.candidate for each in capmeter.load(source, REFERENCES, **options)}
+
+
+EXPECTED = {"v1": "a man talks", "v2": "a dog runs"}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"predictions": ROWS},
+        {"model": "ours", "outputs": ROWS, "scores": [0.5, 0.7], "errors": []},
+        {"anything": ROWS},
+        {"results": {"predictions": ROWS}},
+        {"results": EXPECTED, "version": "1.0"},
+        {"predictions": {"v1": ["a man talks"], "v2": [{"caption": "a dog runs"}]}},
+        {"images": [{"image_id": row["image_id"], "candidate": row["caption"]} for row in ROWS]},
+        {row["image_id"]: {"caption": row["caption"], "score": 0.5} for row in ROWS},
+        {row["image_id"]: [row | {"id": 3}] for row in ROWS},
+        [row | {"caption": [row["caption"]]} for row in ROWS],
+    ],
+)
+def test_inner_ids_are_those_of_the_images(document: Any) -> None:
+    assert candidates(document) == EXPECTED
+
+
+def test_chosen_columns_are_read_inside_a_key() -> None:
+    rows = [{"video": row["image_id"], "text": row["caption"]} for row in ROWS]
+    assert candidates({"predictions": rows}, columns={"video": "image_id", "text": "candidate"}) == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("document", "message"),
+    [
+        ({"ours": ROWS, "theirs": ROWS}, "rows of captions under several keys (ours, theirs)"),
+        ({"v1": [{"image_id": "v2", "caption": "a"}], "v2": [{"image_id": "v2", "caption": "b"}]}, "rows of captions"),
+        ({"v1": [{"image_id": "v1", "caption": "a"}, ROWS[1]], "v2": []}, 'image_id is "v2" under the key "v1"'),
+        ({"v1": {"image_id": "v2", "caption": "a"}, "v2": {"caption": "a"}}, 'image_id is "v2" under the key "v1"'),
+        ({"predictions": [{"text": "a"}, {"text": "b"}]}, "the fields are text"),
+        ({"results": [{"caption": "a"}, {"caption": "b"}]}, "image_id is missing"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(document: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        candidates(document)
+    assert message in str(caught.value)
+
+
+def test_lists_by_split_are_references_of_these_splits() -> None:
+    document = {
+        "train": [{"id": "c1", "report": "the heart is normal", "image_path": ["a.png"]}],
+        "val": [],
+        "test": [{"id": "c2", "report": "no effusion", "image_path": ["b.png"]}],
+    }
+    assert capmeter.load_references(document) == {"c1": ("the heart is normal",), "c2": ("no effusion",)}
+    assert capmeter.load_references(document, split="test") == {"c2": ("no effusion",)}
+    renamed = {
+        split: [{"name": row["id"], "report": row["report"]} for row in rows] for split, rows in document.items()
+    }
+    columns = {"name": "image_id", "report": "references"}
+    assert capmeter.load_references(renamed, split="test", columns=columns) == {"c2": ("no effusion",)}
+
+
+def test_fields_and_keys_that_are_not_read_are_listed() -> None:
+    document = {"predictions": [row | {"logprob": -1.5} for row in ROWS], "config": {"beam": 5}}
+    assert examine(document, REFERENCES).facts["fields not used"] == ["config", "logprob"]
+    by_image = {row["image_id"]: [{"caption": row["caption"], "logprob": -1.5}] for row in ROWS}
+    assert examine(by_image, REFERENCES).facts["fields not used"] == ["logprob"]

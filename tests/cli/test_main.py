@@ -1,0 +1,65 @@
+"""The command `capmeter` itself: version, help, and commands of packages that are not installed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from support.command_line import capmeter
+
+from capmeter import __version__
+from capmeter.cli.main import COMMANDS, RECIPE_COMMANDS, commands
+
+
+def test_version() -> None:
+    assert capmeter("--version").stdout == f"capmeter {__version__}\n"
+
+
+def test_the_module_runs_as_the_command() -> None:
+    ran = subprocess.run([sys.executable, "-m", "capmeter", "--version"], capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout) == (0, f"capmeter {__version__}\n")
+
+
+def test_help_of_a_command() -> None:
+    text = capmeter("score", "--help").stdout
+    assert "Examples" in text and "--per-caption" in text
+
+
+def test_no_arguments_show_the_help() -> None:
+    done = capmeter()
+    assert done.returncode == 2 and "Usage: capmeter" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", RECIPE_COMMANDS)
+def test_without_the_recipes_their_commands_name_the_package(command: str) -> None:
+    done = capmeter(command, "--help", added={})
+    assert done.returncode == 3
+    assert done.stderr == (
+        f"capmeter: error: `capmeter {command}` is part of capmeter-recipes, which is not installed: "
+        "pip install capmeter-recipes\n"
+    )
+
+
+def test_help_lists_the_commands_that_are_installed() -> None:
+    def listed(added: dict[str, str] | None) -> set[str]:
+        lines = capmeter("--help", added=added).stdout.splitlines()
+        return {line.strip("│| ").split(" ")[0] for line in lines} & {*COMMANDS, *RECIPE_COMMANDS, "extra"}
+
+    assert listed({}) == set(COMMANDS)
+    assert listed({"extra": "capmeter.cli.schema"}) == {*COMMANDS, "extra"}
+    assert listed(None) == set(commands())
+
+
+def test_an_unknown_command_is_wrong_usage() -> None:
+    done = capmeter("scored")
+    assert done.returncode == 2 and "No such command 'scored'" in done.stderr
+
+
+def test_a_closed_pipe_is_not_a_crash() -> None:
+    command = [sys.executable, "-c", "from capmeter.cli.main import main; main()", "list", "-f", "json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout and process.stderr
+    process.stdout.close()
+    assert b"Traceback" not in process.stderr.read()
+    process.wait()

@@ -1,0 +1,187 @@
+"""`capmeter score --shards` without Ray: files of scores, the scores of all, and runs that go on."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.command_line import capmeter
+
+WORDS = ("dog", "cat", "bus", "horse", "boat", "bird")
+READ = ("--column", "image_id=key", "--column", "candidate=text", "--reference-column", "references=human")
+METRICS = ("-m", "rouge-l,cider-d", "-f", "json")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    rows = [{"key": f"i{k}", "text": f"a {word} runs {k}", "url": f"u{k}"} for k, word in enumerate(WORDS)]
+    for k in range(3):
+        text = "".join(json.dumps(row) + "\n" for row in rows[2 * k : 2 * k + 2])
+        (tmp_path / "in" / f"p{k}.jsonl").write_text(text)
+    references = [{"key": row["key"], "human": f"the {word} is running"} for row, word in zip(rows, WORDS, strict=True)]
+    (tmp_path / "refs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in references))
+    (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def score(folder: Path, *arguments: str) -> Any:
+    shards = ("--shards", "in/*.jsonl", "-o", "out", "-r", "refs.jsonl")
+    return capmeter("score", *shards, *READ, *METRICS, *arguments, folder=folder)
+
+
+def test_the_scores_are_those_of_one_file(folder: Path) -> None:
+    done = score(folder)
+    assert done.returncode == 0, done.stderr
+    whole = capmeter("score", "all.jsonl", "-r", "refs.jsonl", *READ, *METRICS, folder=folder)
+    expected = json.loads(whole.stdout)["systems"]["all"]["metrics"]
+    corpus = json.loads(done.stdout)
+    for name, values in expected.items():
+        assert corpus["scores"][name] == values["score"]
+        assert corpus["intervals"][name] == [values["low"], values["high"]]
+    assert sorted(path.stem for path in (folder / "out").glob("*.parquet")) == ["p0", "p1", "p2"]
+
+
+def test_a_run_that_was_ended_goes_on(folder: Path) -> None:
+    first = json.loads(score(folder).stdout)
+    (folder / "out" / "p1.json").unlink()
+    (folder / "out" / "p2.parquet").write_bytes(b"half of it")
+    second = json.loads(score(folder).stdout)
+    assert (first["resumed"], second["resumed"]) == (0, 1) and first["scores"] == second["scores"]
+    assert [Path(target).name for target in second["rescored"]] == ["p2.parquet"]
+    references = folder / "refs.jsonl"
+    references.write_text(references.read_text().replace("the dog", "a dog"))
+    assert json.loads(score(folder).stdout)["resumed"] == 0  # other references
+
+
+def test_captions_without_references_are_an_error_or_skipped(folder: Path) -> None:
+    with (folder / "in" / "p0.jsonl").open("a") as file:
+        file.write('{"key": "lost", "text": "a cow"}\n')
+    assert "1 of 3 candidates has no references" in score(folder).stderr
+    done = score(folder, "--on-missing", "skip")
+    assert json.loads(done.stdout)["captions"] == 6 and "skipped without references: 1 (lost)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--per-caption", "x.csv"), "cannot be combined with --shards"),
+        (("all.jsonl",), "cannot be combined with --shards"),
+        (("--gpus", "0.5"), "needs --engine ray"),
+        (("--output", "refs.jsonl"), "given twice"),
+    ],
+)
+def test_options_without_effect_are_refused(folder: Path, arguments: tuple[str, ...], message: str) -> None:
+    done = score(folder, *arguments)
+    assert done.returncode == 2 and message in " ".join(done.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("mode", ["--stream", "--no-stream"])
+def test_several_columns_of_candidates_are_systems(folder: Path, mode: str) -> None:
+    row = {"key": 1, "a": "a dog runs", "b": "a cat", "human": "a dog is running"}
+    (folder / "x.jsonl").write_text(json.dumps(row) + "\n")
+    columns = ("--column", "image_id=key", "--column", "candidate=a,b", "--column", "references=human")
+    done = capmeter("score", "x.jsonl", *columns, "-m", "rouge-l", "-f", "json", mode, folder=folder)
+    systems = json.loads(done.stdout)["systems"]
+    assert list(systems) == ["a", "b"] and systems["a"]["metrics"]["rouge-l"]["score"] > 0.5
+
+
+def test_the_recipe_of_the_page_filters(folder: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    rows = [
+        {"id": "x", "image_id": 1, "candidate": "a dog", "references": ["a dog"], "url": "u"},
+        {"id": "y", "image_id": 2, "candidate": "a cat", "references": ["the bus stops"], "url": "v"},
+    ]
+    (folder / "f.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    per_caption = ("--per-caption", "scores.parquet")
+    assert capmeter("score", "f.jsonl", "-m", "rouge-l", "--no-intervals", *per_caption, folder=folder).returncode == 0
+    page = (Path(__file__).resolve().parents[2] / "docs" / "scale.md").read_text("utf-8")
+    statements = page.partition("```sql\n")[2].partition("```")[0]
+    with duckdb.connect() as database:
+        database.execute(f"COPY (SELECT * FROM '{folder}/f.jsonl') TO '{folder}/captions.parquet'")
+        for name in ("captions.parquet", "scores.parquet", "kept.parquet"):
+            statements = statements.replace(f"'{name}'", f"'{folder}/{name}'")
+        copy, histogram, share, _ = re.split(r";[^\n]*\n", statements)
+        database.execute(copy)
+        assert database.execute(f"SELECT id, url FROM '{folder}/kept.parquet'").fetchall() == [("x", "u")]
+        assert database.execute(histogram).fetchall() == [(0.0, 1), (1.0, 1)]
+        assert database.execute(share).fetchall() == [(0.5,)]
+
+
+def test_columns_are_carried_through_and_rows_without_references_have_null_scores(folder: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    before = json.loads(score(folder).stdout)
+    with (folder / "in" / "p0.jsonl").open("a") as file:
+        file.write('{"key": "lost", "text": "a cow", "url": "u9"}\n')
+    done = score(folder, "--on-missing", "skip", "--keep", "url")
+    assert json.loads(done.stdout)["scores"] == pytest.approx(before["scores"]), done.stderr
+    table = parquet.read_table(folder / "out" / "p0.parquet").to_pydict()
+    assert (table["id"], table["row"], table["url"]) == (["i0", "i1", "lost"], [0, 1, 2], ["u0", "u1", "u9"])
+    assert table["rouge-l"][2] is None and None not in table["rouge-l"][:2]
+    assert json.loads(score(folder, "--on-missing", "skip", "--keep", "url").stdout)["resumed"] == 3
+    assert json.loads(score(folder, "--on-missing", "skip").stdout)["resumed"] == 0  # without the column
+    assert "no row has the column nosuch" in score(folder, "--on-missing", "skip", "--keep", "nosuch").stderr
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "jsonl", "parquet"])
+def test_every_row_of_the_file_is_beside_its_scores(folder: Path, ending: str) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    with (folder / "all.jsonl").open("a") as file:
+        file.write('\n{"key": "lost", "text": "a cow", "url": null}\n{"key": "i0", "text": "a dog"}\n')
+    read = ("-r", "refs.jsonl", *READ, *METRICS, "--on-missing", "skip", "--keep", "url")
+    written: list[Any] = []
+    for mode in ("--stream", "--no-stream"):
+        path = folder / f"{mode[2:]}.{ending}"
+        done = capmeter("score", "all.jsonl", *read, mode, "--per-caption", path.name, folder=folder)
+        assert done.returncode == 0, done.stderr
+        assert re.search(r"skipped without references: .*\blost\b", done.stderr)
+        written.append(parquet.read_table(path).to_pylist() if ending == "parquet" else path.read_text())
+    assert written[0] == written[1]
+    rows: list[Any] = written[0] if ending == "parquet" else written[0].splitlines()
+    if ending == "jsonl":
+        rows = [json.loads(row) for row in rows]
+    if ending in ("csv", "tsv"):
+        cells = [row.split({"csv": ",", "tsv": "\t"}[ending]) for row in rows]
+        assert cells[0] == ["id", "image_id", "system", "rouge-l", "cider-d", "row", "url"]
+        assert cells[7] == ["lost", "lost", "all", "", "", "6", ""] and cells[8][0] == "i0#1" and cells[8][5] == "7"
+    else:
+        assert [row["row"] for row in rows] == list(range(8)) and [row["url"] for row in rows[:2]] == ["u0", "u1"]
+        assert [row["rouge-l"] is None for row in rows] == [False] * 6 + [True, False]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("--keep", "url"), 2, "needs --per-caption FILE"),
+        (("--keep", "url,image_id", "--per-caption", "x.csv"), 2, "the rows have image_id without it"),
+        (("--keep", "rouge-l", "--per-caption", "x.csv"), 2, "the rows have rouge-l without it"),
+        (("--keep", "rouge-l/score", "--per-caption", "x.csv"), 2, "the rows have rouge-l/score without it"),
+        (("--keep", "nosuch", "--per-caption", "x.csv"), 1, "no row has the column nosuch that --keep names"),
+    ],
+)
+def test_columns_that_cannot_be_carried_are_refused(
+    folder: Path, arguments: tuple[str, ...], code: int, message: str
+) -> None:
+    done = capmeter("score", "all.jsonl", "-r", "refs.jsonl", *READ, "-m", "rouge-l", *arguments, folder=folder)
+    assert done.returncode == code and message in " ".join(done.stderr.replace("│", " ").split())
+    assert not (folder / "x.csv").exists()
+
+
+def test_absent_captions_scored_as_empty_come_last(folder: Path) -> None:
+    lines = (folder / "all.jsonl").read_text().splitlines(keepends=True)
+    (folder / "all.jsonl").write_text("".join(lines[:-1]))
+    options = ("--on-absent", "empty", "--keep", "url", "--texts", "--per-caption", "x.jsonl")
+    done = capmeter("score", "all.jsonl", "-r", "refs.jsonl", *READ, "-m", "rouge-l", *options, folder=folder)
+    last = json.loads((folder / "x.jsonl").read_text().splitlines()[-1])
+    expected = {
+        "id": "i5",
+        "rouge-l": 0,
+        "row": None,
+        "url": None,
+        "candidate": "",
+        "references": ["the bird is running"],
+    }
+    assert done.returncode == 0 and {name: last[name] for name in expected} == expected

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.caption_sets import caption_set
+
+from capmeter.core.errors import InputError
+from capmeter.evaluation.registry import parse_list
+from capmeter.evaluation.results_file import load_json_schema
+from capmeter.evaluation.scores import Results, from_dict, read_all, save_all, to_dict
+from capmeter.evaluation.scoring import evaluate, score
+from capmeter.meta.system_ranking import rank_systems
+from capmeter.report.score_table import scores_to_dict
+
+jsonschema = pytest.importorskip("jsonschema", reason="the dev extra brings jsonschema")
+ROWS = [("a dog runs", ["a dog runs fast"]), ("two cats", ["two cats sleep"]), ("", ["a man sits"]), ("x", ["y"])]
+
+
+@pytest.fixture(scope="module")
+def results() -> Results:
+    result = evaluate(caption_set(ROWS), parse_list("bleu-2,rouge-l,cider-d,mean(bleu-1,rouge-l)"))
+    result.command = "capmeter score x.json"
+    return result
+
+
+def valid(saved: Any) -> None:
+    jsonschema.validate(json.loads(json.dumps(saved)), load_json_schema(), cls=jsonschema.Draft202012Validator)
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(load_json_schema())
+
+
+def test_one_system_and_many_have_one_layout_and_fit_the_schema(results: Results, tmp_path: Path) -> None:
+    for systems in ({"a": results}, {"a": results, "b\x1b[31m\n": results}):
+        save_all(systems, tmp_path / "scores.json")
+        saved = json.loads((tmp_path / "scores.json").read_text())
+        valid(saved)
+        assert list(saved) == ["capmeter", "schema", "systems"] and saved["schema"] == 1
+        assert list(saved["systems"]) == list(systems)
+        each = saved["systems"]["a"]
+        assert set(each) == {"metrics", "images", "notes", "captions", "command"}
+        assert list(each["metrics"]["bleu-2"]) == [
+            *("score", "signature", "parts", "items", "part_items", "notes", "rows"),
+        ]
+        assert each["metrics"]["bleu-2"]["notes"] == {
+            "empty candidate": ["i2"],
+            "fewer than 2 words: no 2-gram": ["i3"],
+        }
+        printed = scores_to_dict(systems, rank_systems(systems, resamples=20))
+        valid(printed)
+        assert list(printed) == list(saved) and list(printed["systems"]) == list(systems)
+        assert printed["systems"]["a"]["metrics"]["bleu-2"]["score"] == results["bleu-2"].score
+
+
+def test_what_is_read_gives_the_same_file_again(results: Results, tmp_path: Path) -> None:
+    save_all({"a": results, "b": results}, tmp_path / "one.json")
+    save_all(read_all(tmp_path / "one.json"), tmp_path / "two.json")
+    assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+def test_captions_with_people_and_pictures_fit_the_schema() -> None:
+    row = {"id": "1", "image_id": "1", "candidate": "a dog", "references": ["the dog"], "image": "a.png", "human": [1]}
+    from capmeter.captions.load import load
+
+    valid(score(load([row]), "bleu-1").to_dict())
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda saved: saved.pop("schema"),
+        lambda saved: saved.update(schema=2),
+        lambda saved: saved.update(metrics={}),
+        lambda saved: saved["systems"]["a"].pop("metrics"),
+        lambda saved: saved["systems"]["a"]["metrics"]["bleu-2"].update(score="high"),
+        lambda saved: saved["systems"]["a"]["metrics"]["bleu-2"]["items"].update(i1=None),
+        lambda saved: saved["systems"]["a"]["captions"]["candidates"].update(i1=-1),
+    ],
+)
+def test_what_the_schema_forbids_is_not_read_either(results: Results, damage: Any) -> None:
+    saved = json.loads(json.dumps(to_dict({"a": results})))
+    damage(saved)
+    with pytest.raises(jsonschema.ValidationError):
+        valid(saved)
+    if "metrics" not in saved:  # an additional key does no harm
+        with pytest.raises(InputError):
+            from_dict(saved)
+
+
+def test_what_format_json_prints_has_no_captions_to_read(results: Results) -> None:
+    with pytest.raises(InputError, match="lacks the scores of single captions"):
+        from_dict(scores_to_dict({"a": results}))
+
+
+def test_another_version_of_the_layout_is_named() -> None:
+    with pytest.raises(
+        InputError, match=r"its layout is schema 7 \(of capmeter 9\.0\), but this version reads schema 1"
+    ):
+        from_dict({"capmeter": "9.0", "schema": 7, "systems": {}}, "x.json")

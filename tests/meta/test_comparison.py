@@ -1,0 +1,343 @@
+"""Comparisons: pairing, the arithmetic by hand, corpus statistics, null distributions, ranks, and refusals."""
+
+from __future__ import annotations
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import capmeter
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.evaluation.registry import parse
+from capmeter.evaluation.scoring import evaluate
+from capmeter.meta import aligned_systems
+from capmeter.meta.aligned_systems import align_captions
+from capmeter.meta.comparison import compare
+from capmeter.meta.significance_tests import PermutationTest
+
+WORDS = ["dog", "cat", "runs", "sits", "red", "blue", "grass", "sofa", "a", "the", "on", "small"]
+
+
+def _references(number: int, random: np.random.Generator) -> list[tuple[str, ...]]:
+    return [tuple(" ".join(random.choice(WORDS, 7)) for _ in range(3)) for _ in range(number)]
+
+
+def _system(references: list[tuple[str, ...]], noise: float, random: np.random.Generator) -> list[str]:
+    """Each image's first reference, every word replaced with the chance `noise`."""
+    return [
+        " ".join(str(random.choice(WORDS)) if random.random() < noise else word for word in texts[0].split())
+        for texts in references
+    ]
+
+
+def _set(candidates: list[str], references: list[tuple[str, ...]], per_image: int = 1) -> CaptionSet:
+    return CaptionSet.from_captions(
+        Caption(f"id{k}", f"image{k // per_image}", text, references[k]) for k, text in enumerate(candidates)
+    )
+
+
+@pytest.fixture(scope="module")
+def three() -> dict[str, CaptionSet]:
+    random = np.random.default_rng(1)
+    references = _references(80, random)
+    return {
+        name: _set(_system(references, noise, random), references)
+        for name, noise in (("poor", 0.8), ("good", 0.2), ("also good", 0.2))
+    }
+
+
+def test_the_difference_is_that_of_the_corpus_scores(three: dict[str, CaptionSet]) -> None:
+    found = compare(three, ["bleu-4", "cider-d"], resamples=200, permutations=500)
+    for name, verdict in found.items():
+        scores = {system: evaluate(captions, [parse(name)])[name] for system, captions in three.items()}
+        for each in verdict.differences:
+            assert each.difference == scores[each.first].score - scores[each.second].score
+            gap = scores[each.first].items.array - scores[each.second].items.array
+            assert (each.wins, each.ties, each.losses) == tuple((np.sign(gap) == sign).sum() for sign in (1, 0, -1))
+            assert each.low <= each.difference <= each.high
+    # BLEU of the corpus is not the mean of its captions' BLEU
+    bleu = found.results["poor"]["bleu-4"]
+    assert abs(bleu.score - bleu.items.array.mean()) > 1e-3
+
+
+def test_p_by_hand_over_all_permutations_of_bleu() -> None:
+    random = np.random.default_rng(3)
+    references = _references(6, random)
+    one, two = (_system(references, noise, random) for noise in (0.3, 0.6))
+    found = compare({"a": _set(one, references), "b": _set(two, references)}, ["bleu-2"], resamples=20)
+    observed = found["bleu-2"].differences[0].difference
+
+    def bleu(candidates: list[str]) -> float:
+        return evaluate(_set(candidates, references), [parse("bleu-2")])["bleu-2"].score
+
+    extreme = 0
+    for swaps in product([False, True], repeat=6):
+        first = [b if swap else a for a, b, swap in zip(one, two, swaps, strict=True)]
+        second = [a if swap else b for a, b, swap in zip(one, two, swaps, strict=True)]
+        extreme += abs(bleu(first) - bleu(second)) >= abs(observed) - 1e-12
+    assert found["bleu-2"].differences[0].p == extreme / 64
+
+
+def test_captions_of_one_image_change_places_together() -> None:
+    # two images with three captions each: only 4 permutations, and p cannot be below 1/2
+    references = [("a dog runs",)] * 6
+    good, poor = _set(["a dog runs"] * 6, references, 3), _set(["a cat"] * 6, references, 3)
+    assert compare({"a": good, "b": poor}, ["rouge-l"], resamples=20)["rouge-l"].differences[0].p == 0.5
+
+
+@pytest.mark.parametrize("test", ["permutation", "bootstrap"])
+def test_p_is_uniform_where_systems_do_not_differ(test: str) -> None:
+    """Systems of the same quality: 5% of comparisons are significant at .05, 50% at .5."""
+    found = []
+    for seed in range(150):
+        random = np.random.default_rng(seed)
+        references = _references(30, random)
+        systems = {name: _set(_system(references, 0.5, random), references) for name in "ab"}
+        found.append(
+            compare(systems, ["bleu-1"], test=test, resamples=200, permutations=200, seed=seed)["bleu-1"]
+            .differences[0]
+            .p
+        )
+    p = np.array(found)
+    assert 0.01 <= (p <= 0.05).mean() <= 0.11
+    assert 0.4 <= (p <= 0.5).mean() <= 0.6
+    assert 0.7 <= (p <= 0.8).mean() <= 0.9
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    held = 0
+    for seed in range(150):
+        random = np.random.default_rng(1000 + seed)
+        references = _references(40, random)
+        systems = {name: _set(_system(references, 0.5, random), references) for name in "ab"}
+        (each,) = compare(systems, ["rouge-l"], test="bootstrap", resamples=300, seed=seed)["rouge-l"].differences
+        held += each.low <= 0 <= each.high
+    assert 0.89 <= held / 150 <= 0.99
+
+
+def test_order_and_ids_of_a_system_do_not_matter(three: dict[str, CaptionSet]) -> None:
+    straight = compare(three, ["cider-d"], resamples=50, permutations=100)
+    turned = {name: one if name == "poor" else one.select(np.arange(80)[::-1]) for name, one in three.items()}
+    assert compare(turned, ["cider-d"], resamples=50, permutations=100).to_dict() == straight.to_dict()
+    renamed = {
+        name: CaptionSet.from_captions(
+            Caption(f"{name}-{each.id}", each.image_id, each.candidate, each.references) for each in one
+        )
+        for name, one in turned.items()
+    }
+    again = compare(renamed, ["cider-d"], resamples=50, permutations=100)["cider-d"]
+    assert again.differences == straight["cider-d"].differences
+
+
+def test_the_ranking_starts_a_rank_at_a_significant_step(three: dict[str, CaptionSet]) -> None:
+    found = compare(three, ["rouge-l"], resamples=200, permutations=2000)["rouge-l"]
+    assert [each.rank for each in found.ranking] == [1, 1, 2]
+    assert found.ranking[2].system == "poor"
+    assert all(each.p_holm >= each.p for each in found.differences)
+    best = found.ranking[0]
+    assert best.low <= best.score <= best.high
+
+
+def test_holm_is_over_the_pairs_of_a_metric(three: dict[str, CaptionSet]) -> None:
+    found = compare(three, ["rouge-l", "bleu-1"], resamples=50, permutations=1000)
+    for verdict in found.values():
+        p = sorted(each.p for each in verdict.differences)
+        assert min(each.p_holm for each in verdict.differences) == pytest.approx(3 * p[0])
+    two = {name: three[name] for name in ("poor", "good")}
+    (only,) = compare(two, ["rouge-l"], resamples=50, permutations=1000)["rouge-l"].differences
+    assert only.p_holm == only.p
+
+
+def test_a_pair_can_be_asked_for_either_way_round(three: dict[str, CaptionSet]) -> None:
+    found = compare(three, ["rouge-l"], resamples=50, permutations=100)["rouge-l"]
+    one, other = found.between("poor", "good"), found.between("good", "poor")
+    assert (other.difference, other.low, other.high) == (-one.difference, -one.high, -one.low)
+    assert (other.wins, other.losses, other.p) == (one.losses, one.wins, one.p)
+    assert (other.first_score, other.second_score) == (one.second_score, one.first_score)
+    assert found.between() is found.differences[0]
+    with pytest.raises(InputError, match="the compared systems are"):
+        found.between("poor", "best")
+
+
+def test_the_captions_that_differ_most(three: dict[str, CaptionSet]) -> None:
+    found = compare(three, ["rouge-l"], resamples=50, permutations=100)
+    shown = found.most_different("rouge-l", "good", "poor", 6)
+    items = {name: found.results[name]["rouge-l"].items for name in ("good", "poor")}
+    gap = {id: items["good"][id] - items["poor"][id] for id in items["good"]}
+    assert [each.first_score - each.second_score for each in shown[:3]] == sorted(gap.values(), reverse=True)[:3]
+    assert [each.first_score - each.second_score for each in shown[3:]] == sorted(gap.values())[: len(shown) - 3]
+    one = shown[0]
+    assert (one.first, one.references) == (three["good"][one.id].candidate, three["good"][one.id].references)
+    assert (one.first_score, one.second_score) == (items["good"][one.id], items["poor"][one.id])
+    with pytest.raises(InputError, match="unknown system 'best'"):
+        found.most_different("rouge-l", "best", "poor")
+
+
+def test_captions_that_one_metric_scores_equally_and_another_does_not() -> None:
+    """bleu-1 sees no order of words: of two permuted captions rouge-l prefers one."""
+    references = ("a dog runs on the grass",)
+    texts = {
+        "one": ("a dog runs on the grass", "the cat", "a dog runs on the grass"),
+        "two": ("grass the on runs dog a", "a dog runs on", "a dog runs on the grass"),
+    }
+    systems = {
+        name: CaptionSet.from_captions(Caption(str(k), str(k), text, references) for k, text in enumerate(each))
+        for name, each in texts.items()
+    }
+    found = compare(systems, "rouge-l,bleu-1", permutations=100, resamples=50)
+    assert [each.id for each in found.most_different("rouge-l", number=4)] == ["0", "1"]
+    assert [each.id for each in found.most_different("rouge-l", number=4, equal="bleu-1")] == ["0"]
+
+
+def test_equal_systems_differ_in_nothing(three: dict[str, CaptionSet]) -> None:
+    found = compare({"a": three["good"], "b": three["good"]}, ["bleu-4", "cider-d"], resamples=50, permutations=100)
+    for verdict in found.values():
+        (each,) = verdict.differences
+        assert (each.difference, each.low, each.high, each.p) == (0, 0, 0, 1)
+        assert (each.wins, each.ties, each.losses) == (0, 80, 0)
+        assert [standing.rank for standing in verdict.ranking] == [1, 1]
+    assert found.most_different("bleu-4") == []
+
+
+def test_a_seed_gives_the_same_and_the_file_holds_what_the_value_holds(
+    three: dict[str, CaptionSet], tmp_path: Path
+) -> None:
+    first, again, other = (compare(three, ["bleu-4"], resamples=50, permutations=300, seed=seed) for seed in (1, 1, 2))
+    assert first.to_dict() == again.to_dict()
+    assert first.to_dict() != other.to_dict()
+    first.save(tmp_path / "c.json", differing=2)
+    saved = json.loads((tmp_path / "c.json").read_text())
+    assert saved == json.loads(json.dumps(first.to_dict(2)))
+    assert [len(each["differing"]) for each in saved["metrics"]["bleu-4"]["differences"]] == [2, 2, 2]
+
+
+def test_files_and_lists_are_read_with_references_given_once(tmp_path: Path) -> None:
+    references = {"1": ["a dog runs"], "2": ["two cats"], "3": ["a red ball"]}
+    for name, texts in (("a", ["a dog runs", "two cats", "a ball"]), ("b", ["a cow", "two cats", "ball"])):
+        rows = [{"image_id": id, "caption": text} for id, text in zip(references, texts, strict=True)]
+        (tmp_path / f"{name}.json").write_text(json.dumps(rows))
+    found = capmeter.compare(
+        {"a": tmp_path / "a.json", "b": {"1": "a cow", "2": "two cats", "3": "ball"}},
+        "rouge-l",
+        references=references,
+        resamples=20,
+    )
+    (each,) = found["rouge-l"].differences
+    assert (each.wins, each.ties, each.losses) == (2, 1, 0)
+    with pytest.raises(KeyError, match="cider was not compared"):
+        found["cider"]
+
+
+@pytest.mark.parametrize("test", ["permutation", "bootstrap"])
+def test_many_systems_can_still_be_told_apart(test: str) -> None:
+    """28 pairs: with 100 resamples no p could be below .01, and none below .05 after the correction."""
+    random = np.random.default_rng(0)
+    references = _references(40, random)
+    systems = {f"s{k}": _set(_system(references, k / 8, random), references) for k in range(8)}
+    found = compare(systems, ["rouge-l"], test=test, resamples=100, permutations=100)
+    assert found["rouge-l"].between("s0", "s7").p_holm < 0.05
+    assert (found.permutations, found.resamples) == ((2800, 100) if test == "permutation" else (100, 2800))
+
+
+class TestRefusals:
+    def test_ids_on_one_side_only_are_named(self) -> None:
+        references = [("a dog",)] * 8
+        one = _set(["a dog"] * 8, references)
+        with pytest.raises(InputError, match=r"only in 'a': id1, id2, id3, id4, id5 and 2 more"):
+            align_captions({"a": one, "b": one.select([0])})
+        with pytest.raises(InputError, match=r"only in 'b': id0\."):
+            align_captions({"a": one.select([1, 2]), "b": one.select([0, 1, 2])})
+
+    def test_references_must_be_the_same_in_any_order(self) -> None:
+        one = _set(["a", "b"], [("x", "y"), ("z",)])
+        assert align_captions({"a": one, "b": _set(["c", "d"], [("y", "x"), ("z",)])})
+        with pytest.raises(InputError, match="different references for id1;"):
+            align_captions({"a": one, "b": _set(["c", "d"], [("x", "y"), ("q",)])})
+
+    def test_several_captions_of_an_image_need_ids_that_pair_them(self) -> None:
+        one = _set(["a", "b"], [("x",), ("x",)], per_image=2)
+        other = CaptionSet.from_captions(Caption(f"other{k}", "image0", "c", ("x",)) for k in range(2))
+        with pytest.raises(InputError, match="give ids that match captions to each other"):
+            align_captions({"a": one, "b": other})
+
+    def test_one_system_an_unknown_test_and_references_twice(self) -> None:
+        one = _set(["a", "b"], [("x",), ("x",)])
+        with pytest.raises(InputError, match="needs at least two systems, but got 1: a"):
+            compare({"a": one})
+        with pytest.raises(InputError, match=r"unknown significance test 't-test'.*permutation, bootstrap"):
+            compare({"a": one, "b": one}, test="t-test")
+        with pytest.raises(InputError, match="already holds its references"):
+            compare({"a": one, "b": one}, references={"1": ["a"]})
+
+
+def test_a_test_is_a_named_value(three: dict[str, CaptionSet]) -> None:
+    by_number = compare(three, ["rouge-l"], resamples=50, permutations=300)
+    by_name = compare(three, ["rouge-l"], resamples=50, test="permutation(permutations=300)")
+    assert by_name.to_dict() == by_number.to_dict()
+    assert (by_name.permutations, by_name.to_dict()["test"]) == (300, "permutation(permutations=300)")
+    assert str(compare(three, ["rouge-l"], resamples=50, test=PermutationTest()).test) == "permutation"
+    assert str(compare(three, ["rouge-l"], resamples=50, test="bootstrap").test) == "bootstrap"
+    with pytest.raises(InputError, match="has no parameter 'permutation'; did you mean permutations"):
+        compare(three, ["rouge-l"], test="permutation(permutation=300)")
+    with pytest.raises(InputError, match="permutations=0 must be at least 1"):
+        compare(three, ["rouge-l"], test="permutation(permutations=0)")
+
+
+def _results(captions: CaptionSet, metrics: str = "bleu-4,rouge-l,cider-d") -> capmeter.Results:
+    return capmeter.score(captions, metrics)
+
+
+def test_stored_results_are_not_computed_again(three: dict[str, CaptionSet], monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = compare(three, "bleu-4,rouge-l", resamples=200, permutations=200)
+    stored = {name: _results(captions.select(range(79, -1, -1))) for name, captions in three.items()}
+
+    def refuse(*arguments: object, **keywords: object) -> None:
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(aligned_systems, "evaluate", refuse)
+    found = compare(stored, "bleu-4,rouge-l", resamples=200, permutations=200)
+    for name in expected:
+        for one, other in zip(found[name].differences, expected[name].differences, strict=True):
+            assert one.difference == pytest.approx(other.difference, abs=1e-12)
+            assert (one.wins, one.losses) == (other.wins, other.losses)
+
+
+def test_notes_of_stored_results_are_kept(three: dict[str, CaptionSet]) -> None:
+    first = three["good"].references
+    copied = three["good"].replace(candidates=first.values[first.offsets[:-1]])  # each caption its first reference
+    systems = {"good": copied, "poor": three["poor"]}
+    expected = compare(systems, "rouge-l", resamples=20, permutations=20).results["good"].notes
+    stored = {name: _results(captions, "rouge-l") for name, captions in systems.items()}
+    assert compare(stored, "rouge-l", resamples=20, permutations=20).results["good"].notes == expected
+
+
+def test_of_stored_results_only_what_lacks_is_computed(three: dict[str, CaptionSet]) -> None:
+    mixed = {"good": _results(three["good"], "rouge-l"), "poor": three["poor"]}
+    found = compare(mixed, "rouge-l,cider-d", resamples=200, permutations=200)
+    expected = compare({name: three[name] for name in mixed}, "rouge-l,cider-d", resamples=200, permutations=200)
+    assert [each.difference for name in found for each in found[name].differences] == pytest.approx(
+        [each.difference for name in expected for each in expected[name].differences], abs=1e-12
+    )
+
+
+def test_common_captions_only(three: dict[str, CaptionSet]) -> None:
+    part = three["poor"].select(range(10, 40))
+    with pytest.raises(InputError, match="do not have the same captions"):
+        compare({"good": three["good"], "poor": part}, "cider-d")
+    found = compare({"good": three["good"], "poor": part}, "cider-d", common=True, resamples=200, permutations=200)
+    expected = compare(
+        {"good": three["good"].select(range(10, 40)), "poor": part}, "cider-d", resamples=200, permutations=200
+    )
+    assert found["cider-d"].differences == expected["cider-d"].differences
+    (reason,) = (reason for reason in found.results["good"].notes if "left out" in reason)
+    assert len(found.results["good"].notes[reason]) == 50
+    # stored scores whose document frequencies come from other images are computed again
+    stored = {"good": _results(three["good"]), "poor": _results(part)}
+    again = compare(stored, "cider-d", common=True, resamples=200, permutations=200)
+    assert again["cider-d"].differences == expected["cider-d"].differences
+    with pytest.raises(InputError, match="no image in common"):
+        compare({"a": part, "b": three["good"].select(range(5))}, "cider-d", common=True)

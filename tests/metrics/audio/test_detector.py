@@ -1,0 +1,77 @@
+"""The bundled detector of fluency errors: features, damage, and how well it tells errors that people marked."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import capmeter
+from capmeter.core.checkpoints import Checkpoint
+from capmeter.core.errors import AssetError
+from capmeter.meta.agreement import run
+from capmeter.metrics.audio.detector import FluencyDetector, feature_indices, features, load_detector
+
+FLUENT = ["a man speaks while birds chirp", "a dog barks loudly in the background", "rain is falling on a hard surface"]
+FAULTY = [
+    "a man speaks while birds chirp and a",
+    "a dog barks barks loudly in the the background",
+    "rain is falling on a hard",
+]
+
+
+def test_features_name_ends_and_repetitions() -> None:
+    words = [("a", "DT"), ("dog", "NN"), ("barks", "VBZ"), ("barks", "VBZ"), ("and", "CC")]
+    names = features(words)
+    assert {"end1 and >", "twice VBZ", "repeated VB", "tags NN VBZ VBZ CC", "finite True False"} <= names
+    indices = feature_indices(words, 1 << 10)
+    assert (np.diff(indices) > 0).all() and indices.max() < 1 << 10
+
+
+def test_faulty_captions_are_more_probable_errors() -> None:
+    detector = load_detector("fluency")
+    fluent, faulty = detector.probabilities(FLUENT), detector.probabilities(FAULTY)
+    assert faulty.min() > fluent.max()
+    assert detector.probabilities(["", "..."]).tolist() == [1, 1]
+    together = detector.probabilities(FLUENT + FAULTY)
+    assert together.tolist() == [detector.probabilities([text])[0] for text in FLUENT + FAULTY]
+
+
+def test_it_is_the_default() -> None:
+    scores = capmeter.score(candidates=FAULTY, references=[[text] for text in FLUENT], metrics="fer(threshold=0.1)")
+    assert scores["fer(threshold=0.1)"].score == 1
+    assert "detector:fluency@" in scores["fer(threshold=0.1)"].signature
+
+
+def test_other_weights_are_refused() -> None:
+    for weights in ({}, {"weights": np.zeros((2, 2), np.float32)}, {"weights": np.array([np.nan], np.float32)}):
+        with pytest.raises(AssetError, match="fluency@"):
+            FluencyDetector.from_checkpoint(Checkpoint("fluency", {"bias": 0.0}, weights))
+
+
+def test_errors_that_people_marked(shared: Path) -> None:
+    with gzip.open(shared / "data" / "fluency723.jsonl.gz", "rt", encoding="utf-8") as file:
+        rows = [json.loads(line) for line in file]
+    labels = np.array([row["label"] for row in rows])
+    values = load_detector("fluency").probabilities([row["text"] for row in rows])
+    differences = values[labels == 1][:, None] - values[labels == 0][None, :]
+    assert np.mean((differences > 0) + 0.5 * (differences == 0)) > 0.89
+    assert (values[labels == 0] > 0.9).mean() < 0.01  # of fluent captions, which lose nearly all of their score
+    assert (values[labels == 1] > 0.9).mean() > 0.6
+
+
+@pytest.mark.slow
+@pytest.mark.neural
+@pytest.mark.parametrize(("name", "least"), [("audiocaps_eval", 83.0), ("clotho_eval", 76.0)])
+def test_agreement_with_people(shared: Path, name: str, least: float) -> None:
+    (result,) = run(
+        ["fense"],
+        benchmark=name.replace("_", "-"),
+        data=shared / "data" / f"{name}.jsonl.gz",
+        sample=True,
+        resamples=20,
+    ).results
+    assert result.value is not None and result.value > least

@@ -1,0 +1,252 @@
+"""CHAIR: a computed example, the official programs' values, properties, and bad input."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.command_line import capmeter
+
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import CapmeterWarning, RunContext
+from capmeter.evaluation.registry import parse
+from capmeter.evaluation.scoring import evaluate
+from capmeter.metrics.hallucination.chair import Chair
+from capmeter.metrics.hallucination.object_words import BUNDLED, load_object_words, singular_form
+from capmeter.text.tokenization.treebank import tokenise_caption
+
+CAPTIONS = [
+    Caption("1", "42", "A man and two men hold a frisbee. There is a hot dog.", ("a person with a dog",)),
+    Caption("2", "7.jpg", "A baby giraffe beside a toilet, whose seat is open", ()),
+    Caption("3", "COCO_val2014_000000000009.jpg", "Nothing at all", ()),
+]
+OBJECTS = {"42": ["person"], "7": ["giraffe", "cat"], "9": []}
+
+
+@pytest.fixture
+def objects(tmp_path: Path) -> Path:
+    path = tmp_path / "objects.json"
+    path.write_text(json.dumps(OBJECTS))
+    return path
+
+
+def test_computed_example(objects: Path) -> None:
+    """By hand: of 6 mentions (man, man, frisbee, hot dog; giraffe, toilet), 3 are not shown."""
+    results = evaluate(CaptionSet.from_captions(CAPTIONS), [Chair(objects=str(objects))])
+    (scores,) = results.values()
+    assert scores.values is not None
+    assert scores.values.tolist() == [[1, 4, 2, 1, 2, 15], [1, 2, 1, 1, 2, 11], [0, 0, 0, 0, 0, 3]]
+    assert scores.parts == pytest.approx(
+        {"chair-i": 3 / 6, "chair-s": 2 / 3, "recall": 2 / 4, "f1": 0.5, "length": 29 / 3}
+    )
+    assert scores.score == 3 / 6
+    assert scores.items.array.tolist() == [0.5, 0.5, 0]  # no mention: nothing is hallucinated
+    assert list(scores.notes) == ["no references: compared with the objects of the file alone"]
+    by_caption = evaluate(CaptionSet.from_captions(CAPTIONS), [Chair(objects=str(objects), level="caption")])
+    assert [each.score for each in by_caption.values()] == pytest.approx([2 / 3])
+    assert "objects:objects.json/" in scores.signature and "synonyms:bundled/" in scores.signature
+
+
+def test_objects_of_references_of_coco_and_of_both(tmp_path: Path) -> None:
+    instances = {
+        "images": [{"id": 42, "file_name": "COCO_val2014_000000000042.jpg"}, {"id": 43}],
+        "categories": [{"id": 1, "name": "person"}, {"id": 2, "name": "frisbee"}],
+        "annotations": [{"image_id": 42, "category_id": 2}, {"image_id": 42, "category_id": 2}],
+    }
+    path = tmp_path / "instances.json"
+    path.write_text(json.dumps(instances))
+    captions = CaptionSet.from_captions([Caption("a", "42", "a man throws a frisbee to a dog", ("a person",))])
+    expected = {"chair": 2 / 3, f'chair(objects="{path}",references=false)': 2 / 3, f'chair(objects="{path}")': 1 / 3}
+    for name, score in expected.items():
+        assert evaluate(captions, [parse(name)])[name].score == pytest.approx(score), name
+    by_name = captions.replace(image_ids=("COCO_val2014_000000000042.jpg",))
+    assert evaluate(by_name, [Chair(objects=str(path))])[Chair(objects=str(path))].score == pytest.approx(1 / 3)
+
+
+def test_an_incomplete_sentence_can_be_dropped(objects: Path) -> None:
+    captions = CaptionSet.from_captions([Caption("1", "42", "A man. A dog", ()), Caption("2", "42", "A dog", ())])
+    dropped, kept = (
+        Chair(objects=str(objects), references=False, drop_incomplete_sentence=drop).measure(captions, RunContext())
+        for drop in (True, False)
+    )
+    assert dropped.values[:, 1].tolist() == [1, 1]  # a caption without a full stop stays whole
+    assert kept.values[:, 1].tolist() == [2, 1]
+
+
+def test_double_words_and_toilets() -> None:
+    words = load_object_words(BUNDLED)
+
+    def mentions(caption: str) -> list[tuple[str, int, int]]:
+        singular = list(map(singular_form, tokenise_caption(caption)))
+        return [(each.node, each.start, each.end) for each in words.find_mentions(singular)]
+
+    assert mentions("hot dogs and a passenger train") == [("hot dog", 0, 2), ("train", 4, 6)]
+    assert mentions("the seat of a toilet") == [("toilet", 4, 5)]
+    assert mentions("a toilet seat") == [("toilet", 1, 3)]
+    assert mentions("a seat") == [("chair", 1, 2)]
+    assert mentions("two wine glasses") == [("wine glass", 1, 3)]
+
+
+def test_what_the_original_never_counts() -> None:
+    """pattern.en takes the s off "bus" and makes "ties" of "ty"; WordNet does not."""
+    captions = CaptionSet.from_captions([Caption("1", "1", "a bus and ties", ("two buses",))])
+    assert Chair().measure(captions, RunContext()).values[0, 1] == 0
+
+
+@pytest.mark.meteor
+def test_variants_differ_in_base_forms() -> None:
+    captions = CaptionSet.from_captions([Caption("1", "1", "a man seated on a bus with ties", ("a person",))])
+    assert Chair(variant="opera").measure(captions, RunContext()).values[0].tolist() == [1, 4, 3, 1, 1, 8]
+
+
+def test_explains(objects: Path) -> None:
+    captions = CaptionSet.from_captions(CAPTIONS[:1])
+    (evidence,) = Chair(objects=str(objects)).explain(captions, RunContext())
+    marked = {
+        (" ".join(evidence.candidate[each.start : each.end]), each.kind)
+        for each in evidence.marks
+        if each.side == "candidate"
+    }
+    assert marked == {("man", "object"), ("men", "object"), ("frisbee", "hallucinated"), ("hot dog", "hallucinated")}
+    assert evidence.facts == {"hallucinated": "frisbee, hot dog", "mentions": 4, "objects": "dog, person"}
+
+
+@given(st.lists(st.sampled_from(["a man", "two dogs", "hot dog", "a bus", "nothing", "toilet seat"]), max_size=5))
+def test_parts_add_up(phrases: list[str]) -> None:
+    captions = CaptionSet.from_captions(
+        [Caption(str(k), str(k), phrase, ("a dog",)) for k, phrase in enumerate([*phrases, "a dog"])]
+    )
+    metric = Chair()
+    rows = metric.measure(captions, RunContext()).values
+    parts = [metric.measure(captions.select([k]), RunContext()).values for k in range(len(captions))]
+    assert np.array_equal(rows, np.concatenate(parts))
+    scores = metric.from_sums(rows.sum(axis=0), np.float64(len(rows)))
+    assert all(0 <= float(scores[name]) <= 1 for name in ("score", "chair-i", "chair-s", "recall", "f1"))
+
+
+BAD = {
+    "pickle": (b"\x80\x04K\x01.", "is a Python pickle"),
+    "neither": (b"[1, 2]", "expected COCO's instances"),
+    "text": (b'{"42": "person"}', "image 42 has 'person'"),
+    "unknown": (b'{"42": ["unicorn"]}', "image 42: unicorn is not a word of the list bundled"),
+    "missing image": (b'{"41": ["person"]}', "it has no objects of 1 of the images, 42"),
+    "category": (
+        b'{"categories": [], "annotations": [{"image_id": 42, "category_id": 3}]}',
+        "expected COCO's instances",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_objects_get_a_sentence(tmp_path: Path, name: str) -> None:
+    content, message = BAD[name]
+    path = tmp_path / "objects.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=message):
+        evaluate(CaptionSet.from_captions(CAPTIONS[:1]), [Chair(objects=str(path))])
+
+
+def test_without_any_objects() -> None:
+    with pytest.raises(InputError, match="nothing says which objects images show"):
+        Chair(references=False)
+    with pytest.raises(InputError, match="No such file"):
+        evaluate(CaptionSet.from_captions(CAPTIONS[:1]), [Chair(objects="/nowhere.json")])
+    with pytest.raises(InputError, match=r"objects='no.*where.json'.*expected COCO's instances"):
+        evaluate(CaptionSet.from_captions(CAPTIONS[:1]), [Chair(objects="no\0where.json")])
+    with pytest.raises(InputError, match=r"synonyms='no.*where.txt'.*expected `bundled`"):
+        evaluate(CaptionSet.from_captions(CAPTIONS[:1]), [Chair(synonyms="no\0where.txt")])
+
+
+BAD_WORDS = {
+    "dog, puppy\ncat, puppy\n": "'puppy' is a word of both 'dog' and 'cat'",
+    '{"dog": ["puppy", 3]}': "expected a word that is not blank",
+    '{"dog": 3}': "node 'dog' has 3; expected a list of its words",
+    '{"person": "man"}': "node 'person' has 'man'; expected a list of its words",
+    '{"nodes": [["person", "man"]]}': "node 'person' has 'man'",
+    '{"nodes": [3]}': "not a list of object words",
+    "\n": "there are no words in it",
+}
+
+
+@pytest.mark.parametrize("text", BAD_WORDS)
+def test_bad_word_lists_get_a_sentence(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text(text)
+    with pytest.raises(InputError, match=BAD_WORDS[text]):
+        load_object_words(str(path))
+
+
+def test_blanks_and_repetitions_are_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "words.txt"
+    path.write_text("dog, puppy, puppy,  hound\nhot dog, hot dog bun\n")
+    with pytest.warns(CapmeterWarning) as warned:
+        words = load_object_words(str(path))
+    messages = [str(each.message) for each in warned]
+    assert any("hound begins or ends with a blank" in each for each in messages)
+    assert any("puppy is repeated" in each for each in messages)
+    assert any("hot dog bun has more than two parts and is never found" in each for each in messages)
+    assert words.nodes["puppy"] == "dog" and words.double_words["hot dog"] == "hot dog"
+
+
+def test_command(tmp_path: Path, objects: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    rows = [{"id": each.id, "image_id": each.image_id, "caption": each.candidate} for each in CAPTIONS]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    run = capmeter("chair", path, "--instances", objects, "--worst", 1)
+    assert run.returncode == 0, run.stderr
+    assert "CHAIRs" in run.stdout and "66.7 [" in run.stdout
+    assert 'worst: 1: frisbee, hot dog, in "A man and two men' in run.stdout
+    assert "3 captions of 3 images\n" in run.stdout and "each" not in run.stdout
+    assert "cite: CHAIRs 66.7 [" in run.stdout and "chair|variant:original" in run.stdout
+    scored = json.loads(capmeter("chair", path, "--instances", objects, "--format", "json").stdout)
+    assert scored["systems"]["results"]["chair-s"]["score"] == pytest.approx(2 / 3)
+    by_score = capmeter("score", path, "--instances", objects, "-m", "chair", "--format", "json")
+    assert by_score.returncode == 0, by_score.stderr
+    refused = capmeter("score", path, "--instances", objects, "-m", "bleu-4")
+    assert refused.returncode == 2 and "no metric compares with objects" in refused.stderr
+
+
+@pytest.fixture
+def logs(shared: Path) -> dict[str, list[dict[str, Any]]]:
+    path = shared / "data" / "opera_captions.jsonl.gz"
+    if not path.exists():
+        pytest.skip("needs opera_captions")
+    by_log: dict[str, list[dict[str, Any]]] = {}
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            by_log.setdefault(f"{row['model']}/{row['decoding']}", []).append(row)
+    return by_log
+
+
+@pytest.mark.meteor
+@pytest.mark.parametrize("variant", ["original", "opera"])
+def test_official_values(shared: Path, logs: dict[str, list[dict[str, Any]]], variant: str) -> None:
+    """CHAIRs, CHAIRi, recall and every mention of 3,000 long captions equal the program's."""
+    expected = json.loads((shared / "oracles" / "chair_opera.json").read_text())["logs"]
+    with gzip.open(shared / "oracles" / "chair_mentions.jsonl.gz", "rt") as file:
+        mentions = {row["id"]: row[variant] for row in map(json.loads, file)}
+    data = shared / "data"
+    metric = Chair(
+        variant=variant,
+        objects=str(data / "chair_objects.json.gz"),
+        references=False,
+        synonyms=str(data / "chair_words.json"),
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CapmeterWarning)  # the released list has words that begin with a blank
+        for log, rows in logs.items():
+            captions = CaptionSet.from_captions([Caption(r["id"], str(r["photo"]), r["caption"], ()) for r in rows])
+            parts = evaluate(captions, [metric])[metric].parts
+            actual = {"CHAIRs": parts["chair-s"], "CHAIRi": parts["chair-i"], "recall": parts["recall"]}
+            assert actual == pytest.approx({name: expected[log][variant][name] for name in actual}, abs=1e-8), log
+            for row, evidence in zip(rows, metric.explain(captions, RunContext()), strict=True):
+                flags = [each.kind == "hallucinated" for each in evidence.marks]
+                assert flags == [wrong for _, _, wrong, _ in mentions[row["id"]]], row["id"]

@@ -1,0 +1,169 @@
+"""Hallucination without an object list, ALOHa and AMBER: computed examples, properties, bad input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.errors import InputError
+from capmeter.evaluation.base import RunContext
+from capmeter.evaluation.registry import parse
+from capmeter.evaluation.scoring import evaluate
+from capmeter.judgments.benchmarks import find_benchmark
+from capmeter.meta.agreement import run
+from capmeter.metrics.hallucination.aloha import Aloha, NounPhrase, match_objects
+from capmeter.metrics.hallucination.amber import Amber
+from capmeter.metrics.hallucination.hallucination import Hallucination, content_words, document_logit, split_text
+
+REFERENCES = ("a brown dog runs on the grass", "a dog is running outside on a lawn")
+
+
+def captions(*texts: str, references: tuple[str, ...] = REFERENCES) -> CaptionSet:
+    return CaptionSet.from_captions([Caption(str(k), "1", text, references) for k, text in enumerate(texts)])
+
+
+@pytest.mark.neural
+@pytest.mark.meteor
+def test_an_unsupported_noun_is_found() -> None:
+    right, wrong, empty = (
+        Hallucination()
+        .measure(captions("a dog runs on the grass", "a dog runs on the piano", ""), RunContext())
+        .values.tolist()
+    )
+    assert right[0] < 0.5 < wrong[0] and wrong[1] > right[1] == 0
+    assert empty == [0, 0]
+    (evidence,) = Hallucination().explain(captions("a dog runs on the piano."), RunContext())
+    assert evidence.candidate[int(np.argmin(evidence.word_scores))] == "piano."
+    assert [(evidence.candidate[mark.start], mark.side) for mark in evidence.marks] == [("piano.", "candidate")]
+
+
+@pytest.mark.neural
+@pytest.mark.meteor
+def test_scores_do_not_depend_on_other_captions_or_the_order_of_references() -> None:
+    texts = ("a dog runs on the piano", "two cats")
+    together = Hallucination().measure(captions(*texts), RunContext()).values
+    alone = [
+        Hallucination().measure(captions(text, references=REFERENCES[::-1]), RunContext()).values for text in texts
+    ]
+    assert together == pytest.approx(np.concatenate(alone), abs=1e-4)
+    assert parse("hallucination").lower_is_better and not parse("aloha").lower_is_better
+
+
+def test_texts_of_several_sentences() -> None:
+    assert split_text("A dog. It runs!\n\n- ...\nfast") == ["A dog.", "It runs!", "fast"]
+    assert document_logit("A dog runs.", ["a dog runs", "a dog"]) == pytest.approx(2 * (0 - 2) / 2.5)
+    assert document_logit("a cow", ["a dog runs"]) > document_logit("a dog", ["a dog runs"])
+
+
+def test_content_words_have_their_places() -> None:
+    (words,) = content_words(["The man's two dogs, running!"])
+    assert [(word.place, word.lemma, word.is_noun) for word in words] == [
+        (1, "man", True),
+        (2, "two", False),
+        (3, "dog", True),
+        (4, "run", False),
+    ]
+
+
+def test_objects_are_matched_one_to_one() -> None:
+    """The largest sum, 0.9 + 0.2, and not the largest single cosine for both; the third object has no match left."""
+    objects = [NounPhrase((name,), name, k, k + 1) for k, name in enumerate(("dog", "cat", "car"))]
+    matches = match_objects(objects, ["puppy", "tree"], np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.1]]))
+    assert [(each.reference, each.similarity) for each in matches] == [("puppy", 0.9), ("tree", 0.2), (None, 0.0)]
+    assert match_objects(objects[:1], [], np.zeros((1, 0)))[0].reference is None
+
+
+@pytest.mark.neural
+def test_aloha_and_what_the_released_code_does() -> None:
+    part = captions("a brown dog", "a dog with a piano", "running fast")
+    paper, released = (Aloha(as_released=flag).measure(part, RunContext()).values[:, 0] for flag in (False, True))
+    assert paper[0] == pytest.approx(1, abs=1e-4) and paper[1] < 0.6
+    assert (paper[2], released[2]) == (1, 0)
+    (evidence,) = Aloha().explain(captions("a dog with a piano"), RunContext())
+    assert evidence.candidate[int(np.argmin(evidence.word_scores))] == "piano"
+
+
+@pytest.mark.neural
+@pytest.mark.meteor
+def test_objects_of_a_file_support_words(tmp_path: Path) -> None:
+    path = tmp_path / "objects.json"
+    path.write_text(json.dumps({"1": ["Piano", "dining table"]}))
+    part = captions("a dog runs on the piano", "a dog runs on the sofa")
+    for name in ("hallucination", "aloha"):
+        (alone, with_file) = (parse(name), parse(name).with_objects(str(path)))
+        before, after = (metric.measure(part, RunContext()).values[:, 0] for metric in (alone, with_file))
+        change = (after - before) if with_file.lower_is_better else (before - after)
+        assert change[0] < -0.1 and abs(change[1]) < abs(change[0])
+        facts = with_file.signature_facts(RunContext())
+        assert facts["objects"].startswith("objects.json/") and "objects" not in alone.signature_facts(RunContext())
+        other = CaptionSet.from_captions([Caption("1", "2", "a dog", REFERENCES)])
+        with pytest.raises(InputError, match=r"objects.json: it has no objects of 1 of the images, 2"):
+            with_file.measure(other, RunContext())
+    assert [mark for each in Hallucination(objects=str(path)).explain(part, RunContext()) for mark in each.marks]
+
+
+AMBER = {
+    "generative": {"1": {"truth": ["dog", "grass"], "hallu": ["ball"]}, "2": {"truth": ["car"], "hallu": []}},
+    "associations": {"dog": ["puppy"], "grass": ["lawn"], "ball": ["frisbee"], "car": [], "tree": []},
+    "safe_words": ["tree"],
+}
+
+
+@pytest.mark.meteor
+def test_amber_by_hand(tmp_path: Path) -> None:
+    """Caption 1 names puppy (dog), frisbee (ball, invented), tree (safe); caption 2 names a dog, which is not shown."""
+    path = tmp_path / "amber.json"
+    path.write_text(json.dumps(AMBER))
+    rows = [
+        Caption("1", "1", "A puppy chases a frisbee near the tree and the river.", ()),
+        Caption("2", "2", "An automobile and a dog.", ()),
+    ]
+    metric = Amber(annotations=str(path))
+    part = CaptionSet.from_captions(rows)
+    assert metric.measure(part, RunContext()).values.tolist() == [[3, 1, 1, 2, 1, 1, 1], [1, 1, 0, 1, 1, 0, 0]]
+    parts = evaluate(part, [metric])[metric].parts
+    assert parts == pytest.approx({"chair": 2 / 4, "cover": 1 / 3, "hal": 1.0, "cog": 1.0})
+    with pytest.raises(InputError, match="it has no image 9"):
+        evaluate(CaptionSet.from_captions([Caption("1", "9", "a dog", ())]), [metric])
+    path.write_text("[1]")
+    with pytest.raises(InputError, match="not AMBER's annotations"):
+        evaluate(part, [Amber(annotations=str(path))])
+    with pytest.raises(InputError, match="name the file of annotations"):
+        evaluate(part, [Amber()])
+    with pytest.raises(InputError, match=r"annotations='no.*where.json'"):
+        evaluate(part, [Amber(annotations="no\0where.json")])
+
+
+@pytest.mark.meteor
+def test_amber_counts_the_words_of_every_list_and_each_once(tmp_path: Path) -> None:
+    """Neither boat nor kite is in the associations: the boat is covered, the kite invented."""
+    path = tmp_path / "amber.json"
+    image = {"truth": ["boat", "boat", "dog"], "hallu": ["kite", "kite"]}
+    path.write_text(json.dumps({"generative": {"1": image}, "associations": {"dog": ["puppy"]}, "safe_words": []}))
+    metric = Amber(annotations=str(path))
+    part = CaptionSet.from_captions([Caption("1", "1", "A boat and a kite.", ())])
+    assert metric.measure(part, RunContext()).values.tolist() == [[2, 1, 1, 2, 1, 1, 1]]
+    facts = metric.signature_facts(RunContext())
+    assert facts["annotations"].startswith("amber.json/") and facts["dictionary"] == "meteor-1.5" and facts["parser"]
+    path.write_text(json.dumps(AMBER))
+    assert metric.signature_facts(RunContext())["annotations"] != facts["annotations"]
+    path.write_text(json.dumps(AMBER | {"generative": {"1": {"truth": "dog", "hallu": []}}}))
+    with pytest.raises(InputError, match="'dog' is not a list of words"):
+        evaluate(part, [metric])
+
+
+@pytest.mark.neural
+@pytest.mark.meteor
+def test_hallucinated_captions_of_hat_are_found(shared: Path) -> None:
+    path = shared / "data" / "hat.jsonl.gz"
+    if not path.exists():
+        pytest.skip("needs hat")
+    assert find_benchmark("hat").name == "hat"
+    report = run("hallucination", benchmark="hat", data=path, sample=True, resamples=50)
+    value = report["hallucination"].value
+    assert value is not None and report.length is not None and report.length.value is not None
+    assert value > max(64, report.length.value)

@@ -1,0 +1,85 @@
+"""Tasks that a YAML file declares, on recorded answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.judge_server import JudgeServer, completion, prompt_of, score
+from support.judge_tasks import captions_of, run, write
+
+from capmeter.core.errors import InputError
+
+pytest.importorskip("openai", reason="needs the judges extra")
+pytestmark = pytest.mark.usefixtures("judging")
+
+
+def test_a_task_of_ones_own_with_labels(tmp_path: Path) -> None:
+    task = tmp_path / "colours.yaml"
+    task.write_text(
+        "prompt: 'Caption: {candidate}. Is its colour right in {references}?'\nneeds: [references]\n"
+        "read: {labels: ['right', 'wrong', 'no colour']}\n"
+        "scores:\n  score: {of: [right], among: [right, wrong]}\n"
+        "  coloured: {of: [right, wrong], among: [right, wrong, no_colour]}\n"
+    )
+    replies = {"red": "Right.", "blue": "wrong", "dog": "No colour here"}
+    results = run(
+        {k: f"a {k}" for k in replies},
+        f'judge(task="{task}")',
+        lambda body: replies[prompt_of(body).split("Caption: a ")[1].split(".")[0]],
+    )
+    assert results.score == 0.5 and results.parts["coloured"] == pytest.approx(2 / 3)
+
+
+def test_an_edited_task_is_read_anew(tmp_path: Path) -> None:
+    task = tmp_path / "edited.yaml"
+    asked = []
+    for word in ("first", "then second"):
+        task.write_text(f"prompt: '{word} {{candidate}}'\nread: {{number: [0, 100]}}\n")
+        run({"1": "a"}, f'judge(task="{task}")', lambda body: str(asked.append(prompt_of(body)) or 50))
+    assert asked == ["first a", "then second a"]
+
+
+def test_an_empty_caption_is_scored_on_the_questions_of_the_others(tmp_path: Path) -> None:
+    """Numbers: an image without questions gives none, whether its caption is empty or not."""
+    task = tmp_path / "numbers.yaml"
+    task.write_text("prompt: '{candidate} {question}'\nask: question\nread: {number: [0, 100]}\n")
+    path = write(tmp_path / "q.json", [{"id": "1", "questions": ["how?"]}])
+    results = run({"1": "a", "2": "", "3": "b"}, f'judge(task="{task}",questions="{path}")', lambda body: "50")
+    assert results.notes["no questions about this image"] == ["c2", "c3"]
+    assert results.score == 0.5 and results.parts["scored_share"] == pytest.approx(1 / 3)
+
+
+def test_a_task_of_ones_own_with_an_expectation(tmp_path: Path) -> None:
+    import math
+
+    task = tmp_path / "fluent.yaml"
+    task.write_text("prompt: 'Grade from 1 to 5: {candidate}'\nread: {expectation: [1, 5]}\n")
+    reply = completion("4", [["4", {"4": math.log(0.5), "5": math.log(0.25), "x": math.log(0.25)}]])
+    with JudgeServer(lambda body, before: reply).running() as server:
+        results = score(captions_of({"1": "a"}), f'judge(model=m,endpoint="{server.url}",task="{task}")')
+        assert results.score == pytest.approx(((4 * 2 + 5) / 3 - 1) / 4)
+        assert server.received[0]["logprobs"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prompt: '{candidate}'", "read: got missing"),
+        ("prompt: '{candidate}'\nread: {number: [5, 1]}", "number: .low, high., two whole numbers"),
+        ("prompt: '{candidate}'\nread: {labels: [yes, no]}", "are not text in YAML"),
+        ("prompt: '{candidate}'\nask: twice\nread: {number: [0, 1]}", "ask: got the text .twice., expected one of"),
+        ("prompt: '{candidate}'\nask: checklist\nread: {number: [0, 1]}", "a checklist: labels"),
+        ("prompt: '{candidate}'\nneeds: [audio]\nread: {number: [0, 1]}", "a list of references, image"),
+        (
+            "prompt: '{candidate}'\nread: {labels: [a, b]}\nscores: {score: {of: [c], among: [a]}}",
+            "with labels of a, b",
+        ),
+        ("prompt: '{candidate}'\nread: {labels: [a, b]}\nscores: {other: {of: [a], among: [a]}}", "expected score:"),
+    ],
+)
+def test_a_malformed_task_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    task = tmp_path / "task.yaml"
+    task.write_text(text)
+    with pytest.raises(InputError, match=message):
+        run({"1": "a"}, f'judge(task="{task}")', lambda body: "1")

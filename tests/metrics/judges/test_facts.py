@@ -1,0 +1,203 @@
+"""Judges of facts, events and elements, on recorded answers: scores equal a slow recomputation, or are by hand."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.judge_server import prompt_of
+from support.judge_tasks import run, write
+
+from capmeter.metrics.judges.answers import Answer
+from capmeter.metrics.judges.dcscore import PrimitiveFact, read_facts, read_numbers, score_facts
+from capmeter.metrics.judges.reading import REFUSED, UNREADABLE
+
+pytest.importorskip("openai", reason="needs the judges extra")
+pytestmark = pytest.mark.usefixtures("judging")
+
+
+def test_autodq_is_the_f1_of_mean_precision_and_recall(tmp_path: Path) -> None:
+    rows = [
+        {"idx": "1", "extra_info": {"events": ["A dog runs.", "A man waves."]}},
+        {"idx": "2", "events": ["It rains."]},
+    ]
+    path = write(tmp_path / "events.jsonl", rows, lines=True)
+    extracted = {"video one": ["A dog runs.", "It's late.", "A cat sits."], "video two": []}
+    relations = {"A dog runs.": "entailment", "It's late.": "neutral", "It rains.": "contradiction"}
+
+    def answers(body: dict[str, Any]) -> str:
+        prompt = prompt_of(body)
+        if "Extract at most" in prompt:
+            return str({"events": extracted[prompt.split("Video Description: ")[1][:9]]})
+        events = re.findall(r"[\"']([A-Z][^\"]*?\.)[\"']", prompt.split("Events: ")[1].split("\n")[0])
+        listed = [{"event": each, "relationship": relations.get(each, "entailment"), "reason": ""} for each in events]
+        return json.dumps({"events": listed})
+
+    texts = {"1": 'Video "one"'.replace('"', ""), "2": "Video two"}
+    results = run(texts, f'autodq(questions="{path}")', answers)
+    precision = (2 / 3 + 1.0) / 2  # no events in the second caption: 1, as released
+    recall = (2 / 2 + 0 / 1) / 2
+    assert results.parts["precision"] == pytest.approx(precision) and results.parts["recall"] == pytest.approx(recall)
+    assert results.score == pytest.approx(2 * precision * recall / (precision + recall))
+    assert results.notes["no events in the caption: precision 1, as released"] == ["c2"]
+
+
+def test_autodq_extracts_the_references_events_and_refuses_incomplete_answers() -> None:
+    def answers(body: dict[str, Any]) -> str:
+        prompt = prompt_of(body)
+        if "Extract at most" in prompt:
+            return '{"events": ["A dog runs."]}'
+        entailment = [{"event": "A dog runs.", "relationship": "entailment"}]
+        return json.dumps({"events": entailment * (2 if "bad" in prompt else 1)})
+
+    results = run({"1": "good", "2": "bad"}, "autodq()", answers)
+    assert results.score == 1.0 and results.notes["no score in the answer"] == ["c2"]
+
+
+def slow_dcscore(facts: list[dict[str, Any]], oracle: int) -> float:
+    """Written from the paper: recall shares an oracle fact among those that match it, and counts extra true facts."""
+    scores = []
+    for chosen in (facts, [fact for fact in facts if fact["descriptive"]]):
+        if not chosen:
+            scores.append(0.0)
+            continue
+        correct, total, right = 0.0, float(oracle), 0
+        for fact in chosen:
+            if not fact["true"]:
+                continue
+            right += 1
+            if fact["match"] is None:
+                correct, total = correct + 1, total + 1
+            else:
+                correct += 1 / len([other for other in chosen if other["match"] == fact["match"]])
+        precision, recall = right / len(chosen), correct / total
+        scores.append(0.0 if precision + recall == 0 else 2 * precision * recall / (precision + recall))
+    return sum(scores) / 2
+
+
+def test_dcscore_equals_a_slow_recomputation() -> None:
+    generator = random.Random(3)
+    for _ in range(200):
+        oracle = generator.randint(1, 6)
+        facts = [
+            {
+                "descriptive": generator.random() < 0.7,
+                "true": generator.random() < 0.7,
+                "match": generator.choice([None, *range(oracle)]),
+            }
+            for _ in range(generator.randint(1, 8))
+        ]
+        judged = [
+            PrimitiveFact(str(k), bool(fact["descriptive"]), bool(fact["true"]), fact["match"])
+            for k, fact in enumerate(facts)
+        ]
+        assert score_facts(judged, oracle)[0] == pytest.approx(slow_dcscore(facts, oracle), abs=1e-12)
+
+
+def test_dcscore_by_hand(tmp_path: Path) -> None:
+    """Three facts, two true; both true ones match the first oracle fact of two; the false one is an interpretation.
+
+    P = 2/3, R = (1/2 + 1/2) / 2 = 1/2, F1 = 4/7; of the descriptive ones P = 1, R = 1/2, F1 = 2/3.
+    """
+    path = write(tmp_path / "facts.jsonl", [{"image_name": "i1", "oracle_facts": ["A dog.", "A cat."]}], lines=True)
+    facts = [{"fact": "f0", "descriptive": 1}, {"fact": "f1", "descriptive": 1}, {"fact": "f2", "descriptive": 0}]
+
+    def answers(body: dict[str, Any]) -> str:
+        prompt = prompt_of(body)
+        if "<oracle>" in prompt:
+            assert '{"id": 1, "fact": "A cat."}' in prompt
+            listed: list[dict[str, Any]] = [{"id": 0, "oracle": 0}, {"id": 1, "oracle": "0"}, {"id": 2, "oracle": None}]
+            return json.dumps({"matches": listed})
+        if "trusted description" in prompt:
+            return json.dumps({"verdicts": [{"id": 0, "true": 1}, {"id": 1, "true": True}, {"id": 2, "true": 0}]})
+        return json.dumps({"facts": facts})
+
+    results = run({"i1": "a caption"}, f'dcscore(questions="{path}")', answers)
+    assert results.score == pytest.approx((4 / 7 + 2 / 3) / 2)
+    assert results.parts["precision"] == pytest.approx(2 / 3) and results.parts["recall"] == pytest.approx(1 / 2)
+
+
+def test_faithscore_by_hand() -> None:
+    facts = {
+        "A man irons clothes": ["There is a man.", "A man irons."],
+        "in a red van": ["There is a van.", "It is red."],
+    }
+
+    def answers(body: dict[str, Any]) -> str:
+        prompt = prompt_of(body)
+        if "into clauses" in prompt:
+            listed = [{"text": text, "descriptive": 1} for text in facts] + [{"text": "how odd", "descriptive": 0}]
+            return json.dumps({"clauses": listed})
+        if "atomic facts" in prompt:
+            return json.dumps({"facts": facts[prompt.split("<sentence>\n")[1].split("\n")[0]]})
+        return "No." if "red" in prompt.split("Statement: ")[1] else "Yes, it is."
+
+    results = run({"1": "A man irons clothes in a red van, how odd"}, "faithscore(verify=references)", answers)
+    assert results.score == pytest.approx(3 / 4) and results.parts["sentences"] == pytest.approx(1 / 2)
+
+
+def test_posh_grades_elements_of_both_graphs() -> None:
+    pytest.importorskip("torch", reason="needs the neural extra")
+    grades = {"dog": 5, "ball": 4, "cat": 1}
+
+    def answers(body: dict[str, Any]) -> str:
+        statement = prompt_of(body).split("say that ")[1].split("? Synonyms")[0]
+        if statement.endswith("is mentioned"):
+            return str(grades.get(statement.split()[-3], 3))
+        return "2"
+
+    asked: list[str] = []
+
+    def noted(body: dict[str, Any]) -> str:
+        asked.append(prompt_of(body).split("say that ")[1].split("? Synonyms")[0])
+        return answers(body)
+
+    texts = {"1": "a brown dog chases a ball"}
+    results = run(texts, "posh()", noted, references=("a dog", "a black cat"))
+    objects = [statement for statement in asked if statement.endswith("is mentioned")]
+    details = [statement for statement in asked if not statement.endswith("is mentioned")]
+    assert len(objects) == 4 and not any("cat is described" in each for each in details)
+    assert any("the dog is described as" in each for each in details)
+    # of the candidate: dog 5, ball 4, brown 2, chase 2; of the reference: dog 5, cat 1, black 1 (not asked: no cat)
+    precision, recall = np.mean([5, 4, 2, 2]) / 5, np.mean([5, 1, 1]) / 5
+    assert results.parts["precision"] == pytest.approx(precision)
+    assert results.parts["recall"] == pytest.approx(recall)
+    assert results.score == pytest.approx(2 * precision * recall / (precision + recall))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"), [(1.0, [1]), (True, [1]), ("1", [1]), ("yes", [1]), ("false", [0]), (0, [0])]
+)
+def test_verdicts_in_other_forms_are_read(value: Any, expected: list[int]) -> None:
+    answer = Answer(json.dumps({"verdicts": [{"id": 0.0, "true": value}]}))
+    assert read_numbers(answer, "verdicts", "true", 1, range(2)) == expected
+
+
+@pytest.mark.parametrize("value", [None, 0.5, 2, -1, "maybe", "", [1], {}, 1e300])
+def test_a_verdict_that_cannot_be_read_is_not_false(value: Any) -> None:
+    answer = Answer(json.dumps({"verdicts": [{"id": 0, "true": value}, {"id": 1, "true": 1}]}))
+    assert read_numbers(answer, "verdicts", "true", 2, range(2)) == UNREADABLE
+    missing = Answer('{"verdicts": [{"id": 0}], "sorry": "I\'m sorry"}')
+    assert read_numbers(missing, "verdicts", "true", 1, range(2)) == REFUSED
+
+
+@pytest.mark.parametrize("value", [3, -1, 0.5, "the second", "", [0]])
+def test_a_match_that_is_no_fact_of_the_image_is_not_no_match(value: Any) -> None:
+    answer = Answer(json.dumps({"matches": [{"id": 0, "oracle": value}]}))
+    assert read_numbers(answer, "matches", "oracle", 1, range(3), or_none=True) == UNREADABLE
+    for none in (None, "none", "Null"):
+        answer = Answer(json.dumps({"matches": [{"id": 0, "oracle": none}, {"id": 1, "oracle": 2.0}]}))
+        assert read_numbers(answer, "matches", "oracle", 2, range(3), or_none=True) == [None, 2]
+
+
+def test_whether_a_fact_describes_is_read_or_the_answer_is_not() -> None:
+    facts = [{"fact": "a", "descriptive": 1.0}, {"fact": "b", "descriptive": "no"}, {"fact": "c"}]
+    read = read_facts(Answer(json.dumps({"facts": facts})))
+    assert [each.is_descriptive for each in read if isinstance(each, PrimitiveFact)] == [True, False, True]
+    for wrong in ("perhaps", None, 7):
+        assert read_facts(Answer(json.dumps({"facts": [{"fact": "a", "descriptive": wrong}]}))) == UNREADABLE

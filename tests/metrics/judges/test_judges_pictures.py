@@ -1,0 +1,131 @@
+"""Judges with images, and a judge without a server."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.judge_server import TEXTS, JudgeServer, captions, completion, score
+
+from capmeter.core.errors import InputError
+from capmeter.core.settings import Settings
+
+pytest.importorskip("openai", reason="needs the judges extra")
+pytestmark = pytest.mark.usefixtures("judging")
+
+
+def picture(tmp_path: Path) -> str:
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (20, 10), (200, 30, 40)).save(tmp_path / "red.jpg")
+    return str(tmp_path / "red.jpg")
+
+
+def test_fleur_sends_the_image_and_smooths(tmp_path: Path) -> None:
+    chances = {"8": math.log(0.6), "9": math.log(0.4)}
+    reply = completion("0.8", [["0", {"0": 0.0}], [".", {".": 0.0}], ["8", chances]])
+    with JudgeServer(lambda body, before: reply).running() as server:
+        name = f'fleur(model=vlm,endpoint="{server.url}")'
+        results = score(captions(TEXTS[:1], image=picture(tmp_path)), name)
+        assert results.score == pytest.approx(0.84)
+        body = server.received[0]
+        assert body["logprobs"] is True and body["top_logprobs"] == 20
+        image, text = body["messages"][0]["content"]
+        assert text["text"].endswith("Caption: a dog runs\n\nScore(Choose a rating from 0.0 to 1.0):")
+        kind, _, data = image["image_url"]["url"].partition(";base64,")
+        assert kind == "data:image/jpeg" and base64.b64decode(data) == Path(tmp_path / "red.jpg").read_bytes()
+        assert score(captions(TEXTS[:1], image=picture(tmp_path)), name).score == results.score
+        assert len(server.received) == 1  # the tokens came from the cache
+
+
+def test_an_image_with_an_orientation_is_sent_as_decoded(tmp_path: Path) -> None:
+    image = pytest.importorskip("PIL.Image")
+    red = image.new("RGB", (20, 10), (200, 30, 40))
+    exif = red.getexif()
+    exif[0x0112] = 6
+    red.save(tmp_path / "turned.jpg", exif=exif)
+    with JudgeServer(lambda body, before: completion("0.5")).running() as server:
+        name = f'fleur(model=vlm,endpoint="{server.url}")'
+        results = score(captions(TEXTS[:1], image=str(tmp_path / "turned.jpg")), name)
+        assert results.notes["no probabilities: the number as written"] == ["0"]
+        url = server.received[0]["messages"][0]["content"][0]["image_url"]["url"]
+        sent = image.open(io.BytesIO(base64.b64decode(url.partition(";base64,")[2])))
+        assert sent.format == "PNG" and sent.size == (10, 20)
+
+
+def test_g_veval_with_picture_and_references(tmp_path: Path) -> None:
+    chances = {"60": math.log(0.5), "70": math.log(0.25)}
+    reply = completion(
+        "Good. The final score is $60$.", [["Good. The final score is $", {"x": 0.0}], ["60", chances], ["$.", {}]]
+    )
+    with JudgeServer(lambda body, before: reply).running() as server:
+        name = f'g-veval(model=vlm,endpoint="{server.url}")'
+        results = score(captions(TEXTS[:1], image=picture(tmp_path)), name)
+        assert results.score == pytest.approx((60 * 0.5 + 70 * 0.25) / 0.75)
+        text, image = server.received[0]["messages"][0]["content"]
+        assert "'a dog runs here'; 'b" in text["text"] and image["image_url"]["detail"] == "low"
+
+
+def test_an_unreadable_image_is_named(tmp_path: Path) -> None:
+    (tmp_path / "bad.jpg").write_text("no picture")
+    with JudgeServer(lambda body, before: completion("0.5")).running() as server:
+        name = f'fleur(model=m,endpoint="{server.url}")'
+        bad = captions(TEXTS[:1], image=str(tmp_path / "bad.jpg"))
+        with pytest.raises(InputError, match=r"bad\.jpg.* of image 'image 0': not an image"):
+            score(bad, name)
+
+
+def test_a_local_model_judges_without_a_server(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="needs the neural extra")
+    transformers = pytest.importorskip("transformers", reason="needs the neural extra")
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    letters = [chr(code) for code in range(32, 127)]
+    letters_only = Tokenizer(models.BPE({word: k for k, word in enumerate([*letters, "\n", "</s>"])}, []))
+    letters_only.pre_tokenizer, letters_only.decoder = pre_tokenizers.Split("", "isolated"), decoders.Fuse()
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=letters_only, eos_token="</s>", pad_token="</s>")
+    tokenizer.save_pretrained(tmp_path)
+    config = transformers.LlamaConfig(
+        vocab_size=len(letters) + 2, hidden_size=16, intermediate_size=16, num_hidden_layers=1, num_attention_heads=2
+    )
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(config)
+    with torch.no_grad():
+        model.lm_head.weight.zero_()
+        model.model.norm.weight.zero_()  # the state has no direction left: only what follows decides
+    digit = {d: tokenizer.convert_tokens_to_ids(d) for d in "0123456789"}
+
+    class Fixed(torch.nn.Module):  # type: ignore[misc,name-defined]
+        """Logits that prefer 7, and 3 after that."""
+
+        def forward(self, states: Any) -> Any:
+            logits = torch.full((*states.shape[:-1], len(letters) + 2), -9.0)
+            logits[..., digit["7"]], logits[..., digit["3"]] = 2.0, 1.0
+            return logits
+
+    model.save_pretrained(tmp_path)
+    from capmeter.metrics.judges import local
+    from capmeter.metrics.judges.answers import Answer, Question
+
+    judge = local.load_judge(str(tmp_path), Settings(device="cpu"))
+    judge.model.lm_head = Fixed()
+    answer = judge.answer(Question("Score:", max_tokens=3, alternatives=True))
+    assert isinstance(answer, Answer) and answer.text == "777" and answer.finish == "length"
+    rest = (len(letters) + 2 - 2) * math.exp(-9)
+    expected = math.exp(2) / (math.exp(2) + math.exp(1) + rest)
+    assert math.exp(answer.tokens[0].alternatives["7"]) == pytest.approx(expected, rel=1e-6)
+    assert answer.used == (6, 3) and judge.identity.startswith("local ")
+
+    async def ask_in_session() -> Any:
+        async with judge.session() as ask:
+            return await ask(Question("Score:", max_tokens=3, alternatives=True))
+
+    assert asyncio.run(ask_in_session()) == answer
+    with pytest.raises(InputError, match="does not accept images"):
+        from capmeter.captions.caption_set import ImageRef
+
+        judge.answer(Question("x", image=ImageRef("a.png", "1")))

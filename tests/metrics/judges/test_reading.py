@@ -1,0 +1,195 @@
+"""Scores in judges' answers, by hand; answers without one have a reason and never a score of 0."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capmeter.metrics.judges.answers import Answer, Token
+from capmeter.metrics.judges.reading import (
+    REFUSED,
+    TRUNCATED,
+    UNREADABLE,
+    expected_score,
+    read_choice,
+    read_json,
+    read_label,
+    score_in_json,
+    smoothed_share,
+)
+
+
+def tokens(*parts: Any) -> tuple[Token, ...]:
+    """Tokens with the probabilities of their alternatives; a bare text has only itself."""
+    listed = []
+    for part in parts:
+        text, chances = (part, {part: 1.0}) if isinstance(part, str) else part
+        listed.append(Token(text, {other: math.log(chance) for other, chance in chances.items()}))
+    return tuple(listed)
+
+
+def scored(result: tuple[float, bool] | str) -> tuple[float, bool]:
+    assert not isinstance(result, str), result
+    return result
+
+
+@pytest.mark.parametrize(
+    ("text", "score"),
+    [
+        ('{"score": 85, "reason": "same"}', 0.85),
+        ('Sure! ```json\n{"score": "70", "reason": "a {brace}"}\n``` done', 0.7),
+        ('{"reason": "first"} {"score": 0, "reason": "other"}', 0.0),
+        ("Score: 92.5 because both show a dog", 0.925),
+        ("0.9", 0.9),  # the released code takes this as a share
+        ('{"score": 0.5}', 0.005),  # and inside JSON as it is
+        ('{"score": 101}', UNREADABLE),
+        ('{"score": null}', UNREADABLE),
+        ('{"score": NaN, "reason": "2 dogs"}', UNREADABLE),
+        ('{"score": 1e400}', UNREADABLE),
+        ('{"score": true, "reason": "1"}', UNREADABLE),
+        ('{"score": "85/100"}', 0.85),
+        ('{"score": "-5"}', UNREADABLE),
+        ('{"score": null, "reason": "I can\'t say, there are 2 dogs"}', REFUSED),
+        ("I'm sorry, but as an AI (GPT-4) I can't rate this.", REFUSED),
+        ("no number here", UNREADABLE),
+        ("", UNREADABLE),
+    ],
+)
+def test_clair(text: str, score: Any) -> None:
+    assert score_in_json(Answer(text)) == (pytest.approx(score) if isinstance(score, float) else score)
+
+
+def test_an_answer_that_was_cut_says_so() -> None:
+    assert score_in_json(Answer("The candidate set of captions", finish="length")) == TRUNCATED
+    assert score_in_json(Answer("", refused=True)) == REFUSED
+
+
+def test_fleur_is_the_expectation_over_both_digits() -> None:
+    answer_tokens = tokens("0", ".", ("8", {"8": 0.6, "9": 0.3, "7": 0.1}), ("5", {"5": 0.8, "0": 0.2}))
+    # .1 (8 x .6 + 9 x .3 + 7 x .1) + .01 (5 x .8 + 0 x .2) = .82 + .04
+    score, smoothed = scored(smoothed_share(Answer("0.85", answer_tokens)))
+    assert score == pytest.approx(0.86) and smoothed
+
+
+def test_fleur_with_one_decimal_a_blank_and_other_tokens() -> None:
+    answer_tokens = tokens(" Score", ":", " ", "0", ".", (" 4".strip(), {"4": 0.5, "5": 0.25, "x": 0.25}), "</s>")
+    score, smoothed = scored(smoothed_share(Answer(" Score: 0.4</s>", answer_tokens)))
+    assert score == pytest.approx(0.1 * (4 * 0.5 + 5 * 0.25)) and smoothed  # as released: not renormalised
+
+
+def test_fleur_of_1_weighs_the_first_token() -> None:
+    answer_tokens = tokens(("1", {"1": 0.7, "0": 0.3}), ".", "0")
+    assert smoothed_share(Answer("1.0", answer_tokens)) == (pytest.approx(0.9 * 0.3 + 0.7), True)
+
+
+def test_fleur_with_tokens_of_two_digits() -> None:
+    answer_tokens = tokens("0", ".", ("85", {"85": 0.5, "90": 0.5, "9": 0.1}))
+    assert smoothed_share(Answer("0.85", answer_tokens)) == (pytest.approx(0.875), True)
+
+
+def test_fleur_with_repeated_alternatives_stays_in_range() -> None:
+    spaces = {"8" + " " * k: 1.0 for k in range(10)}
+    score, smoothed = scored(smoothed_share(Answer("0.8", tokens("0", ".", ("8", spaces)))))
+    assert score == pytest.approx(0.8) and smoothed
+    ones = {**{"1" + " " * k: 1.0 for k in range(5)}, **{"0" + " " * k: 1.0 for k in range(5)}}
+    assert smoothed_share(Answer("1", tokens(("1", ones)))) == (pytest.approx(0.9 * 0.5 + 0.5), True)
+
+
+@given(
+    st.sampled_from(["0.8", "1.0", "0.85", "1", "0", "$80$", "0.123456789"]),
+    st.lists(st.tuples(st.text("0123456789. x", max_size=4), st.floats(-30, 30)), max_size=8),
+)
+def test_smoothed_scores_stay_in_range(text: str, alternatives: list[tuple[str, float]]) -> None:
+    answer = Answer(text, tuple(Token(letter, dict(alternatives)) for letter in text))
+    for value, top in ((smoothed_share(answer), 1.0), (expected_score(answer), 100.0)):
+        assert isinstance(value, str) or -1e-9 <= value[0] <= top + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("text", "choice"),
+    [
+        ("B", 1),
+        ("(b)", 1),
+        ("**C**", 2),
+        ("Answer: D", 3),
+        ("The answer is A.", 0),
+        ("I think it is B because A is wrong. Answer: B", 1),
+        ("<think>A or B?</think>C", 2),
+        ("\\boxed{D}", 3),
+        ("2", 1),
+        ("A dog is in the picture", UNREADABLE),
+        ("E", UNREADABLE),
+        ("I'm sorry, I can't", REFUSED),
+        ("", UNREADABLE),
+    ],
+)
+def test_choices(text: str, choice: int | str) -> None:
+    assert read_choice(Answer(text), 4) == choice
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("Yes.", "yes"),
+        ("not mentioned", "not_mentioned"),
+        ("Not-Mentioned, since", "not_mentioned"),
+        ("**no**", "no"),
+        ("The verdict is no", "no"),
+        ("yes or no", "yes"),
+        ("it is unclear", None),
+        ("nothing", None),
+        ("<think>no</think> yes", "yes"),
+    ],
+)
+def test_labels(text: str, label: str | None) -> None:
+    assert read_label(Answer(text), ("yes", "no", "not_mentioned")) == label
+
+
+def test_long_hostile_answers_are_read_in_linear_time() -> None:
+    import time
+
+    start = time.process_time()
+    for text in ("{" * 200_000, '{"a":' * 40_000, "answer " * 28_000, "$ " * 100_000, "0" * 200_000, " (" * 100_000):
+        answer = Answer(text)
+        for read in (score_in_json, smoothed_share, expected_score):
+            read(answer)
+        read_choice(answer, 4)
+        read_label(answer, ("yes", "no"))
+        read_json(answer, "events")
+    assert time.process_time() - start < 20
+
+
+def test_fleur_without_probabilities_takes_the_number() -> None:
+    assert smoothed_share(Answer("0.85")) == (0.85, False)
+    assert smoothed_share(Answer("1")) == (1.0, False)
+    assert smoothed_share(Answer("0")) == (0.0, False)
+    assert smoothed_share(Answer("85")) == UNREADABLE
+    assert smoothed_share(Answer("I cannot see the image.")) == REFUSED
+
+
+def test_g_veval_is_the_expectation_over_whole_numbers() -> None:
+    answer_tokens = tokens("The final score is", " $", ("80", {"80": 0.5, "85": 0.3, "101": 0.1, "eighty": 0.1}), "$.")
+    score, expectation = scored(expected_score(Answer("The final score is $80$.", answer_tokens)))
+    assert score == pytest.approx((80 * 0.5 + 85 * 0.3) / 0.8) and expectation
+
+
+def test_g_veval_takes_the_last_marked_number() -> None:
+    assert expected_score(Answer("It costs $5$. The final score is ${{62}}$.")) == (62.0, False)
+    assert expected_score(Answer("The final score is 62.")) == UNREADABLE
+    assert expected_score(Answer("The final score is $120$.")) == UNREADABLE
+    split = tokens("$", ("6", {"6": 0.9, "7": 0.1}), "2", "$")  # one number over two tokens: no distribution
+    assert expected_score(Answer("$62$", split)) == (62.0, False)
+
+
+def test_answers_come_back_from_the_store_as_they_were() -> None:
+    answer = Answer("a $62$", tokens("a $", ("62", {"62": 0.5, "60": 0.5}), "$"), finish="stop", used=(3, 4))
+    again = Answer.from_dict(answer.to_dict())
+    assert again is not None and again.text == answer.text and again.used == (3, 4)
+    assert again.tokens[1].alternatives == pytest.approx(answer.tokens[1].alternatives, abs=1e-6)
+    assert expected_score(again) == (pytest.approx(61.0), True)
+    for damaged in (None, {}, {"text": 1}, {"text": "a", "tokens": [1], "refused": 0, "finish": "", "used": [1, 2]}):
+        assert Answer.from_dict(damaged) is None

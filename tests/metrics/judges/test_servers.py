@@ -1,0 +1,139 @@
+"""Servers of judges: keys, addresses, faults, and answers of any size."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from support.judge_server import KEY, JudgeServer, Reply, captions, completion, prompt_of, score
+
+import capmeter
+from capmeter.core.errors import AssetError, InputError
+from capmeter.evaluation.registry import parse
+from capmeter.metrics.judges.connection import OPENAI, find_server, read_key
+
+pytest.importorskip("openai", reason="needs the judges extra")
+pytestmark = pytest.mark.usefixtures("judging")
+
+
+def candidate(body: dict[str, Any]) -> str:
+    return prompt_of(body).split("Candidate set:\n- ")[1].split("\n")[0]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_wrong_key_or_model_ends_the_run_without_showing_the_key(status: int) -> None:
+    body = json.dumps({"error": f"Incorrect API key provided: {KEY}."}).encode()
+    with JudgeServer(lambda *_: Reply(status, body)).running() as server:
+        with pytest.raises(AssetError) as problem:
+            score(captions(), f'clair(model=m,endpoint="{server.url}")')
+        assert f"status {status}" in str(problem.value) and KEY not in str(problem.value)
+        assert "[key]" in str(problem.value)
+
+
+def test_a_server_that_is_not_there_is_listed_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match=r"none of 4 captions has a score: no answer: network error: .*tried 3 times"):
+        score(captions(), 'clair(model=m,endpoint="http://127.0.0.1:9/v1")')
+
+
+def test_openais_server_is_not_asked_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CAPMETER_JUDGE_KEY", "OPENAI_API_KEY", "CAPMETER_JUDGE_URL", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(AssetError, match=r"m at api\.openai\.com needs a key: set CAPMETER_JUDGE_KEY"):
+        capmeter.score(captions(), ["clair(model=m)"])
+
+
+def test_a_server_that_is_too_slow_or_silent() -> None:
+    import threading
+
+    late = threading.Event()
+
+    def plan(body: dict[str, Any], before: int) -> Reply:
+        if candidate(body) == "two cats":
+            late.wait(1.0)
+        if candidate(body) == "a bus" and before == 0:
+            return Reply(silent=True)
+        return completion('{"score": 50}')
+
+    with JudgeServer(plan).running() as server:
+        results = score(captions(), f'clair(model=m,endpoint="{server.url}")', timeout=0.3, tries=2)
+        assert results.notes["no answer"] == ["1"] and any("took longer than 0.3" in reason for reason in results.notes)
+        assert results.score == 0.5
+        late.set()
+
+
+def test_a_server_that_is_down_is_an_error_even_beside_an_empty_candidate() -> None:
+    with pytest.raises(InputError, match=r"none of 1 captions has a score: no answer: network error"):
+        score(captions(["a dog", ""]), 'clair(model=m,endpoint="http://127.0.0.1:9/v1")', tries=1)
+
+
+def test_keys_are_checked_and_hidden() -> None:
+    key = read_key(OPENAI, {"OPENAI_API_KEY": KEY})
+    assert KEY not in repr(key) and key.value == KEY
+    for text in ("sk-line1SECRET\nsk-line2SECRET", "sk-a b", "sk-\u00e9", "sk-\x07"):
+        with pytest.raises(InputError, match="CAPMETER_JUDGE_KEY: the key contains") as problem:
+            read_key("http://a/v1", {"CAPMETER_JUDGE_KEY": text})
+        assert "SECRET" not in str(problem.value)
+    forms = f"{KEY} {json.dumps(KEY + chr(34))} Bearer c2stb25seS1mb3ItdGVzdHMtMDEyMzQ1Njc4OQ=="
+    assert KEY not in key.redact(forms) and "c2stb25seS1mb3It" not in key.redact(forms)
+
+
+def test_large_compressed_and_endless_answers_are_refused() -> None:
+    import gzip
+
+    large = Reply(body=b'{"choices": [{"message": {"content": "' + b"x" * 10_000_000 + b'"}}]}')
+    long = completion("x" * 250_000)
+    nested = gzip.compress(gzip.compress(b" " * 50_000_000))
+    packed = Reply(body=nested, headers={"Content-Encoding": "gzip, gzip"})
+    replies = {"a dog runs": large, "two cats": long, "a red kite": packed, "a bus": completion('{"score": 50}')}
+    with JudgeServer(lambda body, before: replies[candidate(body)]).running() as server:
+        results = score(captions(), f'clair(model=m,endpoint="{server.url}")')
+        assert results.notes["no answer"] == ["0", "1", "2"] and results.score == 0.5
+        reasons = " ".join(results.notes)
+        assert "larger than 8 MB" in reasons and "250,000 characters" in reasons and "compressed its answer" in reasons
+        assert len(server.received) == 4  # what would not get better is not asked for again
+
+
+def test_a_redirect_is_not_followed() -> None:
+    with JudgeServer(lambda *_: completion('{"score": 1}')).running() as other:
+        away = Reply(307, b"", {"Location": f"{other.url}/chat/completions"})
+        with JudgeServer(lambda *_: away).running() as server, pytest.raises(InputError, match="status 307"):
+            score(captions(), f'clair(model=m,endpoint="{server.url}")')
+        assert not other.received
+
+
+def test_options_that_a_server_does_not_know_are_left_out() -> None:
+    def plan(body: dict[str, Any], before: int) -> Reply:
+        if "max_tokens" in body:
+            return Reply(400, b'{"error": {"message": "Unsupported: max_tokens. Use max_completion_tokens."}}')
+        return completion('{"score": 50}')
+
+    with JudgeServer(plan).running() as server:
+        assert score(captions(), f'clair(model=m,endpoint="{server.url}")', concurrency=4).score == 0.5
+        assert sum("max_tokens" not in body for body in server.received) == 4
+
+
+def test_a_server_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CAPMETER_JUDGE_KEY")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with JudgeServer(lambda body, before: completion('{"score": 50}')).running() as server:
+        assert score(captions(), f'clair(model=m,endpoint="{server.url}")').score == 0.5
+        assert not any(KEY in value for headers in server.headers for value in headers.values())
+
+
+def test_openais_key_goes_to_no_other_server() -> None:
+    environment = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://mine:8000/v1/"}
+    assert read_key("http://other/v1", environment).value == ""
+    assert read_key("http://mine:8000/v1", environment).value == KEY
+    assert read_key("http://other/v1", {**environment, "CAPMETER_JUDGE_KEY": "mine"}).value == "mine"
+
+
+@pytest.mark.parametrize(
+    "address", ["ftp://a", "nonsense", "http://user:secret@a/v1", "http://a/v1?key=secret", "http://a:99999999/v1"]
+)
+def test_an_address_that_could_hold_a_key_is_refused(address: str) -> None:
+    with pytest.raises(InputError, match="the judge's server") as problem:
+        find_server(address)
+    assert "secret" not in str(problem.value)
+    with pytest.raises(InputError, match="the judge's server"):
+        parse(f'clair(model=m,endpoint="{address}")')

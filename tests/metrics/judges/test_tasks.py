@@ -1,0 +1,344 @@
+"""The tasks of judges on recorded answers: scores equal a slow recomputation, or what the released code gives."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import re
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.judge_server import JudgeServer, Reply, completion, prompt_of, score
+from support.judge_tasks import captions_of, run, write
+
+from capmeter.core.errors import InputError
+from capmeter.evaluation.registry import parse
+from capmeter.metrics.judges.items import Item, read_items
+from capmeter.metrics.judges.judge import JudgedCaption, Verdict
+
+pytest.importorskip("openai", reason="needs the judges extra")
+pytestmark = pytest.mark.usefixtures("judging")
+
+CHOICES = ["red", "blue", "green", "grey"]
+QUIZ: list[dict[str, Any]] = [
+    {
+        "id": f"nat_{image}",
+        "questions": [
+            {"question": "What colour is the bus?", "choices": CHOICES, "answer": "blue", "category": ["colour"]},
+            {"question": "Is it raining?", "choices": ["yes", "no"], "answer": "no"},
+            {"question": "How many dogs?", "choices": ["1", "2", "3"], "answer": "3"},
+        ],
+    }
+    for image in range(4)
+]
+
+
+def test_captionqa_equals_a_slow_recomputation(tmp_path: Path) -> None:
+    path = write(tmp_path / "quiz.json", QUIZ)
+    texts = {f"nat_{k}": f"caption {k}" for k in range(4)}
+    letters: dict[str, str] = {}
+
+    def answers(body: dict[str, Any]) -> str:
+        prompt = prompt_of(body)
+        cannot = re.search(r"^([A-E])\. Cannot", prompt, re.MULTILINE)
+        replies = [f"Answer: {cannot[1]}" if cannot else "B", "A", "B.", "C", "no idea", "I'm sorry, I can't"]
+        letters[prompt] = replies[zlib.crc32(prompt.encode()) % len(replies)]
+        return letters[prompt]
+
+    results = run(texts, f'captionqa(questions="{path}")', answers)
+    shuffle = random.Random(0)  # the released code's, over all questions in order
+    credit, right, abstained, count = 0.0, 0, 0, 0
+    items: dict[str, list[float]] = {}
+    for row in QUIZ:
+        for question in row["questions"]:
+            options = list(question["choices"])
+            if question["question"] != "Is it raining?":
+                options.append("Cannot answer from the caption")
+            order = list(range(len(options)))
+            shuffle.shuffle(order)
+            shuffled = [options[k] for k in order]
+            lines = "\n".join(f"{'ABCDEF'[k]}. {option}" for k, option in enumerate(shuffled))
+            head = f"Caption:\ncaption {row['id'][-1]}\n\nQuestion:\n{question['question']}"
+            prompt = f"{head}\n\nOptions:\n{lines}\n\nAnswer:"
+            letter = re.search(r"\b([A-F])\b(?!.*\b[A-F]\b)", letters[prompt])
+            if letter is None or "sorry" in letters[prompt] or "ABCDEF".index(letter[1]) >= len(shuffled):
+                continue
+            chosen = shuffled["ABCDEF".index(letter[1])]
+            points = 1.0 if chosen == question["answer"] else 0.0
+            if chosen.startswith("Cannot"):
+                points, abstained = 1 / len(question["choices"]) + 0.05, abstained + 1
+            credit, count, right = credit + points, count + 1, right + (points == 1.0)
+            items.setdefault(f"cnat_{row['id'][-1]}", []).append(points)
+    assert 0 < abstained < count < 12 and len(letters) == 12
+    assert results.score == pytest.approx(credit / count, abs=1e-12)
+    assert results.parts["accuracy"] == pytest.approx(right / count)
+    assert results.parts["abstained"] == pytest.approx(abstained / count)
+    for id, credits in items.items():
+        assert results.items[id] == pytest.approx(sum(credits) / len(credits))
+    assert "some questions without a readable answer" in results.notes
+
+
+def test_captionqa_of_an_empty_caption_and_of_an_image_without_questions(tmp_path: Path) -> None:
+    path = write(tmp_path / "quiz.jsonl", QUIZ, lines=True)
+    texts = {"nat_0": " ", "nat_1": "a bus", "other": "a dog"}
+    results = run(texts, f'captionqa(questions="{path}")', lambda body: "A")
+    assert results.items["cnat_0"] == 0.0 and results.notes["no questions about this image"] == ["cother"]
+    assert results.parts["scored_share"] == pytest.approx(2 / 3)
+    assert results.items["cother"] == results.score  # neutral: what all questions give
+
+
+CHECKLIST = [
+    {
+        "id": "DK001",
+        "img_path": "DK001.jpg",
+        "instance_checklist": [
+            {"Tags": "object", "Question": "Does it mention a robot?"},
+            {"Tags": "object", "Question": "Does it mention a ball?"},
+        ],
+        "attribute_checklist": [{"Tags": "color", "Question": "Is the ball white?"}],
+    },
+    {"id": "DK002", "img_path": "DK002.jpg", "text_checklist": [{"Tags": "ocr", "Question": "Does it say STOP?"}]},
+]
+
+
+def verdicts(*labels: str | None) -> str:
+    listed = [{"item_index": k, "verdict": label, "reasoning": "so"} for k, label in enumerate(labels) if label]
+    return json.dumps({"gt_verdicts": listed})
+
+
+def test_capeval_as_the_released_aggregation(tmp_path: Path) -> None:
+    """By hand, C = (yes + no) / all and P = yes / (yes + no) over all questions of all captions."""
+    path = write(tmp_path / "checklist.jsonl", CHECKLIST, lines=True)
+    replies = {"a robot": verdicts("yes", "no", "not_mentioned"), "a sign": "```json\n" + verdicts("Yes") + "\n```"}
+    results = run(
+        {"DK001": "a robot", "DK002.jpg": "a sign"},
+        f'capeval(questions="{path}")',
+        lambda body: next(reply for text, reply in replies.items() if f"CAPTION:\n{text}\n" in prompt_of(body)),
+    )
+    assert results.score == pytest.approx(3 / 4) and results.parts["precision"] == pytest.approx(2 / 3)
+    assert list(results.items.values()) == pytest.approx([2 / 3, 1.0])
+
+
+def test_capevals_prompt_lists_the_checklist(tmp_path: Path) -> None:
+    path = write(tmp_path / "checklist.jsonl", CHECKLIST, lines=True)
+    seen: list[dict[str, Any]] = []
+
+    def answers(body: dict[str, Any]) -> str:
+        seen.append(body)
+        return verdicts("yes", "yes", "yes")
+
+    run({"DK001": "a robot"}, f'capeval(questions="{path}")', answers)
+    prompt = prompt_of(seen[0])
+    assert "  item_index=2  tag='color'  type=attribute_checklist  Q: Is the ball white?\n\nReturn ONLY" in prompt
+    assert seen[0]["messages"][0]["role"] == "system" and seen[0]["max_tokens"] == 8192
+
+
+@pytest.mark.parametrize(
+    ("reply", "labels"),
+    [
+        (verdicts("yes", None, "no"), {"yes": 1, "no": 1}),  # one item is missing: it does not count
+        (verdicts("yes", "perhaps", "nm"), {"yes": 1, "not_mentioned": 1}),
+        (verdicts("yes", "no", "no")[:-40], {"yes": 1, "no": 1}),  # truncated: what is whole counts
+        ("<think>" + verdicts("no", "no", "no") + "</think>" + verdicts("yes", "yes", "yes"), {"yes": 3}),
+    ],
+)
+def test_capeval_counts_what_can_be_read(tmp_path: Path, reply: str, labels: dict[str, int]) -> None:
+    path = write(tmp_path / "checklist.jsonl", CHECKLIST, lines=True)
+    results = run({"DK001": "a robot"}, f'capeval(questions="{path}")', lambda body: reply)
+    mentioned, total = labels.get("yes", 0) + labels.get("no", 0), sum(labels.values())
+    assert results.score == pytest.approx(mentioned / total)
+    assert results.parts["precision"] == pytest.approx(labels.get("yes", 0) / mentioned)
+    assert ("some questions without a readable answer" in results.notes) == (total < 3)
+
+
+def test_vdcscore_answers_then_matches(tmp_path: Path) -> None:
+    questions = [{"question": f"q{k}?", "answer": f"a{k}"} for k in range(3)]
+    path = write(tmp_path / "vdc.jsonl", [{"v1": questions}, {"v2": questions[:2]}], lines=True)
+    grades = {"v1": [("yes", 5), ("no", 1), ("yes", 3)], "v2": [("no", 0), ("no", 0)]}
+
+    def answers(body: dict[str, Any]) -> str:
+        prompt = prompt_of(body)
+        number = int(prompt.split("Question: q")[1][0])
+        if "<response>" not in prompt:
+            return f"{prompt.split('video ')[1][:2]} says {number}"
+        video = prompt.split("<response>\n")[1][:2]
+        pred, grade = grades[video][number]
+        return f"{{'pred': '{pred}', 'score': {grade}}}"
+
+    texts = {"v1": "video v1", "v2": "video v2"}
+    results = run(texts, f'vdcscore(questions="{path}")', answers)
+    assert results.score == pytest.approx((2 / 3 + 0) / 2) and results.parts["grade"] == pytest.approx((3 + 0) / 2)
+    # the released code leaves the second video out, since its score is 0
+    released = run(texts, f'vdcscore(questions="{path}",as_released=true)', answers)
+    assert released.score == pytest.approx(2 / 3) and released.parts["grade"] == pytest.approx(3.0)
+
+
+def test_caprl_qa(tmp_path: Path) -> None:
+    chat = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>How many?<|im_end|>\n<|im_start|>assistant\n"
+    rows = [
+        {"image_id": "1", "prompt": chat, "answer": "40"},
+        {"image_id": "1", "question": "Which?", "choices": ["cat", "dog"], "answer": "dog"},
+        {"image_id": "2", "prompt": "What does it say?", "answer": "Main Street"},
+    ]
+    path = write(tmp_path / "rows.json", rows)
+    seen: list[str] = []
+
+    def answers(body: dict[str, Any]) -> str:
+        prompt = prompt_of(body)
+        seen.append(prompt)
+        if "How many?" in prompt:
+            return "<think>hm</think> <answer>\\boxed{41}</answer>"
+        return "B" if "Which?" in prompt else "Answer: Main Streat"
+
+    texts = {"1": "a", "2": "b"}
+    exact = run(texts, f'caprl-qa(questions="{path}")', answers)
+    assert exact.score == pytest.approx(1 / 3)
+    assert run(texts, f'caprl-qa(questions="{path}",match=relaxed)', answers).score == pytest.approx(2 / 3)
+    anls = run(texts, f'caprl-qa(questions="{path}",match=anls)', answers)
+    assert anls.score == pytest.approx((1 + 1 + 10 / 11) / 3)  # one of eleven letters differs
+    start = "Here is a detailed caption of an image: a. Please answer the question based on the caption."
+    assert f"{start}How many?" in seen and f"{start}Which?\nA. cat\nB. dog" in seen
+
+
+@pytest.mark.parametrize("accepted", ["json_object", ""])
+@pytest.mark.parametrize("status", [400, 422, 500])  # llama-cpp-python answers 500, and accepts json_object
+def test_a_schema_is_sent_in_the_form_that_the_server_accepts(tmp_path: Path, status: int, accepted: str) -> None:
+    path = write(tmp_path / "checklist.jsonl", CHECKLIST, lines=True)
+    received: list[str] = []
+
+    def plan(body: dict[str, Any], before: int) -> Reply:
+        form = body.get("response_format", {"type": ""})
+        received.append(form["type"])
+        if form["type"]:
+            schema = form["schema"] if form["type"] == "json_object" else form["json_schema"]["schema"]
+            assert schema["required"] == ["gt_verdicts"]
+        if form["type"] != accepted:
+            return Reply(status, b'{"error": {"message": "response_format is not supported"}}')
+        return completion(verdicts("yes", "yes", "yes"))
+
+    with JudgeServer(plan).running() as server:
+        name = f'capeval(model=m,endpoint="{server.url}",questions="{path}")'
+        assert score(captions_of({"DK001": "a", "DK002": "b"}), name).score == 1.0  # both are under way at once
+    assert received.count(accepted) == 2 and received[0] == "json_schema"
+    assert len(received) <= 2 + (6 if status == 500 else 2) * (1 if accepted else 2)
+
+
+def test_lines_end_only_at_line_breaks_and_every_gzip_member_is_read(tmp_path: Path) -> None:
+    lines = [json.dumps({"id": k, "questions": ["one\u2028two"]}, ensure_ascii=False) + "\n" for k in "ab"]
+    path = tmp_path / "questions.jsonl.gz"
+    path.write_bytes(b"".join(gzip.compress(line.encode()) for line in lines))
+    assert {image: items[0].text for image, items in read_items(str(path)).by_image.items()} == {
+        "a": "one\u2028two",
+        "b": "one\u2028two",
+    }
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InputError, match="gzip data is cut off"):
+        read_items(str(path))
+    with pytest.raises(InputError, match="/dev/zero: is not a file"):
+        read_items("/dev/zero")
+
+
+def test_caparena_asks_in_both_orders(tmp_path: Path) -> None:
+    rows = {str(k): {"ref_model": "GPT", "captions": {"GPT": f"base {k}", "human": f"human {k}"}} for k in (1, 2, 3)}
+    path = write(tmp_path / "auto.json", rows)
+    replies = {"1": ("1", "2"), "2": ("1", "1"), "3": ("Tie", "2")}  # a win twice, the first twice, a tie and a win
+
+    def answers(body: dict[str, Any]) -> str:
+        prompt = prompt_of(body)
+        image = prompt.split("human ")[1][0]
+        first = prompt.split("Caption 1:\n<caption>\n")[1].startswith("mine")
+        winner = replies[image][0 if first else 1]
+        return "Reason: so.\nJudgment: " + ("Tie" if winner == "Tie" else f"Caption {winner} is better.")
+
+    results = run({str(k): f"mine {k}" for k in (1, 2, 3)}, f'caparena(questions="{path}")', answers)
+    assert results.score == pytest.approx((1 + 1 + 1 - 1 + 0 + 1) / 6)
+    assert results.parts["ties"] == pytest.approx(1 / 6)
+    assert results.parts["order_consistency"] == pytest.approx(1 / 3)
+    empty = run({"1": "", "2": "mine 2"}, f'caparena(questions="{path}")', answers)
+    assert empty.items["c1"] == -1.0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "not valid JSON"),
+        ("[1]", "row 1: expected an object with an image"),
+        ('[{"id": "1"}]', "has no questions, checklist, facts or events"),
+        ('[{"id": "1", "questions": 3}]', "row 1: questions is the number 3, expected a list"),
+        ('[{"id": "1", "questions": [{"question": ""}]}]', "row 1: question is empty"),
+        (
+            '[{"id": "1", "questions": [{"question": 3}]}]',
+            "row 1: question is the number 3, expected a caption as text",
+        ),
+        ('[{"id": "1", "questions": [{"question": "q", "choices": "ab"}]}]', "choices is the text"),
+        ('[{"id": " ", "questions": []}]', "the image's name is"),
+        ('{"id": "1", "question": "a"}\n{"id": "2", "question"', "line 2"),
+        ('[{"id": "1", "captions": {"a": "b"}, "ref_model": "c"}]', "has no caption of the system"),
+        ("[" * 100_000, "nested too deeply"),
+        ('[{"questions": ["q"]}]', "row 1: has no image's name"),
+        ('[{"id": "1", "question_list": ["q"]}, {"id": "2", "questions": ["q"]}]', "row 1: has no questions"),
+        ('[{"id": "1", "questions": [{"question": "q", "answer": ["a"]}]}]', "answer is a list of 1, expected text"),
+        ('[{"id": "1", "questions": [{"question": "q", "choices": ["a", null]}]}]', "a choice is missing"),
+    ],
+)
+def test_a_malformed_question_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "questions.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_items(str(path))
+
+
+def test_question_files_in_other_forms(tmp_path: Path) -> None:
+    import gzip
+
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    rows = [{"id": "1", "questions": [{"question": "q?", "choices": ["a", "b"], "answer": "a"}]}]
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(json.dumps(rows[0]).encode()))
+    expected = (Item("q?", ("a", "b"), "a", ("", "")),)
+    assert read_items(str(tmp_path / "rows.parquet")).of("1") == expected
+    assert read_items(str(tmp_path / "rows.jsonl.gz")).of("1") == expected
+    with pytest.raises(InputError, match="cannot be read"):
+        read_items(str(tmp_path / "nothing.json"))
+    (tmp_path / "two.json").write_text(json.dumps([{"img_path": f"{d}/7.jpg", "question": d} for d in "ab"]))
+    two = read_items(str(tmp_path / "two.json"))
+    assert two.of("7") == () and two.of("a/7.jpg")[0].text == "a"  # an ambiguous name matches nothing
+
+
+def test_a_judge_without_its_questions(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="captionqa needs a file of questions"):
+        run({"1": "a"}, "captionqa()", lambda body: "A")
+
+
+@pytest.mark.parametrize("name", ["vdcscore", "caprl-qa", "captionqa", "capeval", "caparena"])
+def test_an_empty_caption_of_an_image_without_questions_has_no_score(tmp_path: Path, name: str) -> None:
+    """As any other caption of the image: what is not asked of some counts for none."""
+    checklist, baseline = CHECKLIST[0], {"ref_model": "GPT", "captions": {"GPT": "base", "human": "human"}}
+    rows = {
+        "captionqa": [QUIZ[0] | {"id": "1"}],
+        "capeval": [checklist | {"id": "1"}],
+        "caparena": {"1": baseline},
+    }.get(name, [{"image_id": "1", "question": "How many?", "answer": "2"}])
+    path = write(tmp_path / "rows.json", rows)
+    reason = "no baseline caption of this image" if name == "caparena" else "no questions about this image"
+    judge: Any = parse(f'{name}(model=m,questions="{path}")')
+    known, other = (judge.empty_verdict(JudgedCaption(f"c{k}", k, " ", ())) for k in ("1", "2"))
+    assert isinstance(known, Verdict) and other == reason
+
+
+def test_an_empty_caption_is_wrong_about_usable_questions_only(tmp_path: Path) -> None:
+    unusable = {"question": "Which?", "choices": ["a", "b"], "answer": "neither"}
+    quiz = [{"id": "1", "questions": [QUIZ[0]["questions"][1], unusable]}, {"id": "2", "questions": [unusable]}]
+    quiz.append({"id": "3", "questions": [QUIZ[0]["questions"][1]]})
+    path = write(tmp_path / "quiz.json", quiz)
+    results = run({"1": "", "2": "", "3": "a"}, f'captionqa(questions="{path}")', lambda body: "A")
+    assert results.notes["questions without a right answer among their choices"] == ["c1", "c2"]
+    assert results.rows is not None and results.metric is not None
+    right = [results.metric.columns.index(name) for name in ("correct", "wrong", "abstained")]
+    assert results.rows.array[:2, right].sum(axis=1).tolist() == [1.0, 0.0]
+    assert results.parts["scored_share"] == pytest.approx(2 / 3)

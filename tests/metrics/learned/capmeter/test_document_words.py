@@ -1,0 +1,41 @@
+"""Words of documents that contradict a reference that has them elsewhere."""
+
+from __future__ import annotations
+
+from capmeter.metrics.learned.capmeter.document_words import (
+    SplitText,
+    find_contradicted_words,
+    find_misplaced_words,
+)
+from capmeter.text.scene_graphs.graph import build_scene_graph, no_synsets
+
+CANDIDATE = SplitText.of(["A red dog sits on a green sofa.", "The lamp is on the left."])
+REFERENCE = SplitText.of(["A green dog sits on a red sofa.", "A lamp stands on the right side."])
+
+
+def test_words_and_bounds() -> None:
+    assert CANDIDATE.words[7:] == ("sofa.", "The", "lamp", "is", "on", "the", "left.")
+    assert CANDIDATE.bounds == ((0, 8), (8, 14))
+    assert list(REFERENCE.find("lamps", "lamp")) == [9] and list(REFERENCE.find("red", "lamp")) == []
+
+
+def test_exchanged_colours_contradict_though_both_texts_have_both() -> None:
+    own = build_scene_graph([("dog",), ("dog", "red"), ("sofa",), ("sofa", "green")], no_synsets)
+    other = build_scene_graph([("dog",), ("dog", "green"), ("sofa",), ("sofa", "red")], no_synsets)
+    found = find_contradicted_words(CANDIDATE, [REFERENCE], own, other)
+    assert {CANDIDATE.words[k]: REFERENCE.words[at] for k, (_, at) in found.items()} == {"red": "green", "green": "red"}
+    assert find_contradicted_words(CANDIDATE, [REFERENCE], own, own) == {}
+
+
+def test_an_object_that_has_both_values_contradicts_nothing() -> None:
+    own = build_scene_graph([("dog",), ("dog", "red")], no_synsets)
+    both = build_scene_graph([("dog",), ("dog", "red"), ("dog", "green")], no_synsets)
+    assert find_contradicted_words(CANDIDATE, [REFERENCE], own, both) == {}
+
+
+def test_a_place_is_compared_with_that_of_the_same_object_alone() -> None:
+    assert find_misplaced_words(CANDIDATE, REFERENCE, [0, 1]) == {13: 13}
+    other = SplitText.of(["A green dog sits on a red sofa.", "A window is on the right side."])
+    assert find_misplaced_words(CANDIDATE, other, [0, 1]) == {}
+    same = SplitText.of(["A dog.", "The lamp is on the left, not on the right."])
+    assert find_misplaced_words(CANDIDATE, same, [0, 1]) == {}

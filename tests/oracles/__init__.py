@@ -1,0 +1,1 @@
+"""Official programs, run for comparison."""

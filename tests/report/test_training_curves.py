@@ -1,0 +1,82 @@
+"""Training curves: as a figure, as files next to the logs, and for the page."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from capmeter.core.errors import InputError
+from capmeter.core.training_log import TrainingLog
+from capmeter.report.training_curves import CURVES, embed_curves, save_curves, training_figure
+
+HISTORY = tuple(
+    {"epoch": epoch, "losses": {"tags": 1 / epoch, "arcs": 2 / epoch}, "scores": {"tau": tau, "accuracy": 0.9}}
+    for epoch, tau in enumerate([0.1, 0.3, 0.2], start=1)
+)
+
+
+def a_run(folder: Path, epoch: int | None = 2) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in HISTORY))
+    if epoch is not None:
+        (folder / "metrics.json").write_text(json.dumps({"epoch": epoch}))
+    return folder
+
+
+def test_losses_and_scores_by_epoch() -> None:
+    pytest.importorskip("matplotlib")
+    figure = training_figure(TrainingLog(Path("run"), HISTORY, 2))
+    loss, tau, accuracy = figure.axes
+    assert [list(line.get_ydata()) for line in loss.lines[:2]] == [[1, 1 / 2, 1 / 3], [2, 1, 2 / 3]]
+    assert list(tau.lines[0].get_ydata()) == [0.1, 0.3, 0.2]
+    assert list(tau.lines[1].get_xdata()) == [2, 2]  # the epoch whose weights were taken
+    assert list(accuracy.lines[0].get_xdata()) == [1, 2, 3]
+    assert "epoch 2 selected" in [text.get_text() for text in loss.texts]
+
+
+def test_a_run_without_an_epoch_has_no_curve() -> None:
+    pytest.importorskip("matplotlib")
+    with pytest.raises(InputError, match="no epoch"):
+        training_figure(TrainingLog(Path("run"), ()))
+
+
+def test_the_curves_of_every_run_in_a_folder_are_written_once(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    runs = [a_run(tmp_path / "seed-0"), a_run(tmp_path / "seed-1", epoch=None)]
+    assert save_curves(tmp_path) == [run / CURVES for run in runs]
+    assert save_curves(tmp_path) == []
+    later = (runs[0] / CURVES).stat().st_mtime + 10
+    os.utime(runs[0] / "log.jsonl", (later, later))  # it went on
+    assert save_curves(tmp_path) == [runs[0] / CURVES]
+
+
+def test_the_page_summarises_the_curves(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    a_run(tmp_path / "net" / "seed-0")
+    a_run(tmp_path / "net" / "seed-1", epoch=None)
+    ended, running = embed_curves(tmp_path / "net")
+    assert (ended.name, running.name) == ("net/seed-0", "net/seed-1")
+    assert ended.summary == "3 epochs; epoch 2 was selected: tau 0.3, accuracy 0.9"
+    assert running.summary == "3 epochs; the run has not ended; its last epoch: tau 0.2, accuracy 0.9"
+    kind, _, content = ended.source.partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert b"<svg" in base64.b64decode(content)
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"epoch": 1}', '{"epoch": 1, "losses": 3, "scores": {}}', '{"epoch": "x", "losses": {}}']
+)
+def test_a_damaged_log_is_named(tmp_path: Path, line: str) -> None:
+    (tmp_path / "log.jsonl").write_text(json.dumps(HISTORY[0]) + f"\n{line}\n")
+    with pytest.raises(InputError, match=r"log\.jsonl, line 2: expected an epoch"):
+        embed_curves(tmp_path)
+
+
+def test_a_folder_without_a_log(tmp_path: Path) -> None:
+    assert save_curves(tmp_path) == []  # what is fitted from many starts has no epochs
+    with pytest.raises(InputError, match=r"no log\.jsonl in it"):
+        embed_curves(tmp_path)

@@ -1,0 +1,127 @@
+"""A Ray cluster of several nodes on this machine, for one run whose workers are killed: `python ray_cluster.py TASK`.
+
+TASK is JSON: "metrics"; "pattern" and "output" for files, or "dataset" for a Ray Dataset of files; "nodes"; "kills":
+the number of working processes to kill; "lose_node": whether to remove a node too; "lose_collected": whether to remove
+the node that holds the collected states before they are used; "result": the file for the outcome. With "serve" the
+cluster waits for the runs of others instead, at the address in `address.txt` next to the result, until terminated.
+Ray runs in a process of its own here, so that a test can kill it as a whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+WORK = ("ray::MapWorker", "ray::_", "ray::sha256", "ray::check_record")
+
+
+def descendants(ancestor: int) -> dict[int, str]:
+    """The processes that this one started, directly or not, with their titles."""
+    parents, titles = {}, {}
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError, IndexError, ValueError):
+                fields = (folder / "stat").read_text().rpartition(")")[2].split()
+                parents[int(folder.name)] = int(fields[1])
+                titles[int(folder.name)] = (
+                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                )
+
+    def comes_from(process: int) -> bool:
+        while process in parents:
+            process = parents[process]
+            if process == ancestor:
+                return True
+        return False
+
+    return {process: titles[process] for process in parents if process in titles and comes_from(process)}
+
+
+def kill_workers(kills: int, done: threading.Event, each: float, seed: int = 0) -> list[int]:
+    """Kills `kills` processes that work for this run, one every `each` seconds, while the run is not done."""
+    rng, lost = random.Random(seed), []
+    while len(lost) < kills and not done.is_set():
+        working = sorted(pid for pid, title in descendants(os.getpid()).items() if title.startswith(WORK))
+        if working:
+            with contextlib.suppress(ProcessLookupError):
+                victim = rng.choice(working)
+                os.kill(victim, signal.SIGKILL)
+                lost.append(victim)
+            done.wait(each)
+        done.wait(0.05)
+    return lost
+
+
+def lose_collected(cluster: Any) -> None:
+    """Takes away the node that holds the collected states, before they are used."""
+    import ray
+
+    from capmeter.integrations import ray as engine
+
+    collect_states = engine.collect_states
+
+    def collect_and_lose(*arguments: Any) -> Any:
+        reference_values = collect_states(*arguments)
+        holders = ray.experimental.get_object_locations([reference_values])[reference_values]["node_ids"]
+        lost = next(node for node in cluster.worker_nodes if node.node_id in holders)
+        cluster.remove_node(lost, allow_graceful=False)
+        return reference_values
+
+    engine.collect_states = collect_and_lose  # type: ignore[assignment]
+
+
+def run(task: dict[str, Any]) -> None:
+    import ray
+    from ray.cluster_utils import Cluster
+
+    from capmeter.core.output_files import write_atomic
+
+    small = {"num_cpus": 1, "object_store_memory": 100_000_000}
+    head = {"num_cpus": 0} if task.get("lose_collected") else {}
+    cluster = Cluster(initialize_head=True, head_node_args={**small, **head, "include_dashboard": False})
+    others = [cluster.add_node(**small) for _ in range(task.get("nodes", 2) - 1)]
+    if task.get("serve"):
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        write_atomic(Path(task["result"]).with_name("address.txt"), cluster.address)
+        signal.pause()
+        cluster.shutdown()
+        return
+    ray.init(address=cluster.address, log_to_driver=False)
+    if task.get("lose_collected"):
+        lose_collected(cluster)
+    done, lost = threading.Event(), []
+
+    def lose() -> None:
+        lost.extend(kill_workers(task.get("kills", 0), done, task.get("each", 0.5), task.get("seed", 0)))
+        if task.get("lose_node") and not done.is_set():
+            cluster.remove_node(others.pop(), allow_graceful=False)
+
+    killer = threading.Thread(target=lose)
+    killer.start()
+    rows = {}
+    if "dataset" in task:
+        from capmeter.integrations.ray import score
+
+        scored = score(ray.data.read_json(task["dataset"]), task["metrics"], workers=2, resamples=50, seed=3)
+        corpus, rows = scored.corpus, {row["id"]: row["rouge-l"] for row in scored.dataset.take_all()}
+    else:
+        from capmeter.integrations.ray import score_shards
+
+        corpus = score_shards(task["pattern"], task["metrics"], task["output"], workers=2, resamples=50, seed=3)
+    done.set()
+    killer.join()
+    outcome = {"corpus": corpus.to_dict(), "rows": rows, "lost": len(lost)}
+    Path(task["result"]).write_text(json.dumps(outcome))
+    ray.shutdown()
+    cluster.shutdown()
+
+
+if __name__ == "__main__":
+    run(json.loads(sys.argv[1]))

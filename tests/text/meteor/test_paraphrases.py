@@ -1,0 +1,196 @@
+"""METEOR's paraphrase index: contents, files, damage, concurrent builders."""
+
+from __future__ import annotations
+
+import gzip
+import multiprocessing
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.plain_meteor import PARAPHRASES, paraphrase_bytes
+
+from capmeter.core import progress
+from capmeter.core.errors import AssetError
+from capmeter.text.meteor import paraphrases
+from capmeter.text.meteor.paraphrases import Paraphrases, build_index, index_path, load_paraphrases, read_index
+from capmeter.text.meteor.resources import load_meteor_resources
+
+PHRASES = st.lists(st.sampled_from(["a", "b", "c", "dd"]), min_size=1, max_size=4).map(" ".join)
+
+
+def node_phrase(index: Paraphrases, node: int) -> str:
+    """A node's words, read back from the trie."""
+    words = list(index.words)
+    first = len(words)
+    if node < first:
+        return words[node]
+    for level in index.levels:
+        if node < first + len(level):
+            parent, last = divmod(int(level[node - first]), len(words))
+            return node_phrase(index, parent) + " " + words[last]
+        first += len(level)
+    raise AssertionError(node)
+
+
+def list_paraphrases(index: Paraphrases, sentence: str) -> list[tuple[int, int, list[str]]]:
+    """Every phrase of a sentence that has paraphrases: start, length and the paraphrases in the table's order."""
+    words = np.array([index.words.get(word, -1) for word in sentence.split()], np.int64)
+    start, length, node = index.phrases(words, np.array([0, len(words)]))
+    left, right, rank = index.rights(node)
+    paraphrases_of: dict[tuple[int, int], list[tuple[int, str]]] = {}
+    for k, other, place in zip(left.tolist(), right.tolist(), rank.tolist(), strict=True):
+        paraphrases_of.setdefault((int(start[k]), int(length[k])), []).append((place, node_phrase(index, other)))
+    return [(*key, [phrase for _, phrase in sorted(paraphrases_of[key])]) for key in sorted(paraphrases_of)]
+
+
+def write_table(folder: Path, pairs: list[tuple[str, str]]) -> Path:
+    table = folder / "paraphrase-en.gz"
+    table.write_bytes(paraphrase_bytes(pairs))
+    return table
+
+
+def test_by_hand(tmp_path: Path) -> None:
+    index = build_index(write_table(tmp_path, PARAPHRASES))
+    assert list_paraphrases(index, "many dog on the red car") == [
+        (0, 1, ["lots of"]),
+        (1, 1, ["the animal", "beast"]),
+        (2, 2, ["on", "on"]),
+        (3, 3, ["it"]),
+    ]
+    assert list_paraphrases(index, "") == []
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(PHRASES, PHRASES), min_size=1, max_size=25), PHRASES)
+def test_equals_a_dictionary(tmp_path_factory, pairs, sentence) -> None:
+    index = build_index(write_table(tmp_path_factory.mktemp("table"), pairs))
+    words, expected = sentence.split(), []
+    for start in range(len(words)):
+        for end in range(start + 1, len(words) + 1):
+            rights = [right for left, right in pairs if left == " ".join(words[start:end])]
+            expected += [(start, end - start, rights)] if rights else []
+    assert list_paraphrases(index, sentence) == expected
+
+
+def test_the_size_of_chunks_does_not_matter(tmp_path: Path) -> None:
+    pairs = [(f"w{k // 3}", f"v{k} x") for k in range(200)]
+    table = write_table(tmp_path, pairs)
+    one_chunk, many_chunks = build_index(table), build_index(table, chunk_bytes=37)
+    for k in (0, 7, 66):
+        expected = [(0, 1, [right for left, right in pairs if left == f"w{k}"])]
+        assert list_paraphrases(many_chunks, f"w{k}") == list_paraphrases(one_chunk, f"w{k}") == expected
+
+
+def test_the_index_is_written_once_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table, cache = write_table(tmp_path, PARAPHRASES), tmp_path / "cache"
+    built = build_index(table)
+    load_paraphrases(table, "v1", cache)
+    monkeypatch.setattr(paraphrases, "build_index", lambda table: pytest.fail("built a second time"))
+    read = load_paraphrases(table, "v1", cache)
+    for name in ("text", "lefts", "offsets", "right"):
+        assert np.array_equal(getattr(read, name), getattr(built, name))
+    assert all(np.array_equal(one, other) for one, other in zip(read.levels, built.levels, strict=True))
+    assert sorted(path.suffix for path in cache.iterdir()) == [".index", ".lock"]
+
+
+@pytest.mark.parametrize("damage", ["cut", "head", "body", "empty", "other"])
+def test_a_damaged_index_is_rebuilt(tmp_path: Path, damage: str) -> None:
+    table, cache = write_table(tmp_path, PARAPHRASES), tmp_path / "cache"
+    load_paraphrases(table, "v1", cache)
+    path = index_path(table, "v1", cache)
+    intact = path.read_bytes()
+    damaged = {
+        "cut": intact[:-100],
+        "head": intact[:40] + b"x" + intact[41:],
+        "body": intact[:-70] + bytes([intact[-70] ^ 1]) + intact[-69:],
+        "empty": b"",
+        "other": b"{}\n" * 5000,
+    }[damage]
+    path.write_bytes(damaged)
+    assert read_index(path) is None
+    assert list_paraphrases(load_paraphrases(table, "v1", cache), "dog") == [(0, 1, ["the animal", "beast"])]
+    assert path.read_bytes() == intact
+
+
+def test_any_damaged_byte_of_an_index_is_detected(tmp_path: Path) -> None:
+    table, cache = write_table(tmp_path, PARAPHRASES), tmp_path / "cache"
+    load_paraphrases(table, "v1", cache)
+    path = index_path(table, "v1", cache)
+    intact = path.read_bytes()
+    for at in range(len(intact)):
+        path.write_bytes(intact[:at] + bytes([intact[at] ^ (1 << at % 8)]) + intact[at + 1 :])
+        assert read_index(path) is None, at
+    path.write_bytes(intact)
+    assert read_index(path) is not None
+
+
+def test_another_version_of_the_table_has_its_own_index(tmp_path: Path) -> None:
+    table, cache = write_table(tmp_path, PARAPHRASES), tmp_path / "cache"
+    load_paraphrases(table, "v1", cache)
+    write_table(tmp_path, [("dog", "hound")])
+    assert list_paraphrases(load_paraphrases(table, "v2", cache), "dog") == [(0, 1, ["hound"])]
+
+
+def _load(table: Path, cache: Path) -> int:
+    return len(load_paraphrases(table, "v1", cache).right)
+
+
+def test_parallel_builders_write_one_index(tmp_path: Path) -> None:
+    table = write_table(tmp_path, [(f"w{k % 50} x", f"v{k}") for k in range(3000)])
+    with multiprocessing.get_context("spawn").Pool(3) as pool:
+        assert pool.starmap(_load, [(table, tmp_path / "cache")] * 3) == [3000] * 3
+    assert sorted(path.suffix for path in (tmp_path / "cache").iterdir()) == [".index", ".lock"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (paraphrase_bytes(PARAPHRASES)[:-20], "damaged"),
+        (b"not gzip", "damaged"),
+        (gzip.compress(b"", mtime=0), "has no paraphrases"),
+        (gzip.compress(b"0.5\n\nword\n", mtime=0), "empty phrase"),
+    ],
+    ids=["truncated", "not gzip", "empty", "no phrase"],  # a gzip header has the time, which test ids must not
+)
+def test_a_damaged_table_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
+    table = tmp_path / "paraphrase-en.gz"
+    table.write_bytes(content)
+    with pytest.raises(AssetError, match=message):
+        load_paraphrases(table, "v1", tmp_path / "cache")
+    assert not list((tmp_path / "cache").glob("*.index"))
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AssetError, match="CAPMETER_CACHE"):
+        load_paraphrases(write_table(tmp_path, PARAPHRASES), "v1", tmp_path / "file" / "cache")
+
+
+def test_progress_reaches_its_total(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, totals = [], []
+
+    class Task:
+        def __init__(self, description: str, total: int | None = None) -> None:
+            totals.append(total)
+
+        def __enter__(self):
+            return steps.append
+
+        def __exit__(self, *error: object) -> None:
+            pass
+
+    monkeypatch.setattr(progress, "task", Task)
+    build_index(write_table(tmp_path, PARAPHRASES))
+    assert [sum(steps)] == totals
+
+
+@pytest.mark.meteor
+def test_the_english_table(meteor_index: Path) -> None:
+    index = load_meteor_resources().paraphrases
+    assert index is not None
+    assert (len(index.lefts), len(index.right), len(index.words)) == (430_639, 5_274_084, 43_139)
+    path = max(meteor_index.glob("*.index"), key=lambda each: each.stat().st_mtime)  # the latest version
+    assert path.stat().st_size < 200e6

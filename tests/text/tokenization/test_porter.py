@@ -1,0 +1,84 @@
+"""Stems: hand-picked words for every rule, and the vocabulary of real captions against NLTK's own stems."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capmeter.text.tokenization.porter import stem
+
+WORDS = {
+    "caresses": "caress",
+    "ponies": "poni",
+    "ties": "tie",  # four letters
+    "cats": "cat",
+    "agreed": "agre",
+    "feed": "feed",
+    "plastered": "plaster",
+    "hopping": "hop",
+    "falling": "fall",
+    "sing": "sing",
+    "filing": "file",
+    "tried": "tri",
+    "died": "die",
+    "happy": "happi",
+    "enjoy": "enjoy",
+    "by": "by",
+    "additionally": "addit",
+    "rational": "ration",
+    "possibly": "possibl",
+    "hopefully": "hope",
+    "biology": "biolog",
+    "adoption": "adopt",
+    "replacement": "replac",
+    "rate": "rate",
+    "controlling": "control",
+    "skies": "sky",
+    "lying": "lie",
+    "innings": "inning",
+    "is": "is",
+    "": "",
+}
+
+
+@pytest.mark.parametrize(("word", "expected"), WORDS.items())
+def test_stem(word: str, expected: str) -> None:
+    assert stem(word) == expected
+
+
+def test_stems_of_real_captions_equal_nltk(shared: Path) -> None:
+    with gzip.open(shared / "oracles" / "smurf_concepts.json.gz", "rt", encoding="utf-8") as stream:
+        vocabulary = json.load(stream)["stem_vocab"]
+    assert len(vocabulary) > 7000
+    assert {word: stem(word) for word in vocabulary} == vocabulary
+
+
+WORD = st.text("abcdefghijklmnopqrstuvwxyzé", max_size=14)
+SUFFIXED = st.builds(
+    "".join,
+    st.tuples(
+        st.text("abcdeglorstuy", min_size=1, max_size=6),
+        st.sampled_from(["s", "es", "ies", "ing", "ed", "eed", "ational", "iveness", "ement", "ly", "e", "y", "logi"]),
+    ),
+)
+
+
+@given(WORD | SUFFIXED)
+def test_a_stem_is_never_longer_than_its_word_and_has_its_first_letter(word: str) -> None:
+    assert len(stem(word)) <= len(word)
+    assert stem(word)[:1] == word[:1]
+
+
+def test_stems_of_any_word_equal_nltk() -> None:
+    nltk = pytest.importorskip("nltk.stem.porter", reason="needs NLTK, the extra benchmarks").PorterStemmer()
+
+    @given(WORD | SUFFIXED)
+    def equal(word: str) -> None:
+        assert stem(word) == nltk.stem(word)
+
+    equal()

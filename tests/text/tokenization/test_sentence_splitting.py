@@ -1,0 +1,109 @@
+"""Sentences of captions, against CoreNLP's."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from capmeter.text.tokenization.sentence_splitting import document_sentences, split_document, split_sentences
+
+
+@pytest.mark.parametrize(
+    ("tokens", "sizes"),
+    [
+        ([], []),
+        (["A", "dog"], [2]),
+        (["A", "dog", ".", "A", "cat", "."], [3, 3]),
+        (["Stop", "!", "''", "he", "said", "."], [3, 3]),
+        (["Done", ".", "."], [2, 1]),
+        (["What", "?!", "Yes"], [2, 1]),
+        (["A", "...", "dog"], [3]),
+        (["(", "A", "dog", ".", "-RRB-", "Yes"], [5, 1]),
+        (["''", "A", "dog"], [3]),
+    ],
+)
+def test_ends_of_sentences(tokens: list[str], sizes: list[int]) -> None:
+    assert [len(sentence) for sentence in split_sentences(tokens)] == sizes
+
+
+@given(st.lists(st.sampled_from(["a", ".", "!", "?!", "''", "-RRB-", "..."])))
+def test_together_the_sentences_are_the_tokens(tokens: list[str]) -> None:
+    sentences = split_sentences(tokens)
+    assert [token for sentence in sentences for token in sentence] == tokens
+    assert all(sentences)
+
+
+def test_every_caption_is_split_as_by_corenlp(shared: Path) -> None:
+    with gzip.open(shared / "oracles" / "spice_parses.jsonl.gz", "rt", encoding="utf-8") as lines:
+        parses = [[sentence["words"] for sentence in json.loads(line)["sentences"]] for line in lines]
+    assert len(parses) > 30_000
+    for official_sentences in parses:
+        assert split_sentences([word for words in official_sentences for word in words]) == official_sentences
+
+
+@pytest.mark.parametrize(
+    ("text", "sentences"),
+    [
+        ("A dog runs. It barks!", ["A dog runs.", "It barks!"]),
+        ("It is red.The cat sleeps", ["It is red.", "The cat sleeps"]),
+        ("Mr. Smith sits at 3.5 m. He waves.", ["Mr. Smith sits at 3.5 m.", "He waves."]),
+        ("A sign, e.g. a stop sign, and J. Doe. It is old.", ["A sign, e.g. a stop sign, and J. Doe.", "It is old."]),
+        ("He saw (A. Smith) there. It rained.", ["He saw (A. Smith) there.", "It rained."]),
+        ("Is it red? No. It is blue, as No. 3 is.", ["Is it red?", "No.", "It is blue, as No. 3 is."]),
+        ('He says "Stop." Then he runs.', ['He says "Stop."', "Then he runs."]),
+        ("# Title\n\n1. **Main subject**: a cat.\n2. A `dog`", ["Title", "Main subject: a cat.", "A dog"]),
+        ("Here it is:  1. The **man** sits.  2. A bus waits.", ["Here it is:", "The man sits.", "A bus waits."]),
+        ("| object | color |\n|---|:--|\n| car | red |", ["object", "color", "car", "red"]),
+        ("A cat\n```python\nprint('a. b. c')\n```\nsits", ["A cat", "sits"]),
+        ("![a photo. of it](x.png) See [the cat](y). <b>Bold</b>", ["See the cat.", "Bold"]),
+        ("snake_case_words *stay* 🐕.", ["snake_case_words stay 🐕."]),
+        ("一只狗在跑。它很大。", ["一只狗在跑。", "它很大。"]),
+        ("...\n---\n!!", []),
+    ],
+)
+def test_sentences_of_documents(text: str, sentences: list[str]) -> None:
+    assert split_document(text) == sentences
+
+
+def test_documents_have_three_sentences_and_sixty_words() -> None:
+    assert not document_sentences("A dog runs on the grass. " * 9)
+    assert not document_sentences("a dog runs on the grass " * 20)
+    assert not document_sentences("A dog  runs  on  the  grass. " * 9)  # blanks are no words
+    assert len(document_sentences("A dog runs on the grass. " * 10)) == 10
+
+
+@given(st.text(st.sampled_from("aB. \n*_#|-`[]()!<>1~。"), max_size=80))
+def test_no_word_is_invented(text: str) -> None:
+    for sentence in split_document(text):
+        assert any(map(str.isalnum, sentence))
+        assert set(sentence) <= set(text) | {" "}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "word " * 100_000,
+        "- item\n" * 5_000,
+        "[" * 50_000,
+        "<" * 50_000,
+        "`" * 50_001,
+        "*" * 50_000,
+        "![" * 25_000,
+        "| " * 50_000,
+        "a." * 50_000,
+        "> " * 20_000 + "x",
+        "<!--" * 10_000,
+        "```\n" * 10_001,
+    ],
+    ids=lambda text: text[:6],
+)
+def test_hostile_documents_take_bounded_time(text: str) -> None:
+    started = time.process_time()
+    split_document(text)
+    assert time.process_time() - started < 5
