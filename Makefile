@@ -27,8 +27,10 @@ quick: $(VENV)/.dev lint
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy src
+	$(BIN)/mypy src recipes/src
 	$(BIN)/mypy --config-file tests/mypy.ini tests
+	$(BIN)/mypy --config-file tests/mypy.ini recipes/tests
+	$(BIN)/mypy --config-file tests/mypy.ini --enable-error-code attr-defined benchmarks scripts
 
 # strictly: a warning, a link or a command of a page that fails ends the build
 docs: $(VENV)/.dev
@@ -38,6 +40,10 @@ docs: $(VENV)/.dev
 # hostile structures and mutated files through load, stream and score: minutes; the tests run a short one
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz/hostile.py --inputs 200000
+	$(BIN)/python tests/fuzz/checkpoints.py --inputs 10000
+	$(BIN)/python tests/fuzz/answers.py --inputs 20000
+	$(BIN)/python tests/fuzz/arguments.py --inputs 20000
+	$(BIN)/python recipes/tests/common/hostile_states.py --inputs 5000
 	$(BIN)/python tests/fuzz/kills.py --kills 300
 	$(BIN)/python tests/fuzz/pages.py --inputs 3000
 	$(BIN)/python -m pytest -q tests/text tests/stats tests/captions tests/transforms tests/test_named.py tests/test_store.py \
@@ -52,9 +58,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 	@touch $@
 
 # torch first and by its exact version: a looser requirement may bring gigabytes for graphics cards
-$(VENV)/.dev: pyproject.toml | $(BIN)/python
+$(VENV)/.dev: pyproject.toml recipes/pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable './recipes[captioner]'
 	@touch $@ $(VENV)/.demo
 
 clean:

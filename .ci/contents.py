@@ -14,10 +14,12 @@ NEEDED = (
     "capmeter/py.typed",
     "capmeter/examples/references.json",
     "capmeter/examples/broken.json",
-    "capmeter/weights/parser/checkpoint.json",
+    "capmeter/data/weights/parser/checkpoint.json",
+    "capmeter/data/published/yi2020.json",
+    "capmeter/data/prompts/clair.txt",
     "capmeter/cli/main.py",
 )
-FOREIGN = ("tests/", "docs/", "scripts/", "__pycache__", ".pyc", "/.")
+FOREIGN = ("capmeter_recipes/", "tests/", "docs/", "scripts/", "__pycache__", ".pyc", "/.")
 
 
 def main(wheel: Path, source: Path) -> int:
@@ -33,7 +35,7 @@ def main(wheel: Path, source: Path) -> int:
         f"{name} is in one of wheel and source alone"
         for name in packaged ^ {name.removeprefix("src/") for name in sources if name.startswith("src/")}
     ]
-    weights = sum(size for name, size in files.items() if name.startswith("capmeter/weights/"))
+    weights = sum(size for name, size in files.items() if name.startswith("capmeter/data/weights/"))
     for path, count, size in ((wheel, len(files), sum(files.values())), (source, len(sources), sum(sources.values()))):
         print(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB, {count} files, {size / 1e6:.1f} MB unpacked")
     print(f"of the wheel's, {weights / 1e6:.1f} MB are trained weights")

@@ -27,7 +27,7 @@ class Words(capmeter.MeanMetric):
         """One number."""
         return ("score",)
 
-    def measure(self, part: capmeter.CaptionSet, context: capmeter.Context) -> capmeter.Measurement:
+    def measure(self, part: capmeter.CaptionSet, context: capmeter.RunContext) -> capmeter.Measurement:
         """A row for each caption."""
         counts = [sum(len(word) >= self.least for word in each.candidate.split()) for each in part]
         return capmeter.Measurement(np.array(counts, np.float64).reshape(-1, 1))

@@ -119,7 +119,7 @@ def timed(scores: Callable[..., dict[str, Any]], *arguments: Any) -> tuple[float
 
 
 def speed(rows: Rows, other: Rows, repeat: int, metrics: str) -> None:
-    from capmeter.text.ptb import tokenize
+    from capmeter.text.tokenization.ptb import tokenise
 
     if shutil.which("java") is None:
         raise SystemExit("the peer needs Java, which is not on this machine")
@@ -136,8 +136,8 @@ def speed(rows: Rows, other: Rows, repeat: int, metrics: str) -> None:
             lambda: of_process([*theirs, str(path), metrics]),
             lambda: of_process([*ours, str(path), metrics], Path(folder) / "kept"),
         )
-    gts = {k: [" ".join(tokenize(text)) for text in row["references"]] for k, row in enumerate(rows)}
-    res = {k: [" ".join(tokenize(row["candidate"]))] for k, row in enumerate(rows)}
+    gts = {k: [" ".join(tokenise(text)) for text in row["references"]] for k, row in enumerate(rows)}
+    res = {k: [" ".join(tokenise(row["candidate"]))] for k, row in enumerate(rows)}
     alone = in_turns(
         repeat, lambda: timed(our_scores, gts, res, metrics), lambda: timed(peer_scores, gts, res, metrics)
     )
@@ -147,7 +147,7 @@ def speed(rows: Rows, other: Rows, repeat: int, metrics: str) -> None:
     print(f"{'':<30}{'capmeter':>12}{'pycocoevalcap':>16}{'ratio':>9}{'largest difference':>21}")
     first, peer, second = whole
     used = [(each["processor"], each) for _, each in whole]
-    for name, ((mine, a), (theirs, b)) in (
+    for name, ((our_time, a), (peer_time, b)) in (
         ("first run", (first, peer)),
         ("first run, processor time", (used[0], used[1])),
         ("second run", (second, peer)),
@@ -155,7 +155,7 @@ def speed(rows: Rows, other: Rows, repeat: int, metrics: str) -> None:
         ("scoring alone", alone),
     ):
         worst = compared(*({name: each[name] for name in metrics.split(",")} for each in (a, b)))
-        print(f"{name:<30}{mine:>10.2f} s{theirs:>14.2f} s{theirs / mine:>8.1f}×{worst:>21.1e}")
+        print(f"{name:<30}{our_time:>10.2f} s{peer_time:>14.2f} s{peer_time / our_time:>8.1f}×{worst:>21.1e}")
     peaks = ", ".join(f"{each['peak'] / 2**20:.0f} MB" for _, each in whole)
     print(f"\npeak memory of first run, pycocoevalcap, second run: {peaks}")
 

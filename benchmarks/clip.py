@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 import capmeter
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.encoders.joint import JointEncoder, load_joint
-from capmeter.settings import Settings
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.settings import Settings
+from capmeter.encoders import find_joint_encoder
+from capmeter.encoders.joint.encoder import JointEncoder, load_joint_encoder
 
 START, END = "<|startoftext|>", "<|endoftext|>"
 SETTINGS = Settings(device="cpu", precision="float32", cache=None)
@@ -104,13 +105,13 @@ def main() -> None:
     options.add_argument("--tiny", action="store_true", help="a tiny architecture, to try this out")
     chosen = options.parse_args()
     passed: list[int] = []
-    embedded = JointEncoder._embedded_pictures
+    embedded = JointEncoder.encode_images
 
     def counted(encoder: JointEncoder, inputs: Any) -> Any:
         passed.append(len(inputs))
         return embedded(encoder, inputs)
 
-    JointEncoder._embedded_pictures = counted  # type: ignore[method-assign]
+    JointEncoder.encode_images = counted  # type: ignore[method-assign,assignment]
     with tempfile.TemporaryDirectory() as temporary:
         (Path(temporary) / "model").mkdir()
         folder = chosen.model or model(Path(temporary) / "model", tiny=chosen.tiny)
@@ -123,15 +124,15 @@ def main() -> None:
         ]
         whole, single = CaptionSet.from_captions(rows), CaptionSet.from_captions(rows[:: chosen.captions])
         name = f'clipscore(encoder="{folder}",scale=1.0,clamp=false)'
-        encoder = load_joint(folder, SETTINGS)
+        encoder = load_joint_encoder(find_joint_encoder(folder), SETTINGS)
         loop, _ = bare(folder, paths, [f"A photo depicts {text}" for text in texts], chosen.batch)
         report: dict[str, Any] = {"pictures": len(paths), "captions per picture": chosen.captions}
         loop(), encoder.text_features(encoder.pieces(["a"]))  # warm
         best: dict[str, tuple[float, float]] = {}
         for _ in range(3):  # in turn, the best of three: others use this machine too
             for what, captions in (("one caption each", single), ("all captions", whole)):
-                encoder._recent._entries.clear()
-                captions.pictures._memory.clear()
+                SETTINGS.memory.of("joint_features").clear()
+                captions.image_pool._tables.clear()
                 passed.clear()
                 seconds, used, found = timed(
                     lambda captions=captions: capmeter.score(captions, [name], settings=SETTINGS)

@@ -60,7 +60,7 @@ def plain_tbr(rows: list[Row]) -> list[float]:
     from transformers import AutoModel, AutoTokenizer
 
     from capmeter.encoders import find_encoder
-    from capmeter.text.tbr_stop_words import TBR_STOP_WORDS
+    from capmeter.text.tokenization.tbr_stop_words import TBR_STOP_WORDS
 
     folder = str(find_encoder("minilm").folder)
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()

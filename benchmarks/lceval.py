@@ -19,10 +19,10 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.metrics.base import Metric
-from capmeter.metrics.evaluation import Evaluation
-from capmeter.metrics.lceval.lceval import LcEval
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.runner import Evaluation
+from capmeter.metrics.learned.lceval.lceval import LcEval
 
 Rows = list[tuple[str, list[str]]]
 
@@ -49,16 +49,16 @@ def timed(metrics: tuple[Metric, ...], rows: Rows) -> tuple[float, float]:
 def run(metrics: tuple[Metric, ...], rows: Rows) -> tuple[float, float]:
     """Seconds of a second run, whose captions the first has not seen."""
     warm = captions([("two zebras drink", ["some zebras at a pond"]), ("a train", ["a red train"])])
-    Evaluation(metrics).collected(warm).run(warm)
+    Evaluation(metrics).with_collected_states(warm).run(warm)
     wanted, clock, processor = captions(rows), time.perf_counter(), time.process_time()
-    Evaluation(metrics).collected(wanted).run(wanted)
+    Evaluation(metrics).with_collected_states(wanted).run(wanted)
     return time.perf_counter() - clock, time.process_time() - processor
 
 
 def measured(metrics: tuple[Metric, ...], rows: Rows) -> Counter[str]:
     """How many captions each metric measured in a run of `metrics`."""
     counts: Counter[str] = Counter()
-    kinds = {type(member) for metric in metrics for member in (metric, *metric.requires())}
+    kinds = {type(member) for metric in metrics for member in (metric, *metric.required_metrics())}
     before = {kind: kind.measure for kind in kinds}
 
     def counting(kind: type[Metric]) -> Any:
@@ -71,7 +71,7 @@ def measured(metrics: tuple[Metric, ...], rows: Rows) -> Counter[str]:
     for kind in kinds:
         kind.measure = counting(kind)  # type: ignore[method-assign]
     wanted = captions(rows)
-    Evaluation(metrics).collected(wanted).run(wanted)
+    Evaluation(metrics).with_collected_states(wanted).run(wanted)
     for kind, own in before.items():
         kind.measure = own  # type: ignore[method-assign]
     return counts
@@ -86,7 +86,7 @@ def main() -> None:
     given = options.parse_args()
     rows = read(given.file, given.rows, given.references, given.key)
     lceval = LcEval()
-    members = lceval.requires()
+    members = lceval.required_metrics()
     print(f"{len(rows):,} captions, {sum(len(each) for _, each in rows) / len(rows):.1f} references each")
     print(f"{'metric':60} {'clock':>8} {'processor':>10}  seconds")
     sums = [0.0, 0.0]

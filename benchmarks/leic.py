@@ -19,10 +19,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.metrics.evaluation import Evaluation
-from capmeter.metrics.leic.forward import CriticNetwork
-from capmeter.metrics.leic.leic import Leic
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.evaluation.runner import Evaluation
+from capmeter.metrics.learned.leic.forward import CriticNetwork
+from capmeter.metrics.learned.leic.leic import Leic
 
 _CANDIDATES = 10
 Rows = list[tuple[list[str], list[str]]]
@@ -63,20 +63,20 @@ def shared(rows: Rows) -> CaptionSet:
 def counted(metric: Leic, captions: CaptionSet) -> tuple[float, float, int]:
     """Seconds by the clock and of the processor, and how many sentences the LSTM read."""
     sentences = 0
-    before: Callable[..., Any] = CriticNetwork.read
+    before: Callable[..., Any] = CriticNetwork.encode
 
-    def reading(self: CriticNetwork, given: Any) -> Any:
+    def counted_encode(self: CriticNetwork, sentences_read: Any) -> Any:
         nonlocal sentences
-        sentences += len(given)
-        return before(self, given)
+        sentences += len(sentences_read)
+        return before(self, sentences_read)
 
-    CriticNetwork.read = reading  # type: ignore[method-assign]
+    CriticNetwork.encode = counted_encode  # type: ignore[method-assign,assignment]
     try:
         clock, processor = time.perf_counter(), time.process_time()
-        Evaluation((metric,)).collected(captions).run(captions)
+        Evaluation((metric,)).with_collected_states(captions).run(captions)
         return time.perf_counter() - clock, time.process_time() - processor, sentences
     finally:
-        CriticNetwork.read = before  # type: ignore[method-assign]
+        CriticNetwork.encode = before  # type: ignore[method-assign]
 
 
 def main() -> None:
@@ -87,7 +87,7 @@ def main() -> None:
     given = parser.parse_args()
     metric, rows = Leic(checkpoint=given.checkpoint), read(given.file, given.rows)
     warm = own(rows[:2])
-    Evaluation((metric,)).collected(warm).run(warm)
+    Evaluation((metric,)).with_collected_states(warm).run(warm)
     for name, captions in (("own", own(rows)), ("shared", shared(rows))):
         distinct = len({sentence for row in captions for sentence in (row.candidate, *row.references)})
         clock, processor, sentences = counted(metric, captions)

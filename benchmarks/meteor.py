@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 
 import capmeter
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.metrics.evaluation import evaluate
-from capmeter.metrics.meteor import Meteor
-from capmeter.text import ptb
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.evaluation.scoring import evaluate
+from capmeter.metrics.ngram.meteor import Meteor
+from capmeter.text.tokenization import ptb
 
 METRIC = Meteor(tokenizer="whitespace")
 Rows = list[tuple[str, list[str]]]
@@ -125,8 +125,8 @@ def read(path: str, rows: int, references: int, candidate: str | None) -> Rows:
     with opened as file:
         lines = [json.loads(line) for _, line in zip(range(rows), file, strict=False)]
     texts = [line["captions"][candidate] if candidate else line["candidate"] for line in lines]
-    tokens = [" ".join(each) for each in ptb.tokenize_all(texts)]
-    many = [[" ".join(each) for each in ptb.tokenize_all(line["references"][:references])] for line in lines]
+    tokens = [" ".join(each) for each in ptb.tokenise_all(texts)]
+    many = [[" ".join(each) for each in ptb.tokenise_all(line["references"][:references])] for line in lines]
     return list(zip(tokens, many, strict=True))
 
 

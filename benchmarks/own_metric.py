@@ -31,58 +31,58 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from capmeter_recipes.capmeter.perturbations import PLAUSIBLE_KINDS, Perturbation, substitute_one_word
 from rich.console import Console
 from rich.table import Table
 from torch.nn import Module
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
 import capmeter
-from capmeter.captions.io import load_reference_table
-from capmeter.captions.model import Caption, CaptionSet
-from capmeter.encoders import load_encoder
-from capmeter.encoders.side_by_side import torch_threads
-from capmeter.learning.capmeter.wrong import FITTING, Wrong, one_word_wrong
-from capmeter.meta.robustness import leave_one_out
-from capmeter.metrics.base import Context
-from capmeter.metrics.capmeter.capmeter import Capmeter
-from capmeter.metrics.capmeter.inputs import plain
-from capmeter.metrics.capmeter.network import Matcher
-from capmeter.metrics.capmeter.words import bare
-from capmeter.progress import shown
-from capmeter.settings import Settings
-from capmeter.text.concepts import concept
-from capmeter.text.slots import slot_of
+from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.load import load_reference_table
+from capmeter.core.progress import show_progress
+from capmeter.core.settings import Settings
+from capmeter.encoders import find_encoder, load_encoder
+from capmeter.encoders.parallel_map import torch_threads
+from capmeter.evaluation.base import RunContext
+from capmeter.meta.held_out import leave_one_out
+from capmeter.metrics.learned.capmeter.capmeter import Capmeter
+from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
+from capmeter.metrics.learned.capmeter.network import Matcher
+from capmeter.metrics.learned.capmeter.words import bare_word
+from capmeter.text.concepts import token_concept
+from capmeter.text.contrast_sets import find_slot
 
 THINGS = frozenset(
     (
         "vehicle",
-        "street thing",
+        "outdoor object",
         "animal",
-        "thing carried",
-        "sport thing",
+        "accessory",
+        "sports equipment",
         "tableware",
         "food",
         "furniture",
-        "device",
+        "electronics",
         "appliance",
-        "house thing",
+        "indoor object",
     )
 )
 """Slots that are COCO's supercategories."""
 
 
 def words(references: Path, images: int) -> None:
-    """Prints what is found of wrong words."""
+    """Prints what is words of wrong words."""
     captions = leave_one_out(load_reference_table(references).references, images=images)
-    metric, context = Capmeter(), Context(Settings())
+    metric, context = Capmeter(), RunContext(Settings())
     scores = metric.measure(captions, context).values[:, 0]
     marked = sum(len(marked_words(each)) for each in metric.explain(captions, context))
     total = sum(len(each.candidate.split()) for each in captions)
     table = Table(title=f"{len(captions):,} captions; {100 * marked / total:.1f} % of their words are marked")
     for name in ("one word wrong", "captions", "marked, %", "score lower, %"):
         table.add_column(name, justify="left" if name == "one word wrong" else "right")
-    everything = list(one_word_wrong(captions, range(len(captions)), seed=0))
-    for kind in FITTING:
+    everything = list(substitute_one_word(captions, range(len(captions)), seed=0))
+    for kind in PLAUSIBLE_KINDS:
         made = [wrong for wrong in everything if wrong.kind == kind]
         originals = [captions[captions.ids[wrong.row]] for wrong in made]
         others = CaptionSet.from_captions(
@@ -90,31 +90,31 @@ def words(references: Path, images: int) -> None:
             for wrong, caption in zip(made, originals, strict=True)
         )
         told = zip(made, metric.explain(others, context), strict=True)
-        found = [wrong.words[0] in marked_words(each) for wrong, each in told]
+        words = [wrong.wrong_words[0] in marked_words(each) for wrong, each in told]
         lower = metric.measure(others, context).values[:, 0] < scores[[wrong.row for wrong in made]]
-        table.add_row(kind, f"{len(made):,}", f"{100 * np.mean(found):.1f}", f"{100 * lower.mean():.1f}")
+        table.add_row(kind, f"{len(made):,}", f"{100 * np.mean(words):.1f}", f"{100 * lower.mean():.1f}")
         foiled = np.array([is_foil(wrong, caption) for wrong, caption in zip(made, originals, strict=True)])
         if foiled.any():
-            shares = (100 * np.mean(each, where=foiled) for each in (found, lower))
+            shares = (100 * np.mean(each, where=foiled) for each in (words, lower))
             table.add_row(f"{kind}, FOIL's", f"{foiled.sum():,}", *(f"{share:.1f}" for share in shares))
     others = of_other_photos(captions)
-    found = [
+    words = [
         word in marks
         for caption, marks in zip(others, map(marked_words, metric.explain(others, context)), strict=True)
         for word, text in enumerate(caption.candidate.split())
-        if bare(text) and concept(bare(text)) is not None
+        if bare_word(text) and token_concept(bare_word(text)) is not None
     ]
-    table.caption = f"of other photos' content words {100 * np.mean(found):.1f} % are marked"
+    table.caption = f"of other photos' content words {100 * np.mean(words):.1f} % are marked"
     Console().print(table)
 
 
-def is_foil(wrong: Wrong, original: Caption) -> bool:
+def is_foil(wrong: Perturbation, original: Caption) -> bool:
     """Whether the error is FOIL's: a thing for another of its supercategory, which no reference names."""
     if wrong.kind != "exchange":
         return False
-    old, new = (bare(text.split()[wrong.words[0]]) for text in (original.candidate, wrong.text))
-    said = {concept(bare(word)) for reference in original.references for word in reference.split()}
-    return slot_of(old) == slot_of(new) and slot_of(new) in THINGS and concept(new) not in said
+    old, new = (bare_word(text.split()[wrong.wrong_words[0]]) for text in (original.candidate, wrong.text))
+    said = {token_concept(bare_word(word)) for reference in original.references for word in reference.split()}
+    return find_slot(old) == find_slot(new) and find_slot(new) in THINGS and token_concept(new) not in said
 
 
 def of_other_photos(captions: CaptionSet) -> CaptionSet:
@@ -153,8 +153,8 @@ def speed(references: Path, key: str | None, rows: int) -> None:
             capmeter.score(captions, metrics="capmeter")
         again = time.perf_counter() - started
     network = sum(passes) / torch_threads()  # passes run on a core each, as do the encoder's own
-    encoder = load_encoder("minilm-captions")
-    candidates = sorted({plain(text) for text in texts})
+    encoder = load_encoder(find_encoder("minilm-captions"))
+    candidates = sorted({strip_final_punctuation(text) for text in texts})
     started = time.perf_counter()
     deque(encoder.batches(candidates, hidden=encoder.layers), maxlen=0)
     encoding = time.perf_counter() - started
@@ -202,7 +202,7 @@ def main() -> None:
     options.add_argument("--key", help="the candidates' column")
     options.add_argument("--rows", type=int, default=2000)
     given = options.parse_args()
-    with shown():
+    with show_progress():
         if given.what == "words":
             words(given.references, given.images)
         else:

@@ -3,13 +3,18 @@
     python benchmarks/scale.py ray    [--data FILE] [--captions 300000] [--shards 8] [--repeat 2]
     python benchmarks/scale.py driver [--data FILE] [--sizes 10000,100000,300000] [--shards 8]
     python benchmarks/scale.py kills  [--data FILE] [--captions 20000] [--shards 40] [--workers 20] [--drivers 10]
+    python benchmarks/scale.py once   [--data FILE] [--captions 10000000] [--images 500000] [--shards 40]
+                                      [--folder FOLDER] [--engine process|ray]
 
 `ray` scores the same files with two processes (`--workers 2`) and with two workers of Ray on this machine, in turns and
 each in a process of its own; the fastest turn of each counts. It prints the wall time of both, of Ray with and without
 the start of Ray itself (workers are started in either), and whether every score is the same bit for bit. `driver`
 prints the peak memory of the process that calls Ray. `kills` scores files on a cluster of three nodes while working
 processes are killed; then the command `capmeter score` is killed, at random moments of its run on such a cluster, and
-started again; every score, corpus score and interval is compared with one process's.
+started again; every score, corpus score and interval is compared with one process's. `once` runs the command
+`capmeter score` with the references in a file of their own: once in one process, streamed, and once on two workers of
+Ray. It prints the time, processor time, peak memory and corpus scores of both. `--folder` keeps the files of captions
+there and reads them again, so that `--engine` can run one of the two at a time.
 
 FILE and its captions: see `classic.py`, which also measures one process at growing sizes (`classic.py scale`).
 """
@@ -17,6 +22,8 @@ FILE and its captions: see `classic.py`, which also measures one process at grow
 from __future__ import annotations
 
 import argparse
+import contextlib
+import itertools
 import json
 import os
 import random
@@ -26,13 +33,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from classic import DATA, METRICS, Rows, in_turns, read, repeated
 
-CLUSTER = Path(__file__).resolve().parents[1] / "tests" / "raycluster.py"
+CLUSTER = Path(__file__).resolve().parents[1] / "tests" / "support" / "ray_cluster.py"
 Scores = dict[str, Any]
 
 
@@ -65,12 +74,16 @@ def scores_in(folder: Path, metrics: str) -> Scores:
 
 def child_processes(path: str, metrics: str, target: str) -> None:
     """Two processes of this machine; the same file of scores is written."""
+    import pyarrow
+    from pyarrow import parquet
+
     import capmeter
-    from capmeter.integrations.shards import write_scores
+    from capmeter.integrations.shards import score_columns
 
     start = time.perf_counter()
     results = capmeter.score(capmeter.stream(path), metrics, workers=2)
-    write_scores(results, f"{target}/whole.parquet")
+    Path(target).mkdir(parents=True, exist_ok=True)
+    parquet.write_table(pyarrow.table(score_columns(results)), f"{target}/whole.parquet")
     print(json.dumps({"seconds": time.perf_counter() - start}))
 
 
@@ -132,6 +145,65 @@ def drivers_memory(rows: Rows, sizes: list[int], shards: int, metrics: str) -> N
             write_shards(rows, folder, captions, shards)
             _, found = child("child-ray", folder / "shards", metrics, folder / "scores")
         print(f"{captions:>10,} captions: the calling process holds at most {found['peak']:.0f} MB", flush=True)
+
+
+def write_large_set(rows: Rows, folder: Path, captions: int, images: int, shards: int) -> None:
+    """Files of candidates, all of them once more in one file, and one file of the images' references."""
+    (folder / "shards").mkdir(parents=True)
+    with (folder / "references.jsonl").open("w", encoding="utf-8") as file:
+        for row in repeated(rows, images):
+            file.write(json.dumps({"image_id": row["image_id"], "references": row["references"]}) + "\n")
+    size, recombined = -(-captions // shards), repeated(rows, captions)
+    with (folder / "captions.jsonl").open("w", encoding="utf-8") as every:
+        for k in range(shards):
+            with (folder / "shards" / f"part-{k:04}.jsonl").open("w", encoding="utf-8") as file:
+                for row in itertools.islice(recombined, min(size, captions - k * size)):
+                    caption = {
+                        "id": row["id"],
+                        "image_id": str(int(row["id"]) % images),
+                        "candidate": row["candidate"],
+                    }
+                    line = json.dumps(caption) + "\n"
+                    file.write(line)
+                    every.write(line)
+
+
+def run_command(*arguments: str) -> tuple[Any, float, float, float]:
+    """What `capmeter score` prints as JSON; its seconds, processor seconds and peak memory (GB), workers included."""
+    program = [sys.executable, "-m", "capmeter", "score", *arguments, "--no-intervals", "--format", "json"]
+    start, processor, peak = time.perf_counter(), dict[int, float](), 0
+    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as messages:
+        process = psutil.Popen(program, stdout=printed, stderr=messages)
+        while process.poll() is None:
+            memory = 0
+            for each in [process, *process.children(recursive=True)]:
+                with contextlib.suppress(psutil.Error):
+                    memory += each.memory_full_info().pss
+                    processor[each.pid] = sum(each.cpu_times()[:2])
+            peak = max(peak, memory)
+            time.sleep(1)
+        seconds = time.perf_counter() - start
+        printed.seek(0), messages.seek(0)
+        if process.returncode:
+            raise SystemExit(messages.read())
+        text = printed.read()  # Ray may print lines of its own before
+        return json.loads(text[text.index("{\n") :]), seconds, sum(processor.values()), peak / 2**30
+
+
+def score_once(folder: Path, metrics: str, engines: Iterable[str]) -> None:
+    """One streamed process and two workers of Ray on the captions of a folder, one after the other."""
+    shutil.rmtree(folder / "scores", ignore_errors=True)
+    alone = [str(folder / "captions.jsonl"), "--stream", "--workers", "1"]
+    clustered = ["--engine", "ray", "--shards", str(folder / "shards" / "*.jsonl"), "--workers", "2"]
+    commands = {"process": alone, "ray": [*clustered, "--output", str(folder / "scores")]}
+    for engine in engines:
+        result, seconds, processor, peak = run_command(
+            *commands[engine], "-r", str(folder / "references.jsonl"), "-m", metrics
+        )
+        print(f"{engine:<10}{seconds:>9,.0f} s{processor:>9,.0f} s of processor{peak:>8.2f} GB", flush=True)
+        systems = result.get("systems", {"": {"metrics": {}}}).values()
+        scores = result.get("scores") or {key: each["score"] for one in systems for key, each in one["metrics"].items()}
+        print(f"{'':<10}{scores}", flush=True)
 
 
 class Trial:
@@ -229,11 +301,16 @@ def main() -> None:
         {"child-processes": child_processes, "child-ray": child_ray}[sys.argv[1]](*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("ray", "driver", "kills"))
+    parser.add_argument("what", choices=("ray", "driver", "kills", "once"))
     parser.add_argument("--data", type=Path, default=DATA, help=f"captions (default {DATA})")
     parser.add_argument("--system", default="m2_transformer", help="whose captions, where a row has several systems'")
     parser.add_argument("--metrics", default=METRICS)
-    parser.add_argument("--captions", type=int, default=0, help="how many (default: 300,000; of `kills` 20,000)")
+    parser.add_argument(
+        "--captions", type=int, default=0, help="how many (default: 300,000; kills 20,000; once 10 million)"
+    )
+    parser.add_argument("--images", type=int, default=500_000, help="with references (once)")
+    parser.add_argument("--folder", type=Path, help="where files of captions are kept and found again (once)")
+    parser.add_argument("--engine", choices=("process", "ray"), action="append", help="one of the two alone (once)")
     parser.add_argument("--sizes", default="10000,100000,300000", help="numbers of captions (driver)")
     parser.add_argument("--shards", type=int, default=0, help="in how many files (default: 8; of `kills` 40)")
     parser.add_argument("--repeat", type=int, default=2, help="turns of processes and Ray (ray)")
@@ -247,6 +324,13 @@ def main() -> None:
         compare(rows, chosen.captions or 300_000, chosen.shards or 8, chosen.metrics, chosen.repeat)
     elif chosen.what == "driver":
         drivers_memory(rows, [int(size) for size in chosen.sizes.split(",")], chosen.shards or 8, chosen.metrics)
+    elif chosen.what == "once":
+        with tempfile.TemporaryDirectory() as name:
+            folder, captions = chosen.folder or Path(name), chosen.captions or 10_000_000
+            if not (folder / "captions.jsonl").exists():
+                write_large_set(rows, folder, captions, chosen.images, chosen.shards or 40)
+            print(f"{captions:,} captions of {chosen.images:,} images, {chosen.metrics}; references in their own file")
+            score_once(folder, chosen.metrics, chosen.engine or ("process", "ray"))
     else:
         with tempfile.TemporaryDirectory() as name:
             trial = Trial(rows, Path(name), chosen.captions or 20_000, chosen.shards or 40, chosen.metrics)

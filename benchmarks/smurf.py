@@ -32,12 +32,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 
-from capmeter.captions.model import Caption, CaptionSet
+from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.encoders import find_encoder, load_encoder
-from capmeter.metrics.base import Context
-from capmeter.metrics.mima import Mima, Spurts
-from capmeter.metrics.sparcs import Sparcs
-from capmeter.text.stopwords import STOP_WORDS
+from capmeter.evaluation.base import RunContext
+from capmeter.metrics.style.mima import Mima, Spurts
+from capmeter.metrics.style.sparcs import Sparcs
+from capmeter.text.tokenization.stop_words import STOP_WORDS
 
 DATA = Path(os.environ.get("CAPMETER_SHARED", "../shared")) / "data" / "coco_karpathy_test_captions.jsonl.gz"
 SYSTEMS = ("smurf_human", "m2_transformer", "smurf_system_3", "smurf_system_4")
@@ -141,7 +141,7 @@ def _entropy(masses: Any) -> Any:
 def sparcs(data: Path, images: int, peer_images: int) -> None:
     rows = read(data, images)
     captions = CaptionSet.from_captions(Caption(str(k), str(k), one, tuple(many)) for k, (one, many) in enumerate(rows))
-    ours, processor, wall = timed(lambda: Sparcs().measure(captions, Context()).values[:, 0])
+    ours, processor, wall = timed(lambda: Sparcs().measure(captions, RunContext()).values[:, 0])
     peer = PlainSparcs()
     few = rows[: peer_images * len(SYSTEMS)]
     theirs, peer_processor, peer_wall = timed(
@@ -157,7 +157,7 @@ def sparcs(data: Path, images: int, peer_images: int) -> None:
 
 def flow(data: Path, captions: int, peer_captions: int) -> None:
     texts = [row[0] for row in read(data, captions)[:: len(SYSTEMS)]]
-    load_encoder("minilm")
+    load_encoder(find_encoder("minilm"))
     made = CaptionSet.from_captions(Caption(str(k), str(k), text) for k, text in enumerate(texts))
     few = [plain(text) for text in texts[:peer_captions]]
     whole_processor = whole_wall = 0.0
@@ -165,7 +165,7 @@ def flow(data: Path, captions: int, peer_captions: int) -> None:
         ("MIMA", Mima(encoder="minilm"), False),
         ("SPURTS", Spurts(encoder="minilm"), True),
     ):
-        ours, processor, wall = timed(lambda metric=metric: metric.measure(made, Context()).values[:, 0])
+        ours, processor, wall = timed(lambda metric=metric: metric.measure(made, RunContext()).values[:, 0])
         theirs, peer_processor, peer_wall = timed(lambda content_only=content_only: plain_flow(few, content_only))
         theirs = np.array(theirs) if content_only else 1 - np.array(theirs)
         apart = float(np.abs(ours[: len(few)] - theirs).max())

@@ -24,9 +24,9 @@ from pathlib import Path
 import numpy as np
 
 import capmeter
-from capmeter.assets import package_folder
-from capmeter.text.corenlp import MODELS, corenlp_state
-from capmeter.text.parsers import find_parser
+from capmeter.core.assets import package_folder
+from capmeter.text.parsing.corenlp import MODELS, corenlp_status
+from capmeter.text.parsing.parsers import find_parser
 
 Row = tuple[str, list[str]]
 
@@ -58,7 +58,7 @@ def process(path: str, role: str, parser: str = "", store: str = "") -> tuple[fl
         "import resource as r; u = [r.getrusage(w) for w in (r.RUSAGE_SELF, r.RUSAGE_CHILDREN)]; "
         "print(sum(e.ru_utime + e.ru_stime for e in u), max(e.ru_maxrss for e in u))"
     )
-    end = "from capmeter.text.parsers import find_parser; p = find_parser('corenlp'); p.close(); "
+    end = "from capmeter.text.parsing.parsers import find_parser; find_parser('corenlp').close(); "
     code = (
         f"import runpy; m = runpy.run_path({__file__!r}); m[{role!r}]({path!r}, {parser!r}, {store!r}); "
         f"{end if parser == 'corenlp' else ''}{report}"
@@ -114,7 +114,7 @@ def main() -> None:
             taken["official program"] = process(path, "program")
         else:
             print(f"official program: left out, pycocoevalcap has no {MODELS}")
-        ready, said = corenlp_state()
+        ready, said = corenlp_status()
         if ready:
             taken["official parser"] = process(path, "by_parser", "corenlp")
         else:

@@ -1,8 +1,9 @@
 """`spice(parser=corenlp)` from captions to scores beside the official program, on every row of the oracles.
 
-    CAPMETER_CORENLP=FOLDER python benchmarks/spice_parity.py SHARED [--parser caption]
+    CAPMETER_CORENLP=FOLDER python benchmarks/spice_parity.py SHARED [--parser caption] [--input tokens]
 
-SHARED: the folder with `oracles/spice_scores_*.jsonl.gz` and `data/`. The official parser reads each caption once:
+SHARED: the folder with `oracles/spice_scores_*.jsonl.gz` (of captions as written) and `spice_token_scores_*.jsonl.gz`
+(of tokens), and `data/`. The official parser reads each caption once:
 with `CAPMETER_VECTOR_CACHE=FOLDER` an interrupted run goes on where it was.
 """
 
@@ -20,8 +21,9 @@ from rich.console import Console
 from rich.table import Table
 
 import capmeter
-from capmeter.progress import shown
+from capmeter.core.progress import show_progress
 
+FILES = {"raw": "spice_scores", "tokens": "spice_token_scores"}
 SETS = {
     "flickr8k_expert": "flickr8k_expert",
     "coco_systems": "coco_smurf_official_scores",
@@ -35,16 +37,16 @@ def lines(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in file]
 
 
-def compared(shared: Path, name: str, parser: str) -> tuple[str, ...]:
+def compared(shared: Path, name: str, parser: str, input: str) -> tuple[str, ...]:
     """Rows, rows with the official score, the largest difference, and both means."""
-    expected = lines(shared / "oracles" / f"spice_scores_{name}.jsonl.gz")
+    expected = lines(shared / "oracles" / f"{FILES[input]}_{name}.jsonl.gz")
     rows = lines(shared / "data" / f"{SETS[name]}.jsonl.gz")
     chosen = [rows[int(each["row"])] for each in expected]
     started = time.perf_counter()
     (scores,) = capmeter.score(
         candidates=[row["candidate"] for row in chosen],
         references=[row["references"] for row in chosen],
-        metrics=f"spice(parser={parser})",
+        metrics=f"spice(parser={parser},input={input})",
     ).values()
     seconds = time.perf_counter() - started
     official = np.array([row["f"] for row in expected])
@@ -60,12 +62,13 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("shared", type=Path)
     options.add_argument("--parser", default="corenlp", choices=["corenlp", "caption"])
+    options.add_argument("--input", default="raw", choices=list(FILES))
     options.add_argument("--sets", nargs="+", default=list(SETS), choices=list(SETS))
     chosen = options.parse_args()
     table = Table("captions", "rows", "official score", "furthest", "mean", "official mean", "seconds")
-    with shown():
+    with show_progress():
         for name in chosen.sets:
-            table.add_row(*compared(chosen.shared, name, chosen.parser))
+            table.add_row(*compared(chosen.shared, name, chosen.parser, chosen.input))
     Console(width=110).print(table)
 
 

@@ -15,10 +15,10 @@ from math import asin, pi
 
 import numpy as np
 
-from capmeter.stats.bootstrap import interval
+from capmeter.stats.bootstrap import bootstrap_interval
 from capmeter.stats.correlation import Pearson, pearson
 from capmeter.stats.kendall import TauA, TauB
-from capmeter.stats.permutation import paired_permutation, williams
+from capmeter.stats.permutation import paired_permutation_test, williams_test
 
 RHO, IMAGES, PER_IMAGE = 0.5, 150, 4
 MIX = np.linalg.cholesky(np.asarray([[1, RHO], [RHO, 1]]))
@@ -36,8 +36,8 @@ def main(runs: int) -> None:
         by_image = alone = 0
         for run in range(runs):
             points = statistic(*sample(np.random.default_rng(run)).T)
-            found = interval(points, IMAGE, resamples=400, seed=run)
-            wrong = interval(points, np.arange(len(IMAGE)), resamples=400, seed=run)
+            found = bootstrap_interval(points, IMAGE, resamples=400, seed=run)
+            wrong = bootstrap_interval(points, np.arange(len(IMAGE)), resamples=400, seed=run)
             by_image += found.low <= truth <= found.high
             alone += wrong.low <= truth <= wrong.high
         print(f"{name:8} 95 % intervals hold the truth: by image {by_image / runs:.1%}, by judgment {alone / runs:.1%}")
@@ -47,10 +47,10 @@ def main(runs: int) -> None:
         random = np.random.default_rng(run)
         shared = np.repeat(random.normal(size=IMAGES), PER_IMAGE)
         first, second = (shared + np.repeat(random.normal(size=IMAGES), PER_IMAGE) for _ in range(2))
-        permuted.append(paired_permutation(first, second, IMAGE, permutations=999, seed=run).p)
+        permuted.append(paired_permutation_test(first, second, IMAGE, permutations=999, seed=run).p)
         human = random.normal(size=60)
         a, b = (human + random.normal(size=60) for _ in range(2))
-        williamsed.append(williams(pearson(human, a), pearson(human, b), pearson(a, b), 60).p)
+        williamsed.append(williams_test(pearson(human, a), pearson(human, b), pearson(a, b), 60).p)
     for name, values in (("permutation", permuted), ("williams", williamsed)):
         shares = ", ".join(f"p <= {at}: {np.mean(np.asarray(values) <= at):.3f}" for at in (0.01, 0.05, 0.1, 0.5))
         print(f"{name:12} {shares}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from capmeter.store import Store
+from capmeter.core.disk_cache import DiskCache
 
 BATCH = 4096
 
@@ -30,7 +30,7 @@ def measure(name: str, values: list[Any]) -> None:
     names = [f"a caption of a photograph, number {k}".encode() for k in range(len(values))]
     order = np.random.default_rng(0).permutation(len(names)).tolist()
     with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder), 1 << 40)
+        store = DiskCache(Path(folder), 1 << 40)
         begin, used = time.perf_counter(), time.process_time()
         for start in range(0, len(names), BATCH):
             store.put(name, dict(zip(names[start : start + BATCH], values[start : start + BATCH], strict=True)))

@@ -19,14 +19,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from capmeter_recipes.umic.weights import initial_weights, uniter_checkpoint
 
 import capmeter
-from capmeter.encoders.uniter import UniterShape, initial_weights
-from capmeter.encoders.uniter_files import uniter_checkpoint
-from capmeter.encoders.word_piece import SPECIAL
+from capmeter.core.settings import Settings
+from capmeter.encoders.regions.uniter import UniterShape
+from capmeter.encoders.text.word_piece import SPECIAL
 from capmeter.images.region_npz import write_npz_regions
 from capmeter.images.regions import Regions
-from capmeter.settings import Settings
 
 REGIONS = 36
 SETTINGS = Settings(device="cpu", precision="float32", threads=1, cache=None)

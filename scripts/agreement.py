@@ -1,4 +1,4 @@
-"""Measures what docs/choosing.md tells of each metric: agreement with people, and cost. Writes docs/agreement.json.
+"""Measure each metric's agreement with human judgments, and its cost, for docs/choosing.md. Writes docs/agreement.json.
 
     python scripts/agreement.py FOLDER [METRIC ...]
     python scripts/agreement.py --table                  writes the table into docs/choosing.md
@@ -33,7 +33,7 @@ BENCHMARKS = {"flickr8k-expert": "flickr8k_expert.jsonl.gz", "composite": "compo
 CAPTIONS = 1_000
 PAGE = TARGET.with_name("choosing.md")
 MARK = "<!-- made by scripts/agreement.py --table -->"
-ABOUT = """How far scores of single captions agree with people, in hundredths, and processor seconds for 1,000 captions
+ABOUT = """Agreement of caption-level scores with human judgments, × 100, and processor seconds for 1,000 captions
 with five references (starting the program, and its encoder, included). Run here with the default protocols of
 `capmeter meta`:
 
@@ -42,9 +42,9 @@ capmeter meta -b flickr8k-expert -d flickr8k_expert.jsonl.gz -m METRIC
 capmeter meta -b composite -d composite.jsonl.gz -m METRIC
 ```
 
-Metrics on pictures, on regions and judges are not in the table: their models do not ship, so that capmeter has no
-values of its own; published values are printed by `capmeter meta` beside yours. Metrics with an encoder were run with
-MiniLM, which ships, not with their papers' encoders; TBR and BERTScore under another protocol are in
+Metrics on images, on regions and judges are not in the table: their models are not bundled, so capmeter has no values
+of its own; `capmeter meta` prints published values next to yours. Metrics with an encoder were run with the bundled
+MiniLM, not with their papers' encoders; TBR and BERTScore under another protocol are in
 [Encoders](embedding.md)."""
 METRICS = (
     *("bleu-1", "bleu-4", "rouge-l", "cider", "cider-d", "cider-r", "tbr-unigram", "sparcs", "meteor", "hwcm"),
@@ -53,6 +53,7 @@ METRICS = (
         "sbert(encoder=minilm-captions,pooling=centroid)",
         "bertscore",
         "tbr",
+        "wembsim",
         "wembsim(encoder=minilm)",
         "mima(encoder=minilm)",
         "spurts(encoder=minilm)",
@@ -63,50 +64,52 @@ METRICS = (
 
 def main(folder: Path, names: list[str]) -> None:
     """Runs the metrics and keeps their values."""
-    kept: dict[str, Any] = json.loads(TARGET.read_text("utf-8")) if TARGET.is_file() else {"people": {}, "metrics": {}}
+    agreement_values: dict[str, Any] = (
+        json.loads(TARGET.read_text("utf-8")) if TARGET.is_file() else {"people": {}, "metrics": {}}
+    )
     names = names or list(METRICS)
     for benchmark, file in BENCHMARKS.items():
         if not (folder / file).is_file():
             continue
-        said = _run("meta", "-b", benchmark, "-d", str(folder / file), "-m", ",".join(names), "--format", "json")
-        for judged in said["results"]:
-            found = kept["metrics"].setdefault(judged["metric"], {})
-            found["version"] = __version__
-            found[benchmark] = [round(judged[key], 1) for key in ("value", "low", "high")]
-        people = said.get("human_level") or {}
-        kept["people"][benchmark] = round(people["value"], 1) if "value" in people else None
-        kept.setdefault("protocols", {})[benchmark] = said["protocol"]
-        _keep(kept)
+        output = _run("meta", "-b", benchmark, "-d", str(folder / file), "-m", ",".join(names), "--format", "json")
+        for judged in output["results"]:
+            values = agreement_values["metrics"].setdefault(judged["metric"], {})
+            values["version"] = __version__
+            values[benchmark] = [round(judged[key], 1) for key in ("value", "low", "high")]
+        human = output.get("human_level") or {}
+        agreement_values["people"][benchmark] = round(human["value"], 1) if "value" in human else None
+        agreement_values.setdefault("protocols", {})[benchmark] = output["protocol"]
+        _keep(agreement_values)
     with tempfile.TemporaryDirectory() as scratch:
         sample = Path(scratch) / "sample.jsonl"
         with gzip.open(folder / BENCHMARKS["flickr8k-expert"], "rt", encoding="utf-8") as rows:
             sample.write_text("".join(itertools.islice(rows, CAPTIONS)), encoding="utf-8")
         for name in names:
-            kept["metrics"][name]["seconds"] = round(_cost(name, sample), 1)
-            _keep(kept)
+            agreement_values["metrics"][name]["seconds"] = round(_cost(name, sample), 1)
+            _keep(agreement_values)
 
 
-def _keep(kept: dict[str, Any]) -> None:
-    TARGET.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+def _keep(agreement_values: dict[str, Any]) -> None:
+    TARGET.write_text(json.dumps(agreement_values, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def table() -> str:
     """The part of docs/choosing.md that these values make."""
-    kept = json.loads(TARGET.read_text("utf-8"))
+    agreement_values = json.loads(TARGET.read_text("utf-8"))
     lines = [
         "| metric | Flickr8k-Expert, τ_c | 95% interval | Composite, τ_c | 95% interval | seconds |",
         "|---|---|---|---|---|---|",
     ]
-    by_agreement = sorted(kept["metrics"].items(), key=lambda each: -each[1]["flickr8k-expert"][0])
-    for name, found in by_agreement:
+    by_agreement = sorted(agreement_values["metrics"].items(), key=lambda each: -each[1]["flickr8k-expert"][0])
+    for name, values in by_agreement:
         cells = [
-            f"{found[each][0]} | [{found[each][1]}, {found[each][2]}]" if each in found else "not run | "
+            f"{values[each][0]} | [{values[each][1]}, {values[each][2]}]" if each in values else "not run | "
             for each in BENCHMARKS
         ]
         page = name.partition("(")[0]
-        lines.append(f"| [{name}](metrics/{page}.md) | {' | '.join(cells)} | {found.get('seconds', 'not run')} |")
-    people = kept["people"]["flickr8k-expert"]
-    lines.append(f"| people among themselves | {people} | | | | |")
+        lines.append(f"| [{name}](metrics/{page}.md) | {' | '.join(cells)} | {values.get('seconds', 'not run')} |")
+    human = agreement_values["people"]["flickr8k-expert"]
+    lines.append(f"| inter-annotator agreement | {human} | | | | |")
     return "\n".join(lines)
 
 

@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from capmeter.assets import package_folder
-from capmeter.learning.corpus import photo_number
-from capmeter.learning.parser.examples import read_exclusions
-from capmeter.text.corenlp import CoreNlp
+from capmeter_recipes.common.benchmark_exclusions import identify_photo, read_exclusions
+
+from capmeter.core.assets import package_folder
+from capmeter.text.parsing.corenlp import CoreNlp
 
 SEED = 20261
 COCO_SHARE = 0.62
@@ -57,7 +57,7 @@ def flickr_captions(file: Path, excluded: frozenset[str]) -> list[tuple[str, str
     """(photo, caption) of Flickr30k, in the order of the file."""
     with gzip.open(file, "rt", encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
-    pairs = [(photo_number("flickr30k", row["image_id"]), text) for row in rows for text in row["references"]]
+    pairs = [(identify_photo(row["image_id"], "flickr30k")[1], text) for row in rows for text in row["references"]]
     return [pair for pair in pairs if pair[0] not in excluded]
 
 

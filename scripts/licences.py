@@ -19,14 +19,14 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "licences.md"
-EXTRAS = ("report", "meteor", "neural", "vision", "regions", "captioner", "judge", "zh", "ja", "ko")
+EXTRAS = ("report", "meteor", "neural", "vision", "regions", "judges", "zh", "ja", "ko")
 ADAPTERS = ("torchmetrics", "evaluate", "trainer", "lightning", "frames", "wandb", "mlflow", "excel", "ray", "duckdb")
 HEAD = """# Licences
 
-capmeter is under the Apache License 2.0, and so are the networks that ship with it (each folder of `capmeter/weights`
+capmeter is under the Apache License 2.0, and so are the bundled networks (each folder of `capmeter/data/weights`
 has a card that says what it was trained on). The example captions were written for it.
 
-Nothing of other packages is copied into capmeter. What `pip install` brings beside it, each with the licence that its
+Nothing of other packages is copied into capmeter. What `pip install` brings with it, each with the licence that its
 own metadata state (made by `python scripts/licences.py`; versions are not pinned, so yours may differ).
 
 `.ci/sbom` writes a bill of materials (CycloneDX) of an installation, with versions and hashes.

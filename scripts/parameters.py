@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from capmeter.core.named import Named, parameters_of
+from capmeter.core.registry import Registry
+from capmeter.evaluation.registry import METRICS
 from capmeter.judgments.protocol import Protocol
 from capmeter.meta.significance_tests import TESTS
-from capmeter.metrics.registry import METRICS
-from capmeter.named import Named, parameters_of
-from capmeter.registry import Registry
 from capmeter.transforms.registry import TRANSFORMS
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "parameters.md"
@@ -46,9 +46,9 @@ def sections() -> Iterator[str]:
     yield HEAD.rstrip()
     for title, registry in KINDS:
         yield f"## {title}"
-        for name in registry.ready():
+        for name in registry.available():
             if registry.entry(name).package is None:
-                yield section(name, registry.kind(name), registry.entry(name).fixed)
+                yield section(name, registry.class_of(name), registry.entry(name).implied_parameters)
     yield "## Protocols"
     yield section("protocol", Protocol, {"name"})
 

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 from console import transcript
 
-from capmeter.cli.main import COMMANDS
+from capmeter.cli.main import commands
 
 DEMO = "capmeter-demo"
 # command: what is run, in the folder of `capmeter demo`; each list is one run, the last number its exit code if not 0
@@ -48,11 +48,12 @@ RUNS: dict[str, list[tuple[list[str], int]]] = {
         )
     ],
     "compare": [(["capmeter compare -r references.json strong=strong.json weak=weak.json"], 0)],
+    "chair": [(["capmeter chair strong.json weak.json -r references.json --worst 2"], 0)],
     "robustness": [(["capmeter robustness references.json -m bleu-4,rouge-l,cider-d"], 0)],
     "meta": [
         (
             [
-                "capmeter world made --split test --size 200 --pixels 32",
+                "capmeter scenes made --split test --size 200 --pixels 32",
                 "capmeter meta -b rated -d made/captions.jsonl -m bleu-4,rouge-l,cider-d",
             ],
             0,
@@ -80,7 +81,7 @@ RUNS: dict[str, list[tuple[list[str], int]]] = {
         )
     ],
     "caption": [(["capmeter caption --help"], 0)],
-    "world": [(["capmeter world drawn --size 5", "ls drawn", "head -1 drawn/captions.jsonl"], 0)],
+    "scenes": [(["capmeter scenes drawn --size 5", "ls drawn", "head -1 drawn/captions.jsonl"], 0)],
     "schema": [(["capmeter schema | head -20"], 0)],
     "doctor": [(["capmeter doctor"], 0)],
 }
@@ -88,12 +89,13 @@ RUNS: dict[str, list[tuple[list[str], int]]] = {
 GUIDES = {
     "score": "formats.md",
     "compare": "compare.md",
+    "chair": "hallucination.md",
     "meta": "benchmarks.md",
     "robustness": "robustness.md",
     "calibrate": "embedding.md",
     "write": "writer.md",
     "caption": "captioner.md",
-    "world": "made-world.md",
+    "scenes": "synthetic-scenes.md",
     "convert": "formats.md",
     "negatives": "umic.md",
     "view": "shell.md",
@@ -102,9 +104,9 @@ GUIDES = {
 
 def navigation() -> list[Any]:
     """The part of the navigation."""
-    if set(RUNS) != set(COMMANDS):
-        raise ValueError(f"scripts/site/command_pages.py: RUNS and the commands differ: {set(RUNS) ^ set(COMMANDS)}")
-    return [{"All commands": "commands/index.md"}, *({name: f"commands/{name}.md"} for name in COMMANDS)]
+    if set(RUNS) != set(commands()):
+        raise ValueError(f"scripts/site/command_pages.py: RUNS and the commands differ: {set(RUNS) ^ set(commands())}")
+    return [{"All commands": "commands/index.md"}, *({name: f"commands/{name}.md"} for name in commands())]
 
 
 def pages(work: Path) -> dict[str, str]:
@@ -112,7 +114,7 @@ def pages(work: Path) -> dict[str, str]:
     started = transcript([f"capmeter demo {DEMO}"], work)
     rows = ["| command | does |", "|---|---|"]
     found = {}
-    for name in COMMANDS:
+    for name in commands():
         command = _command(name)
         rows.append(f"| [{name}]({name}.md) | {_first(command.help)} |")
         found[f"commands/{name}.md"] = _page(name, command, work / DEMO)
@@ -128,7 +130,7 @@ def pages(work: Path) -> dict[str, str]:
 
 
 def _command(name: str) -> Any:
-    return typer.main.get_command(importlib.import_module(COMMANDS[name]).app)
+    return typer.main.get_command(importlib.import_module(commands()[name]).app)
 
 
 def _first(help: str | None) -> str:

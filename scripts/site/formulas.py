@@ -68,7 +68,38 @@ FORMULAS: dict[str, tuple[str, ...]] = {
         r"\text{SPICE} = \frac{2 P R}{P + R}",
     ),
     "spider": (r"\text{SPIDEr} = \frac{\text{SPICE} + \text{CIDEr-D}}{2}",),
+    "fer": (r"\text{fer} = [P(\text{error}) > 0.9]",),
+    "penalised": (r"\text{penalised} = \text{metric} \cdot \left( 1 - 0.9 \cdot [P(\text{error}) > 0.9] \right)",),
+    "spider-fl": (r"\text{SPIDEr-FL} = \text{SPIDEr} \cdot \left( 1 - 0.9 \cdot [P(\text{error}) > 0.9] \right)",),
+    "fense": (r"\text{FENSE} = \text{mean cosine} \cdot \left( 1 - 0.9 \cdot [P(\text{error}) > 0.9] \right)",),
+    "soda-c": (
+        r"S(i, j) = \max \left( S(i-1, j), S(i, j-1), S(i-1, j-1) + \text{IoU}(p_i, g_j)"
+        r" \cdot \text{similarity}(p_i, g_j) \right)",
+        r"P = \frac{S(n, m)}{n}, \quad R = \frac{S(n, m)}{m}, \quad \text{SODA}_c = \frac{2 P R}{P + R}",
+    ),
+    "dense": (
+        r"\text{dense} = \frac{1}{|T|} \sum_{t \in T} \frac{1}{|M_t|} \sum_{(p, g) \in M_t} \text{metric}(p, g),"
+        r" \quad M_t = \{ (p, g) : \text{IoU}(p, g) \ge t \} \cup \{ (p, \emptyset) : \text{no such } g \}",
+    ),
+    "gated": (
+        r"m(g) = \text{metric}(c_{p(g)}, C_g) \cdot [\text{IoU}(p(g), g) \ge k], \quad"
+        r" p(g) = \text{argmax}_p \text{IoU}(p, g)",
+        r"\text{recall} = \frac{\sum_g m(g)}{|G|}, \quad \text{precision} = \frac{\sum_g m(g)}{|P|}",
+    ),
+    "proposals": (
+        r"P_t = \frac{|\{ p : \max_g \text{IoU}(p, g) > t \}|}{n}, \quad"
+        r" R_t = \frac{|\{ g : \max_p \text{IoU}(p, g) > t \}|}{m}, \quad"
+        r" \text{score} = \frac{1}{|T|} \sum_{t \in T} \frac{2 P_t R_t}{P_t + R_t}",
+    ),
+    "repetition": (r"\text{R@}n = 1 - \frac{|\text{distinct } n\text{-grams}|}{|n\text{-grams}|}",),
+    "distinct": (r"\text{distinct-}n = \frac{|\text{distinct } n\text{-grams}|}{|n\text{-grams}|}",),
     "soft-spice": (r"\text{soft-SPICE} = \frac{1}{|C|} \sum_{c \in C} \max_{s \in S} v(c) \cdot v(s)",),
+    "capture": (
+        r"\text{CAPTURE} = \frac{5 F_\text{objects} + 5 F_\text{attributes} + 2 F_\text{relations}}{12}, \quad"
+        r" F = \frac{2 P R}{P + R}",
+        r"P = \frac{M + \sum_{c \in C'} \max_{s \in S'} v(c) \cdot v(s)}{|C|}, \quad"
+        r" R = \frac{M + \sum_{s \in S'} \max_{c \in C'} v(c) \cdot v(s)}{|S|}",
+    ),
     "sparcs": (
         r"P = \frac{\sum_{c \in C} \text{df}(c) / m}{\sum_{c \in C} \left( \text{df}(c) / m + [\text{df}(c) = 0]"
         r" \right)}, \quad R = \frac{\sum_{c \in C} \text{df}(c)}{\sum_{s \in S} \text{df}(s)}",
@@ -77,6 +108,19 @@ FORMULAS: dict[str, tuple[str, ...]] = {
     "hwcm": (
         r"\text{hwcm}_u(c, r) = \frac{|g_u(c) \cap g_u(r)|}{|g_u(c)|}, \quad"
         r" \text{score} = \max_{r} \text{hwcm}_n(c, r)",
+    ),
+    "hallucination": (
+        r"\text{score} = \sigma \left( 10 (1 - \cos) + \sum_w (1 - s(w)) (1 - p(w)) + 3 \max_{\text{nouns}} (1 - s(w))"
+        r" - \frac{1}{2} \min_{s(w) < 1} \ln p(w) - 4 \right)",
+    ),
+    "aloha": (r"\text{ALOHa} = \min_{o \in O_c} \cos(o, M(o))",),
+    "amber": (
+        r"\text{CHAIR} = \frac{\sum_c |H(c)|}{\sum_c |M(c)|}, \quad"
+        r" \text{Hal} = \frac{|\{ c : H(c) \neq \emptyset \}|}{|\{ c \}|}",
+    ),
+    "chair": (
+        r"\text{CHAIR}_i = \frac{\sum_c |H(c)|}{\sum_c |M(c)|}, \quad"
+        r" \text{CHAIR}_s = \frac{|\{ c : H(c) \neq \emptyset \}|}{|\{ c \}|}",
     ),
     "mima": (_INFORMATION, _MIMA),
     "spurts": (_INFORMATION, r"\text{SPURTS} = 1 - f_{\text{MIMA}}(\text{content words of } c)"),
@@ -133,9 +177,36 @@ FORMULAS: dict[str, tuple[str, ...]] = {
         _F1,
     ),
     "vifidel": (r"d(O, C) = \min_{T \geq 0} \sum_{o,c} T_{oc} \|v_o - v_c\|, \quad \text{score} = e^{-d}",),
+    "clair-a": (r"\text{score} = \frac{\text{the model's number from 0 to 100}}{100} + \epsilon \, \text{FENSE}",),
     "clair": (r"\text{score} = \frac{\text{the model's number from 0 to 100}}{100}",),
     "fleur": (r"\text{score} = \sum_{d=0}^{9} \frac{d \, p_1(d)}{10} + \sum_{d=0}^{9} \frac{d \, p_2(d)}{100}",),
     "g-veval": (r"\text{score} = \frac{\sum_{s} s \, p(s)}{\sum_{s} p(s)}",),
+    "captionqa": (r"\text{score} = \frac{\text{right} + \sum_{\text{abstained}} (1/K + .05)}{\text{answered}}",),
+    "capeval": (
+        r"\text{score} = \frac{\text{yes} + \text{no}}{\text{yes} + \text{no} + \text{not mentioned}}",
+        r"\text{precision} = \frac{\text{yes}}{\text{yes} + \text{no}}",
+    ),
+    "caprl-qa": (r"\text{score} = \frac{\text{right}}{\text{answered}}",),
+    "vdcscore": (r"\text{score} = \frac{1}{n} \sum_{c} \frac{\text{matching answers}_c}{\text{questions}_c}",),
+    "autodq": (
+        r"R = \frac{\text{reference events entailed by } c}{\text{reference events}}, \quad "
+        r"P = \frac{\text{events of } c \text{ entailed by the reference}}{\text{events of } c}",
+        _F1,
+    ),
+    "dcscore": (
+        r"P = \frac{\text{true facts}}{\text{facts}}, \quad R = \frac{\sum 1 / n_o + e}{|O| + e}",
+        r"\text{score} = \frac{F_{\text{all}} + F_{\text{descriptive}}}{2}",
+    ),
+    "faithscore": (r"\text{score} = \frac{\text{right facts}}{\text{facts}}",),
+    "posh": (
+        r"P = \frac{1}{5 |G_c|} \sum_{g \in G_c} \text{grade}(g, R), \quad "
+        r"R = \frac{1}{5 |G_R|} \sum_{g \in G_R} \text{grade}(g, c)",
+        _F1,
+    ),
+    "caparena": (r"\text{score} = \frac{\text{wins} - \text{losses}}{\text{comparisons}}",),
+    "judge": (
+        r"\text{score} = \frac{\sum_{l \in \text{of}} n_l}{\sum_{l \in \text{among}} n_l} \quad \text{or a mean}",
+    ),
     "mean": _SUM,
     "combine": _SUM,
 }

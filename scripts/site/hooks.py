@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -30,6 +31,9 @@ OUTSIDE = {
     "examples/README.md": "examples.md",
     "examples/plugin": "plugin.md",
     "examples/lightning_captioner.py": "lightning.md",
+    "examples/torchmetrics_captions.py": "torchmetrics.md",
+    "examples/lmms_eval": "lmms_eval.md",
+    "examples/evaluate_space": "evaluate_space.md",
 }
 _LINK = re.compile(r"(?<=\]\()([^)#\s]+)(?=[)#])")
 _FOREIGN = re.compile(r"""(?:src|href|action|poster)=["']?(?:https?:)?//[^"'\s>]+|url\(["']?(?:https?:)?//[^)]+""")
@@ -67,6 +71,11 @@ def on_files(files: Any, config: Any) -> Any:
         "examples.md": (ROOT / "examples" / "README.md").read_text("utf-8"),
         "plugin.md": _plugin(),
         "lightning.md": f"# A Lightning module\n\n{_code('examples/lightning_captioner.py', 'python')}\n",
+        "torchmetrics.md": f"# A torchmetrics example\n\n{_code('examples/torchmetrics_captions.py', 'python')}\n",
+        "lmms_eval.md": _folder("Tasks of lmms-eval", "lmms_eval", ("utils.py", "coco_capmeter.yaml")),
+        "evaluate_space.md": _folder(
+            "A space for evaluate", "evaluate_space", ("caption_scores.py", "app.py", "requirements.txt", "README.md")
+        ),
         "api.md": _interface(),
         **command_pages.pages(WORK),
         **metric_pages.pages(WORK),
@@ -120,9 +129,19 @@ def _plugin() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _folder(title: str, folder: str, names: Sequence[str]) -> str:
+    """Files of a folder of the examples, each under its name."""
+    languages = {".py": "python", ".yaml": "yaml", ".md": "markdown", ".txt": "text"}
+    parts = [f"# {title}"]
+    parts += [f"## {name}\n\n{_code(f'examples/{folder}/{name}', languages[Path(name).suffix])}" for name in names]
+    return "\n\n".join(parts) + "\n"
+
+
 def _code(path: str, language: str) -> str:
     """A file of the project as a block of code."""
-    return f"```{language}\n{(ROOT / path).read_text('utf-8').rstrip()}\n```"
+    text = (ROOT / path).read_text("utf-8").rstrip()
+    fence = "````" if "```" in text else "```"
+    return f"{fence}{language}\n{text}\n{fence}"
 
 
 def _interface() -> str:
@@ -133,7 +152,11 @@ def _interface() -> str:
         "# Functions and classes",
         "What [the Python interface](python.md) lists, with signatures. All of it is imported from `capmeter`.",
     ]
-    for module, names in capmeter._MODULES.items():
+    by_module: dict[str, list[str]] = {}
+    for name in vars(capmeter)["__all__"]:
+        if name != "__version__" and not inspect.ismodule(public := getattr(capmeter, name)):
+            by_module.setdefault(public.__module__, []).append(name)
+    for module, names in sorted(by_module.items()):
         parts.append(f"## {module}")
         parts += [_documented(name) for name in names]
     return "\n\n".join(parts) + "\n"

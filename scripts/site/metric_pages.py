@@ -14,18 +14,22 @@ from typing import Any
 from console import transcript
 from formulas import formula
 
-from capmeter.metrics.availability import availability, install_command
-from capmeter.metrics.registry import METRICS
+from capmeter.evaluation.availability import install_command, missing_install_command
+from capmeter.evaluation.registry import METRICS
 
 ROOT = Path(__file__).resolve().parents[2]
 GROUPS = {
     "Words and n-grams": ("bleu-1 bleu-2 bleu-3 bleu-4 rouge-l cider cider-d cider-r meteor tbr-unigram"),
-    "Meaning and grammar": "spice spider soft-spice sparcs hwcm mima spurts smurf",
+    "Meaning and grammar": "spice spider soft-spice capture sparcs hwcm mima spurts smurf",
+    "Hallucination": "chair hallucination aloha amber",
     "Vectors of words and sentences": "bertscore tbr sbert wembsim mowe wmd",
     "Learned from captions": "capmeter nneval lceval leic",
+    "Fluency of captions of sounds": "fense spider-fl fer penalised",
+    "Events in time": "soda-c dense proposals gated repetition distinct",
     "With the picture": "clipscore refclipscore pac-s refpac-s siglip-score blip-itm regressor umic umic-c "
     "vilbertscore vifidel",
-    "Language models as judges": "clair fleur g-veval",
+    "Language models as judges": "clair clair-a fleur g-veval captionqa capeval caprl-qa vdcscore autodq dcscore "
+    "faithscore posh caparena judge",
     "Made of other metrics": "mean combine",
 }
 # what is run where the name alone would need a model that has to be fetched, or members
@@ -38,10 +42,13 @@ RUN = {
 }
 # metrics that cannot be run on the example captions, which have no pictures: the guide that shows how they are
 GUIDE = {
-    **dict.fromkeys(("clipscore", "refclipscore", "pac-s", "refpac-s", "siglip-score", "blip-itm"), "pictures.md"),
-    "regressor": "pictures.md",
+    "amber": "hallucination.md",
+    **dict.fromkeys(("clipscore", "refclipscore", "pac-s", "refpac-s", "siglip-score", "blip-itm"), "images.md"),
+    "regressor": "images.md",
     **dict.fromkeys(("umic", "umic-c", "vilbertscore", "vifidel"), "umic.md"),
-    **dict.fromkeys(("clair", "fleur", "g-veval"), "judges.md"),
+    **dict.fromkeys(("fense", "spider-fl", "fer", "penalised"), "audio.md"),
+    **dict.fromkeys(("soda-c", "dense", "proposals", "gated"), "video.md"),
+    **dict.fromkeys(GROUPS["Language models as judges"].split(), "judges.md"),
 }
 _DOCUMENT = re.compile(r"\bdocs/([\w-]+)\.md\b")
 _CODE = re.compile(r"(`[^`]+`)")
@@ -84,14 +91,14 @@ def _index() -> str:
         rows = ["| metric | measures | needs | install |", "|---|---|---|---|"]
         for name in group.split():
             needs, extra = _needs(name)
-            rows.append(f"| [{name}]({name}.md) | {METRICS.kind(name).SUMMARY} | {needs} | {extra} |")
+            rows.append(f"| [{name}]({name}.md) | {METRICS.class_of(name).SUMMARY} | {needs} | {extra} |")
         parts += [f"## {title}", "\n".join(rows)]
     return "\n\n".join(parts) + "\n"
 
 
 def _needs(name: str) -> tuple[str, str]:
     """What captions must have, and the extra to install."""
-    kind = METRICS.kind(name)
+    kind = METRICS.class_of(name)
     runnable = name not in GUIDE
     metric = METRICS.parse(RUN.get(name, name)) if runnable else None
     needs = getattr(metric or kind, "needs", frozenset())
@@ -103,7 +110,7 @@ def _needs(name: str) -> tuple[str, str]:
 
 
 def _page(name: str, judged: dict[str, Any], demo: Path) -> str:
-    kind = METRICS.kind(name)
+    kind = METRICS.class_of(name)
     needs, install = _needs(name)
     facts = [f"* **Needs**: {needs}"]
     if install:
@@ -111,7 +118,7 @@ def _page(name: str, judged: dict[str, Any], demo: Path) -> str:
     facts += _agreement(name, judged)
     source = inspect.getmodule(kind)
     assert source is not None and source.__doc__ is not None
-    section = parameters.section(name, kind, METRICS.entry(name).fixed).split("\n\n", 2)[2:]
+    section = parameters.section(name, kind, METRICS.entry(name).implied_parameters).split("\n\n", 2)[2:]
     return "\n\n".join(
         [
             f"# {name}",
@@ -150,7 +157,7 @@ def _run(name: str, demo: Path) -> str:
     if name in GUIDE:
         return f"The example captions have no pictures, and no server answers here: [how to run it](../{GUIDE[name]})."
     metric = METRICS.parse(RUN.get(name, name))
-    missing = availability(",".join(metric.extras) or None)
+    missing = missing_install_command(",".join(metric.extras) or None)
     if missing is not None:
         return f"Not run when this page was made: `{missing}` was missing."
     text = str(metric)
