@@ -134,3 +134,10 @@ def test_levels_are_numbers_between_0_and_1(level: Any) -> None:
 def test_an_interval_needs_a_row_of_resamples(resamples: Any) -> None:
     with pytest.raises(InputError, match="expected one value for each resample"):
         percentile_interval(resamples)
+
+
+def test_values_too_large_to_be_summed_are_refused() -> None:
+    with pytest.raises(InputError, match="not a finite number; scale the values"):
+        bootstrap_interval(mean_statistic(np.array([1.7e308, 1.7e308, 0.0])), range(3), 7)
+    with pytest.raises(InputError, match="not a finite number; scale the values"):
+        percentile_interval(np.array([-1.7e308, 1.7e308]))

@@ -144,7 +144,7 @@ def bootstrap_interval(
         level: the probability that the interval covers.
 
     Raises:
-        InputError: there are no points, or the level is not between 0 and 1.
+        InputError: there are no points, the level is not between 0 and 1, or the values are too large to be summed.
     """
     values = bootstrap(statistic, clusters, resamples, seed)
     low, high = percentile_interval(values, level)
@@ -170,7 +170,11 @@ def paired_difference(first: Interval, second: Interval) -> tuple[Interval, floa
 
 
 def percentile_interval(resamples: Array, level: float = 0.95) -> tuple[float, float]:
-    """The central interval that contains `level` of the resamples."""
+    """The central interval that contains `level` of the resamples.
+
+    Raises:
+        InputError: the level is not between 0 and 1, there are no resamples, or the interval is not finite.
+    """
     if not _is_share(level):
         raise InputError(f"expected a level between 0 and 1, such as 0.95, but got {describe(level)}")
     ordered = np.sort(resamples)
@@ -181,6 +185,8 @@ def percentile_interval(resamples: Array, level: float = 0.95) -> tuple[float, f
     # what np.quantile computes; that loads numpy's masked arrays, a twentieth of a short command's time
     places = np.array([(1 - level) / 2, (1 + level) / 2]) * (len(ordered) - 1)
     low, high = np.interp(places, np.arange(len(ordered)), ordered)
+    if np.isinf(low) or np.isinf(high):
+        raise InputError("the interval of such large values is not a finite number; scale the values")
     return float(low), float(high)
 
 

@@ -31,7 +31,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.core.training_log import LOG, METRICS
 from capmeter_recipes.common.recipe import Recipe
-from capmeter_recipes.common.training_state import check_same_sizes, check_state
+from capmeter_recipes.common.training_state import check_optimizer, check_same_sizes, check_state
 
 STATE = "training.pt"
 EMA_EVERY = 4
@@ -341,13 +341,7 @@ class Run(Generic[Batch]):
         groups = [{name: value for name, value in each.items() if name not in ("params", "lr")} for each in
                   self.optimizer.param_groups]  # fmt: skip
         self.optimizer.load_state_dict(state["optimizer"])
-        for group, expected in zip(self.optimizer.param_groups, groups, strict=True):
-            if any(group[name] != value for name, value in expected.items()):
-                raise ValueError(f"the optimiser's settings are not {expected}")
-        needed = {"step", "exp_avg", "exp_avg_sq"} if "betas" in self.optimizer.defaults else set[str]()
-        for parameter, moments in self.optimizer.state.items():
-            if needed - set(moments) or any(each.ndim and each.shape != parameter.shape for each in moments.values()):
-                raise ValueError("a moment of the optimiser is missing, or has another shape than its weight")
+        check_optimizer(self.optimizer, groups, state["position"][0])
         self.history, self.seconds = state["history"], state["seconds"]
         self.loss_sums = {
             name: torch.tensor(value, dtype=torch.float64, device=device) for name, value in state["loss_sums"].items()

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.optim import Optimizer
+
+_TOO_MANY_STEPS = 2**53  # up to which a float tells whole numbers apart
 
 
 def check_state(state: Any, select: str) -> None:
@@ -22,7 +25,7 @@ def check_state(state: Any, select: str) -> None:
         ValueError, TypeError, KeyError, AttributeError: a value is missing, or of another type.
     """
     position, history, best = state["position"], state["history"], state["best"]
-    if len(position) != 3 or any(type(each) is not int or each < 0 for each in position):
+    if len(position) != 3 or any(type(each) is not int or not 0 <= each < _TOO_MANY_STEPS for each in position):
         raise ValueError(f"its position is {position!r}")
     epoch = position[1]
     if len(history) != epoch or (best is None) != (not epoch):
@@ -58,3 +61,25 @@ def check_same_sizes(weights: Mapping[str, Tensor], other: Mapping[str, Tensor] 
     for name, each in weights.items():
         if other[name].shape != each.shape or other[name].dtype != each.dtype:
             raise ValueError(f"weight {name}: expected {each.dtype} {list(each.shape)}")
+
+
+def check_optimizer(optimizer: Optimizer, groups: Sequence[Mapping[str, Any]], steps: int) -> None:
+    """Checks a restored optimiser: its settings are the recipe's, and every moment fits its parameter.
+
+    Args:
+        optimizer: with the restored state.
+        groups: the settings of each parameter group, as the recipe makes them.
+        steps: of the run so far.
+
+    Raises:
+        ValueError, TypeError, AttributeError: a setting, a count of steps or a moment is another.
+    """
+    for group, expected in zip(optimizer.param_groups, groups, strict=True):
+        if any(group[name] != value for name, value in expected.items()):
+            raise ValueError(f"the optimiser's settings are not {expected}")
+    needed = {"step", "exp_avg", "exp_avg_sq"} if "betas" in optimizer.defaults else set[str]()
+    for parameter, moments in optimizer.state.items():
+        if needed - set(moments) or any(each.ndim and each.shape != parameter.shape for each in moments.values()):
+            raise ValueError("a moment of the optimiser is missing, or has another shape than its weight")
+        if "step" in needed and not 1 <= float(moments["step"]) <= steps:
+            raise ValueError(f"the optimiser has taken {float(moments['step'])} steps of {steps}")
