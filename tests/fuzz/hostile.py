@@ -118,6 +118,7 @@ def files(folder: Path) -> dict[str, bytes]:
     found["karpathy"] = json.dumps({"images": karpathy, "dataset": "x"}).encode()
     found["annotations"] = (folder / "refs").read_bytes()
     found["lines.txt"] = b"".join(f"m{k}m a dog, and a cat\n".encode() for k in range(4))
+    found["pairs"] = json.dumps([[f"{k}.jpg", f"m{k}m the dog"] for k in range(4)]).encode()
     found["token"] = b"".join(f"{k}.jpg#0\tm{k}m the dog\n{k}.jpg#1\ta dog\n".encode() for k in range(4))
     found["bars"] = b"image_name| comment_number| comment\n" + b"".join(
         f"{k}.jpg| 0| m{k}m the dog\n{k}.jpg| 1   a dog\n".encode() for k in range(4)
@@ -221,7 +222,7 @@ def inputs(rng: random.Random, sound: Mapping[str, bytes], folder: Path) -> Iter
             target = folder / f"mutated{ending}"
             target.write_bytes(mutated(sound[name], rng))
             bare = name.removesuffix(".gz") in ("coco", "pycocoevalcap", "clipscore", "lines.txt")
-            if name.removesuffix(".gz") in ("karpathy", "annotations", "token", "bars"):
+            if name.removesuffix(".gz") in ("karpathy", "annotations", "pairs", "token", "bars"):
                 yield name, refs, target
             else:
                 yield name, target, refs if bare or rng.random() < 0.3 else None

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from capmeter.captions.columns import Columns
-from capmeter.captions.layouts import is_row
+from capmeter.captions.documents import is_row
 from capmeter.captions.rows import image_key
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names

@@ -58,7 +58,7 @@ def test_lines_with_the_name_of_their_image(tmp_path: Path) -> None:
     path = write(
         tmp_path / "Flickr8k.token.txt", "1.jpg#0\tA dog runs , fast .\n1.jpg#1\tIt runs .\n2.jpg#0\tA bus .\n"
     )
-    assert open_rows(path).format == "token"
+    assert open_rows(path).format == "named"
     references = {"1.jpg": ("A dog runs , fast .", "It runs ."), "2.jpg": ("A bus .",)}
     assert capmeter.load_references(path) == references
     assert [each.candidate for each in capmeter.load(path, references)] == [
@@ -68,6 +68,28 @@ def test_lines_with_the_name_of_their_image(tmp_path: Path) -> None:
     ]
     with pytest.raises(InputError, match=r"line 2: the text \"no tab\", expected NAME#0, a tab and a caption"):
         capmeter.load_references(write(path, "1.jpg#0\tA dog .\nno tab\n"))
+
+
+def test_lines_with_a_file_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "refs.txt", "1.jpg A dog runs.\n2.jpg\tA bus stops.\n\n1.jpg It runs.\n")
+    assert capmeter.load_references(path) == {"1.jpg": ("A dog runs.", "It runs."), "2.jpg": ("A bus stops.",)}
+    with pytest.raises(InputError, match=r"line 3: the text \"A dog.\", expected NAME#0, a tab and a caption, or NAME"):
+        capmeter.load_references(write(path, "1.jpg A dog.\n2.jpg A bus.\nA dog.\n"))
+    # a caption that only begins with a file's name is a caption
+    assert len(capmeter.load_references(write(path, "1.jpg is on a screen\nA dog runs.\n"))) == 2
+
+
+@pytest.mark.parametrize("first", ["1.jpg", 1, "391895", "img_1"])
+def test_pairs_of_an_image_and_a_caption(first: str | int) -> None:
+    pairs = [[first, "A dog runs."], ["2.jpg", "A bus stops."], [first, "It runs."]]
+    references = {str(first): ("A dog runs.", "It runs."), "2.jpg": ("A bus stops.",)}
+    assert capmeter.load_references(pairs) == references
+    assert [each.image_id for each in capmeter.load(pairs[:2], references)] == [str(first), "2.jpg"]
+
+
+def test_pairs_of_references_stay_references() -> None:
+    for two in (["A dog runs.", "It runs fast."], ["dog", "a dog runs"], ["7", "dog"]):
+        assert capmeter.load_references([two]) == {"0": tuple(two)}
 
 
 def test_tables_with_bars(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.columns import Columns
+from capmeter.captions.documents import are_named_pairs, detect_format, is_row, wrong_form
 from capmeter.captions.event_rows import join_events
 from capmeter.captions.formats import coco, events, excel, karpathy, lines, mapping, native, parquet, table, webdataset
-from capmeter.captions.layouts import detect_format, is_row, wrong_form
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side, caption_text, reference_list
 from capmeter.captions.sources import CaptionSource, decode
 from capmeter.captions.wrappers import unwrap
@@ -34,7 +34,7 @@ NAMES = {
     "karpathy": "dataset_coco.json and similar files: references by split",
     "events": "videos with events in time: ActivityNet's results and ground truth, YouCook2, VidChapters",
     "list": "a list of captions, or a caption a line; as references a list of lists; ids are positions",
-    "token": "NAME#k, a tab and a caption a line: Flickr8k.token.txt",
+    "named": "an image's name and a caption: lines (Flickr8k.token.txt, 10.jpg a dog), or a JSON list of pairs",
 }
 
 
@@ -83,6 +83,13 @@ def _read_list(items: Sequence[Any], name: str, side: Side, _: Columns) -> Itera
             yield CaptionRow(location, str(number), candidate=caption_text(item, location, "the entry"))
 
 
+def _read_pairs(items: Any, name: str, side: Side, _: Columns) -> Iterator[CaptionRow]:
+    if not are_named_pairs(items):
+        raise wrong_form(items, name, "named")
+    for number, (image, caption) in enumerate(items):
+        yield lines.named_row(image, caption, f"{name}[{number}]", side)
+
+
 _FILE_READERS: dict[str, Callable[[CaptionSource, Side, Columns], Iterator[CaptionRow]]] = {
     "jsonl": native.read_json_lines,
     "csv": partial(table.read, delimiter=","),
@@ -91,7 +98,7 @@ _FILE_READERS: dict[str, Callable[[CaptionSource, Side, Columns], Iterator[Capti
     "webdataset": webdataset.read,
     "xlsx": excel.read,
     "list": lines.read,
-    "token": lines.read_token,
+    "named": lines.read_named,
 }
 _BY_IMAGE = ("pycocoevalcap", "clipscore", "karpathy")
 _SIGNATURES: dict[str, Callable[[bytes], bool]] = {
@@ -107,6 +114,7 @@ _DOCUMENT_READERS: dict[str, Callable[[Any, str, Side, Columns], Iterator[Captio
     "clipscore": mapping.read,
     "events": events.read,
     "list": _read_list,
+    "named": _read_pairs,
 }
 
 
@@ -180,8 +188,8 @@ def _detect_file_format(first: bytes, second: bytes, source: CaptionSource, form
         return "jsonl"
     if is_json:
         return "document"
-    if lines.is_token_line(first):
-        return "token"
+    if lines.is_named_line(first) and (b"\t" in first or not second or lines.is_named_line(second)):
+        return "named"
     if b"\t" in first:
         return "tsv"
     kind = lines.ending(source)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 from capmeter.captions.columns import Columns, suggest_names
+from capmeter.captions.documents import wrong_form
 from capmeter.captions.formats.native import read_document
-from capmeter.captions.layouts import wrong_form
 from capmeter.captions.rows import (
     CaptionRow,
     NotCandidates,

@@ -20,9 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from capmeter.captions.columns import Columns
+from capmeter.captions.documents import events_in, wrong_form
 from capmeter.captions.event_rows import read_events
 from capmeter.captions.events import Events
-from capmeter.captions.layouts import chapter_times, events_in, wrong_form
+from capmeter.captions.layouts import chapter_times
 from capmeter.captions.rows import CaptionRow, Side, image_key, optional_text
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from capmeter.captions.columns import Columns
+from capmeter.captions.documents import wrong_form
 from capmeter.captions.formats.coco import number_or_text
-from capmeter.captions.layouts import wrong_form
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side, caption_text, image_key, optional_text
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe

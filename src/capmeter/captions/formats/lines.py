@@ -1,7 +1,11 @@
-"""Plain text: a caption a line, or `NAME#k`, a tab and a caption a line (`Flickr8k.token.txt`).
+"""Plain text: a caption a line, or an image's name and a caption a line.
 
->>> is_token_line(b"10.jpg#0\\tA dog runs ."), is_prose(b"a man, a dog"), is_prose(b"photo,text")
+The names are `NAME#k` before a tab (`Flickr8k.token.txt`), or file names such as `10.jpg` before a tab or blank.
+
+>>> is_named_line(b"10.jpg#0\\tA dog runs ."), is_named_line(b"10.jpg A dog runs ."), is_named_line(b"A dog .")
 (True, True, False)
+>>> is_prose(b"a man, a dog"), is_prose(b"photo,text")
+(True, False)
 """
 
 from __future__ import annotations
@@ -9,14 +13,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import PurePath
+from typing import Any
 
 from capmeter.captions.columns import Columns
+from capmeter.captions.documents import FILE_NAME
 from capmeter.captions.rows import CaptionRow, Side, caption_text, image_key
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError
 from capmeter.core.messages import describe
 
-_TOKEN = re.compile(rb"[^\t,|;]{1,1000}#\d{1,9}\t")
+_NAMED = re.compile(rb"[^\t,|;]{1,1000}#\d{1,9}\t|" + FILE_NAME.pattern.encode() + rb"[\t ]\s*\S")
 _PLAIN = re.compile(r"\.(?:txt|text|hyps?|refs?|out|pred|tok|lines|[a-z]{2}|(?:ref|reference)\d{1,3})")
 _LONGEST = 10_000  # bytes of a line that are looked at
 
@@ -27,9 +33,9 @@ def ending(source: CaptionSource) -> str:
     return PurePath(re.sub(r"(?i)\.(gz|zst)$", "", name)).suffix.lower()
 
 
-def is_token_line(line: bytes) -> bool:
-    """Whether a line begins with `NAME#k` and a tab."""
-    return _TOKEN.match(line) is not None
+def is_named_line(line: bytes) -> bool:
+    """Whether a line begins with the name of an image: `NAME#k` and a tab, or a file name and a tab or blank."""
+    return _NAMED.match(line[:_LONGEST]) is not None
 
 
 def is_table(line: bytes) -> bool:
@@ -60,20 +66,26 @@ def read(source: CaptionSource, side: Side, columns: Columns) -> Iterator[Captio
             yield CaptionRow(location, str(number - 1), references=(text,))
 
 
-def read_token(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:
+def read_named(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """A row for each line: a reference of its image, or a candidate."""
     for number, line in source.lines():
         location = f"{source.name}, line {number}"
-        name, tab, caption = line.rstrip("\r\n").partition("\t")
-        image, mark, _ = name.rpartition("#")
         if not line.strip():
             continue
-        if not tab or not mark:
-            raise InputError(f"{location}: {describe(line.strip())}, expected NAME#0, a tab and a caption")
-        text = caption_text(caption.strip(), location, "the caption")
-        row = CaptionRow(location, image_key(image, location, "the name"))
-        if side == "candidates":
-            row.candidate = text
-        else:
-            row.references, row.one_of_many = (text,), True
-        yield row
+        if not is_named_line(line.encode("utf-8", "surrogatepass")):
+            raise InputError(
+                f"{location}: {describe(line.strip())}, expected NAME#0, a tab and a caption, or NAME.jpg and a caption"
+            )
+        name, caption = re.split(r"\t" if "\t" in line else " ", line.rstrip("\r\n"), maxsplit=1)
+        yield named_row(re.sub(r"#\d+$", "", name), caption.strip(), location, side)
+
+
+def named_row(name: str | int, caption: Any, location: str, side: Side) -> CaptionRow:
+    """The row of one image's name and one caption."""
+    text = caption_text(caption, location, "the caption")
+    row = CaptionRow(location, image_key(name, location, "the name"))
+    if side == "candidates":
+        row.candidate = text
+    else:
+        row.references, row.one_of_many = (text,), True
+    return row

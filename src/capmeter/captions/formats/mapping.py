@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
 from capmeter.captions.columns import Columns, suggest_names
+from capmeter.captions.documents import wrong_form
 from capmeter.captions.formats.native import native_rows
-from capmeter.captions.layouts import wrong_form
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side, caption_text, image_key, reference_list
 from capmeter.core.errors import InputError
 from capmeter.core.messages import shorten

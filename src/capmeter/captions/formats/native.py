@@ -20,9 +20,9 @@ from itertools import islice
 from typing import Any, BinaryIO
 
 from capmeter.captions.columns import FIELDS, TIMES, Columns, close_name, reference_number, suggest_names
+from capmeter.captions.documents import is_row, wrong_form
 from capmeter.captions.event_rows import read_events
 from capmeter.captions.events import Events
-from capmeter.captions.layouts import is_row, wrong_form
 from capmeter.captions.rows import (
     CaptionRow,
     NotCandidates,
