@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from capmeter.metrics.learned.capmeter.document_words import (
     SplitText,
+    find_contradicted_sentences,
     find_contradicted_words,
     find_misplaced_words,
+    index_conflicts,
 )
 from capmeter.text.scene_graphs.graph import build_scene_graph, no_synsets
 
@@ -39,3 +41,25 @@ def test_a_place_is_compared_with_that_of_the_same_object_alone() -> None:
     assert find_misplaced_words(CANDIDATE, other, [0, 1]) == {}
     same = SplitText.of(["A dog.", "The lamp is on the left, not on the right."])
     assert find_misplaced_words(CANDIDATE, same, [0, 1]) == {}
+
+
+def test_a_sentence_is_contradicted_by_the_most_similar_one_alone() -> None:
+    """The lamp's place by what the sentences say, the shirt's colour by the graphs."""
+    text = SplitText.of(["The lamp is on the left.", "A man in a blue shirt waves."])
+    other = SplitText.of(["A woman in a red shirt sings.", "A lamp stands on the right side.", "A man in a red shirt."])
+    own_graph = build_scene_graph([("shirt",), ("shirt", "blue")], no_synsets)
+    other_graph = build_scene_graph([("shirt",), ("shirt", "red")], no_synsets)
+    conflicts = index_conflicts(own_graph, other_graph)
+    assert conflicts == {"blue": [("shirt", frozenset({"red"}))]}
+    assert find_contradicted_sentences(text, [other], [[1, 2]], conflicts) == [True, True]
+    assert find_contradicted_sentences(text, [other], [[0, 1]], conflicts) == [False, False]
+    assert find_contradicted_sentences(text, [other], [[1, 2]], {}) == [True, False]
+
+
+def test_what_one_of_the_references_says_is_not_contradicted() -> None:
+    text = SplitText.of(["The lamp is on the left.", "A man in a blue shirt waves."])
+    other = SplitText.of(["A lamp stands on the right side.", "A man in a red shirt."])
+    conflicts = {"blue": [("shirt", frozenset({"red"}))]}
+    assert find_contradicted_sentences(text, [other, text], [[0, 1], [0, 1]], conflicts) == [False, False]
+    both = SplitText.of(["A lamp is on the right, one on the left.", "A man in a red shirt and blue trousers."])
+    assert find_contradicted_sentences(text, [both], [[0, 1]], conflicts) == [False, False]

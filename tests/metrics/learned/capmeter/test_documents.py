@@ -55,6 +55,23 @@ def test_the_score_is_the_mean_of_both_sides_claims_and_of_the_graphs() -> None:
     assert (correctness, coverage, fluency) == pytest.approx((candidate[1], reference[1], candidate[3]), abs=1e-4)
 
 
+def test_a_contradicted_sentence_counts_half() -> None:
+    """One of the candidate's five sentences says right where the reference says left, and the other way round."""
+    part = caption_set([(DOCUMENT.replace("on the left", "on the right"), [DOCUMENT])])
+    context = RunContext()
+    metric = Capmeter()
+    score, correctness, coverage, fluency = metric.measure(part, context).values[0]
+    block = DocumentBlock.of(part, np.array([0]), metric.load(context.settings), context.settings)
+    ((own, (others,)),) = block.claims
+    sides = [np.array([block.claim_scores[claim] for claim in claims]) for claims in (own, others)]
+    for side in sides:
+        side[4, :2] /= 2
+    candidate, reference = (side.mean(axis=0) for side in sides)
+    tuples = match(*block.graphs[0]).counts["all"].f
+    assert (score, correctness) == pytest.approx(((candidate[0] + reference[0] + tuples) / 3, candidate[1]))
+    assert (coverage, fluency) == pytest.approx((reference[1], candidate[3]))
+
+
 def test_an_empty_candidate_of_a_document_scores_nothing() -> None:
     measured = Capmeter().measure(
         caption_set([("", [DOCUMENT]), ("  ", [DOCUMENT]), (DOCUMENT, [DOCUMENT])]), RunContext()
@@ -78,6 +95,7 @@ def test_captions_beside_documents_are_scored_as_alone() -> None:
         ("brown dog", "brown horse"),
         ("blue shirt", "red shirt"),
         ("Two windows", "Five windows"),
+        ("on the left", "on the right"),
         (" " + SENTENCES[1], ""),
         (SENTENCES[4], " ".join([SENTENCES[4], *SENTENCES[:2]])),
         (SENTENCES[2], SENTENCES[2] + " A zebra drinks from a blue bucket beside a motorcycle."),

@@ -7,17 +7,26 @@ In 200 words nearly every colour occurs somewhere; what counts is whose it is, a
 * a word of place (left, above, behind, inside), where the most similar sentence of the reference has the opposite
   within `_NEAR` words of an object that both sentences place.
 
+A sentence is contradicted by the most similar ones of the other side if one of them contradicts a word of it in either
+way, and none of them has that word.
+
 >>> candidate = SplitText.of(["A red dog sits on a green sofa.", "The lamp is on the left."])
 >>> reference = SplitText.of(["A green dog sits on a red sofa.", "A lamp stands on the right side."])
 >>> find_misplaced_words(candidate, reference, [0, 1])
 {13: 13}
+>>> find_contradicted_sentences(candidate, [reference], [[0, 1]], {})
+[False, True]
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, pairwise
+from operator import itemgetter
 
 from capmeter.metrics.learned.capmeter.words import bare_word
 from capmeter.text.concepts import token_concept
@@ -43,34 +52,53 @@ class SplitText:
         ends = list(accumulate(map(len, split), initial=0))
         return cls(tuple(word for words in split for word in words), tuple(pairwise(ends)))
 
+    @cached_property
+    def stems(self) -> list[list[str]]:
+        """The stems of each sentence's words."""
+        return [[stem(bare_word(each)) for each in self.words[start:end]] for start, end in self.bounds]
+
+    @cached_property
+    def positions(self) -> Mapping[str, list[tuple[int, int]]]:
+        """For each stem the sentences that have it, and where it stands."""
+        positions: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for number, (stems, (start, _)) in enumerate(zip(self.stems, self.bounds, strict=True)):
+            for k, each in enumerate(stems):
+                positions[each].append((number, start + k))
+        return positions
+
     def find(self, word: str, noun: str) -> Iterator[int]:
         """Where a word stands in a sentence with this noun; both in any form."""
-        for start, end in self.bounds:
-            stems = [stem(bare_word(each)) for each in self.words[start:end]]
-            if stem(noun) in stems:
-                yield from (start + k for k, each in enumerate(stems) if each == stem(word))
+        with_noun = {number for number, _ in self.positions.get(stem(noun), ())}
+        yield from (at for number, at in self.positions.get(stem(word), ()) if number in with_noun)
+
+
+def find_conflicts(graph: SceneGraph, other: SceneGraph) -> list[tuple[str, str, list[str]]]:
+    """The attributes of a graph that another contradicts: the object, the attribute, and the other's values."""
+    stated: dict[str, set[str]] = {}
+    for owner, attribute in other.attributes:
+        for noun in other.objects[owner].words:
+            stated.setdefault(noun, set()).update(attribute.words)
+    conflicts: list[tuple[str, str, list[str]]] = []
+    for owner, attribute in graph.attributes:
+        for noun in graph.objects[owner].words:
+            values = stated.get(noun, set())
+            for word in set(attribute.words) - values:
+                others = [value for value in values if contradicts(word, value)]
+                if others:
+                    conflicts.append((noun, word, others))
+    return conflicts
 
 
 def find_contradicted_words(
     candidate: SplitText, references: Sequence[SplitText], graph: SceneGraph, reference_graph: SceneGraph
 ) -> dict[int, tuple[int, int]]:
     """The candidate's attributes that contradict the references: word → reference and the word there."""
-    stated: dict[str, set[str]] = {}
-    for owner, attribute in reference_graph.attributes:
-        for noun in reference_graph.objects[owner].words:
-            stated.setdefault(noun, set()).update(attribute.words)
     found: dict[int, tuple[int, int]] = {}
-    for owner, attribute in graph.attributes:
-        for noun in graph.objects[owner].words:
-            values = stated.get(noun, set())
-            for word in set(attribute.words) - values:
-                others = [value for value in values if contradicts(word, value)]
-                places = (
-                    (k, at) for value in others for k, text in enumerate(references) for at in text.find(value, noun)
-                )
-                place = next(places, None)
-                if place is not None:
-                    found.update(dict.fromkeys(candidate.find(word, noun), place))
+    for noun, word, values in find_conflicts(graph, reference_graph):
+        places = ((k, at) for value in values for k, text in enumerate(references) for at in text.find(value, noun))
+        place = next(places, None)
+        if place is not None:
+            found.update(dict.fromkeys(candidate.find(word, noun), place))
     return found
 
 
@@ -93,6 +121,48 @@ def find_misplaced_words(candidate: SplitText, reference: SplitText, nearest: Se
                 if contradicts(word, bare_word(reference.words[at])) and shared:
                     found[k] = at
     return found
+
+
+def find_contradicted_sentences(
+    text: SplitText,
+    others: Sequence[SplitText],
+    nearest: Sequence[Sequence[int]],
+    conflicts: Mapping[str, Sequence[tuple[str, frozenset[str]]]],
+) -> list[bool]:
+    """Says of each sentence of a text whether the most similar sentences of other texts contradict it.
+
+    Args:
+        text, others: the texts.
+        nearest: for each of the other texts the number of its sentence that is most similar to each of the text's.
+        conflicts: the result of `index_conflicts`.
+    """
+    misplaced: list[set[str]] = [set() for _ in text.bounds]
+    for other, numbers in zip(others, nearest, strict=True):
+        for k in find_misplaced_words(text, other, numbers):
+            at = bisect_right(text.bounds, k, key=itemgetter(0)) - 1
+            misplaced[at].add(text.stems[at][k - text.bounds[at][0]])
+    contradicted = []
+    for k, places in enumerate(misplaced):
+        stems = set(text.stems[k])
+        judges = [set(other.stems[numbers[k]]) for other, numbers in zip(others, nearest, strict=True)]
+        new = stems.difference(*judges)
+        contradicted.append(
+            bool(places & new)
+            or any(
+                noun in stems and any(noun in judge and values & judge for judge in judges)
+                for word in new
+                for noun, values in conflicts.get(word, ())
+            )
+        )
+    return contradicted
+
+
+def index_conflicts(graph: SceneGraph, other: SceneGraph) -> dict[str, list[tuple[str, frozenset[str]]]]:
+    """The conflicts of two graphs by the stem of the attribute: the object's stem and those of the other's values."""
+    index: defaultdict[str, list[tuple[str, frozenset[str]]]] = defaultdict(list)
+    for noun, word, values in find_conflicts(graph, other):
+        index[stem(word)].append((stem(noun), frozenset(map(stem, values))))
+    return dict(index)
 
 
 def _objects_near(text: SplitText, k: int, bounds: tuple[int, int]) -> set[str]:

@@ -8,9 +8,11 @@ score of a caption c with the references R:
     P = mean over i of s(c_i, near(c_i))          R = mean over references and j of s(r_j, near(r_j))
     score = (P + R + G) / 3                       G = F-score of the tuples of both scene graphs
 
-A sentence that repeats an earlier one has s = 0. `correctness` is the mean of the distinct c_i's, `coverage` the mean
-correctness of the r_j against the candidate, `fluency` the mean of the c_i's. What is neither a document nor has one
-among its references makes one claim, c itself, near(c) is all its references, and the score is P.
+A sentence that repeats an earlier one has s = 0. One that its most similar sentences contradict (`document_words`:
+another colour, number … of the same object, or the opposite place) has half of its s and of its correctness.
+`correctness` is the mean of the distinct c_i's, `coverage` the mean correctness of the r_j against the candidate,
+`fluency` the mean of the c_i's. What is neither a document nor has one among its references makes one claim, c itself,
+near(c) is all its references, and the score is P.
 
 `explain` says of each sentence of the candidate whether it is supported (correctness at least .5), contradicted (by a
 word of the most similar sentence, or by what is said of the same object) or unsupported, and of each of the references
@@ -37,8 +39,10 @@ from capmeter.evaluation.evidence import Evidence, SentenceVerdict
 from capmeter.evaluation.scene_evidence import build_scene_evidence
 from capmeter.metrics.learned.capmeter.document_words import (
     SplitText,
+    find_contradicted_sentences,
     find_contradicted_words,
     find_misplaced_words,
+    index_conflicts,
 )
 from capmeter.metrics.learned.capmeter.encoded_part import (
     COLUMNS,
@@ -58,6 +62,7 @@ GRAPHS = "caption"
 """The source of scene graphs: SPICE's rules over the bundled parser's trees."""
 _ROWS_AT_ONCE = 64  # documents whose sentences are in memory
 _SUPPORTED = 0.5  # correctness from which a sentence is supported; of other photos' sentences 12 % reach it
+_CONTRADICTED = 0.5  # what a contradicted sentence counts: its other words may be right
 _SCORE, _CORRECTNESS, _, _FLUENCY = range(len(COLUMNS))
 
 Claim = tuple[int, tuple[int, ...]]
@@ -146,20 +151,55 @@ class DocumentBlock:
 
     def scores(self) -> Floats:
         """The calibrated columns of each row, (rows, 4); 0 for a candidate without word pieces."""
-        columns = self.claim_scores
         scores = np.zeros((len(self.rows), len(COLUMNS)))
         empty = self.empty()
         for row, (own, others) in enumerate(self.claims):
             if empty[row]:
                 continue
             once = dict.fromkeys(own)
-            candidate = np.mean([columns[claim] for claim in once], axis=0)
-            reference = np.mean([np.mean([columns[claim] for claim in other], axis=0) for other in others], axis=0)
+            candidate_columns, *reference_columns = self._weighted_claim_scores(row)
+            candidate = np.mean([candidate_columns[claim] for claim in once], axis=0)
+            reference = np.mean(
+                [
+                    np.mean([columns[claim] for claim in other], axis=0)
+                    for columns, other in zip(reference_columns, others, strict=True)
+                ],
+                axis=0,
+            )
             tuples = match(*self.graphs[row]).counts["all"].f
             precision = candidate[_SCORE] * len(once) / len(own)
             score = (precision + reference[_SCORE] + tuples) / 3
             scores[row] = score, candidate[_CORRECTNESS], reference[_CORRECTNESS], candidate[_FLUENCY]
         return scores
+
+    def _weighted_claim_scores(self, row: int) -> list[dict[Claim, Floats]]:
+        """The columns of the claims of a row's candidate and of each of its references; less if contradicted."""
+        candidate, references = self._texts(row)
+        own, others = self.claims[row]
+        graph, reference_graph = self.graphs[row]
+        conflicts = index_conflicts(graph, reference_graph)
+        flags = [
+            find_contradicted_sentences(candidate, references, self._numbers(own, self.references[row]), conflicts)
+        ]
+        conflicts = index_conflicts(reference_graph, graph)
+        for text, claims in zip(references, others, strict=True):
+            numbers = self._numbers(claims, [self.candidates[row]])
+            flags.append(find_contradicted_sentences(text, [candidate], numbers, conflicts))
+        weights = np.ones(len(COLUMNS))
+        weights[[_SCORE, _CORRECTNESS]] = _CONTRADICTED
+        return [
+            {
+                claim: self.claim_scores[claim] * weights if contradicted else self.claim_scores[claim]
+                for claim, contradicted in zip(claims, flag, strict=True)
+            }
+            for claims, flag in zip((own, *others), flags, strict=True)
+        ]
+
+    @staticmethod
+    def _numbers(claims: Sequence[Claim], texts: Sequence[NDArray[np.int64]]) -> list[list[int]]:
+        """For each text that judges claims, the number of the judging sentence in it."""
+        places = [{sentence: k for k, sentence in enumerate(text.tolist())} for text in texts]
+        return [[place[judges[k]] for _, judges in claims] for k, place in enumerate(places)]
 
     def empty(self) -> NDArray[np.bool_]:
         """The rows whose candidate has no word pieces."""
@@ -216,10 +256,9 @@ class DocumentBlock:
         """Words of the candidate that contradict a reference: word → reference and the word there."""
         candidate, references = self._texts(row)
         found = find_contradicted_words(candidate, references, *self.graphs[row])
-        for number, reference in enumerate(references):
-            places = {sentence: k for k, sentence in enumerate(self.references[row][number].tolist())}
-            nearest = [places[others[number]] for _, others in self.claims[row][0]]
-            found |= {k: (number, at) for k, at in find_misplaced_words(candidate, reference, nearest).items()}
+        nearest = self._numbers(self.claims[row][0], self.references[row])
+        for number, (reference, judges) in enumerate(zip(references, nearest, strict=True)):
+            found |= {k: (number, at) for k, at in find_misplaced_words(candidate, reference, judges).items()}
         return found
 
     def _sentence_verdicts(
