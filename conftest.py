@@ -56,11 +56,11 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def meteor_index(pytestconfig: pytest.Config) -> Iterator[Path]:
-    """METEOR's resources with their index, built once into the test runner's cache; skipped without the package."""
-    cache = pytestconfig.cache
-    assert cache is not None
-    folder = cache.mkdir("meteor")
+def meteor_index(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """METEOR's resources with their index, built once into the test runner's cache, or into a new folder if it has none
+    (`-p no:cacheprovider`); skipped without the package."""
+    cache = getattr(pytestconfig, "cache", None)
+    folder = tmp_path_factory.mktemp("meteor") if cache is None else cache.mkdir("meteor")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CAPMETER_CACHE", str(folder))
         try:
