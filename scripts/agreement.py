@@ -45,7 +45,8 @@ capmeter meta -b composite -d composite.jsonl.gz -m METRIC
 Metrics on images, on regions and judges are not in the table: their models are not bundled, so capmeter has no values
 of its own; `capmeter meta` prints published values next to yours. Metrics with an encoder were run with the bundled
 MiniLM, not with their papers' encoders; TBR and BERTScore under another protocol are in
-[Encoders](embedding.md)."""
+[Encoders](embedding.md). Without an encoder, WEmbSim, MOWE, WMD, NNEval and LCEval take word vectors that are
+distilled from MiniLM once, most of their seconds, and kept for later runs."""
 METRICS = (
     *("bleu-1", "bleu-4", "rouge-l", "cider", "cider-d", "cider-r", "tbr-unigram", "sparcs", "meteor", "hwcm"),
     *(
@@ -55,10 +56,12 @@ METRICS = (
         "tbr",
         "wembsim",
         "wembsim(encoder=minilm)",
+        "mowe",
+        "wmd",
         "mima(encoder=minilm)",
         "spurts(encoder=minilm)",
     ),
-    *("smurf(encoder=minilm)", "spice", "soft-spice", "spider", "nneval", "lceval"),
+    *("smurf(encoder=minilm)", "spice", "soft-spice", "spider", "nneval", "lceval", "leic"),
 )
 
 
