@@ -48,6 +48,15 @@ from capmeter_recipes.reproductions.smurf.grammar import read_corrections
 from capmeter_recipes.reproductions.smurf.rankings import read_system_scores
 from capmeter_recipes.reproductions.smurf.ties import tie_free, without_own
 from capmeter_recipes.reproductions.tbr.ablation import ablation, ablation_table, ablation_to_dict
+from capmeter_recipes.reproductions.umic.worst_captions import (
+    TYPES,
+    error_table,
+    errors_to_dict,
+    read_error_sheet,
+    with_labels,
+    worst_captions,
+    write_error_sheet,
+)
 
 app = Application(no_args_is_help=True, help="Study metrics on your own data.")
 app.add_typer(leic_app, name="leic")
@@ -278,6 +287,46 @@ def distribution(options: DistributionOptions, table: FormatOptions) -> None:
     if options.plot:
         save_figures(distribution_figure(distributions), options.plot)
     show(distribution_table(distributions), distribution_to_dict(distributions), table.format)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorOptions:
+    """The benchmark, how many of its captions, and a person's labels."""
+
+    benchmark: str = argument(help="A benchmark of rated captions with its file.", metavar="BENCHMARK=FILE")
+    protocol: str | None = option(None, "Which captions of the benchmark (default: those of its first protocol).")
+    number: int = option(100, "Number of captions with the lowest ratings.", minimum=1)
+    sample: bool = option(False, "Accept a file that is a subset of its benchmark.")
+    sheet: Path | None = option(None, "Write the captions to this file (CSV) for manual labelling.")
+    labelled: Path | None = option(None, "The sheet with a person's labels in the column type.")
+    seed: int = seed_option()
+
+    def __post_init__(self) -> None:
+        if "=" not in self.benchmark:
+            raise InputError(f"{self.benchmark!r} is not BENCHMARK=FILE")
+
+
+@app.command()
+def errors(options: ErrorOptions, table: FormatOptions) -> None:
+    """List the worst-rated captions of a benchmark by type of error (UMIC, section 3.2).
+
+    A type is suggested by the words of a caption; `--sheet` writes the captions for a person, `--labelled` counts the
+    person's types beside.
+
+    `capmeter study errors composite=composite.jsonl.gz --protocol machines --sheet errors.csv`
+    """
+    name, _, path = options.benchmark.partition("=")
+    labels = {} if options.labelled is None else read_error_sheet(options.labelled)
+    with show_progress():
+        captions = worst_captions(
+            name, path, options.number, protocol=options.protocol, sample=options.sample, seed=options.seed
+        )
+    captions = with_labels(captions, labels)
+    if options.sheet is not None:
+        write_error_sheet(captions, options.sheet)
+        *others, last = TYPES
+        echo(f"wrote {options.sheet}: write {', '.join(others)} or {last} into the column type, then --labelled")
+    show(error_table(captions), errors_to_dict(captions), table.format)
 
 
 app.command()(lceval)

@@ -1,0 +1,1 @@
+"""The error analysis of UMIC (Lee et al. 2021)."""
