@@ -155,6 +155,38 @@ def test_the_picture_or_the_id_names_the_image() -> None:
     captions = load(rows)
     assert captions.image_ids == ("0.jpg", "0.jpg", "1.jpg") and captions.ids == ("0", "1", "2")
     assert load([{"id": 7, "candidate": "a", "references": ["b"]}]).ids == ("7",)
+    with pytest.raises(InputError, match=r"\[1\]: image_id is given, but not in the first row, where image names"):
+        load([rows[0], {"image_id": "1", **rows[2]}])
+
+
+@pytest.mark.parametrize("name", ["video_id", "audio_id", "clip_id", "video", "image_path", "image_name", "file_name"])
+def test_other_names_of_what_a_caption_is_of(name: str, tmp_path: Path) -> None:
+    videos = ("v9.mp4", "v8.mp4", "v7.mp4")
+    rows = [{name: video, "candidate": f"a {video}", "references": ["b"]} for video in videos]
+    captions = load(rows)
+    assert captions.image_ids == videos and captions.notes == {"images_by": [name]}
+    assert captions.images == (videos if name.startswith("image_") else (None, None, None))
+    assert [each.image_id for part in stream(rows, rows=1) for each in part] == [*videos]
+    found = load(
+        [{name: row[name], "prediction": row["candidate"]} for row in rows], {"v7": ["b"], "v8": ["c"], "v9": ["d"]}
+    )
+    assert [each.references for each in found] == [("d",), ("c",), ("b",)]
+    assert tuple(capmeter.load_references([{name: row[name], "references": ["b"]} for row in rows])) == videos
+    (tmp_path / "rows.csv").write_text(f"{name},caption,ref1\n" + "".join(f"{video},a,b\n" for video in videos))
+    assert load(tmp_path / "rows.csv").image_ids == videos
+
+
+@pytest.mark.parametrize("name", ["video_id", "video", "image_path"])
+def test_native_names_and_the_users_come_before_other_names(name: str) -> None:
+    rows: list[dict[str, Any]] = [{name: f"v{9 - k}", "candidate": "a", "references": ["b"]} for k in range(2)]
+    with_id = load([{"id": f"row {k}", **row} for k, row in enumerate(rows)])
+    assert with_id.ids == ("row 0", "row 1")
+    assert with_id.image_ids == (("v9", "v8") if name == "video_id" else with_id.ids)
+    for other in ("image_id", "image", "Image ID"):
+        assert load([{other: f"photo {k}", **row} for k, row in enumerate(rows)]).image_ids == ("photo 0", "photo 1")
+    as_caption = load([{name: "a dog", "candidate": "b"}], columns={name: "candidate", "candidate": "references"})
+    assert (as_caption.image_ids, as_caption["0"].candidate) == (("0",), "a dog")
+    assert load([{**row, name: [row[name]]} for row in rows]).image_ids == ("0", "1")  # a list is not a name
 
 
 def test_a_name_that_is_nearly_known_is_named(tmp_path: Path) -> None:

@@ -167,6 +167,20 @@ def test_results_are_explained_without_their_captions_file(folder: Path) -> None
     assert "choose one with --system NAME" in capmeter("explain", "both.json", "--worst", "1", folder=folder).stderr
 
 
+def test_stored_results_are_compared_and_explained_by_their_metrics(folder: Path) -> None:
+    files = ["ours=good.json", "theirs=poor.json"]
+    capmeter("score", *files, "-r", "refs.json", "-m", "bleu-2,bleu-1", "-o", "two.json", folder=folder)
+    compared = json.loads(_run(folder, "two.json", "--resamples", "50", "-f", "json").stdout)
+    assert list(compared["metrics"]) == ["bleu-2", "bleu-1"]
+    explained = capmeter("explain", "two.json", "--system", "ours", "--worst", "1", "-f", "json", folder=folder)
+    assert list(json.loads(explained.stdout)[0]["scores"]) == ["bleu-2", "bleu-1"]
+    capmeter("score", "good.json", "-r", "refs.json", "-m", "rouge-l", "-o", "other.json", folder=folder)
+    refused = _run(folder, "two.json", "other.json")
+    assert refused.returncode == 1 and "the stored results have no metric in common" in refused.stderr
+    named = _run(folder, "two.json", "other.json", "-m", "rouge-l", "--resamples", "50")
+    assert named.returncode == 0, named.stderr
+
+
 def test_quiet_prints_no_notes_and_signatures(folder: Path) -> None:
     files = ["-r", "refs.json", "ours=good.json", "theirs=poor.json", "--quiet"]
     for done in (_run(folder, *files, *FAST), capmeter("score", *files, *FAST, folder=folder)):

@@ -75,6 +75,9 @@ def test_score_without_pictures_says_how_to_name_them(folder: Path) -> None:
     assert "--images-root" in str(found.exception)
     wrong = run("score", folder / "results.json", "-m", metric(folder), "--images-root", folder / "nowhere")
     assert wrong.exit_code == 2
+    (folder / "other photos").mkdir(exist_ok=True)
+    empty = run("score", folder / "results.json", "-m", metric(folder), "--images-root", folder / "other photos")
+    assert "6 captions have no picture in" in str(empty.exception) and "found by image id" in str(empty.exception)
 
 
 def test_references_are_still_needed_by_what_needs_them(folder: Path) -> None:

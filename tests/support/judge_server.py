@@ -115,6 +115,11 @@ class JudgeServer:
         """The address to give to a judge."""
         return f"http://127.0.0.1:{self._server.server_address[1]}/v1"
 
+    def answered(self) -> dict[str, int]:
+        """How often each body was answered completely so far, while others may be."""
+        with self.lock:
+            return dict(self.good)
+
     @contextmanager
     def running(self) -> Iterator[JudgeServer]:
         """Serves inside the block."""

@@ -25,6 +25,13 @@ FIELDS = ("id", "image_id", "candidate", "references", "image", "system", "human
 TIMES = ("start", "end")
 """Start and end in seconds of a row that is one event of its video."""
 _EVENT_FIELDS = (*TIMES, "box", "annotator")
+_IMAGE_IDS = ("video_id", "audio_id", "clip_id", "youtube_id")
+_IMAGE_NAMES = dict.fromkeys(_IMAGE_IDS, "image_id")
+_IMAGE_NAMES |= dict.fromkeys(("image_path", "img_path", "image_name", "image_file"), "image")
+_IMAGE_NAMES |= dict.fromkeys(
+    ("video", "audio", "video_name", "audio_name", "video_path", "audio_path", "file_name", "filename"), "image_id"
+)
+"""Names of what a caption is of, and their fields, in rows without `image_id` and `image`; the first is used."""
 _NUMBERED = re.compile(r"(?:ref|reference)s?_?(\d{1,9})")
 _KNOWN = dict.fromkeys((*FIELDS, *OTHER_NAMES, "captions"))
 _LONGEST_NAME = 100
@@ -57,15 +64,28 @@ class Columns:
     names: dict[str, None] = field(default_factory=dict)
     _fields: dict[str, str | None] = field(default_factory=dict)
     _first_names: set[str] | None = None
+    _image_name: str | None = None
     _noted: set[tuple[str, str]] = field(default_factory=set)
 
     def detect_layout(self, names: Iterable[Any]) -> RowLayout | None:
         """The layout of the rows, decided by the names in the first; None where the user maps any of these."""
         if self._first_names is None:
-            self._first_names = {name for name in names if isinstance(name, str)}
+            first = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
+            self._first_names = {name for name in first if isinstance(name, str)}
             named = not self._first_names.isdisjoint(self.mapping)
             self.layout = None if named else find_layout(self._first_names)
+            self._image_name = self._find_image_name(first)
         return self.layout
+
+    def _find_image_name(self, row: Mapping[Any, Any]) -> str | None:
+        """The field of this row that names its image; None where a native field, the user or a layout does."""
+        names = [name for name in row if isinstance(name, str) and len(name) <= _LONGEST_NAME]
+        fields = {self.mapping.get(name, name.strip().casefold().replace(" ", "_")) for name in names}
+        if self.layout is not None or fields & {"image_id", "image"}:
+            return None
+        known = _IMAGE_IDS if "id" in fields else _IMAGE_NAMES
+        named = (name for name in known if name in row and name not in self.mapping)
+        return next((name for name in named if isinstance(row[name], str | int | None)), None)
 
     def native(self, names: Iterable[str]) -> list[str]:
         """The native names of these columns, as far as their layout has them."""
@@ -94,6 +114,9 @@ class Columns:
             self.notes.setdefault(assumption, []).append(detail)
 
     def _field(self, name: str) -> str | None:
+        if name == self._image_name:
+            self.note("images_by", name)
+            return _IMAGE_NAMES[name]
         for known in (name, *self._equal_without_case(name)):
             field = self.mapping.get(known)
             if field is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import input_files, load_named_systems
+from capmeter.cli.inputs import for_metrics, input_files, load_named_systems
 from capmeter.cli.options import (
     DeviceOptions,
     FormatOptions,
@@ -86,9 +86,8 @@ def chair_command(options: ChairOptions) -> None:
         synonyms=options.synonyms,
         drop_incomplete_sentence=options.drop_incomplete_sentence,
     )
-    load = options.load if "references" in metric.needs else replace(options.load, on_missing="keep")
     with show_progress():
-        systems = load_named_systems(options.candidates, load)
+        systems = load_named_systems(options.candidates, for_metrics(options.load, [metric]))
         settings = options.compute.settings()
         results = {name: evaluate(captions, [metric], settings=settings) for name, captions in systems.items()}
         scores = {name: each[metric] for name, each in results.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,19 +10,26 @@ import typer
 
 from capmeter.captions.load_options import LoadOptions, OnMissing
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import input_files, open_named_systems
+from capmeter.cli.inputs import (
+    choose_metrics,
+    for_metrics,
+    input_files,
+    name_and_path,
+    open_named_systems,
+    read_stored,
+)
 from capmeter.cli.main import CHECK_FAILED, echo
 from capmeter.cli.options import (
     DeviceOptions,
     control_option,
     format_option,
     level_option,
-    metrics_option,
     output_option,
     plot_option,
     quiet_option,
     resamples_option,
     seed_option,
+    stored_metrics_option,
     systems_argument,
 )
 from capmeter.cli.output import parse_metrics, refuse_shared_files, show, show_notes
@@ -29,7 +37,6 @@ from capmeter.core.options import option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
-from capmeter.evaluation.registry import parse_list
 from capmeter.meta.comparison import SystemComparison
 from capmeter.meta.comparison import compare as compare_systems
 from capmeter.meta.length_control import with_equal_lengths
@@ -45,6 +52,7 @@ from capmeter.report.comparison import (
 from capmeter.report.figures import save_figures
 
 app = Application()
+_METRICS = "bleu-4,rouge-l,cider-d"
 
 
 def _check_test(text: str) -> None:
@@ -56,7 +64,7 @@ class CompareOptions:
     """The systems, the test, and what is printed."""
 
     systems: list[str] = systems_argument()
-    metrics: str = metrics_option()
+    metrics: str = stored_metrics_option(_METRICS)
     test: str = option(
         "permutation",
         "Significance test: permutation, permutation(permutations=2000) or bootstrap.",
@@ -110,21 +118,15 @@ def compare(options: CompareOptions) -> None:
 
     `capmeter compare -r refs.json long=long.json short=short.json -m meteor,capmeter --control length`
 
-    `capmeter compare scores.json -m cider-d` compares what `score --output` stored, without scoring again.
+    `capmeter compare scores.json` compares what `score --output` stored, without scoring again.
     """
-    metrics = parse_list(options.metrics)
-    ordering = metrics[0] if options.by is None else parse_metrics(options.by, "--by")[0]
-    if ordering not in metrics:
-        raise typer.BadParameter(f"{ordering} is not among the metrics of this comparison", param_hint="--by")
-    if options.equal is not None and parse_metrics(options.equal, "--equal")[0] not in metrics:
-        raise typer.BadParameter(f"{options.equal} is not among the metrics of this comparison", param_hint="--equal")
-    if options.equal is not None and not options.differing:
-        raise typer.BadParameter("name how many captions to show: --differing 10", param_hint="--equal")
+    metrics, ordering = _comparison_metrics(options)
     check_targets(options.output, *options.plot)
     refuse_shared_files(input_files(options.systems, options.load), output=options.output, plot=options.plot)
+    load = replace(options.load, on_missing=options.on_missing)
     with show_progress():
         comparison = compare_systems(
-            open_named_systems(options.systems, replace(options.load, on_missing=options.on_missing)),
+            open_named_systems(options.systems, for_metrics(load, metrics)),
             metrics,
             test=parse_test(options.test),
             seed=options.seed,
@@ -147,6 +149,21 @@ def compare(options: CompareOptions) -> None:
     if options.fail_if_worse and losses:
         echo(f"failed: {comparison.systems[0]} is significantly worse than {'; '.join(losses)}")
         raise typer.Exit(CHECK_FAILED)
+
+
+def _comparison_metrics(options: CompareOptions) -> tuple[Sequence[Metric], Metric]:
+    """The metrics, and the one that orders captions."""
+    files = [] if options.metrics else [name_and_path(each)[1] for each in options.systems]
+    stored = [results for path in files for results in (read_stored(path) or {}).values()]
+    metrics = choose_metrics(options.metrics, stored, _METRICS)
+    ordering = metrics[0] if options.by is None else parse_metrics(options.by, "--by")[0]
+    if ordering not in metrics:
+        raise typer.BadParameter(f"{ordering} is not among the metrics of this comparison", param_hint="--by")
+    if options.equal is not None and parse_metrics(options.equal, "--equal")[0] not in metrics:
+        raise typer.BadParameter(f"{options.equal} is not among the metrics of this comparison", param_hint="--equal")
+    if options.equal is not None and not options.differing:
+        raise typer.BadParameter("name how many captions to show: --differing 10", param_hint="--equal")
+    return metrics, ordering
 
 
 def _show_comparison(comparison: SystemComparison, options: CompareOptions, ordering: Metric) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,13 +14,14 @@ from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.load import load
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import name_and_path, read_stored, refuse_unused
-from capmeter.cli.options import DeviceOptions, metrics_option
+from capmeter.cli.inputs import choose_metrics, for_metrics, name_and_path, read_stored, refuse_unused
+from capmeter.cli.options import DeviceOptions, stored_metrics_option
 from capmeter.cli.output import show, write
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.progress import show_progress
+from capmeter.evaluation.base import Metric
 from capmeter.evaluation.scores import Results
 from capmeter.meta.by_reference import score_by_reference
 from capmeter.report.by_reference import reference_table
@@ -27,6 +29,7 @@ from capmeter.report.explain import describe_order, explain, to_dicts
 from capmeter.report.explanation_text import render_explanations
 
 app = Application()
+_METRICS = "rouge-l,cider-d"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +40,7 @@ class ExplainOptions:
         help="A file of captions, or of results with one system or `--system`. `NAME=FILE` is read as FILE.",
         metavar="CANDIDATES",
     )
-    metrics: str = metrics_option("rouge-l,cider-d")
+    metrics: str = stored_metrics_option(_METRICS)
     id: list[str] = option([], "Explain the caption with this id; repeatable.")
     worst: int | None = option(None, "Explain the K captions with the worst scores.", minimum=1, metavar="K")
     best: int | None = option(None, "Explain the K captions with the best scores.", minimum=1, metavar="K")
@@ -63,13 +66,13 @@ def explain_command(options: ExplainOptions) -> None:
     best, worst = options.best, options.worst
     if sum((bool(options.id), worst is not None, best is not None)) != 1:
         raise typer.BadParameter("choose captions with exactly one of --id, --worst and --best")
-    order = "" if options.id else describe_order(options.metrics, options.by, best is not None)
     settings = options.compute.settings()
     with show_progress():
-        stored, captions = _read_captions(options)
+        metrics, stored, captions = _read_captions(options)
+        order = "" if options.id else describe_order(metrics, options.by, best is not None)
         explanations = explain(
             captions,
-            options.metrics,
+            metrics,
             ids=options.id,
             worst=worst if worst is not None else best,
             by=options.by,
@@ -79,7 +82,7 @@ def explain_command(options: ExplainOptions) -> None:
         )
         if options.by_reference:
             ids = [each.caption.id for each in explanations]
-            single_scores = score_by_reference(captions, options.metrics, ids=ids, settings=settings)
+            single_scores = score_by_reference(captions, metrics, ids=ids, settings=settings)
     if options.by_reference:
         data: dict[str, Any] = {"by_reference": [vars(each) | {"spread": each.spread} for each in single_scores]}
         data |= {"order": order} if order else {}
@@ -94,12 +97,13 @@ def explain_command(options: ExplainOptions) -> None:
         Console(width=None if sys.stdout.isatty() else 120, highlight=False).print(render_explanations(explanations))
 
 
-def _read_captions(options: ExplainOptions) -> tuple[Results | None, CaptionSet]:
-    """The captions, and their results where the file is one that `score --output` wrote."""
+def _read_captions(options: ExplainOptions) -> tuple[Sequence[Metric], Results | None, CaptionSet]:
+    """The metrics, the captions, and their results where the file is one that `score --output` wrote."""
     _, path = name_and_path(options.candidates)
     systems = read_stored(path)
     if systems is None:
-        return None, load(path, options=options.load)
+        metrics = choose_metrics(options.metrics, [], _METRICS)
+        return metrics, None, load(path, options=for_metrics(options.load, metrics))
     refuse_unused(replace(options.load, system=None), [path])
     name = options.load.system or (next(iter(systems)) if len(systems) == 1 else None)
     if name not in systems:
@@ -107,4 +111,7 @@ def _read_captions(options: ExplainOptions) -> tuple[Results | None, CaptionSet]
     stored = systems[name]
     if stored.captions is None:
         raise InputError(f"{path}: the captions of {name} were streamed, so that they are not in it; name their file")
-    return stored, stored.captions
+    metrics = choose_metrics(options.metrics, [stored], _METRICS)
+    if not options.metrics:  # those that can be explained, if any can
+        metrics = tuple(each for each in metrics if each.can_explain) or metrics
+    return metrics, stored, stored.captions

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from capmeter.captions.caption_set import CaptionSet
@@ -14,6 +15,9 @@ from capmeter.cli.main import echo
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
 from capmeter.core.options import flat_options
+from capmeter.evaluation.base import Metric
+from capmeter.evaluation.registry import parse, parse_list
+from capmeter.evaluation.requirements import is_needed
 from capmeter.evaluation.scores import Results, read_all
 from capmeter.meta.aligned_systems import load_system
 
@@ -56,6 +60,21 @@ def refuse_unused(options: LoadOptions, stored: Collection[str], *, are_all: boo
         if are_all:
             raise InputError(f"{message} ({list_names(stored)}); leave it out, or name the files of captions")
         echo(f"note: {message}: {list_names(stored)}")
+
+
+def choose_metrics(names: str, stored: Sequence[Results], default: str) -> tuple[Metric, ...]:
+    """The metrics that are named; without any those that all stored results have, and without results the default."""
+    if names or not stored:
+        return tuple(parse_list(names or default))
+    shared = [name for name in stored[0] if all(name in set(each) for each in stored)]
+    if not shared:
+        raise InputError("the stored results have no metric in common; name metrics with --metrics")
+    return tuple(parse(name) for name in shared)
+
+
+def for_metrics(options: LoadOptions, metrics: Iterable[Metric]) -> LoadOptions:
+    """How captions are read for these metrics: without references, if none of them needs any."""
+    return options if is_needed("references", metrics) else replace(options, on_missing="keep")
 
 
 def open_named_systems(files: Iterable[str], options: LoadOptions) -> dict[str, CaptionSet | Results]:

@@ -51,9 +51,16 @@ def systems_argument(**details: Any) -> Any:
 def metrics_option(
     default: str = "bleu-4,rouge-l,cider-d",
     help: str = "Names, separated by commas; `capmeter list` shows them; `coco`: those of MS COCO's table. Repeatable.",
+    **details: Any,
 ) -> Any:
     """The metrics, as a comma-separated text."""
-    return option(default, help, "--metrics", "-m", check=_check_metrics, complete=complete_metrics, separator=",")
+    details |= {"check": _check_metrics, "complete": complete_metrics, "separator": ","}
+    return option(default, help, "--metrics", "-m", **details)
+
+
+def stored_metrics_option(default: str) -> Any:
+    """The metrics of a command that takes captions or stored results; "" where none are named (`choose_metrics`)."""
+    return metrics_option("", default_text=f"those of stored results, else {default}")
 
 
 def encoder_option(default: str | list[str] = "minilm") -> Any:

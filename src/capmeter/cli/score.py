@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from capmeter.captions.source_rows import SourceRows
 from capmeter.captions.sources import CaptionSource
 from capmeter.captions.streaming.stream import CaptionStream, stream_systems
 from capmeter.cli.command import Application
-from capmeter.cli.inputs import input_files, label_of, name_and_path
+from capmeter.cli.inputs import for_metrics, input_files, label_of, name_and_path
 from capmeter.cli.main import CHECK_FAILED, echo
 from capmeter.cli.options import (
     DeviceOptions,
@@ -39,7 +39,6 @@ from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.executors import choose_worker_count
 from capmeter.evaluation.registry import parse, parse_list
-from capmeter.evaluation.requirements import is_needed
 from capmeter.evaluation.scores import Results, save_all
 from capmeter.evaluation.scoring import evaluate
 from capmeter.meta.system_ranking import rank_systems
@@ -237,7 +236,7 @@ def _open_systems(
     source: CaptionSource, options: ScoreOptions, metrics: list[Metric]
 ) -> Mapping[str, CaptionSet | CaptionStream]:
     """The systems of a file, as streams if it is large."""
-    how = options.load if is_needed("references", metrics) else replace(options.load, on_missing="keep")
+    how = for_metrics(options.load, metrics)
     streamed = source.is_large and not options.texts if options.stream is None else options.stream
     return (stream_systems if streamed else load_systems)(source, options=how)
 

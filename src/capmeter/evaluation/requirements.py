@@ -66,6 +66,12 @@ def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric])
         count, first_ids = _count_lacking(captions, need) if names else (0, ())
         if count:
             subject = f"{', '.join(names)} {'needs' if len(names) == 1 else 'need'}"
+            if need == "image" and isinstance(captions, CaptionSet) and captions.images_root:
+                lack = f"have no picture in {captions.images_root}"
+                advice = (
+                    "images; files there are found by image id (391895.jpg, COCO_val2014_000000391895.jpg); name them "
+                    "so, or name each caption's picture in the field image"
+                )
             raise InputError(f"{count:,} captions {lack} (the first: {', '.join(first_ids)}), but {subject} {advice}")
 
 

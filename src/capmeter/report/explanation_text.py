@@ -86,20 +86,30 @@ def _evidence_lines(evidence: Evidence, colours: Mapping[str, str]) -> Iterator[
         for k in range(len(evidence.references)):
             label = "reference" if len(evidence.references) == 1 else f"reference {k + 1}"
             yield label, _words_line(evidence, k, colours)
-        if evidence.scene is None and evidence.regions is None and (evidence.links or not evidence.marks):
+        compares_words = evidence.scene is None and evidence.regions is None and not _has_answers(evidence)
+        if compares_words and (evidence.links or not evidence.marks):
             yield "matched", _matches_line(evidence, colours)
     if evidence.scene is not None and not evidence.members:
         yield from _tuple_lines(evidence.scene)
     if evidence.word_scores and not evidence.sentences:
         pairs = zip(evidence.candidate, evidence.word_scores, strict=True)
         yield "words", Text(escape_controls("  ".join(f"{word} {score:.2f}" for word, score in pairs)))
-    if evidence.facts:
+    if _has_answers(evidence):
+        lines = (escape_controls(f"{asked}: {answer}") for asked, answer in evidence.facts.items())
+        yield "answers", Text("\n".join(lines))
+    elif evidence.facts:
         facts = "   ".join(f"{fact} {_format_number(value)}" for fact, value in evidence.facts.items())
         yield "facts", Text(escape_controls(facts))
     if evidence.contributions is not None:
         yield from _contribution_lines(evidence.contributions)
     if evidence.regions is not None:
         yield "regions", _regions_line(evidence.regions)
+
+
+def _has_answers(evidence: Evidence) -> bool:
+    """Whether the evidence is what a judge answered."""
+    is_of_words = evidence.links or evidence.marks or evidence.word_scores or evidence.members
+    return bool(evidence.facts) and not is_of_words and all(isinstance(each, str) for each in evidence.facts.values())
 
 
 def _contribution_lines(contributions: Contributions) -> Iterator[tuple[str, Text]]:

@@ -46,7 +46,7 @@ def wait_until_stored(folder: Path, server: JudgeServer) -> None:
     """Returns when every answer on its way is in the cache."""
     end = time.monotonic() + 120
     while time.monotonic() < end:
-        answered = sum(number_of(json.loads(text)) not in MALFORMED for text in server.good)
+        answered = sum(number_of(json.loads(text)) not in MALFORMED for text in server.answered())
         path = folder / "judge" / "analyses.sqlite"
         if path.exists():
             with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as database:
@@ -81,7 +81,7 @@ def test_killed_three_times(tmp_path: Path) -> None:
             blocked, killed = threading.Event(), threading.Event()
 
             def answering() -> bool:
-                if kill_at is not None and sum(server.good.values()) >= kill_at:
+                if kill_at is not None and sum(server.answered().values()) >= kill_at:
                     blocked.set()
                     killed.wait(60)
                     return False

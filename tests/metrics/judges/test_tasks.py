@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import random
 import re
@@ -11,13 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 from support.judge_server import JudgeServer, Reply, completion, prompt_of, score
 from support.judge_tasks import captions_of, run, write
 
+from capmeter.captions.caption_set import Caption
 from capmeter.core.errors import InputError
+from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse
 from capmeter.metrics.judges.items import Item, read_items
 from capmeter.metrics.judges.judge import JudgedCaption, Verdict
+from capmeter.report.explain import Explanation
+from capmeter.report.explanation_text import render_explanations
 
 pytest.importorskip("openai", reason="needs the judges extra")
 pytestmark = pytest.mark.usefixtures("judging")
@@ -342,3 +348,83 @@ def test_an_empty_caption_is_wrong_about_usable_questions_only(tmp_path: Path) -
     right = [results.metric.columns.index(name) for name in ("correct", "wrong", "abstained")]
     assert results.rows.array[:2, right].sum(axis=1).tolist() == [1.0, 0.0]
     assert results.parts["scored_share"] == pytest.approx(2 / 3)
+
+
+ITEMS: dict[str, Any] = {
+    "captionqa": [{"id": "1", "questions": [{"question": "q?", "choices": ["a", "b"], "answer": "a"}]}],
+    "caprl-qa": [{"id": "1", "question": "q?", "answer": "a"}],
+    "capeval": [{"id": "1", "checklist": [["attribute", "colour", "Is it red?"]]}],
+    "dcscore": [{"id": "1", "oracle_facts": ["It is red."]}],
+    "autodq": [{"id": "1", "events": ["A dog runs."]}],
+    "caparena": [{"id": "1", "ref_model": "GPT", "captions": {"GPT": "a dog"}}],
+}
+
+
+@pytest.mark.parametrize("judge", ITEMS)
+@pytest.mark.parametrize("file", ITEMS)
+def test_a_file_of_another_judge(tmp_path: Path, judge: str, file: str) -> None:
+    """What a judge cannot read is refused: facts are not asked as questions, nor prompts compared as captions."""
+    path = write(tmp_path / "items.json", ITEMS[file])
+    metric: Any = parse(f'{judge}(model=m,endpoint="http://a",questions="{path}")')
+    readable = {judge}
+    readable |= {"captionqa": {"caprl-qa", "capeval"}, "caprl-qa": {"captionqa"}}.get(judge, set())  # those are noted
+    if file in readable:
+        assert len(metric.item_file.of("1")) == 1
+        return
+    are_questions = {judge, file} <= {"captionqa", "caprl-qa", "capeval"}
+    message = (
+        r"has no answer: |has choices or an answer: " if are_questions else rf"items.json: has \w+s, but {judge} reads "
+    )
+    with pytest.raises(InputError, match=message):
+        _ = metric.item_file
+
+
+def test_names_with_and_without_their_ending(tmp_path: Path) -> None:
+    rows = [{"id": name, "question": "q?", "answer": name} for name in ("a", "b.jpg", "x/c.jpg", "d", "y/d.png", "e.f")]
+    file = read_items(write(tmp_path / "rows.json", rows))
+    found = {
+        name: file.key(name) for name in ("a.jpg", "z/a.png", "b", "b.png", "c", "c.jpg", "d", "d.jpg", "y/d.png", "e")
+    }
+    assert found == {
+        "a.jpg": "a", "z/a.png": "a", "b": "b.jpg", "b.png": "b.jpg", "c": "x/c.jpg", "c.jpg": "x/c.jpg",
+        "d": "d", "d.jpg": "", "y/d.png": "y/d.png", "e": "e.f",
+    }  # fmt: skip
+
+
+def test_images_of_the_file_are_named_if_no_caption_is_of_any(tmp_path: Path) -> None:
+    path = write(tmp_path / "quiz.json", QUIZ)
+    with pytest.raises(
+        InputError, match=r"about this image \(1\); images of .*quiz.json: .nat_0., .nat_1., .nat_2. and 1"
+    ):
+        run({"other": "a caption"}, f'captionqa(questions="{path}")', lambda body: "A")
+
+
+def test_facts_of_references_in_place_of_a_file_are_noted(tmp_path: Path) -> None:
+    events = write(tmp_path / "events.json", ITEMS["autodq"])
+
+    def answers(body: dict[str, Any]) -> str:
+        listed = [{"event": "e", "relationship": "entailment"}]
+        return json.dumps({"events": ["e"] if "Extract" in prompt_of(body) else listed})
+
+    results = run({"1": "a dog", "2": "a cat"}, f'autodq(questions="{events}")', answers)
+    assert results.score == 1.0
+    assert results.notes == {"nothing about this image in the file: taken from its references": ["c2"]}
+
+
+def test_answers_to_a_checklist_are_kept_by_question(tmp_path: Path) -> None:
+    rows = [{"id": "1", "checklist": [["attribute", "colour", f"Is it {text}?"] for text in ("red", "new", "red")]}]
+    path = write(tmp_path / "checklist.json", rows)
+    listed = [{"item_index": 0, "verdict": "yes", "reasoning": "it  says so"}, {"item_index": "2", "verdict": "no"}]
+    results = run({"1": "a bus"}, f'capeval(questions="{path}")', lambda body: json.dumps({"gt_verdicts": listed}))
+    assert results.answers == {
+        "c1": {"Is it red?": "yes: it says so", "Is it new?": "no answer", "Is it red? (2)": "no"}
+    }
+    evidence = Evidence(("a", "bus"), (), facts={**results.answers["c1"]})
+    explanation = Explanation(Caption("c1", "1", "a bus"), {"capeval": 1.0}, {"capeval": evidence})
+    output = io.StringIO()
+    Console(width=60, file=output).print(render_explanations([explanation]))
+    lines = [line.strip() for line in output.getvalue().splitlines() if line.strip()]
+    assert lines[-4:-3] == ["caption  a bus"]
+    assert lines[-3:] == ["answers  Is it red?: yes: it says so", "Is it new?: no answer", "Is it red? (2): no"]
+    with pytest.raises(InputError, match=r"no score in the answer"):
+        run({"1": "a bus"}, f'capeval(questions="{path}")', lambda body: "nothing")

@@ -110,6 +110,11 @@ def _image_id(
     name = columns.image_field
     if name == "" and "image_id" not in values:
         return str(number)
+    if name in ("image", "id") and values.get("image_id") is not None:
+        raise InputError(
+            f"{location}: image_id is given, but not in the first row, where {name} names the image; give image_id in "
+            "every row or in none"
+        )
     if name and values.get(name) is not None:
         return image_key(values.pop("id") if name == "id" else values[name], location, name)
     raise InputError(
@@ -124,7 +129,7 @@ def _image_field(values: dict[str, Any], fields: Mapping[Any, Any], is_whole: bo
     """The field that names the image in rows like this one; "" if they are numbered."""
     for name in ("image_id", "image", "id"):
         if name in values:
-            if name != "image_id":
+            if name != "image_id" and name in fields:
                 columns.note("images_by", name)
             return name
     if not is_whole or not columns.numbered or any(close_name(name) == "image_id" for name in islice(fields, 100)):

@@ -25,7 +25,8 @@ from typing import ClassVar
 from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer, Failure
 from capmeter.metrics.judges.item_judge import ItemJudge
-from capmeter.metrics.judges.judge import NO_ANSWER, Conversation, JudgedCaption, Verdict, f1, ratio
+from capmeter.metrics.judges.items import EVENT
+from capmeter.metrics.judges.judge import NO_ANSWER, NO_STORED, Conversation, JudgedCaption, Verdict, f1, ratio
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import answer_start, missing_reason, read_json, read_texts
 
@@ -40,6 +41,8 @@ class AutoDq(ItemJudge):
 
     NAME: ClassVar[str] = "autodq"
     SUMMARY: ClassVar[str] = "events of the caption and of the reference that the other entails"
+    KINDS: ClassVar[frozenset[str]] = frozenset({EVENT})
+    EXPECTED: ClassVar[str] = "events of videos (events: a list of texts)"
     ROUNDS: ClassVar[float] = 2.0
 
     @property
@@ -88,7 +91,8 @@ class AutoDq(ItemJudge):
             if isinstance(share, str):
                 return share
             shares[whose] = share
-        notes = () if events else ("no events in the caption: precision 1, as released",)
+        notes: tuple[str, ...] = () if events else ("no events in the caption: precision 1, as released",)
+        notes += (NO_STORED,) if self.questions and not stored else ()
         return Verdict((shares.get("caption", 1.0), shares.get("reference", 1.0)), notes)
 
 

@@ -25,7 +25,7 @@ from typing import Annotated, ClassVar
 from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer, Failure, Question
 from capmeter.metrics.judges.item_judge import ItemJudge
-from capmeter.metrics.judges.items import Item
+from capmeter.metrics.judges.items import CAPTION, Item
 from capmeter.metrics.judges.judge import NO_ANSWER, UNANSWERED, Conversation, JudgedCaption, Verdict, ratio
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import answer_start, missing_reason
@@ -41,6 +41,9 @@ class CapArena(ItemJudge):
 
     NAME: ClassVar[str] = "caparena"
     SUMMARY: ClassVar[str] = "comparisons with the captions of baseline systems"
+    KINDS: ClassVar[frozenset[str]] = frozenset({CAPTION})
+    NO_ITEMS: ClassVar[str] = NO_BASELINE
+    EXPECTED: ClassVar[str] = "captions of baseline systems (ref_model and captions: {system: caption})"
 
     image: Annotated[bool, "show the image to a vision-language model"] = False
 

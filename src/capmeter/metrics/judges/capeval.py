@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from capmeter.metrics.judges.declared import DeclaredJudge
+from capmeter.metrics.judges.items import Item
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,3 +29,10 @@ class CapEval(DeclaredJudge):
     NAME: ClassVar[str] = "capeval"
     SUMMARY: ClassVar[str] = "a checklist: completeness and precision of a long caption"
     TASK: ClassVar[str] = "capeval"
+    EXPECTED: ClassVar[str] = "checklists of images (checklist, or …_checklist)"
+
+    @classmethod
+    def item_problem(cls, item: Item) -> str:
+        """A question of a checklist has neither choices nor an answer."""
+        is_other = item.choices or item.answer
+        return "has choices or an answer: expected a checklist, whose questions have none" if is_other else ""

@@ -51,8 +51,14 @@ class CaprlQa(ItemJudge):
 
     NAME: ClassVar[str] = "caprl-qa"
     SUMMARY: ClassVar[str] = "questions about the image answered from the caption"
+    EXPECTED: ClassVar[str] = "questions of images with their answers"
 
     match: Annotated[Literal["exact", "relaxed", "anls"], "when an answer is right"] = "exact"
+
+    @classmethod
+    def item_problem(cls, item: Item) -> str:
+        """Every question has an expected answer."""
+        return "" if item.answer else "has no answer: write the expected one under answer"
 
     @property
     def prompts(self) -> tuple[Template, ...]:

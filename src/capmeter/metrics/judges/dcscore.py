@@ -28,7 +28,8 @@ from typing import Annotated, Any, ClassVar
 from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer, Failure
 from capmeter.metrics.judges.item_judge import ItemJudge
-from capmeter.metrics.judges.judge import NO_ANSWER, NO_FACTS, Conversation, JudgedCaption, Verdict, ratio
+from capmeter.metrics.judges.items import FACT
+from capmeter.metrics.judges.judge import NO_ANSWER, NO_FACTS, NO_STORED, Conversation, JudgedCaption, Verdict, ratio
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import missing_reason, read_json
 
@@ -51,6 +52,8 @@ class DcScore(ItemJudge):
 
     NAME: ClassVar[str] = "dcscore"
     SUMMARY: ClassVar[str] = "primitive facts of a long caption, verified and matched"
+    KINDS: ClassVar[frozenset[str]] = frozenset({FACT})
+    EXPECTED: ClassVar[str] = "facts of images (oracle_facts or facts: a list of texts)"
     ROUNDS: ClassVar[float] = 3.0
 
     image: Annotated[bool, "verify facts with the image too, by a vision-language model"] = False
@@ -88,8 +91,9 @@ class DcScore(ItemJudge):
             return reason
         facts, *others = (each for each in lists if not isinstance(each, str))
         oracle = [item.text for item in stored] or [fact.text for fact in others[0]]
+        notes = (NO_STORED,) if self.questions and not stored else ()
         if not facts:
-            return Verdict((0.0,) * len(_PARTS), (NO_FACTS,))
+            return Verdict((0.0,) * len(_PARTS), (NO_FACTS, *notes))
         listed = numbered([fact.text for fact in facts])
         oracle_text = numbered(oracle)
         verified, matched = yield [
@@ -104,7 +108,7 @@ class DcScore(ItemJudge):
             replace(fact, is_true=truth == 1, match=match)
             for fact, truth, match in zip(facts, truths, matches, strict=True)
         ]
-        return Verdict(score_facts(judged_facts, len(oracle)))
+        return Verdict(score_facts(judged_facts, len(oracle)), notes)
 
 
 def score_facts(facts: Sequence[PrimitiveFact], oracle: int) -> tuple[float, ...]:

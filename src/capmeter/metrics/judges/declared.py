@@ -22,7 +22,7 @@ from typing import Annotated, Any, ClassVar
 from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer, Failure, Question
 from capmeter.metrics.judges.item_judge import ItemJudge
-from capmeter.metrics.judges.items import Item, ItemFile
+from capmeter.metrics.judges.items import CAPTION, EVENT, FACT, QUESTION, Item, ItemFile
 from capmeter.metrics.judges.judge import (
     NO_ANSWER,
     NO_QUESTIONS,
@@ -30,7 +30,10 @@ from capmeter.metrics.judges.judge import (
     UNANSWERED,
     Conversation,
     JudgedCaption,
+    Transcript,
     Verdict,
+    list_answers,
+    number_labels,
     ratio,
 )
 from capmeter.metrics.judges.prompts import Template
@@ -120,6 +123,27 @@ class DeclaredJudge(ItemJudge):
             return missing_reason(answer) if not any(labels) else self._verdict(labels, [0.0] * len(usable), ())
         return (yield from self._ask_each(caption, usable))
 
+    def list_answers(self, caption: JudgedCaption, transcripts: Sequence[Transcript]) -> dict[str, str]:
+        """Of a checklist the verdict on each of its questions; an answer without any as it is."""
+        if self.spec.ask != "checklist":
+            return super().list_answers(caption, transcripts)
+        answers: list[tuple[str, str]] = []
+        for transcript in transcripts:
+            verdicts = self._list_verdicts(caption, transcript)
+            answers += verdicts or list_answers([transcript]).items()
+        return number_labels(answers)
+
+    def _list_verdicts(self, caption: JudgedCaption, transcript: Transcript) -> list[tuple[str, str]]:
+        """Each question of a checklist with its label and the reason, if one has any."""
+        items = self.item_file.of(caption.image_id) if self.questions else ()
+        answer = transcript.exchanges[0][1] if transcript.exchanges else None
+        labels = read_checklist(answer, self.spec, len(items)) if isinstance(answer, Answer) else []
+        if not isinstance(answer, Answer) or not any(labels):
+            return []
+        reasons = read_reasons(answer, self.spec)
+        texts = [": ".join(filter(None, (label or NO_ANSWER, reasons.get(k)))) for k, label in enumerate(labels)]
+        return [(item.text, text) for item, text in zip(items, texts, strict=True)]
+
     def _usable(self, caption: JudgedCaption) -> list[tuple[Item, tuple[str, ...]]] | str:
         """The image's questions with their options as offered, without those that have no right answer; or why none."""
         items = self.item_file.of(caption.image_id)
@@ -208,6 +232,8 @@ class OwnJudge(DeclaredJudge):
     NAME: ClassVar[str] = "judge"
     SUMMARY: ClassVar[str] = "a language model's answers to your own questions"
 
+    KINDS: ClassVar[frozenset[str]] = frozenset({QUESTION, FACT, EVENT, CAPTION})
+
     task: Annotated[str, "the YAML file that declares the task"]
 
     @property
@@ -239,6 +265,18 @@ def read_checklist(answer: Answer, task: TaskSpec, count: int) -> list[str | Non
             if row < count and isinstance(value, str):
                 labels[row] = match_label(_SYNONYMS.get(value.strip().lower(), value), task.labels)
     return labels
+
+
+def read_reasons(answer: Answer, task: TaskSpec) -> dict[int, str]:
+    """The reasons for the labels of items, by the item's number, where the answer gives any as text."""
+    name, index, field = task.fields
+    reasons: dict[int, str] = {}
+    listed = read_json(answer, name)
+    for entry in listed if isinstance(listed, list) else ():
+        if isinstance(entry, dict) and str(entry.get(index)).isdecimal() and len(str(entry.get(index))) < 7:
+            texts = [each for key, each in entry.items() if key not in (index, field) and isinstance(each, str)]
+            reasons[int(str(entry[index]))] = " ".join(" ".join(texts).split())
+    return reasons
 
 
 # the words that the released code of CAPEval accepts beside its labels

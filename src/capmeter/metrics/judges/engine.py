@@ -93,7 +93,7 @@ class Engine:
             count = spent.questions - before.questions
             inputs, outputs = spent.input_tokens - before.input_tokens, spent.output_tokens - before.output_tokens
             spending = self._describe_tokens(inputs, outputs, "spent ")
-            progress.report_progress(f"{self.name}: {count:,} questions asked; {spending}")
+            progress.report_progress(f"{self.name}: {count:,} question{'s' * (count != 1)} asked; {spending}")
         return [results[question.content] for question in questions]
 
     async def _ask_missing(self, missing: Sequence[Question], store: Callable[[Question, Any], None]) -> None:

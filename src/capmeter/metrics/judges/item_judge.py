@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 from capmeter.core.errors import InputError
-from capmeter.evaluation.base import RunContext
-from capmeter.metrics.judges.items import ItemFile, read_items
-from capmeter.metrics.judges.judge import Judge
+from capmeter.core.messages import list_names, shorten
+from capmeter.evaluation.base import Floats, RunContext
+from capmeter.metrics.judges.items import QUESTION, Item, ItemFile, read_items
+from capmeter.metrics.judges.judge import NO_QUESTIONS, Judge
 
 
 @dataclass(frozen=True, kw_only=True)
 class ItemJudge(Judge):
     """A judge with a file of questions, facts or events."""
+
+    KINDS: ClassVar[frozenset[str]] = frozenset({QUESTION})  # of the items that it reads
+    EXPECTED: ClassVar[str] = "questions of images"  # what they are, for messages
+    NO_ITEMS: ClassVar[str] = NO_QUESTIONS  # why a caption has no score if the file has none of its image
 
     questions: Annotated[str, "the file of questions, facts or events; see docs/judges.md"] = ""
 
@@ -27,15 +34,51 @@ class ItemJudge(Judge):
         """The questions.
 
         Raises:
-            InputError: no file is named, or it is malformed.
+            InputError: no file is named, it is malformed, or it is of another judge.
         """
         if not self.questions:
             raise InputError(
                 f'{self.name} needs a file of questions: {self.name}(model=…,questions="FILE"); see docs/judges.md'
             )
-        return read_items(self.questions)
+        return _select_items(type(self), read_items(self.questions))
+
+    @classmethod
+    def item_problem(cls, item: Item) -> str:
+        """Why an item of the right kind cannot be used, as the end of a sentence about it; empty if it can."""
+        return ""
+
+    def check_sums(self, sums: Floats, count: int, notes: Mapping[str, int]) -> None:
+        """Also names images of the file if it has those of none of the captions."""
+        try:
+            super().check_sums(sums, count, notes)
+        except InputError as error:
+            if self.questions and self.NO_ITEMS in notes:
+                images = list_names([shorten(image) for image in self.item_file.by_image], 3)
+                raise InputError(f"{error}; images of {self.questions}: {images}") from None
+            raise
 
     def signature_facts(self, context: RunContext) -> dict[str, str]:
         """Also the hash of the file."""
         facts = super().signature_facts(context)
         return facts | {"file": self.item_file.sha256[:8]} if self.questions else facts
+
+
+@functools.lru_cache(maxsize=8)
+def _select_items(kind: type[ItemJudge], file: ItemFile) -> ItemFile:
+    """The items of a file that a judge reads.
+
+    Raises:
+        InputError: there are none, or one cannot be used.
+    """
+    all_items = file.by_image
+    selected = {image: tuple(each for each in all_items[image] if each.kind in kind.KINDS) for image in all_items}
+    if not any(selected.values()):
+        found = " and ".join(sorted({f"{each.kind}s" for items in all_items.values() for each in items}))
+        raise InputError(
+            f"{file.path}: has {found}, but {kind.NAME} reads {kind.EXPECTED}; see docs/judges.md for the layouts"
+        )
+    for image, items in selected.items():
+        for item in items:
+            if problem := kind.item_problem(item):
+                raise InputError(f"{file.path}, image {image!a}: the {item.kind} {shorten(item.text)} {problem}")
+    return replace(file, by_image={image: items for image, items in selected.items() if items})

@@ -44,6 +44,8 @@ _IDS = (
     "idx",
 )
 _FIELDS = ("questions", "question", "prompt", "oracle_facts", "facts", "events", "captions")
+QUESTION, FACT, EVENT, CAPTION = "question", "fact", "event", "caption"
+"""The kinds of items."""
 _MAX_BYTES = 1 << 30
 _MAX_ITEMS = 10_000  # of one image
 _VISION = ("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>", "<image>")
@@ -57,12 +59,14 @@ class Item:
         text: of it.
         choices: of a question with several; answer: the right one, or any expected answer.
         tags: part and kind, of a checklist; of another caption its system and the human caption.
+        kind: what it is: `QUESTION`, `FACT`, `EVENT` or `CAPTION`.
     """
 
     text: str
     choices: tuple[str, ...] = ()
     answer: str = ""
     tags: tuple[str, ...] = ()
+    kind: str = QUESTION
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +77,7 @@ class ItemFile:
         path: of the file.
         sha256: of its content.
         by_image: items by the image's name in the file, in the order of the file.
-        aliases: other names of images.
+        aliases: names of images, with and without folder and extension, that fit one image.
     """
 
     path: str
@@ -133,7 +137,7 @@ def _read_items(path: str, modified: int, size: int) -> ItemFile:
             if len(entry) > _MAX_ITEMS:
                 raise InputError(f"{location}: more than {_MAX_ITEMS:,} questions about image {image!a}")
             for name in row_names:
-                for alias in {name, stem(name)} - {image}:
+                for alias in {name, stem(name)}:
                     aliases.setdefault(alias, set()).add(image)
     if not any(items.values()):
         raise InputError(f"{path}: has no questions, checklist, facts or events; see docs/judges.md for the layouts")
@@ -218,7 +222,7 @@ def _row_items(row: Mapping[str, Any], location: str) -> list[Item]:
         elif key in ("oracle_facts", "facts", "events"):
             # of FaithScore's facts, [fact, whether it is right], the text
             texts = [each[0] if isinstance(each, list) and each else each for each in _list(value, key, location)]
-            items += [Item(_text(text, location, key)) for text in texts]
+            items += [Item(_text(text, location, key), kind=EVENT if key == "events" else FACT) for text in texts]
     if "question" in row:
         items.append(_question(row, "", location))
     elif "prompt" in row and "answer" in row:
@@ -263,7 +267,8 @@ def _baseline(row: Mapping[str, Any], location: str) -> Item:
     if not isinstance(captions, dict) or not isinstance(system, str) or not isinstance(captions.get(system), str):
         raise InputError(f"{location}: captions has no caption of the system {describe(system)} (ref_model)")
     human = captions.get("human", "")
-    return Item(_text(captions[system], location, "captions"), tags=(system, human if isinstance(human, str) else ""))
+    tags = system, human if isinstance(human, str) else ""
+    return Item(_text(captions[system], location, "captions"), tags=tags, kind=CAPTION)
 
 
 def _without_marks(value: Any) -> str:

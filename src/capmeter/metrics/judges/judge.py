@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -41,6 +41,7 @@ LOCAL = "local"
 PLAIN = "no probabilities: the number as written"
 NO_ANSWER = "no answer"
 NO_QUESTIONS = "no questions about this image"
+NO_STORED = "nothing about this image in the file: taken from its references"
 NO_FACTS = "no facts in the caption: scored 0"
 UNANSWERED = "some questions without a readable answer"
 _MAX_REASONS = 5  # error messages shown at most: a server may word each one differently
@@ -150,7 +151,9 @@ class Judge(AdditiveMetric):
         transcripts = self.transcripts(captions, context.settings)
         rows = [self._row(caption, each) for caption, each in zip(captions, transcripts, strict=True)]
         notes = self._notes(captions, transcripts)
-        answers = {caption.id: list_answers(each) for caption, each in zip(captions, transcripts, strict=True)}
+        answers = {
+            each.id: self.list_answers(each, repeated) for each, repeated in zip(captions, transcripts, strict=True)
+        }
         return Measurement(np.array(rows, np.float64).reshape(len(captions), len(self.columns)), notes, answers)
 
     def check_sums(self, sums: Floats, count: int, notes: Mapping[str, int]) -> None:
@@ -267,8 +270,14 @@ class Judge(AdditiveMetric):
         evidence = []
         for caption, repeated in zip(captions, self.transcripts(captions, context.settings), strict=True):
             references = tuple(tuple(text.split()) for text in caption.references)
-            evidence.append(Evidence(tuple(caption.candidate.split()), references, facts={**list_answers(repeated)}))
+            evidence.append(
+                Evidence(tuple(caption.candidate.split()), references, facts={**self.list_answers(caption, repeated)})
+            )
         return evidence
+
+    def list_answers(self, caption: JudgedCaption, transcripts: Sequence[Transcript]) -> dict[str, str]:
+        """What the judge answered about a caption, by what was asked."""
+        return list_answers(transcripts)
 
     def question(self, template: Template, caption: JudgedCaption, label: str = "", **values: str) -> Question:
         """A question from a template, with the caption's candidate, references and image where it has slots for them.
@@ -346,13 +355,18 @@ def _server_judge(address: str, model: str, key: connection.ApiKey, settings: Se
 
 def list_answers(transcripts: Sequence[Transcript]) -> dict[str, str]:
     """The judge's answers in these conversations, by what was asked."""
-    answers: dict[str, str] = {}
+    return number_labels(
+        (question.label or "answer", answer.text if isinstance(answer, Answer) else f"{NO_ANSWER}: {answer.reason}")
+        for transcript in transcripts
+        for question, answer in transcript.exchanges
+    )
+
+
+def number_labels(answers: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Answers by what was asked, numbered from the second to the same."""
     labels: Counter[str] = Counter()
-    for transcript in transcripts:
-        for question, answer in transcript.exchanges:
-            text = answer.text if isinstance(answer, Answer) else f"{NO_ANSWER}: {answer.reason}"
-            label = question.label or "answer"
-            labels[label] += 1
-            repeated = f"{label} ({labels[label]})" if labels[label] > 1 else label
-            answers[repeated] = " ".join(text.split())
-    return answers
+    numbered: dict[str, str] = {}
+    for label, text in answers:
+        labels[label] += 1
+        numbered[f"{label} ({labels[label]})" if labels[label] > 1 else label] = " ".join(text.split())
+    return numbered

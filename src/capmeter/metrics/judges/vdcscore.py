@@ -22,6 +22,7 @@ from typing import Annotated, ClassVar
 from capmeter.evaluation.base import Floats
 from capmeter.metrics.judges.answers import Answer
 from capmeter.metrics.judges.item_judge import ItemJudge
+from capmeter.metrics.judges.items import Item
 from capmeter.metrics.judges.judge import NO_QUESTIONS, UNANSWERED, Conversation, JudgedCaption, Verdict, ratio
 from capmeter.metrics.judges.prompts import Template, template
 from capmeter.metrics.judges.reading import answer_start, missing_reason
@@ -37,8 +38,14 @@ class VdcScore(ItemJudge):
     NAME: ClassVar[str] = "vdcscore"
     SUMMARY: ClassVar[str] = "questions about a video answered from the caption"
     ROUNDS: ClassVar[float] = 2.0
+    EXPECTED: ClassVar[str] = "questions of videos with their answers"
 
     as_released: Annotated[bool, "leave out captions without any right answer, as the released code does"] = False
+
+    @classmethod
+    def item_problem(cls, item: Item) -> str:
+        """Every question has an expected answer."""
+        return "" if item.answer else "has no answer: write the expected one under answer"
 
     @property
     def prompts(self) -> tuple[Template, ...]:
