@@ -182,6 +182,24 @@ def test_values_of_the_papers(name: str, protocol: str, metric: str, value: floa
 
 
 @pytest.mark.parametrize(
+    ("protocol", "metric", "value", "note"),
+    [
+        ("cui2018", "leic", 93.9, "p 0.000"),
+        ("cui2018", "spice", 75.9, "p 0.003"),
+        ("cui2018-m2", "meteor", 59.4, "p 0.032"),
+        ("cui2018-m3", "bleu-1", 54.9, "p 0.052"),
+        ("cui2018-m4", "leic-no-da", 84.4, "p 0.000"),
+        ("cui2018-m4", "leic", 62.6, "p 0.026"),
+        ("cui2018-m5", "cider-d", 55.9, "p 0.047"),
+    ],
+)
+def test_p_values_of_the_critics_tables(protocol: str, metric: str, value: float, note: str) -> None:
+    """Cui et al. 2018, Tables 2 and 3."""
+    found = published("coco2015", protocol, metric)
+    assert found.value == value and found.note.partition(";")[0] == note
+
+
+@pytest.mark.parametrize(
     ("name", "protocol", "metric", "value", "encoder"),
     [
         ("pascal50s", "wembsim", "wembsim(vectors=wiki.en.vec)", 79.5, "fasttext"),  # Table 8.3: 60.9 and 98.1
