@@ -37,6 +37,8 @@ FILES: dict[str, tuple[bytes, str]] = {
     "truncated line": (lines(GOOD, '{"image_id": "2", "cand'), "x, line 2, column 19: not valid JSON: the line ends in the middle"),
     "broken line": (lines(GOOD, '{"image_id": 2 "candidate": "a"}'), r"x, line 2, column 16: not valid JSON: Expecting ',' delimiter"),
     "line that is no object": (lines(GOOD, GOOD, "[1]"), "x, line 3: a list of 1, expected an object with image_id"),
+    "fields under a key": (b'{"1": {"text": "a dog", "score": 1}}', r"the fields are text, score; --column candidate=NAME"),
+    "nothing under a key": (b'{"1": {}}', "the fields are none; --column candidate=NAME"),
     "key twice": (b'{"1": ["a"], "2": ["b"], "1": ["c"]}', "x: duplicate key '1' in one object"),
     "key twice in a line": (lines(GOOD, '{"image_id": 2, "image_id": 3, "candidate": "a"}'), "x, line 2: duplicate key 'image_id' in one object"),
     "too deep": (b"[" * 100_000, "nested too deeply"),

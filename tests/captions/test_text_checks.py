@@ -60,6 +60,10 @@ REFERENCE = "the dog is running on the grass near two people"
                 "as an ai model, i see no image",
             ],
         ),
+        (
+            "None, a number or a file name",
+            ["None", "null ", "NaN", "n/a", "undefined", "[]", "391895", "COCO_val2014_000000391895.jpg", "a/b.MP4"],
+        ),
         ("repeated phrases", ["a dog on a mat and " * 8, "It is red. " * 12, "dog " * 30]),
         ("control or replacement", ["a\0dog", "a dog\ufffd", "a\u2028dog"]),
         ("invisible characters", ["a\u200bdog", "\ufeffa dog", "a\u00addog", "a \u202edog"]),

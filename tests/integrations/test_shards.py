@@ -21,6 +21,7 @@ from capmeter.core.errors import InputError
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.runner import Evaluation
 from capmeter.integrations import shards
+from capmeter.integrations.shard_records import Record
 
 METRICS = "bleu-4,rouge-l,cider-d"
 WORDS = "a dog runs on the grass while two cats sleep near an old red bus and people watch from one window".split()  # noqa: SIM905
@@ -217,7 +218,7 @@ def test_a_shard_without_a_score_does_not_end_the_run(tmp_path: Path) -> None:
 def test_scores_of_different_signatures_have_no_common_score(tmp_path: Path) -> None:
     written(tmp_path, files=2)
     files = shards.find_shards(str(tmp_path / "*.jsonl"), tmp_path / "scores")
-    records = [shards.Record("plan", "in", "out", 7, {"rouge-l": signature}, {}) for signature in ("old", "new")]
+    records = [Record("plan", "in", "out", 7, {"rouge-l": signature}, {}) for signature in ("old", "new")]
     with pytest.raises(InputError, match=r"part-1.parquet was scored as new, but .*part-0.parquet as old; remove"):
         shards.common_signatures(files, records)
 
@@ -251,6 +252,30 @@ def test_no_scores_are_written_over_captions_or_references(tmp_path: Path) -> No
             with pytest.raises(InputError, match=f"would replace .*{lost}, which is read"):
                 shards.find_shards(str(captions / pattern), folder, options)
     assert shards.find_shards(str(captions / "a.parquet"), tmp_path / "scores")
+
+
+def test_references_whose_candidate_is_in_another_shard_are_not_noted(tmp_path: Path) -> None:
+    """Four shards of five images, with references of 23: three have a candidate in none of the shards."""
+    references = {f"image {k}": ["a dog runs", "the dog"] for k in range(23)}
+    (tmp_path / "refs.json").write_text(json.dumps(references))
+    for shard in range(4):
+        rows = [{"image_id": f"image {5 * shard + k}", "candidate": "a dog"} for k in range(5)]
+        (tmp_path / f"part-{shard}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def notes(pattern: str) -> dict[str, Any]:
+        options = LoadOptions(references=tmp_path / "refs.json")
+        return shards.score_shards(
+            str(tmp_path / pattern), parse_list("rouge-l"), tmp_path / pattern[:6], options=options, intervals=False
+        ).notes
+
+    assert notes("part-*.jsonl") == {"references_without_candidate": (3, [])}
+    (tmp_path / "refs.json").write_text(json.dumps(dict(reversed(references.items()))))
+    late = ["image 22", "image 21", "image 20"]
+    assert notes("part-*.jsonl") == {"references_without_candidate": (3, late)}
+    count, ids = notes("part-3.jsonl")["references_without_candidate"]
+    assert count == 18 and ids == [*late, "image 14", "image 13"]
+    (tmp_path / "refs.json").write_text(json.dumps({f"image {k}": ["a dog runs"] for k in range(20)}))
+    assert notes("part-*.jsonl") == {}
 
 
 def test_notes_are_counted(tmp_path: Path) -> None:

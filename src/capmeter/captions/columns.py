@@ -191,9 +191,17 @@ def close_name(name: Any) -> str | None:
     return next(iter(get_close_matches(name[:40].strip().lower().replace(" ", "_"), _KNOWN, 1, 0.75)), None)
 
 
+class KeyedFields(dict[Any, Any]):
+    """The fields of a row that stands under its image's key, and that key as `image_id`."""
+
+    def __init__(self, fields: Mapping[Any, Any], image_id: str) -> None:
+        super().__init__({**fields, "image_id": image_id})
+        self.own_names = list(fields)
+
+
 def suggest_names(names: Iterable[Any], most: int = 8) -> str:
     """The first names, each unknown one followed by the known name that was probably meant."""
-    names, texts = list(names), []
+    names, texts = names.own_names if isinstance(names, KeyedFields) else list(names), []
     for name in names[:most]:
         close = close_name(name)
         text = name if isinstance(name, str) else f"({type(name).__name__})"

@@ -51,8 +51,14 @@ _REFUSAL = re.compile(
     r"identify|process|analy[sz]e|access|determine)|\bplease (?:provide|upload|attach) (?:an|the|your) image"
 )
 _REFUSES = "refusals, which say nothing of the image"
+_PLACEHOLDER = re.compile(
+    r"none|null|nan|n/?a|nil|undefined|\[\]|\{\}|\d{2,20}|\S{1,190}\.(?:jpe?g|png|gif|webp|bmp|tiff?|mp4|avi|mkv|webm|wav|mp3|flac)",
+    re.IGNORECASE,
+)
+_IS_PLACEHOLDER = "None, a number or a file name in place of a caption"
 _REPEATS = "repeated phrases, as of a model that loops"
 _FEWEST_WORDS, _GRAM = 20, 4
+_LONGEST_PLACEHOLDER = 200
 _SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
 _OTHER_LANGUAGE = "in another language than its references"
 _ONE_SIDE = "on one side only, so that equal words count as different; see"
@@ -102,6 +108,8 @@ def find_artefacts(text: str) -> list[str]:
     beginning = text[:1000].lower()
     if any(word in beginning for word in _REFUSAL_WORDS) and _REFUSAL.search(beginning):
         reasons.append(_REFUSES)
+    if len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()):
+        reasons.append(_IS_PLACEHOLDER)
     if text.count(" ") >= _FEWEST_WORDS and _repeats(text.lower().split()):
         reasons.append(_REPEATS)
     return reasons

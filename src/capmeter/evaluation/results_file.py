@@ -119,6 +119,8 @@ def read_system(saved: Any, where: str) -> dict[str, Any]:
             raise InputError(
                 f"{where}: it lacks the scores of single captions (`items`), as `--format json` prints; {EXPECTED}"
             )
+        if not all(_are_answers(each.get("answers", {})) for each in metrics.values()):
+            raise InputError(f"{where}: its answers are not texts by caption and question; score the captions again")
         images = {id: str(image) for id, image in saved.get("images", {}).items()}
         ids = Ids([], [])
         scores = []
@@ -140,6 +142,13 @@ def read_system(saved: Any, where: str) -> dict[str, Any]:
     return {"scores": scores, "ids": ids, "notes": saved.get("notes"), **details}
 
 
+def _are_answers(saved: Any) -> bool:
+    """Whether these are a judge's answers: by caption, texts by question."""
+    if not isinstance(saved, Mapping) or not all(isinstance(each, Mapping) for each in saved.values()):
+        return False
+    return all(isinstance(text, str) for each in saved.values() for text in each.values())
+
+
 def _read_scores(name: str, saved: Mapping[str, Any], ids: Ids) -> Scores:
     items = Items(ids, _read_numbers(saved["items"], ids.names))
     part_items = {
@@ -156,7 +165,7 @@ def _read_scores(name: str, saved: Mapping[str, Any], ids: Ids) -> Scores:
         notes=saved["notes"],
         signature=saved["signature"],
         answers={
-            id: {str(label): str(text) for label, text in answers.items()}
+            id: {str(label): text for label, text in answers.items()}
             for id, answers in saved.get("answers", {}).items()
         },
         metric=metric,

@@ -44,7 +44,8 @@ from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.requirements import is_needed
 from capmeter.evaluation.runner import CorpusStates, Evaluation
 from capmeter.integrations import frames, shards
-from capmeter.integrations.shards import MAX_RESAMPLED, Job, Record, ShardedCaptions
+from capmeter.integrations.shard_records import Record, merge_notes
+from capmeter.integrations.shards import MAX_RESAMPLED, Job, ShardedCaptions
 
 _MERGED_AT_ONCE = 8  # states
 Work = Callable[[Evaluation, Any], Any]
@@ -111,10 +112,10 @@ def score_shards(
         for k, block in zip(missing, _blocks(scored, "scoring", len(missing)), strict=True):
             records[k] = Record(**json.loads(ray.get(block)["record"][0].as_py()))
     exact = sum(record.captions for record in records) < MAX_RESAMPLED
-    signatures, notes = shards.common_signatures(files, records), shards.merge_notes(records)
+    signatures, notes = shards.common_signatures(files, records), merge_notes(records)
     how = signatures, resamples if intervals else 0, seed, exact, notes
     (combined,) = _run_tasks(_combine, [(evaluation, [shard.target for shard in files], *how)], "corpus scores")
-    return shards.write_summary(combined, output, records, rescored)
+    return shards.write_summary(combined, output, files, records, rescored)
 
 
 def score(

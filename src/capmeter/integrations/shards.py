@@ -40,12 +40,11 @@ from capmeter.evaluation.compact import PackedRows, PackedTexts
 from capmeter.evaluation.requirements import check_needs, is_needed, with_required
 from capmeter.evaluation.runner import Evaluation
 from capmeter.evaluation.scores import Ids, Results, Scores
+from capmeter.integrations.shard_records import FORMAT, NOTED_IDS, Record, find_unused_references, merge_notes
 from capmeter.report.source_columns import arrow_table, beside_source
 
-FORMAT = 1
 SUMMARY = "corpus.json"
 """The file with the scores of all shards together."""
-_NOTED_IDS = 5
 MAX_TRIES = 20
 """Workers that may be lost at one shard."""
 MAX_RESAMPLED = 10_000_000
@@ -78,19 +77,6 @@ class Shard:
 
 Job = tuple[Shard, str, str]
 """A shard, the digest of the plan, and the digest of its captions."""
-
-
-@dataclass(frozen=True)
-class Record:
-    """A finished shard: the plan, SHA-256 of its files, its size, and for each note its count and first ids."""
-
-    plan: str
-    input: str
-    output: str
-    captions: int
-    signatures: dict[str, str]
-    notes: dict[str, tuple[int, list[str]]]
-    format: int = FORMAT
 
 
 @dataclass(frozen=True)
@@ -194,8 +180,9 @@ def score_shard(evaluation: Evaluation, shard: Shard, plan: str, digest: str, wo
             writer.write_table(table)
     signatures = {name: scores.signature for name, scores in results.items()}
     reasons = chain(results.notes.items(), *(scores.notes.items() for scores in results.values()))
-    notes = {reason: (len(ids), list(ids[:_NOTED_IDS])) for reason, ids in reasons if ids}
-    record = Record(plan, digest, sha256(Path(shard.target)), len(results.ids.names), signatures, notes)
+    notes = {reason: (len(ids), list(ids[:NOTED_IDS])) for reason, ids in reasons if ids}
+    images = len(set(results.ids.images))
+    record = Record(plan, digest, sha256(Path(shard.target)), len(results.ids.names), signatures, notes, images)
     try:
         for scores in results.values():
             if scores.metric is not None and scores.rows is not None:
@@ -256,24 +243,28 @@ def score_shards(
     tables = (parquet.read_table(shard.target) for shard in files)
     how = resamples if intervals else 0, seed, exact, merge_notes(finished)
     corpus = combine_results(evaluation.metrics, tables, common_signatures(files, finished), *how)
-    return write_summary(corpus, output, finished, rescored)
+    return write_summary(corpus, output, files, finished, rescored)
 
 
 def write_summary(
-    corpus: ShardedCaptions, output: str | os.PathLike[str], records: Sequence[Record], rescored: Mapping[str, str]
+    corpus: ShardedCaptions,
+    output: str | os.PathLike[str],
+    files: Sequence[Shard],
+    records: Sequence[Record],
+    rescored: Mapping[str, str],
 ) -> ShardedCaptions:
     """Adds what is known of the shards to the scores of all captions, and writes them into the folder.
 
     Args:
         corpus: the scores.
         output: the folder.
-        records: of all shards.
+        files, records: the shards.
         rescored: of the shards that were scored now, why ("" if they had not been scored).
     """
     corpus = replace(
         corpus,
         shards=len(records),
-        notes=merge_notes(records),
+        notes=merge_notes(records) | find_unused_references([shard.target for shard in files], records),
         rescored={target: reason for target, reason in rescored.items() if reason},
         resumed=len(records) - len(rescored),
     )
@@ -310,16 +301,6 @@ def check_record(shard: Shard, plan: str, digest: str) -> Record | str:
         return record if sha256(Path(shard.target)) == record.output else "its file of scores is damaged"
     except OSError as problem:
         return f"its scores cannot be read ({problem.strerror})"
-
-
-def merge_notes(records: Iterable[Record]) -> dict[str, tuple[int, list[str]]]:
-    """For each note the number of captions in all shards, and the first of their ids."""
-    notes: dict[str, tuple[int, list[str]]] = {}
-    for record in records:
-        for reason, (count, ids) in record.notes.items():
-            total, first_ids = notes.get(reason, (0, []))
-            notes[reason] = total + count, [*first_ids, *ids][:_NOTED_IDS]
-    return notes
 
 
 def common_signatures(files: Sequence[Shard], records: Sequence[Record]) -> dict[str, str]:

@@ -350,6 +350,12 @@ def test_an_empty_caption_is_wrong_about_usable_questions_only(tmp_path: Path) -
     assert results.parts["scored_share"] == pytest.approx(2 / 3)
 
 
+def test_a_table_is_not_a_file_of_questions(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("id,question\n1,q\n")
+    with pytest.raises(InputError, match=r"items\.csv: a table; expected questions, facts or events as JSON"):
+        read_items(str(tmp_path / "items.csv"))
+
+
 ITEMS: dict[str, Any] = {
     "captionqa": [{"id": "1", "questions": [{"question": "q?", "choices": ["a", "b"], "answer": "a"}]}],
     "caprl-qa": [{"id": "1", "question": "q?", "answer": "a"}],

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, BinaryIO
 
-from capmeter.captions.columns import Columns, suggest_names
+from capmeter.captions.columns import Columns, KeyedFields, suggest_names
 from capmeter.captions.documents import wrong_form
 from capmeter.captions.formats.native import native_rows
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side, caption_text, image_key, reference_list
@@ -31,7 +31,7 @@ def read(document: Any, name: str, side: Side, columns: Columns) -> Iterator[Cap
         image_ids.add(image_id)
         if isinstance(value, Mapping):
             _refuse_other_id(value, image_id, location, columns)
-            yield from native_rows({**value, "image_id": image_id}, location, side, columns, number)
+            yield from native_rows(KeyedFields(value, image_id), location, side, columns, number)
             continue
         if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
             value = [_caption_of(item, image_id, f"{location}[{k}]", columns) for k, item in enumerate(value)]

@@ -239,7 +239,7 @@ def _candidate_rows(row: CaptionRow, fields: Mapping[Any, Any], names: list[str]
                 f"(the fields are {suggest_names(fields)})"
             )
         else:
-            reason = f"the fields are {suggest_names(fields)}; --column candidate=NAME says which one it is"
+            reason = f"the fields are {suggest_names(fields) or 'none'}; --column candidate=NAME says which one it is"
         raise NotCandidates(f"{location}: candidate is missing, expected a caption as text; {reason}")
     if names[0] != "captions" or isinstance(fields["captions"], str):
         row.candidate = candidate_text(fields[names[0]], location, names[0])

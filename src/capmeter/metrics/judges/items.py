@@ -46,6 +46,7 @@ _IDS = (
 _FIELDS = ("questions", "question", "prompt", "oracle_facts", "facts", "events", "captions")
 QUESTION, FACT, EVENT, CAPTION = "question", "fact", "event", "caption"
 """The kinds of items."""
+_TABLES = (".csv", ".tsv", ".xlsx", ".txt")
 _MAX_BYTES = 1 << 30
 _MAX_ITEMS = 10_000  # of one image
 _VISION = ("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|image_pad|>", "<|vision_end|>", "<image>")
@@ -161,6 +162,8 @@ def _rows(path: str, content: bytes) -> Iterator[tuple[str, Any]]:
         names = [name for name in table.column_names if name not in ("images", "image") or name == "image_id"]
         yield from ((f"{path}, row {k}", row) for k, row in enumerate(table.select(names).to_pylist(), 1))
         return
+    if Path(path).suffix.lower() in _TABLES:
+        raise InputError(f"{path}: a table; expected questions, facts or events as JSON, JSON lines or Parquet")
     text = read_text(Path(path).expanduser())
     lines = text.split("\n")  # and not at U+2028, which JSON texts may contain
     first = text.lstrip()[:1]
