@@ -162,5 +162,12 @@ def test_critics_tell_people_from_systems() -> None:
     known = ReferenceNgrams.of(list(photos.values()))
     wrong = dict.fromkeys(photos, "Purple, purple ducks!")
     found = describe({"wrong": wrong}, {}, photos, known, critics={"overlap": parse("rouge-l")})
-    assert found["human"].to_dict()["told by overlap"] == 0.5  # against themselves: every pair has its mirror image
-    assert found["wrong"].told == {"overlap": 1.0}
+    # against themselves: every pair has its mirror image
+    assert found["human"].to_dict()["pairwise accuracy of overlap"] == 0.5
+    assert found["wrong"].pairwise_accuracy == {"overlap": 1.0}
+
+
+def test_the_page_lists_the_systems_as_they_are() -> None:
+    page = (Path(__file__).resolve().parents[3] / "docs" / "writer.md").read_text(encoding="utf-8")
+    table = page.partition("| system | configuration |\n|---|---|\n")[2].partition("\n\n")[0]
+    assert table.splitlines() == [f"| `{name}` | `{system}` |" for name, system in SYSTEMS.items()]

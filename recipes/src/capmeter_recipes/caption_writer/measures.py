@@ -36,8 +36,8 @@ class CaptionStatistics:
         distinct_2: distinct bigrams per bigram.
         novel: share of captions that are no caption of a photo that was trained on, letter case and punctuation apart.
         cider_d: CIDEr-D; idf from the references of the photos.
-        told: for each critic, the share of pairs of a person's caption and one of this system in which the person's has
-            the higher score (the area under the ROC curve): .5 by chance.
+        pairwise_accuracy: for each critic, the share of pairs of a human caption and one of this system in which the
+            human one has the higher score (the area under the ROC curve): .5 by chance.
     """
 
     captions: int
@@ -47,13 +47,13 @@ class CaptionStatistics:
     distinct_2: float
     novel: float
     cider_d: float
-    told: Mapping[str, float] = field(default_factory=dict)
+    pairwise_accuracy: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, float]:
         """The measures by name, in their order."""
         measures = asdict(self)
-        told = measures.pop("told")
-        return measures | {f"told by {critic}": area for critic, area in told.items()}
+        accuracies = measures.pop("pairwise_accuracy")
+        return measures | {f"pairwise accuracy of {critic}": area for critic, area in accuracies.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ def describe(
         photos: by key.
         known: what captions are measured against.
         seed: of the captions that are taken away.
-        critics: metrics by name, for `told`; they see captions in lower case and without punctuation.
+        critics: metrics by name, for `pairwise_accuracy`; they see captions in lower case and without punctuation.
     """
     away = {key: read_places(photo, 1, str(seed)) for key, photo in photos.items()}
     human = {key: photos[key].captions[places[0]] for key, places in away.items()}
@@ -110,7 +110,7 @@ def describe(
             marks = _marked(rows, critics)
             of_people = of_people or marks
             discrimination = {critic: _area(of_people[critic], marks[critic]) for critic in critics}
-            described[system] = replace(_described(rows, references), told=discrimination)
+            described[system] = replace(_described(rows, references), pairwise_accuracy=discrimination)
             advance(1)
     return described
 
