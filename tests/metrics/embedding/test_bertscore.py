@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -235,3 +235,15 @@ def test_names_and_parameters() -> None:
 def test_f1_has_bounds() -> None:
     precision, recall = np.array([0.0, 0.01, -0.5, 0.2]), np.array([0.0, -0.009999, -0.5, 0.6])
     np.testing.assert_allclose(harmonic_mean(precision, recall), [0, -1, -0.5, 0.3])
+
+
+@pytest.mark.parametrize(("score", "column"), [("precision", 1), ("recall", 2)])
+def test_precision_or_recall_is_the_score(score: Literal["precision", "recall"], column: int) -> None:
+    plain = measure(BertScore(), captions())
+    chosen = measure(BertScore(score=score), captions())
+    np.testing.assert_array_equal(chosen, plain[:, [column, 1, 2]])
+    assert not np.array_equal(chosen[:, 0], plain[:, 0])
+    rescaled = measure(BertScore(score=score, rescale=0.2), captions())
+    np.testing.assert_allclose(rescaled[:, 0], (plain[:, column] - 0.2) / 0.8)
+    evidence = BertScore(score=score).explain(captions(), RunContext())
+    np.testing.assert_array_equal([each.facts[score] for each in evidence], chosen[:, 0])

@@ -6,8 +6,8 @@
 The vectors are the hidden states of one layer of a language model. w is 1, or with `idf` ln((N + 1) / (df + 1)) over
 the N references of the run, as in the bert-score package (TBR's paper has -lg(df / N), and does not say which idf its
 row of BERTScore has); begin and end tokens can be matched but have weight 0. With several references, P, R and F1
-are each their maximum (`pooling="max"`, as published) or mean over the references. The score is F1; precision and
-recall are parts. Range -1 to 1 (precision and recall up to rounding, 1e-6), in practice 0 to 1; 1 for a candidate that
+are each their maximum (`pooling="max"`, as published) or mean over the references. The score is F1, or with `score`
+precision (is what the candidate says supported?) or recall; precision and recall are parts. Range -1 to 1 (precision and recall up to rounding, 1e-6), in practice 0 to 1; 1 for a candidate that
 equals a reference. An empty candidate scores 0. The corpus score is the mean.
 
 `rescale` maps the similarity of unrelated captions to 0: (x - b) / (1 - b). The baselines b of `bert`, `roberta`,
@@ -71,6 +71,7 @@ class BertScore(MeanMetric):
         idf: weight pieces by rarity in the run's references.
         rescale: map unrelated captions to 0, by the encoder's baseline or this one.
         pooling: over references.
+        score: which of the three is the score.
     """
 
     NAME: ClassVar[str] = "bertscore"
@@ -85,6 +86,7 @@ class BertScore(MeanMetric):
     idf: Annotated[bool, "weight word pieces by rarity in the run's references"] = False
     rescale: Annotated[bool | float, "map unrelated captions to 0, by the encoder's baseline or this one"] = False
     pooling: Annotated[Literal["max", "mean"], "the score over several references"] = "max"
+    score: Annotated[Literal["f1", "precision", "recall"], "which of the three is the score"] = "f1"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -113,6 +115,7 @@ class BertScore(MeanMetric):
             precision, recall, f1 = self._baseline(context.settings)
             baseline = np.array([f1, precision, recall])
             values = (values - baseline) / (1 - baseline)
+        values[:, 0] = values[:, ("f1", "precision", "recall").index(self.score)]
         return Measurement(values, note_truncated_sentences(part, encoder, context.settings))
 
     def _weights(self, context: RunContext) -> Floats:
@@ -159,7 +162,7 @@ class BertScore(MeanMetric):
                 for c, r in sorted(pairs, key=lambda pair: (pair[1], pair[0])):
                     links.append(Link((c, c + 1), index, (r, r + 1), "embedding", float(cosine[c, r])))
             words = [tuple(encoder.tokens(table.pieces[sentence][1:-1])) for sentence in (candidate, *references)]
-            facts = dict[str, float | str](zip(("f1", "precision", "recall"), measured[row].tolist(), strict=True))
+            facts = dict[str, float | str](zip((self.score, "precision", "recall"), measured[row].tolist(), strict=True))
             evidence.append(Evidence(words[0], tuple(words[1:]), tuple(links), (), facts))
         return evidence
 
