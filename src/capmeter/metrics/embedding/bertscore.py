@@ -162,7 +162,9 @@ class BertScore(MeanMetric):
                 for c, r in sorted(pairs, key=lambda pair: (pair[1], pair[0])):
                     links.append(Link((c, c + 1), index, (r, r + 1), "embedding", float(cosine[c, r])))
             words = [tuple(encoder.tokens(table.pieces[sentence][1:-1])) for sentence in (candidate, *references)]
-            facts = dict[str, float | str](zip((self.score, "precision", "recall"), measured[row].tolist(), strict=True))
+            facts = dict[str, float | str](
+                zip((self.score, "precision", "recall"), measured[row].tolist(), strict=True)
+            )
             evidence.append(Evidence(words[0], tuple(words[1:]), tuple(links), (), facts))
         return evidence
 
