@@ -7,8 +7,9 @@ The vectors are the hidden states of one layer of a language model. w is 1, or w
 the N references of the run, as in the bert-score package (TBR's paper has -lg(df / N), and does not say which idf its
 row of BERTScore has); begin and end tokens can be matched but have weight 0. With several references, P, R and F1
 are each their maximum (`pooling="max"`, as published) or mean over the references. The score is F1, or with `score`
-precision (is what the candidate says supported?) or recall; precision and recall are parts. Range -1 to 1 (precision and recall up to rounding, 1e-6), in practice 0 to 1; 1 for a candidate that
-equals a reference. An empty candidate scores 0. The corpus score is the mean.
+precision (is what the candidate says supported?) or recall; precision and recall are parts. Range -1 to 1 (precision
+and recall up to rounding, 1e-6), in practice 0 to 1; 1 for a candidate that equals a reference. An empty candidate
+scores 0. The corpus score is the mean.
 
 `rescale` maps the similarity of unrelated captions to 0: (x - b) / (1 - b). The baselines b of `bert`, `roberta`,
 `distilbert` and `distilroberta` at their default layers are those of the bert-score package; that of `minilm` was
