@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import capmeter
+from capmeter.captions.references import KEYS
 from capmeter.captions.streaming.stream import stream
 from capmeter.core.errors import InputError
 
@@ -47,6 +50,14 @@ def test_an_equal_id_matches_where_another_name_is_like_it() -> None:
 def test_numbers_without_their_zeros_match() -> None:
     captions = capmeter.load({"000": "a dog", "0012": "a cat"}, {"0": ["x"], "12": ["y"]})
     assert [caption.references for caption in captions] == [("x",), ("y",)]
+
+
+@given(st.text("ab1./\\ ", max_size=12))
+def test_names_are_those_of_paths(name: str) -> None:
+    path = PurePosixPath(name)
+    assert KEYS["file name"](name) == path.name
+    if not path.name.endswith("."):  # of which the ending depends on the version of Python
+        assert KEYS["file name without its ending"](name) == path.stem
 
 
 def test_a_name_of_zeros_takes_no_time() -> None:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
+import math
+import random
+import statistics
 from pathlib import Path
 
 import pytest
@@ -53,6 +56,41 @@ def test_captions_without_any_word_of_the_references_are_a_mismatch() -> None:
 
 def test_one_caption_for_all_images_says_nothing_about_the_references() -> None:
     assert measure(["a photo of a dog"] * 24, REFERENCES).describe_mismatch() is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_equals_a_slow_recomputation(seed: int) -> None:
+    """Captions that repeat, references in common, empty ones of both."""
+    sampled = random.Random(seed)
+
+    def text() -> str:
+        return " ".join(sampled.choice(["a", "b", "c", "d", "e", "f"]) for _ in range(sampled.randrange(5)))
+
+    texts = [text() for _ in range(8)]
+    candidates = [sampled.choice(texts) for _ in range(40)]
+    references = [[sampled.choice(texts) for _ in range(sampled.choice((1, 1, 2, 3)))] for _ in range(40)]
+    fit = measure(candidates, references)
+    words = [set(each.split()) for each in candidates]
+    known = [set(" ".join(each).split()) for each in references]
+    with_words = [k for k in range(40) if words[k]]
+    own = [len(words[k] & known[k]) / len(words[k]) for k in with_words]
+    pairs = [(k, with_words[(at + len(with_words) // 2) % len(with_words)]) for at, k in enumerate(with_words)]
+    other = [len(words[k] & known[away]) / len(words[k]) for k, away in pairs if k != away]
+    differences = [a - b for a, b in zip(own, other, strict=True)]
+    excess = statistics.fmean(differences) / statistics.stdev(differences) * math.sqrt(len(differences))
+    expected = ReferenceFit(
+        candidate_words=statistics.fmean(len(each.split()) for each in candidates),
+        reference_words=statistics.fmean(len(each.split()) for texts in references for each in texts),
+        vocabulary_share=len(set().union(*words) & set().union(*known)) / len(set().union(*words)),
+        own_share=statistics.fmean(own),
+        other_share=statistics.fmean(other),
+        other_count=len(other),
+        excess=excess,
+        distinct_count=len(set(candidates)),
+        has_single_references=False,
+    )
+    for name, value in vars(expected).items():
+        assert getattr(fit, name) == pytest.approx(value, abs=1e-12), name
 
 
 def test_untokenised_texts() -> None:

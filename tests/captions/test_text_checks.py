@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.call_counts import steps
 
 import capmeter
+from capmeter.captions import text_checks
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.reference_fit import ReferenceFit
 from capmeter.captions.text_checks import check_captions, compare_texts, find_artefacts, is_blank
@@ -208,6 +210,32 @@ def test_words_of_chinese_and_japanese_are_compared(candidate: str, reference: s
     assert not [reason for reason in check_captions(captions) if reason.startswith("no word")]
     fit = ReferenceFit.measure(captions)
     assert fit.own_share > 0.3 and fit.describe_mismatch() is None
+
+
+FUNCTION_WORDS = sorted(set().union(*text_checks._FUNCTION_WORDS.values()))
+
+
+@given(*[st.lists(st.sampled_from([*FUNCTION_WORDS, "dog", "Hund", "chien"]), min_size=1, max_size=12)] * 2)
+def test_languages_equal_a_slow_count(candidate: list[str], reference: list[str]) -> None:
+    """The language with most function words in the reference, none of which the candidate has, but two of another."""
+    words_of = text_checks._FUNCTION_WORDS
+    hits = {name: sum(word in words for word in reference) for name, words in words_of.items()}
+    language = max(hits, key=lambda name: hits[name])
+    has_another = max(sum(word in words for word in candidate) for words in words_of.values()) >= 2
+    differs = hits[language] >= 2 and not words_of[language] & set(candidate) and has_another
+    found = compare_texts(" ".join(candidate), [" ".join(reference)])
+    assert ("in another language than its references" in found) == differs
+    english = sum(word in words_of["en"] for word in candidate)
+    most = max(sum(word in words for word in candidate) for words in words_of.values())
+    assert text_checks.has_foreign_words(" ".join(candidate)) == (most > english)
+
+
+def test_equal_captions_are_checked_once() -> None:
+    """A megabyte of short lines takes no longer than it is read."""
+    captions = captions_of(["ein Hund", "x"] * 500, ["der Hund rennt", "y"] * 500)
+    assert steps(lambda: check_captions(captions)) < 40 * len(captions)
+    texts, references = ["ein Hund", "x"] * 500, [["der Hund rennt"], ["y"]] * 500
+    assert steps(lambda: examine(texts, references)) < 400 * len(captions)
 
 
 def test_validate_and_score_say_the_same_once() -> None:

@@ -233,7 +233,7 @@ class MissingCount:
         self.total += candidates
         if not is_present:
             self.count += candidates
-            if image_id not in self.first:
+            if not self.more and image_id not in self.first:
                 if len(self.first) < 5:
                     self.first.append(image_id)
                 else:

@@ -52,29 +52,33 @@ class ReferenceFit:
     @classmethod
     def measure(cls, captions: CaptionSet) -> ReferenceFit:
         """Compares the candidates that have references; there must be at least one."""
-        words = [split_words(sentence) for sentence in captions.pool.sentences]
-        rows = [row for row in range(len(captions)) if len(captions.references[row])]
-        candidates = {row: set(words[captions.candidates[row]]) for row in rows}
-        references = {row: {word for index in captions.references[row] for word in words[index]} for row in rows}
-        vocabulary = set[str]().union(*candidates.values())
-        known_words = set[str]().union(*references.values())
-        others = _pair_with_other_images(captions, [row for row in rows if candidates[row]])
-        own_shares = [_overlap(candidates[row], references[row]) for row in rows if candidates[row]]
-        other_shares = [_overlap(candidates[row], references[other]) for row, other in others]
-        differences = [
-            _overlap(candidates[row], references[row]) - share
-            for (row, _), share in zip(others, other_shares, strict=True)
+        lists = [split_words(sentence) for sentence in captions.pool.sentences]
+        lengths, words = list(map(len, lists)), list(map(frozenset, lists))
+        reference_sets = captions.reference_sets
+        sets = [reference_sets[k].tolist() for k in range(len(reference_sets))]  # the distinct lists of references
+        words_of_sets = [
+            words[each[0]] if len(each) == 1 else frozenset().union(*(words[k] for k in each)) for each in sets
         ]
+        candidates, set_of = captions.candidates.tolist(), captions.reference_set_indices.tolist()
+        rows = [row for row, k in enumerate(set_of) if sets[k]]
+        scored, used = {candidates[row] for row in rows}, {set_of[row] for row in rows}
+        vocabulary = frozenset[str]().union(*(words[k] for k in scored))
+        known_words = frozenset[str]().union(*(words_of_sets[k] for k in used))
+        with_words = [row for row in rows if lengths[candidates[row]]]
+        others = _pair_with_other_images(captions, with_words)
+        own_shares = {row: _overlap(words[candidates[row]], words_of_sets[set_of[row]]) for row in with_words}
+        other_shares = [_overlap(words[candidates[row]], words_of_sets[set_of[other]]) for row, other in others]
+        differences = [own_shares[row] - share for (row, _), share in zip(others, other_shares, strict=True)]
         return cls(
-            candidate_words=fmean(len(words[captions.candidates[row]]) for row in rows),
-            reference_words=fmean(len(words[index]) for row in rows for index in captions.references[row]),
+            candidate_words=fmean(lengths[candidates[row]] for row in rows),
+            reference_words=fmean(lengths[index] for row in rows for index in sets[set_of[row]]),
             vocabulary_share=len(vocabulary & known_words) / len(vocabulary) if vocabulary else None,
-            own_share=fmean(own_shares) if own_shares else 0.0,
+            own_share=fmean(own_shares.values()) if own_shares else 0.0,
             other_share=fmean(other_shares) if others else None,
             other_count=len(others),
             excess=_standardise(differences),
-            distinct_count=len({int(captions.candidates[row]) for row in rows}),
-            has_single_references=all(len(captions.references[row]) == 1 for row in rows),
+            distinct_count=len(scored),
+            has_single_references=all(len(sets[k]) == 1 for k in used),
         )
 
     @property
@@ -134,7 +138,7 @@ def _pair_with_other_images(captions: CaptionSet, rows: Sequence[int]) -> list[t
     return [(row, other) for row, other in pairs if captions.image_ids[row] != captions.image_ids[other]]
 
 
-def _overlap(words: set[str], others: set[str]) -> float:
+def _overlap(words: frozenset[str], others: frozenset[str]) -> float:
     return len(words & others) / len(words)
 
 

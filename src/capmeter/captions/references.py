@@ -20,7 +20,13 @@ Item = TypeVar("Item")
 
 
 def _file_name(image: str) -> str:
-    return PurePosixPath(image).name
+    return PurePosixPath(image).name if "/" in image or image == "." else image
+
+
+def _stem(image: str) -> str:
+    name = _file_name(image)
+    end = name.rfind(".")
+    return name[:end] if 0 < end < len(name) - 1 else name
 
 
 def _coco_number(image: str) -> str:
@@ -30,7 +36,7 @@ def _coco_number(image: str) -> str:
 
 KEYS: dict[str, Callable[[str], str]] = {
     "file name": _file_name,
-    "file name without its ending": lambda image: PurePosixPath(image).stem,
+    "file name without its ending": _stem,
     "COCO number in the file name": _coco_number,
 }
 """By what an image of the candidates can equal one of the references if not by its id, in the order of preference."""

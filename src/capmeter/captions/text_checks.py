@@ -21,6 +21,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
+import numpy as np
+
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.chat_artifacts import MARKS, REASONING, TOKENS
 from capmeter.captions.events import VideoEvents
@@ -86,6 +88,12 @@ _FUNCTION_WORDS = {
         "vi": "một đang và trên có của với những người trong cho các ở đi",
     }.items()
 }
+
+
+_LANGUAGES: dict[str, list[str]] = {}  # those of which a word is a function word
+for _language_name, _words in _FUNCTION_WORDS.items():
+    for _word in _words:
+        _LANGUAGES.setdefault(_word, []).append(_language_name)
 
 
 def is_blank(text: str) -> bool:
@@ -172,23 +180,28 @@ def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str,
     Returns:
         Reasons in a fixed order, only those that apply.
     """
-    pool = captions.pool
+    pool, reference_sets = captions.pool, captions.reference_sets
     notes: dict[str, list[str]] = {}
-    of_candidate: dict[int, list[str]] = {}
     blank = {k for k, text in enumerate(pool.sentences) if has_no_words(text)}
-    for row, candidate in enumerate(captions.candidates.tolist()):
-        if candidate not in of_candidate:
-            of_candidate[candidate] = find_artefacts(pool[candidate]) if artefacts else []
-        reasons = list(of_candidate[candidate])
-        if not _looks_english(pool[candidate]) or not all(
-            _looks_english(pool[k]) for k in captions.references[row][:1]
-        ):
-            reasons += compare_texts(pool[candidate], [pool[k] for k in captions.references[row].tolist()])
-        reasons += compare_lengths(pool[candidate], [pool[k] for k in captions.references[row].tolist()])
-        if not blank.isdisjoint(captions.references[row].tolist()):
+    # equal captions with equal references are checked once
+    keys = captions.candidates.astype(np.int64) * max(len(reference_sets), 1) + captions.reference_set_indices
+    pairs, pair_of_row = np.unique(keys, return_inverse=True)
+    reasons_of_pair: list[list[str]] = []
+    for pair in pairs.tolist():
+        candidate, row = divmod(pair, max(len(reference_sets), 1))
+        indices = reference_sets[row].tolist()
+        references = [pool[k] for k in indices]
+        reasons = find_artefacts(pool[candidate]) if artefacts else []
+        if not _looks_english(pool[candidate]) or not all(map(_looks_english, references[:1])):
+            reasons += compare_texts(pool[candidate], references)
+        reasons += compare_lengths(pool[candidate], references)
+        if not blank.isdisjoint(indices):
             reasons.append("empty reference")
-        for reason in reasons:
-            notes.setdefault(reason, []).append(captions.ids[row])
+        reasons_of_pair.append(reasons)
+    if any(reasons_of_pair):
+        for id, at in zip(captions.ids, pair_of_row.tolist(), strict=True):
+            for reason in reasons_of_pair[at]:
+                notes.setdefault(reason, []).append(id)
     return notes | _check_beginnings(captions) | _check_vocabulary(captions)
 
 
@@ -226,9 +239,8 @@ def has_foreign_words(text: str) -> bool:
     """Whether a text has another script than Latin, or more function words of another language than English ones."""
     if _script(text) not in ("LATIN", None):
         return True
-    words = Counter(_split(text))
-    english = sum(words[word] for word in _FUNCTION_WORDS["en"])
-    return max(sum(words[word] for word in each) for each in _FUNCTION_WORDS.values()) > english
+    hits = _count_function_words(_split(text))
+    return max(hits.values(), default=0) > hits["en"]
 
 
 def _looks_english(text: str) -> bool:
@@ -237,19 +249,17 @@ def _looks_english(text: str) -> bool:
 
 def _other_language(candidate: str, references: str) -> bool:
     """Whether the references have a language whose function words the caption lacks, where it has another's."""
-    language, hits = _language(references)
-    words = Counter(_split(candidate))
-    if hits < 2 or any(word in _FUNCTION_WORDS[language] for word in words):
+    hits = _count_function_words(_split(references))
+    language = max(_FUNCTION_WORDS, key=lambda name: hits[name])
+    if hits[language] < 2:
         return False
-    return max(sum(words[word] for word in each) for each in _FUNCTION_WORDS.values()) >= 2
+    candidate_hits = _count_function_words(_split(candidate))
+    return not candidate_hits[language] and max(candidate_hits.values(), default=0) >= 2
 
 
-def _language(text: str) -> tuple[str, int]:
-    """The language with most function words in a text, and their number."""
-    words = Counter(_split(text))
-    hits = {language: sum(words[word] for word in each) for language, each in _FUNCTION_WORDS.items()}
-    language = max(hits, key=lambda name: hits[name])
-    return language, hits[language]
+def _count_function_words(words: Iterable[str]) -> Counter[str]:
+    """The number of function words of each language that has any among these words."""
+    return Counter(language for word in words for language in _LANGUAGES.get(word, ()))
 
 
 def _split(text: str) -> Iterable[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.formats import open_rows
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.matching import CaptionInputs, match_captions
@@ -19,7 +19,7 @@ from capmeter.captions.reference_fit import ReferenceFit
 from capmeter.captions.references import ReferenceTable
 from capmeter.captions.rows import Side
 from capmeter.captions.text_checks import check_captions, find_artefacts, has_no_words, is_blank
-from capmeter.captions.truncation import find_truncated
+from capmeter.captions.truncation import is_truncated
 from capmeter.captions.unsegmented_scripts import is_unsegmented
 from capmeter.captions.writing import detect_side
 from capmeter.core.errors import InputError
@@ -81,8 +81,10 @@ def examine(
             inputs = CaptionInputs(reader, options)
             if inputs.table is not None:
                 findings.facts["references format"] = inputs.table.format
-            _, captions, notes = match_captions(list(inputs.rows()), inputs)
-            _check_captions(CaptionSet.from_captions(captions, notes=notes), inputs.table is not None, findings)
+            captions, notes = match_captions(list(inputs.rows()), inputs)[1:]
+            caption_set = CaptionSet.from_captions(captions, notes=notes)
+            del captions  # most of what is in memory
+            _check_captions(caption_set, inputs.table is not None, findings)
         if reader.columns.layout is not None:
             findings.facts["layout"] = reader.columns.layout.holds
         for assumption, details in reader.columns.notes.items():
@@ -111,21 +113,22 @@ def _check_references(table: ReferenceTable, findings: Findings) -> None:
 def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings) -> None:
     """Checks candidates and their references, which are or are not in a separate file."""
     facts, notes = findings.facts, captions.notes
-    rows = list(captions)
+    pool, candidates = captions.pool, captions.candidates.tolist()
+    texts = {k: pool[k] for k in candidates}  # the distinct ones
     facts["holds"] = "candidates and references" if len(captions.references.values) else "candidates"
-    facts["captions"] = len(rows)
+    facts["captions"] = len(captions)
     facts["images"] = len(set(captions.image_ids))
     systems = Counter(system for system in captions.systems if system is not None)
     if systems:
         facts["systems"] = dict(systems)
     ids_without = notes.get("kept_without_references", [])
-    if len(ids_without) == len(rows) and not are_separate:
+    if len(ids_without) == len(captions) and not are_separate:
         facts["references"] = "none; name their file with --references"
     else:
         _count_references(captions.references.lengths.tolist(), findings)
         if ids_without:
             findings.problems.append(
-                f"candidates without references: {len(ids_without):,} of {len(rows):,} ({list_names(ids_without)})"
+                f"candidates without references: {len(ids_without):,} of {len(captions):,} ({list_names(ids_without)})"
             )
     findings.warn("images with references but no candidate", notes.get("references_without_candidate", []))
     findings.warn(
@@ -135,49 +138,54 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
     )
     if "matched_by" in notes:
         facts["images matched by"] = notes["matched_by"][0]
-    facts["distinct candidates"] = len(set(captions.candidates.tolist()))
-    blank_ids = [row.id for row in rows if is_blank(row.candidate)]
+    facts["distinct candidates"] = len(texts)
+    blank = {k for k, text in texts.items() if is_blank(text)}
+    blank_ids = [id for id, k in zip(captions.ids, candidates, strict=True) if k in blank]
     facts["empty candidates"] = len(blank_ids)
     findings.warn("empty candidates, which get the lowest score", blank_ids)
     findings.warn(
         "candidates that repeat an earlier one of the same image, as padded data loaders produce",
         notes.get("repeated_candidates", []),
     )
-    _check_endings(rows, findings)
-    unsegmented_ids = [row.id for row in rows if is_unsegmented(row.candidate)]
-    if 2 * len(unsegmented_ids) > len(rows):
+    _check_endings(captions, findings)
+    unsegmented = {k for k, text in texts.items() if is_unsegmented(text)}
+    unsegmented_ids = [id for id, k in zip(captions.ids, candidates, strict=True) if k in unsegmented]
+    if 2 * len(unsegmented_ids) > len(captions):
         findings.warn(
             "candidates without spaces between words, as in Chinese or Japanese",
             unsegmented_ids,
             "; choose a tokenizer, such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)",
         )
-    most_common, count = Counter(row.candidate for row in rows).most_common(1)[0]
-    if len(rows) >= 20 and count > len(rows) / 5:
-        findings.warnings.append(f"{count:,} of {len(rows):,} candidates are the same: {shorten(most_common, 60)}")
-    _check_texts(((row.id, row.candidate) for row in rows), "candidates", findings)
+    most_common, count = Counter(candidates).most_common(1)[0]
+    if len(captions) >= 20 and count > len(captions) / 5:
+        same = shorten(texts[most_common], 60)
+        findings.warnings.append(f"{count:,} of {len(captions):,} candidates are the same: {same}")
+    _check_texts(zip(captions.ids, map(texts.__getitem__, candidates), strict=True), "candidates", findings)
     for reason, ids in check_captions(captions, artefacts=False).items():
         findings.warn(reason, ids)
-    if len(ids_without) < len(rows):
+    if len(ids_without) < len(captions):
         _compare_words(captions, findings)
 
 
-def _check_endings(rows: Sequence[Caption], findings: Findings) -> None:
+def _check_endings(captions: CaptionSet, findings: Findings) -> None:
     """Counts the candidates that end in a function word: by system, where there are several."""
-    candidates: dict[str, dict[str, str]] = {}
-    for row in rows:
-        candidates.setdefault(row.system or "", {})[row.id] = row.candidate
-    truncated_ids = {system: find_truncated(texts) for system, texts in candidates.items()}
+    pool, candidates = captions.pool, dict[str, dict[str, int]]()
+    for id, system, k in zip(captions.ids, captions.systems, captions.candidates.tolist(), strict=True):
+        candidates.setdefault(system or "", {})[id] = k
+    truncated = {k for k in set(captions.candidates.tolist()) if is_truncated(pool[k])}
+    truncated_ids = {system: [id for id, k in each.items() if k in truncated] for system, each in candidates.items()}
     counts = {system: len(ids) for system, ids in truncated_ids.items()}
     findings.facts["candidates that end in a function word"] = counts if len(counts) > 1 else sum(counts.values())
     for system, ids in truncated_ids.items():
-        texts = candidates[system]
-        if len(ids) > _MAX_TRUNCATED * len(texts):
+        count = len(candidates[system])
+        if len(ids) > _MAX_TRUNCATED * count:
             of_system = f" of {system}" if len(counts) > 1 else ""
-            examples = ", ".join(f'{id} "… {" ".join(texts[id].split()[-4:])}"' for id in ids[:3])
+            endings = ((id, " ".join(pool[candidates[system][id]].split()[-4:])) for id in ids[:3])
+            examples = ", ".join(f'{id} "… {ending}"' for id, ending in endings)
             more = f" and {len(ids) - 3:,} more" if len(ids) > 3 else ""
             findings.warnings.append(
                 f"candidates{of_system} that end in a function word, as truncated captions do: {len(ids):,} of "
-                f"{len(texts):,} ({examples}{more})"
+                f"{count:,} ({examples}{more})"
             )
 
 
@@ -188,10 +196,12 @@ def _count_references(lengths: Sequence[int], findings: Findings) -> None:
 
 def _check_texts(texts: Iterable[tuple[str, str]], side: Side, findings: Findings) -> None:
     ids_by_problem: dict[str, list[str]] = {}
+    reasons_of: dict[str, list[str]] = {}  # of each distinct text
     for id, text in texts:
-        if len(text) > _LONG:
-            ids_by_problem.setdefault(f"texts longer than {_LONG:,} characters", []).append(id)
-        for reason in find_artefacts(text):
+        if (reasons := reasons_of.get(text)) is None:
+            too_long = [f"texts longer than {_LONG:,} characters"] if len(text) > _LONG else []
+            reasons = reasons_of[text] = [*too_long, *find_artefacts(text)]
+        for reason in reasons:
             ids_by_problem.setdefault(reason, []).append(id)
     for problem, ids in ids_by_problem.items():
         names = list_names(dict.fromkeys(ids))

@@ -57,13 +57,13 @@ def may_be_plain(kind: str) -> bool:
 def read(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """A row for each line, an empty one too: its number, from 0, is the image."""
     columns.note("read_as_lines", f"{source.name}: a caption a line, images are numbered from 0")
+    is_candidate, name = side == "candidates", source.name
     for number, line in source.lines():
-        location = f"{source.name}, line {number}"
-        text = caption_text(line.rstrip("\r\n"), location, "the caption")
-        if side == "candidates":
-            yield CaptionRow(location, str(number - 1), candidate=text)
+        text = line.rstrip("\r\n")
+        if is_candidate:
+            yield CaptionRow(f"{name}, line {number}", str(number - 1), text)
         else:
-            yield CaptionRow(location, str(number - 1), references=(text,))
+            yield CaptionRow(f"{name}, line {number}", str(number - 1), None, (text,))
 
 
 def read_named(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:
