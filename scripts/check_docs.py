@@ -10,9 +10,10 @@ checked if a comment before it names its command:
     <!-- check: capmeter study lceval hwcm --data composite.jsonl.gz | within 0.001 | 2 minutes -->
 
 The command is run with `--format markdown` where a table follows, and as it is where a block of output follows. Each
-number of a cell must be within the tolerance of the one in the output's cell of the same row and column; the output may
-have more rows and columns. Of a block of output every line must occur in the output, but for spaces, with its numbers
-within the tolerance. A command is cheap if the comment says no more than a minute. Exit code 1: something differs.
+number of a cell must be within the tolerance of the one in the output's cell of the same column, in the row with the
+same cell under the page's first heading; the output may have more rows and columns. Of a block of output every line
+must occur in the output, but for spaces, with its numbers within the tolerance. A command is cheap if the comment says
+no more than a minute. Exit code 1: something differs.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def differences(check: Check, output: str) -> list[str]:
     """Where the page and the output differ."""
     if not check.is_table:
         return _different_lines(check, output)
-    page, printed = read_rows(check.lines), read_rows(output.splitlines())
+    heading = _cells(check.lines[0])[0]
+    page, printed = read_rows(check.lines), read_rows(output.splitlines(), heading)
     problems = []
     for name, cells in page.items():
         for column, cell in cells.items():
@@ -128,22 +130,26 @@ def _different_lines(check: Check, output: str) -> list[str]:
     ]
 
 
-def read_rows(lines: tuple[str, ...] | list[str]) -> Rows:
-    """The rows of all Markdown tables among these lines."""
+def read_rows(lines: tuple[str, ...] | list[str], heading: str = "") -> Rows:
+    """The rows of all Markdown tables among these lines, by the cell under this heading, else by their first cell."""
     rows: Rows = {}
     head: list[str] = []
     for line in lines:
         if not line.startswith("|"):
             head = []
             continue
-        cells = [
-            cell.strip().replace("\\", "").replace("`", "").replace("**", "") for cell in line.strip()[1:-1].split("|")
-        ]
+        cells = _cells(line)
         if not head:
             head = cells
         elif set("".join(cells)) - set("-: "):
-            rows[cells[0]] = dict(zip(head[1:], cells[1:], strict=False))
+            named = dict(zip(head, cells, strict=False))
+            name = named.pop(heading if heading in named else head[0])
+            rows[name] = named
     return rows
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip().replace("\\", "").replace("`", "").replace("**", "") for cell in line.strip()[1:-1].split("|")]
 
 
 def agree(first: str, second: str, within: float) -> bool:

@@ -58,6 +58,16 @@ def test_a_number_off_the_page_is_found(checker: ModuleType, tmp_path: Path) -> 
     assert checker.agree("τ 1,024 (−.5)", "τ 1024 (-0.5)", 0) and not checker.agree("a 1", "b 1", 0)
 
 
+def test_rows_are_found_by_the_pages_first_heading(checker: ModuleType) -> None:
+    """`meta` prints the rank before the metric."""
+    lines = ("| rank | metric | tau-b |", "| ---: | --- | ---: |", "| 1 | tbr | 57.0 |", "| 1 | wmd | 52.4 |")
+    assert checker.read_rows(lines, "metric") == {
+        "tbr": {"rank": "1", "tau-b": "57.0"},
+        "wmd": {"rank": "1", "tau-b": "52.4"},
+    }
+    assert list(checker.read_rows(lines, "system")) == ["1"]  # no such heading
+
+
 def test_a_column_of_names_without_a_heading_shifts_nothing(checker: ModuleType) -> None:
     rows = checker.read_rows(("|  | HC | mean |", "| --- | ---: | ---: |", "| lceval | 1 | 2 |"))
     assert rows == {"lceval": {"HC": "1", "mean": "2"}}
