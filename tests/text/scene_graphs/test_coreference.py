@@ -5,13 +5,18 @@ from __future__ import annotations
 import pytest
 
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
-from capmeter.text.scene_graphs.coreference import replace_pronouns, words_with_antecedents
+from capmeter.text.scene_graphs.coreference import find_contexts, replace_pronouns, words_with_antecedents
 from capmeter.text.tokenization.ptb import split_as_written
 
 
 def resolve(*sentences: str) -> list[str]:
-    parses = bundled_caption_parser().parse_sentences([split_as_written(sentence) for sentence in sentences])
-    return [" ".join(words) for words in words_with_antecedents(parses)]
+    tokens = [split_as_written(sentence) for sentence in sentences]
+    parses = bundled_caption_parser().parse_sentences(tokens)
+    resolved = words_with_antecedents(tokens, parses)
+    contexts = find_contexts(tokens)
+    needed = [parse if is_context else None for parse, is_context in zip(parses, contexts, strict=True)]
+    assert words_with_antecedents(tokens, needed) == resolved
+    return [" ".join(words) for words in resolved]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,10 @@ role (subjects first), and distance. Words that stand for the picture ("the imag
 >>> first = Parse(("A", "dog", "runs"), ("DT", "NN", "VBZ"), ("a", "dog", "run"), (2, 3, 0), ("det", "nsubj", "root"))
 >>> second = Parse(("Its", "tail", "wags"), ("PRP$", "NN", "VBZ"), ("its", "tail", "wag"), (2, 3, 0),
 ...     ("nmod:poss", "nsubj", "root"))
->>> replace_pronouns([first, second])[1].words, [" ".join(words) for words in words_with_antecedents([first, second])]
-(('dog', 'tail', 'wags'), ['a dog runs', "dog 's tail wags"])
+>>> replace_pronouns([first, second])[1].words
+('dog', 'tail', 'wags')
+>>> [" ".join(words) for words in words_with_antecedents([first.words, second.words], [first, second])]
+['a dog runs', "dog 's tail wags"]
 """
 
 from __future__ import annotations
@@ -65,13 +67,32 @@ def replace_pronouns(sentences: Sequence[Parse]) -> list[Parse]:
     return replaced
 
 
-def words_with_antecedents(sentences: Sequence[Parse]) -> list[list[str]]:
-    """Returns each sentence's words in lower case, pronouns as what they refer to: "its tail" as "dog 's tail"."""
+def find_contexts(sentences: Sequence[Sequence[str]]) -> list[bool]:
+    """Says of each sentence of a document whether it has a pronoun or may have the antecedent of one.
+
+    >>> find_contexts([["A", "dog"], ["a", "cat"], ["grass"], ["Its", "tail"], ["a", "tree"]])
+    [False, True, True, True, False]
+    """
+    contexts = [False] * len(sentences)
+    for number, words in enumerate(sentences):
+        if any(word.lower() in PRONOUNS for word in words):
+            first = max(0, number - _SENTENCES)
+            contexts[first : number + 1] = [True] * (number + 1 - first)
+    return contexts
+
+
+def words_with_antecedents(sentences: Sequence[Sequence[str]], parses: Sequence[Parse | None]) -> list[list[str]]:
+    """Returns each sentence's words in lower case, pronouns as what they refer to: "its tail" as "dog 's tail".
+
+    Args:
+        sentences: the words of each sentence of a document.
+        parses: theirs, at least of `find_contexts`.
+    """
     texts = []
-    for parse, antecedents in zip(sentences, _find_antecedents(sentences), strict=True):
+    for sentence, parse, antecedents in zip(sentences, parses, _find_antecedents(parses), strict=True):
         words: list[str] = []
-        for position, word in enumerate(parse.words):
-            if position in antecedents:
+        for position, word in enumerate(sentence):
+            if parse is not None and position in antecedents:
                 words += [*antecedents[position].words, *(["'s"] if parse.tags[position] == "PRP$" else [])]
             else:
                 words.append(_BRACKETS.get(word.lower(), word.lower()))
@@ -79,14 +100,17 @@ def words_with_antecedents(sentences: Sequence[Parse]) -> list[list[str]]:
     return texts
 
 
-def _find_antecedents(sentences: Sequence[Parse]) -> list[dict[int, _Mention]]:
+def _find_antecedents(parses: Sequence[Parse | None]) -> list[dict[int, _Mention]]:
     """For each sentence of a document the antecedents by the position of the pronoun, counted from 0."""
     mentions: list[_Mention] = []
     antecedents: list[dict[int, _Mention]] = []
-    for number, parse in enumerate(sentences):
+    for number, parse in enumerate(parses):
+        by_position: dict[int, _Mention] = {}
+        antecedents.append(by_position)
+        if parse is None:
+            continue
         mentions = [each for each in mentions if each.sentence >= number - _SENTENCES]
         own = _find_mentions(number, parse)
-        by_position: dict[int, _Mention] = {}
         for position, (word, tag) in enumerate(zip(parse.words, parse.tags, strict=True)):
             pronoun = word.lower()
             if pronoun in PRONOUNS and tag.startswith("PRP"):
@@ -95,7 +119,6 @@ def _find_antecedents(sentences: Sequence[Parse]) -> list[dict[int, _Mention]]:
                 best = max(agreeing, key=lambda each: _salience(pronoun, number, each), default=None)
                 if best is not None:
                     by_position[position] = best
-        antecedents.append(by_position)
         mentions += own
     return antecedents
 

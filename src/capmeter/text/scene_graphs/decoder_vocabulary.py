@@ -62,9 +62,10 @@ class DecoderVocabulary:
             words: its words.
             lemmas: their base forms as if they were verbs.
         """
-        texts = [*(word.lower() for word in words), *(VERB + lemma for lemma in lemmas)]
-        copied_ids: dict[str, int] = {}
-        ids = [self._ids.get(text, copied_ids.setdefault(text, len(self) + k)) for k, text in enumerate(texts)]
+        texts = [*map(str.lower, words), *map(VERB.__add__, lemmas)]
+        first = {text: len(self) + k for k, text in reversed(list(enumerate(texts)))}
+        known = self._ids
+        ids = [known[text] if text in known else first[text] for text in texts]
         return SourceTokens(texts, ids)
 
     def ids(self, tokens: Sequence[str], source: SourceTokens) -> list[int]:

@@ -21,6 +21,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from capmeter.text.parsing.numpy_layers import Floats, Integers, Linear, Weights, normalise, softmax
 from capmeter.text.scene_graphs.decoder_vocabulary import NEXT_ID, OPEN_ID, PAD_ID, STOP_ID, UNKNOWN_ID
@@ -70,9 +71,11 @@ class SceneGraphNetwork:
         decoders: int = 1,
         predicate_end_ids: Collection[int] = (),
     ) -> None:
-        self.shape, self.predicate_end_ids = shape, np.array(sorted(predicate_end_ids), np.int64)
+        self.shape = shape
         self.encoder = SentenceEncoder(_select(weights, ENCODER_PREFIX), encoder_shape)
         self._decoders = _Decoders([_select(weights, DECODER_PREFIX.format(k)) for k in range(decoders)], shape)
+        self._is_predicate_end = np.zeros(self._decoders.vocabulary_size + 1, np.bool_)  # the last: copied tokens
+        self._is_predicate_end[list(predicate_end_ids)] = True
 
     def decode(
         self,
@@ -98,18 +101,19 @@ class SceneGraphNetwork:
         best_scores, best_ids = np.full(count, -np.inf), [list[int]() for _ in range(count)]
         state = self._decoders.start(encoded, source_ids)
         sentences, scores, last_ids = np.arange(count), np.zeros(count, np.float32), np.full(count, PAD_ID)
-        hypotheses, subjects = np.zeros((count, 0), np.int64), np.full(count, PAD_ID)
+        hypotheses, subjects = np.zeros((count, 0), np.int64), _Subjects.start(count)
+        first_verb = self._decoders.vocabulary_size + source_ids.shape[1] // 2  # base forms follow the words
         for step in range(max_tokens):
             probabilities = self._decoders.next_probabilities(last_ids, step, state)
             probabilities[np.arange(len(last_ids)), last_ids] = 0  # no loops, whose mean probabilities are high
-            probabilities[np.arange(len(last_ids)), subjects] = 0
+            probabilities[np.arange(len(last_ids)), subjects.unrelated] = 0
             rows, last_ids, scores = _top_hypotheses(probabilities, scores, sentences, beam_size)
             previous_sentences, sentences = sentences, sentences[rows]
             hypotheses = np.column_stack([hypotheses[rows], last_ids])
-            subjects = np.where(last_ids == NEXT_ID, PAD_ID, subjects[rows])
-            for row in np.flatnonzero(np.isin(last_ids, self.predicate_end_ids)).tolist() if unique_ids else ():
-                subject = self._find_subject(hypotheses[row], source_ids.shape[1] // 2)
-                subjects[row] = subject if subject in unique_ids[sentences[row]] else PAD_ID
+            subjects = self._next_subjects(subjects.take(rows), last_ids, first_verb)
+            for row in np.flatnonzero(subjects.ended).tolist() if unique_ids else ():
+                is_unique = subjects.words[row] in unique_ids[sentences[row]]
+                subjects.unrelated[row] = subjects.words[row] if is_unique else PAD_ID
             finished = (last_ids == STOP_ID) | (step + 1 == max_tokens)
             for row in np.flatnonzero(finished).tolist():
                 sentence, mean_score = sentences[row], scores[row] / (step + 1)
@@ -118,17 +122,43 @@ class SceneGraphNetwork:
             active = np.flatnonzero(~finished & (scores / (step + 1 + _LOOK_AHEAD) > best_scores[sentences]))
             if not len(active):
                 break
-            rows, sentences, subjects = rows[active], sentences[active], subjects[active]
+            rows, sentences, subjects = rows[active], sentences[active], subjects.take(active)
             scores, last_ids, hypotheses = scores[active], last_ids[active], hypotheses[active]
             state = state.take(rows, same=np.array_equal(sentences, previous_sentences))
         return [ids[:-1] if ids[-1:] == [STOP_ID] else ids for ids in best_ids]
 
-    def _find_subject(self, ids: Integers, length: int) -> int:
-        """Returns the last word of the subject of the triple that is being written, for a sentence of this length."""
-        triple = ids[max(np.flatnonzero(ids == NEXT_ID), default=-1) + 1 :]
-        first_verb = self._decoders.vocabulary_size + length  # base forms follow the words
-        end = int(np.argmax((triple >= first_verb) | (triple == OPEN_ID) | np.isin(triple, self.predicate_end_ids)))
-        return int(triple[end - 1]) if end else PAD_ID
+    def _next_subjects(self, subjects: _Subjects, last_ids: Integers, first_verb: int) -> _Subjects:
+        """The subjects after these tokens; base forms of verbs have ids from `first_verb`."""
+        is_next, is_end = (
+            last_ids == NEXT_ID,
+            self._is_predicate_end[np.minimum(last_ids, len(self._is_predicate_end) - 1)],
+        )
+        ends = (last_ids >= first_verb) | (last_ids == OPEN_ID) | is_end
+        return _Subjects(
+            words=np.where(is_next, PAD_ID, np.where(subjects.complete | ends, subjects.words, last_ids)),
+            complete=(subjects.complete | ends) & ~is_next,
+            unrelated=np.where(is_next, PAD_ID, subjects.unrelated),
+            ended=is_end,
+        )
+
+
+@dataclass(eq=False)
+class _Subjects:
+    """The subjects of the triples that H hypotheses are writing."""
+
+    words: Integers  # their last words so far, PAD_ID without one
+    complete: npt.NDArray[np.bool_]
+    unrelated: Integers  # words that the triple may not end in, or PAD_ID
+    ended: npt.NDArray[np.bool_]  # whether the last token ended a predicate
+
+    @classmethod
+    def start(cls, count: int) -> _Subjects:
+        """Those before the first token."""
+        return cls(*(np.full(count, value) for value in (PAD_ID, False, PAD_ID, False)))
+
+    def take(self, rows: Integers) -> _Subjects:
+        """Selects hypotheses."""
+        return _Subjects(self.words[rows], self.complete[rows], self.unrelated[rows], self.ended[rows])
 
 
 def _select(weights: Weights, prefix: str) -> Weights:
@@ -225,8 +255,7 @@ class _Decoders:
         copy = (copy / total).sum(axis=0)
         probabilities = np.zeros((len(last_ids), size + length), np.float32)
         probabilities[:, :size] = generate.sum(axis=0)
-        for place in range(length):
-            probabilities[rows, state.source_ids[:, place]] += copy[:, place]
+        np.add.at(probabilities, (rows[:, None], state.source_ids), copy)
         probabilities[:, [PAD_ID, UNKNOWN_ID]] = 0
         return probabilities
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,7 @@ from capmeter.text.parsing.caption_parser import bundled_caption_parser
 from capmeter.text.parsing.lemmas import LemmaRules
 from capmeter.text.parsing.numpy_layers import Floats
 from capmeter.text.parsing.parallel_batches import index_words, map_batches, split_long_sentence
-from capmeter.text.scene_graphs.coreference import words_with_antecedents
+from capmeter.text.scene_graphs.coreference import find_contexts, words_with_antecedents
 from capmeter.text.scene_graphs.decoder_vocabulary import DecoderVocabulary
 from capmeter.text.scene_graphs.learned_network import DecoderShape, SceneGraphNetwork
 from capmeter.text.scene_graphs.sentence_encoder import SentenceEncoderShape
@@ -151,8 +151,13 @@ class FactualParser:
 
     def _resolve(self, documents: Sequence[Sequence[str]]) -> list[list[list[str]]]:
         tokens = [[piece for text in document for piece in _parser_pieces(text)] for document in documents]
-        parses = iter(bundled_caption_parser().parse_sentences([each for document in tokens for each in document]))
-        return [words_with_antecedents(list(islice(parses, len(document)))) for document in tokens]
+        contexts = [find_contexts(sentences) for sentences in tokens]
+        needed = (compress(*pair) for pair in zip(tokens, contexts, strict=True))
+        parses = iter(bundled_caption_parser().parse_sentences([each for document in needed for each in document]))
+        return [
+            words_with_antecedents(sentences, [next(parses) if is_context else None for is_context in context])
+            for sentences, context in zip(tokens, contexts, strict=True)
+        ]
 
     def _parse_texts(self, texts: Sequence[Sequence[list[str]]], network: SceneGraphNetwork) -> Iterator[list[Triple]]:
         """Parses texts, given as sentences, and merges the triples of each."""
