@@ -41,7 +41,21 @@ REFERENCE = "the dog is running on the grass near two people"
             "HTML",
             ["a dog<br>", "<p>a dog</p>", "a dog &amp; a cat", "a dog &#39;s ball", '<span class="x">a dog</span>'],
         ),
-        ("Markdown", ["**a dog**", "# A dog", "- a dog\n- a cat\n", "```a dog```", "[dog](https://x.org)"]),
+        (
+            "Markdown",
+            [
+                "**a dog**",
+                "# A dog",
+                "- a dog\n- a cat\n",
+                "1. A dog\n2. A cat\n",
+                "```a dog```",
+                "[dog](https://x.org)",
+                "| a dog | a cat |\n|---|---|\n",
+            ],
+        ),
+        ("more emoji than words", ["dog 🐕🐕", "🐕. " * 60, "flags 🇫🇷"]),
+        ("60 words and more without the end of a sentence", ["a dog runs " * 20, "ein Hund — läuft " * 20]),
+        ("more than 5,000 words", ["A dog runs on the grass. " * 900]),
         (
             "refusals",
             [
@@ -261,7 +275,7 @@ def test_validate_warns_of_lengths_that_cider_d_does_not_bear() -> None:
 
 
 def test_lengths_of_detailed_captions() -> None:
-    long = " ".join(f"word{k}" for k in range(70))
+    long = " ".join(f"word{k}" for k in range(70)) + "."
     captions = captions_of(
         [long, "a dog runs", long, "a dog"], ["a dog runs on the grass", long, long, "a cat on a mat"]
     )

@@ -36,8 +36,10 @@ ARTEFACTS = {
     "HTML such as <br> or &amp;": re.compile(
         rf"</?(?:{_HTML_TAGS})\b[^<>]{{0,200}}>|&(?:amp|lt|gt|quot|nbsp|apos|#\d{{1,6}});", re.IGNORECASE
     ),
-    "Markdown such as **bold** or a list": re.compile(
-        r"\*\*[^*\s][^*]{0,200}\*\*|^ {0,3}#{1,6} \S|^ {0,3}[-*+] +\S.*\n|```|\]\(https?:", re.MULTILINE
+    "Markdown such as **bold**, a list or a table": re.compile(
+        r"\*\*[^*\s][^*]{0,200}\*\*|^ {0,3}#{1,6} \S|^ {0,3}(?:[-*+]|\d{1,3}[.)]) +\S.*\n|```|\]\(https?:"
+        r"|^ {0,3}\|.*\|[ \t]*\n",
+        re.MULTILINE,
     ),
     "control or replacement characters": re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffd]"),
     "invisible characters, such as a zero-width space": re.compile(
@@ -59,6 +61,13 @@ _PLACEHOLDER = re.compile(
 )
 _IS_PLACEHOLDER = "None, a number or a file name in place of a caption"
 _REPEATS = "repeated phrases, as of a model that loops"
+_NO_ENDS = "60 words and more without the end of a sentence, which are read as one sentence"
+_ENDS = re.compile("[.!?\u2026\u3002\uff01\uff1f\n]")
+_EMOJI = re.compile("[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff](?:\u200d.)*")
+_WORD = re.compile(r"\w+")
+_MORE_EMOJI = "more emoji than words, which are left out or taken for unknown words"
+_VERY_LONG = "more than 5,000 words: is it a caption?"
+_MOST_WORDS = 5000
 _FEWEST_WORDS, _GRAM = 20, 4
 _LONGEST_PLACEHOLDER = 200
 _SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
@@ -118,6 +127,13 @@ def find_artefacts(text: str) -> list[str]:
         reasons.append(_REFUSES)
     if len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()):
         reasons.append(_IS_PLACEHOLDER)
+    if not text.isascii() and len(_EMOJI.findall(text)) > len(_WORD.findall(text)):
+        reasons.append(_MORE_EMOJI)
+    if len(text) >= 2 * _LONG_WORDS:
+        if not _ENDS.search(text) and len(text.split()) >= _LONG_WORDS:
+            reasons.append(_NO_ENDS)
+        if len(text) > 2 * _MOST_WORDS and len(text.split()) > _MOST_WORDS:
+            reasons.append(_VERY_LONG)
     if text.count(" ") >= _FEWEST_WORDS and _repeats(text.lower().split()):
         reasons.append(_REPEATS)
     return reasons

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import time
 from pathlib import Path
 
@@ -11,7 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from capmeter.text.tokenization.sentence_splitting import document_sentences, split_document, split_sentences
+from capmeter.text.tokenization.sentence_splitting import (
+    _spaced_ends,
+    document_sentences,
+    split_document,
+    split_sentences,
+)
 
 
 @pytest.mark.parametrize(
@@ -100,10 +106,22 @@ def test_no_word_is_invented(text: str) -> None:
         "> " * 20_000 + "x",
         "<!--" * 10_000,
         "```\n" * 10_001,
+        "." * 100_000 + "red",
+        ".)" * 50_000 + "red",
+        ".-" * 50_000 + "red",
+        "." + "'" * 100_000 + "red",
     ],
     ids=lambda text: text[:6],
 )
 def test_hostile_documents_take_bounded_time(text: str) -> None:
     started = time.process_time()
     split_document(text)
+    document_sentences(text + " word" * 60)
     assert time.process_time() - started < 5
+
+
+@given(st.text(st.sampled_from("aB. \n!?)-。！"), max_size=40))
+def test_texts_with_two_ends_before_blanks_may_be_documents(text: str) -> None:
+    """A plain expression, which takes quadratic time, says where sentences end."""
+    ends = re.findall(r"[.!?][^\w\s]*\s|[。！？\n]", text.strip())
+    assert len(list(_spaced_ends(text.strip()))) == len(ends)

@@ -18,7 +18,7 @@ after an abbreviation or an initial does not end a sentence.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 MIN_DOCUMENT_SENTENCES, MIN_DOCUMENT_WORDS = 3, 60
@@ -37,8 +37,9 @@ _INLINE_ITEM = re.compile(
 )  # "… building.  2. The man", on one line
 _RULE = re.compile(r"[\s|:=*_-]*")  # a line of a table or a rule, without words
 _EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|~~|`+")
-_BOUNDARY = re.compile(r"[.!?。！？…]+[\"'”’»)\]]*(?=\s|[A-Z][a-z]|[。-\uffff]|$)|[。！？]")
-_SPACED_END = re.compile(r"[.!?][^\w\s]*\s|[。！？\n]")  # captions of 2015 run sentences together ("a dog.Two cats")
+_BOUNDARY = re.compile(r"(?<![.!?。！？…])[.!?。！？…]+[\"'”’»)\]]*(?=\s|[A-Z][a-z]|[。-\uffff]|$)|[。！？]")
+_MARKS = re.compile(r"[^\w\s]+\s?|\n")
+_SPACED_MARKS, _UNSPACED_MARKS = re.compile(r"[.!?].*\s|[。！？\n]", re.DOTALL), re.compile("[。！？]")
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'“])(?:[A-Z]|[A-Za-z]\.(?:[A-Za-z]\.)*[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Jr|Sr|Inc|Ltd|Co|No|Fig|Vol|Ave"
     r"|approx|ca|cf|vs|etc|e\.g|i\.e|al|est|dept|sq|ft|in)\.$"
@@ -79,10 +80,17 @@ def document_sentences(text: str) -> list[str]:
     """
     if len(text) < 2 * MIN_DOCUMENT_WORDS - 1 or len(text.split()) < MIN_DOCUMENT_WORDS:
         return []
-    if sum(1 for _ in islice(_SPACED_END.finditer(text.strip()), MIN_DOCUMENT_SENTENCES)) < MIN_DOCUMENT_SENTENCES - 1:
+    if len(list(islice(_spaced_ends(text.strip()), MIN_DOCUMENT_SENTENCES - 1))) < MIN_DOCUMENT_SENTENCES - 1:
         return []
     sentences = split_document(text)
     return sentences if len(sentences) >= MIN_DOCUMENT_SENTENCES else []
+
+
+def _spaced_ends(text: str) -> Iterator[re.Match[str]]:
+    """Ends of sentences with a blank after them: captions of 2015 run sentences together ("a dog.Two cats")."""
+    for marks in _MARKS.finditer(text):
+        pattern = _SPACED_MARKS if marks[0][-1].isspace() else _UNSPACED_MARKS
+        yield from pattern.finditer(marks[0])
 
 
 def _split_line(line: str) -> list[str]:

