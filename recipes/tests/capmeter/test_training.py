@@ -68,6 +68,17 @@ def test_priors_are_not_estimated_on_training_photos() -> None:
     assert len(priors.associations.pieces) < len(all_priors.associations.pieces)
 
 
+def test_priors_of_a_corpus_without_other_photos_are_those_of_the_training_photos() -> None:
+    all_photos = photos(40)
+    corpus = PhotoCorpus(tuple(all_photos), 0, TrainingData("flickr30k", "0" * 64, 200))
+    train = [photo for photo in all_photos if not photo.held_out]
+    every = build_token_priors([corpus], train, find_encoder("minilm"), Settings())
+    alone = build_token_priors([PhotoCorpus(tuple(train), 0, corpus.data)], [], find_encoder("minilm"), Settings())
+    assert every.language_model.unigram_counts.sum() > 0
+    assert np.array_equal(every.language_model.unigram_counts, alone.language_model.unigram_counts)
+    assert np.array_equal(association_matrix(every.associations), association_matrix(alone.associations))
+
+
 def test_noun_shares_are_estimated_on_tags(examples: PhotoExamples) -> None:
     encoder = load_encoder(find_encoder("minilm"))
     shares = {

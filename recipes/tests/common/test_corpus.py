@@ -92,6 +92,9 @@ def test_bad_files(tmp_path: Path) -> None:
     twice = rows_file(tmp_path / "twice.jsonl", [("7.jpg", ["a", "b"]), ("7_x.jpg", ["c", "d"])])
     with pytest.raises(InputError, match="same photo number"):
         read_corpus("flickr30k", twice, NONE)
+    with pytest.warns(CapmeterWarning, match="no --exclusions"):
+        found = read_corpus("mine", twice, read_exclusions(None))  # of one's own, the whole name
+    assert [photo.number for photo in found.photos] == ["7", "7_x"]
     (tmp_path / "x.gz").write_bytes(gzip.compress(b"x")[:-3])
     with pytest.raises(CapmeterError):
         read_corpus("coco", tmp_path / "x.gz", NONE)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from capmeter.core.progress import report_progress
 from capmeter.core.settings import Settings
 from capmeter.encoders import EncoderHandle, load_encoder
 from capmeter.metrics.learned.capmeter.associations import Associations
@@ -33,14 +34,20 @@ def build_token_priors(
 ) -> TokenPriors:
     """Estimates the statistics on all captions of photos that are neither held out nor training photos.
 
-    Training captions should be as new to these counts as those that the metric will score. The nouns of the lexicon
-    are estimated on the tags of the training photos' captions.
+    Training captions should be as new to these counts as those that the metric will score; of a small corpus no
+    photos may be left, and the training photos serve, which is reported. The nouns of the lexicon are estimated on the
+    tags of the training photos' captions.
     """
     loaded = load_encoder(encoder, settings)
     train_ids = {photo.id for photo in train}
     photos = [
         photo for corpus in corpora for photo in corpus.photos if not photo.held_out and photo.id not in train_ids
     ]
+    if not photos:
+        report_progress(
+            f"no photos are left beside the {len(train):,} training photos: statistics of words are estimated on these"
+        )
+        photos = list(train)
     sentences = [strip_final_punctuation(text) for photo in photos for text in photo.captions]
     photo_numbers = np.repeat(np.arange(len(photos)), [len(photo.captions) for photo in photos])
     rows = [

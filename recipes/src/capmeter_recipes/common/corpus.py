@@ -114,7 +114,10 @@ def read_corpus(source: str, file: str | Path, exclusions: Exclusions) -> PhotoC
         elif len(captions) > 1:
             photos.append(Photo(source, number, captions))
     if len({photo.number for photo in photos}) < len(photos):
-        raise InputError(f"{path}: two images have the same photo number; give every photo's captions together, once")
+        raise InputError(
+            f"{path}: two images have the same photo number of {source}; give every photo's captions together, once, "
+            f"and name the source of photos that are not {source}'s otherwise: mine={path}"
+        )
     if len(photos) < SMALL_CORPUS:
         photos = [replace(photo, held_out_percent=SMALL_PERCENT) for photo in photos]
     digest = hashlib.sha256(json.dumps([(each.number, each.captions) for each in photos]).encode("ascii")).hexdigest()
@@ -162,7 +165,10 @@ def split_source_file(text: str) -> tuple[str, str]:
     """Source and file of `SOURCE=FILE`."""
     source, equals, file = text.partition("=")
     if not equals or not source or not file:
-        raise InputError(f"{text!r}: expected SOURCE=FILE, such as flickr30k=captions.jsonl.gz or coco=pycocoevalcap")
+        raise InputError(
+            f"{text!r}: expected SOURCE=FILE, such as flickr30k=captions.jsonl.gz, coco=pycocoevalcap, or "
+            "mine=captions.json for photos of your own"
+        )
     return source, file
 
 

@@ -22,7 +22,7 @@ from capmeter_recipes.common.recipe import PRECISIONS, Recipe
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
 
 
-def corpora_argument(sources: str = "coco or flickr30k") -> Any:
+def corpora_argument(sources: str = "coco, flickr30k, or another name for photos of your own") -> Any:
     """Files of human captions."""
     help = (
         f"Human captions of photos in any format, as SOURCE=FILE ({sources}). `coco=pycocoevalcap` reads the captions "

@@ -160,9 +160,10 @@ def test_associations_by_hand() -> None:
     with pytest.raises(ValueError, match="inconsistent array shapes"):
         Associations.from_weights(associations.to_weights() | {"associations.signs": np.ones(2, np.float32)})
     assert all(map(is_prior_array, associations.to_weights()))
-    empty = Associations.estimate(rows[:1], photos[:1], size=10)
-    assert not empty.vectors(10).any()
-    assert empty.levels.shape == (0, ASSOCIATION_DIM)
+    for count in (1, 0):
+        empty = Associations.estimate(rows[:count], photos[:count], size=10)
+        assert not empty.vectors(10).any()
+        assert empty.levels.shape == (0, ASSOCIATION_DIM)
 
 
 def test_bundled_associations_separate_synonyms_from_other_objects() -> None:

@@ -70,7 +70,9 @@ class Associations:
         contains.data[:] = 1  # repetitions count once
         pieces = np.flatnonzero(np.asarray(contains.sum(axis=0)) >= min_captions)
         contains = contains[:, pieces]
-        by_photo = csr_array((np.ones(len(photos), np.float32), (photos, np.arange(len(photos))))) @ contains
+        shape = int(np.max(photos, initial=-1)) + 1, len(captions)
+        places = np.ones(len(photos), np.float32), (photos, np.arange(len(photos)))
+        by_photo = csr_array(places, shape=shape) @ contains
         observed = (by_photo.T @ by_photo - contains.T @ contains).toarray()
         totals = observed.sum(axis=1, dtype=np.float64)
         share = (totals / max(float(totals.sum()), 1.0)).astype(np.float32)
