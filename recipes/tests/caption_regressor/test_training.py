@@ -231,3 +231,14 @@ def test_ratings_without_pictures_train_a_head_on_the_texts(folder: Path, tmp_pa
     assert ran.returncode != 0 and "text reads it as it is" in ran.stderr
     ran = run(*command, "-o", tmp_path / "x", "--shape", "polos")
     assert ran.returncode != 0 and "or choose the shape text" in ran.stderr
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_held_out_images_have_different_scores_where_nearly_all_are_equal(seed: int) -> None:
+    """One caption in five is wrong: more images are held out until their scores differ, at most half."""
+    from capmeter_recipes.caption_regressor.examples import read_rated
+
+    rows = [Caption(str(k), f"image {k}", "a dog", ("a dog",), human=(float(k % 5 > 0),)) for k in range(50)]
+    rated = read_rated(CaptionSet.from_captions(rows), InputSpec("text", "minilm"), share=0.02, seed=seed)
+    held_out = rated.held_out.tolist()
+    assert 2 <= len(held_out) <= 25 and {k % 5 > 0 for k in held_out} == {False, True}

@@ -86,8 +86,14 @@ def read_rated(captions: CaptionSet, inputs: InputSpec, *, share: float, seed: i
     images = sorted(set(captions.image_ids), key=lambda image: _uniform(seed, image))
     count = max(_FEWEST_HELD_OUT, sum(_uniform(seed, image) < share for image in images))
     held_out = np.isin(captions.image_ids, images[:count])
+    while count < len(images) // 2 and len(set(human[held_out].tolist())) < 2:  # equal scores select no epoch
+        count += 1
+        held_out = np.isin(captions.image_ids, images[:count])
     if held_out.all() or not held_out.any() or len(set(human[held_out].tolist())) < 2:
-        raise InputError(f"{len(set(captions.image_ids)):,} images are too few to hold some out; give more")
+        raise InputError(
+            f"{len(set(captions.image_ids)):,} images are too few to hold some out with "
+            "different human scores; give more"
+        )
     report_progress(
         f"{int((~held_out).sum()):,} captions are trained on; {int(held_out.sum()):,} captions of {count:,} of "
         f"{len(images):,} images are held out"
