@@ -1,0 +1,112 @@
+"""Files of questions, facts and events: which are read, by which judge, and how an image is found in them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.judge_tasks import write
+
+from capmeter.core.errors import InputError
+from capmeter.evaluation.registry import parse
+from capmeter.metrics.judges.items import Item, read_items
+
+pytest.importorskip("openai", reason="needs the judges extra")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "not valid JSON"),
+        ("[1]", "row 1: expected an object with an image"),
+        ('[{"id": "1"}]', "has no questions, checklist, facts or events"),
+        ('[{"id": "1", "questions": 3}]', "row 1: questions is the number 3, expected a list"),
+        ('[{"id": "1", "questions": [{"question": ""}]}]', "row 1: question is empty"),
+        (
+            '[{"id": "1", "questions": [{"question": 3}]}]',
+            "row 1: question is the number 3, expected a caption as text",
+        ),
+        ('[{"id": "1", "questions": [{"question": "q", "choices": "ab"}]}]', "choices is the text"),
+        ('[{"id": " ", "questions": []}]', "the image's name is"),
+        ('{"id": "1", "question": "a"}\n{"id": "2", "question"', "line 2"),
+        ('[{"id": "1", "captions": {"a": "b"}, "ref_model": "c"}]', "has no caption of the system"),
+        ("[" * 100_000, "nested too deeply"),
+        ('[{"questions": ["q"]}]', "row 1: has no image's name"),
+        ('[{"id": "1", "question_list": ["q"]}, {"id": "2", "questions": ["q"]}]', "row 1: has no questions"),
+        ('[{"id": "1", "questions": [{"question": "q", "answer": ["a"]}]}]', "answer is a list of 1, expected text"),
+        ('[{"id": "1", "questions": [{"question": "q", "choices": ["a", null]}]}]', "a choice is missing"),
+    ],
+)
+def test_a_malformed_question_file_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "questions.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_items(str(path))
+
+
+def test_question_files_in_other_forms(tmp_path: Path) -> None:
+    import gzip
+
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    rows = [{"id": "1", "questions": [{"question": "q?", "choices": ["a", "b"], "answer": "a"}]}]
+    parquet.write_table(arrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
+    (tmp_path / "rows.jsonl.gz").write_bytes(gzip.compress(json.dumps(rows[0]).encode()))
+    expected = (Item("q?", ("a", "b"), "a", ("", "")),)
+    assert read_items(str(tmp_path / "rows.parquet")).of("1") == expected
+    assert read_items(str(tmp_path / "rows.jsonl.gz")).of("1") == expected
+    with pytest.raises(InputError, match="cannot be read"):
+        read_items(str(tmp_path / "nothing.json"))
+    (tmp_path / "two.json").write_text(json.dumps([{"img_path": f"{d}/7.jpg", "question": d} for d in "ab"]))
+    two = read_items(str(tmp_path / "two.json"))
+    assert two.of("7") == () and two.of("a/7.jpg")[0].text == "a"  # an ambiguous name matches nothing
+
+
+def test_a_table_is_not_a_file_of_questions(tmp_path: Path) -> None:
+    (tmp_path / "items.csv").write_text("id,question\n1,q\n")
+    with pytest.raises(InputError, match=r"items\.csv: a table; expected questions, facts or events as JSON"):
+        read_items(str(tmp_path / "items.csv"))
+
+
+ITEMS: dict[str, Any] = {
+    "captionqa": [{"id": "1", "questions": [{"question": "q?", "choices": ["a", "b"], "answer": "a"}]}],
+    "caprl-qa": [{"id": "1", "question": "q?", "answer": "a"}],
+    "capeval": [{"id": "1", "checklist": [["attribute", "colour", "Is it red?"]]}],
+    "dcscore": [{"id": "1", "oracle_facts": ["It is red."]}],
+    "autodq": [{"id": "1", "events": ["A dog runs."]}],
+    "caparena": [{"id": "1", "ref_model": "GPT", "captions": {"GPT": "a dog"}}],
+}
+
+
+@pytest.mark.parametrize("judge", ITEMS)
+@pytest.mark.parametrize("file", ITEMS)
+def test_a_file_of_another_judge(tmp_path: Path, judge: str, file: str) -> None:
+    """What a judge cannot read is refused: facts are not asked as questions, nor prompts compared as captions."""
+    path = write(tmp_path / "items.json", ITEMS[file])
+    metric: Any = parse(f'{judge}(model=m,endpoint="http://a",questions="{path}")')
+    readable = {judge}
+    readable |= {"captionqa": {"caprl-qa", "capeval"}, "caprl-qa": {"captionqa"}}.get(judge, set())  # those are noted
+    if file in readable:
+        assert len(metric.item_file.of("1")) == 1
+        return
+    are_questions = {judge, file} <= {"captionqa", "caprl-qa", "capeval"}
+    message = (
+        r"has no answer: |has choices or an answer: " if are_questions else rf"items.json: has \w+s, but {judge} reads "
+    )
+    with pytest.raises(InputError, match=message):
+        _ = metric.item_file
+
+
+def test_names_with_and_without_their_ending(tmp_path: Path) -> None:
+    rows = [{"id": name, "question": "q?", "answer": name} for name in ("a", "b.jpg", "x/c.jpg", "d", "y/d.png", "e.f")]
+    file = read_items(write(tmp_path / "rows.json", rows))
+    found = {
+        name: file.key(name) for name in ("a.jpg", "z/a.png", "b", "b.png", "c", "c.jpg", "d", "d.jpg", "y/d.png", "e")
+    }
+    assert found == {
+        "a.jpg": "a", "z/a.png": "a", "b": "b.jpg", "b.png": "b.jpg", "c": "x/c.jpg", "c.jpg": "x/c.jpg",
+        "d": "d", "d.jpg": "", "y/d.png": "y/d.png", "e": "e.f",
+    }  # fmt: skip
