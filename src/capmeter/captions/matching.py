@@ -290,6 +290,8 @@ def match_captions(
 def final_ids(rows: Sequence[CaptionRow]) -> list[str]:
     """The id of each candidate: its own, else its image's where that is unique, else `image#k` for the k-th."""
     counts = Counter(row.image_id for row in rows)
+    if len(counts) == len(rows) and all(row.id is None for row in rows):
+        return [row.image_id for row in rows]
     positions: Counter[str] = Counter()
     ids: list[str] = []
     for row in rows:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.judge_tasks import write
+from support.judge_tasks import captions_of, write
 
 from capmeter.core.errors import InputError
+from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse
 from capmeter.metrics.judges.items import Item, read_items
 
@@ -110,3 +111,14 @@ def test_names_with_and_without_their_ending(tmp_path: Path) -> None:
         "a.jpg": "a", "z/a.png": "a", "b": "b.jpg", "b.png": "b.jpg", "c": "x/c.jpg", "c.jpg": "x/c.jpg",
         "d": "d", "d.jpg": "", "y/d.png": "y/d.png", "e": "e.f",
     }  # fmt: skip
+
+
+def test_two_images_never_share_an_entry(tmp_path: Path) -> None:
+    """`a/7.jpg` and `b/7.jpg` both fit `7`: neither is asked about it, and the message names both."""
+    path = write(tmp_path / "rows.json", [{"id": "7", "question": "q?", "answer": "a"}])
+    metric: Any = parse(f'caprl-qa(model=m,endpoint="http://a",questions="{path}")')
+    captions = captions_of({"a/7.jpg": "a dog", "8": "a cat"})
+    assert [each.image_id for each in metric.captions_of(captions, RunContext())] == ["a/7.jpg", "8"]
+    captions = captions_of({"a/7.jpg": "a dog", "b/7.jpg": "a cat"})
+    with pytest.raises(InputError, match=r"rows.json: the items of image '7' fit 'a/7.jpg' and 'b/7.jpg'"):
+        metric.captions_of(captions, RunContext())

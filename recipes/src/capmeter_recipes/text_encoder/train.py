@@ -39,6 +39,7 @@ class TextEncoderOptions:
     encoder: str = option("minilm", "Alias, hub id or folder of the encoder.")
     photos: int = option(16000, "Number of training photos.", minimum=2)
     held_out: int = option(200, "Number of held-out photos for evaluation.", minimum=2)
+    rank: int | None = option(None, "Rank of the adaptation.", minimum=1)
     epochs: int | None = epochs_option()
     steps: int | None = steps_option()
     threads: int = threads_option()
@@ -65,7 +66,7 @@ def train(options: TextEncoderOptions) -> Checkpoint:
     return train_encoder(
         photos,
         held_out,
-        override(EncoderRecipe(), options, "epochs", "steps", "seed"),
+        override(EncoderRecipe(), options, "rank", "epochs", "steps", "seed"),
         options.output,
         data=[corpus.data for corpus in corpora],
         encoder=find_encoder(options.encoder),

@@ -1,13 +1,15 @@
-"""BERT's forward pass (Devlin et al. 2019), which RoBERTa and DistilBERT share, on the weights as published.
+"""BERT's forward pass (Devlin et al. 2019), which RoBERTa, DistilBERT and MPNet share, on the weights as published.
 
     x = norm(word + position + type)                                                            for every word piece
-    A = softmax(Q Kᵀ / √d),   y = norm(x + A V W + b),   x ← norm(y + gelu(y W + b) W + b)      for every layer
+    A = softmax(Q Kᵀ / √d + R),   y = norm(x + A V W + b),   x ← norm(y + gelu(y W + b) W + b)  for every layer
 
-Q, K and V are x W + b of each head, d is a head's width. The output is the hidden states x of one layer, or the
+Q, K and V are x W + b of each head, d is a head's width. R is 0 but in MPNet, where it is a bias by head and distance of
+two pieces (`relative_attention.py`). The output is the hidden states x of one layer, or the
 attention maps A of all layers. Working on the weights directly, this starts in one second where the transformers
 library takes five, and it runs no layer above the requested one.
 
-Devlin, Chang, Lee, Toutanova: BERT: Pre-training of Deep Bidirectional Transformers. NAACL 2019.
+Devlin, Chang, Lee, Toutanova: BERT: Pre-training of Deep Bidirectional Transformers. NAACL 2019. Song, Tan, Qin, Lu,
+Liu: MPNet: Masked and Permuted Pre-training for Language Understanding. NeurIPS 2020.
 """
 
 from __future__ import annotations
@@ -20,16 +22,17 @@ from typing import TYPE_CHECKING, Any
 
 from capmeter.encoders.text.layers import TransformerLayer, linear_of, transformer_layer
 from capmeter.encoders.text.lora import merge_adapter
+from capmeter.encoders.text.relative_attention import RELATIVE_BIAS, relative_bias
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-_ROBERTAS = {"roberta", "xlm-roberta", "camembert"}
+_ROBERTAS = {"roberta", "xlm-roberta", "camembert", "mpnet"}
 _KINDS = {"bert", "distilbert"} | _ROBERTAS
-_PREFIX = re.compile(r"^(bert|roberta|distilbert)\.")
-# DistilBERT's names for BERT's weights, and old checkpoints' names for a norm's weight and bias.
+_PREFIX = re.compile(r"^(bert|roberta|distilbert|mpnet)\.")
+# DistilBERT's and MPNet's names for BERT's weights, and old checkpoints' names for a norm's weight and bias.
 _SETTINGS = {"n_layers": "num_hidden_layers", "n_heads": "num_attention_heads", "dim": "hidden_size"}
 _NAMES = {
     "transformer.layer.": "encoder.layer.",
@@ -41,6 +44,11 @@ _NAMES = {
     "ffn.lin1": "intermediate.dense",
     "ffn.lin2": "output.dense",
     "output_layer_norm": "output.LayerNorm",
+    "attention.attn.q.": "attention.self.query.",
+    "attention.attn.k.": "attention.self.key.",
+    "attention.attn.v.": "attention.self.value.",
+    "attention.attn.o.": "attention.output.dense.",
+    "attention.LayerNorm": "attention.output.LayerNorm",
     "LayerNorm.gamma": "LayerNorm.weight",
     "LayerNorm.beta": "LayerNorm.bias",
 }
@@ -77,6 +85,7 @@ class Bert:
         ]
         for adapter in adapters:
             self.stack = merge_adapter(self.stack, {name: each.to(device, dtype) for name, each in adapter.items()})
+        self._relative = weights.get(RELATIVE_BIAS)
         # RoBERTa's positions start after the padding id, and padding is at the position of that id.
         self._padding = int(config.get("pad_token_id", 1)) if config["model_type"] in _ROBERTAS else None
         self.vocabulary = len(self._words)
@@ -112,9 +121,9 @@ class Bert:
 
         b, t = ids.shape
         x = self.embed(ids).view(b * t, self.width)
-        states, maps = x if hidden == 0 else None, []
+        states, maps, bias = x if hidden == 0 else None, [], self.attention_bias(t)
         for number, layer in enumerate(self.stack[: self.layers if attentions else hidden], start=1):
-            x, attention = transformer_layer(layer, x, mask, (b, self.heads), self.epsilon)
+            x, attention = transformer_layer(layer, x, mask, (b, self.heads), self.epsilon, bias=bias)
             if number == hidden:
                 states = x
             if attentions:
@@ -135,6 +144,10 @@ class Bert:
             word = (ids != self._padding).long()
             places = word.cumsum(dim=1) * word + self._padding
         return layer_norm(self._words[ids] + self._places[places], (self.width,), *self._norm, self.epsilon)
+
+    def attention_bias(self, tokens: int) -> Tensor | None:
+        """What is added to the attention's logits of so many word pieces, [heads, tokens, tokens]; None for nothing."""
+        return None if self._relative is None else relative_bias(self._relative, tokens)
 
 
 def _config(folder: Path) -> dict[str, Any]:

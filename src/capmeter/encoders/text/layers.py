@@ -73,6 +73,7 @@ def transformer_layer(
     epsilon: float,
     dropout: float = 0.0,
     approximate: str = "none",
+    bias: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Apply a layer.
 
@@ -84,6 +85,7 @@ def transformer_layer(
         epsilon: of the norms.
         dropout: of attention and of both sums, in training.
         approximate: form of gelu, as torch names it (`tanh` or `none`).
+        bias: added to the logits of attention, (heads, tokens, tokens); None for nothing.
 
     Returns:
         The hidden states (batch · tokens, width) after the layer, and its attention (batch, heads, tokens, tokens).
@@ -96,6 +98,8 @@ def transformer_layer(
     qkv = _linear(x, *layer.qkv).view(batch, -1, 3, heads, width // heads)
     queries, keys, values = qkv.permute(2, 0, 3, 1, 4).contiguous()
     logits = queries @ keys.transpose(2, 3)
+    if bias is not None:
+        logits = logits + bias
     if mask is not None:
         logits = logits.masked_fill(~mask[:, None, None, :], torch.finfo(logits.dtype).min)
     attention = logits.softmax(dim=-1)

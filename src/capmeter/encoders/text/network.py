@@ -40,10 +40,10 @@ class AdaptedLayers(nn.Module):
         bert, shape = self.bert, (len(ids), self.bert.heads)
         x = bert.embed(ids).view(-1, bert.width)
         factors = dict(self.named_parameters())
-        dropout = self.dropout if self.training else 0.0
+        dropout, bias = self.dropout if self.training else 0.0, bert.attention_bias(ids.shape[1])
         for number in range(len(self.layers)):
             layer = attach_factors(bert.stack[number], factors, number)
-            x, _ = transformer_layer(layer, x, None if mask.all() else mask, shape, bert.epsilon, dropout)
+            x, _ = transformer_layer(layer, x, None if mask.all() else mask, shape, bert.epsilon, dropout, bias=bias)
         return x.float().view(*ids.shape, -1)
 
     def adapter_parameters(self) -> list[nn.Parameter]:

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names, shorten
 from capmeter.evaluation.base import Floats, RunContext
 from capmeter.metrics.judges.items import QUESTION, Item, ItemFile, read_items
-from capmeter.metrics.judges.judge import NO_QUESTIONS, Judge
+from capmeter.metrics.judges.judge import NO_QUESTIONS, Judge, JudgedCaption
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,12 @@ class ItemJudge(Judge):
     def item_problem(cls, item: Item) -> str:
         """Why an item of the right kind cannot be used, as the end of a sentence about it; empty if it can."""
         return ""
+
+    def captions_of(self, part: CaptionSet, context: RunContext) -> list[JudgedCaption]:
+        """The captions, whose images have an entry of their own in the file."""
+        if self.questions:
+            self.item_file.refuse_shared(part.image_ids)
+        return super().captions_of(part, context)
 
     def check_sums(self, sums: Floats, count: int, notes: Mapping[str, int]) -> None:
         """Also names images of the file if it has those of none of the captions."""

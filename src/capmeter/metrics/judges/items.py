@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -95,6 +95,22 @@ class ItemFile:
     def of(self, image_id: str) -> tuple[Item, ...]:
         """The items of an image; empty without any."""
         return self.by_image.get(self.key(image_id), ())
+
+    def refuse_shared(self, image_ids: Iterable[str]) -> None:
+        """Raises if two images would be asked about one image of the file: a name fits both without its folder.
+
+        Raises:
+            InputError: the message names both.
+        """
+        fits: dict[str, str] = {}
+        for image_id in image_ids:
+            key = self.key(image_id)
+            other = fits.setdefault(key, image_id) if key else image_id
+            if other != image_id:
+                raise InputError(
+                    f"{self.path}: the items of image {key!a} fit {other!a} and {image_id!a}; name the images in this "
+                    "file as in the captions"
+                )
 
 
 def stem(name: str) -> str:
