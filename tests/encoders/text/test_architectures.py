@@ -83,13 +83,26 @@ def old_names(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(folder)
 
 
+@pytest.fixture(scope="module")
+def mpnet(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """With relative positions in attention."""
+    folder = tmp_path_factory.mktemp("mpnet")
+    transformers.AutoTokenizer.from_pretrained(str(find_encoder("minilm").folder)).save_pretrained(str(folder))
+    torch.manual_seed(0)
+    config = transformers.MPNetConfig(vocab_size=30522, max_position_embeddings=600, **SIZES)
+    model = transformers.MPNetModel(config)
+    torch.nn.init.normal_(model.encoder.relative_attention_bias.weight)
+    model.save_pretrained(str(folder))
+    return str(folder)
+
+
 def plain(encoder: Encoder, ids: list[int], **more: Any) -> Any:
     model = transformers.AutoModel.from_pretrained(str(encoder.handle.folder), attn_implementation="eager").eval()
     with torch.inference_mode():
         return model(input_ids=torch.tensor([ids]), output_hidden_states=True, output_attentions=True, **more)
 
 
-@pytest.mark.parametrize("kind", ["roberta", "distilbert", "old_names", "other_activation"])
+@pytest.mark.parametrize("kind", ["roberta", "distilbert", "mpnet", "old_names", "other_activation"])
 def test_every_layer_and_map_is_the_models(kind: str, request: pytest.FixtureRequest) -> None:
     encoder = load_encoder(find_encoder(request.getfixturevalue(kind)))
     assert isinstance(encoder.model, HubModel if kind == "other_activation" else Bert)
@@ -109,7 +122,15 @@ def test_every_layer_and_map_is_the_models(kind: str, request: pytest.FixtureReq
             np.testing.assert_allclose(maps, torch.stack(expected[row].attentions)[:, 0].numpy(), atol=2e-6)
 
 
-@pytest.mark.parametrize("kind", ["roberta", "distilbert", "old_names", "other_activation"])
+def test_far_positions_of_mpnet_share_a_bias(mpnet: str) -> None:
+    """Of a sentence of 300 word pieces, beyond the farthest distance that has a bias of its own."""
+    encoder = load_encoder(find_encoder(mpnet))
+    pieces = encoder.pieces(["dog runs " * 149])
+    expected = plain(encoder, pieces[0].tolist()).hidden_states[3][0].numpy()
+    np.testing.assert_allclose(encoder.hidden_states(pieces, 3), expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("kind", ["roberta", "distilbert", "mpnet", "old_names", "other_activation"])
 def test_padding_within_a_sentence_is_not_attended_to(kind: str, request: pytest.FixtureRequest) -> None:
     encoder = load_encoder(find_encoder(request.getfixturevalue(kind)))
     ids = encoder.pieces([SENTENCES[0]])[0].tolist()

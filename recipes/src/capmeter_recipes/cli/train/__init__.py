@@ -9,7 +9,7 @@ from typing import Any
 
 from capmeter.cli.command import Application
 from capmeter.cli.main import echo
-from capmeter_recipes.cli.train.capmeter import capmeter
+from capmeter_recipes.cli.train.capmeter import capmeter, capmeter_large
 from capmeter_recipes.cli.train.captioner import captioner
 from capmeter_recipes.cli.train.fluency import fluency
 from capmeter_recipes.cli.train.lceval import lceval
@@ -48,7 +48,8 @@ def _with_curves(command: Callable[..., None]) -> Callable[..., None]:
 app.command("import-uniter")(import_uniter)
 app.command("fluency")(fluency)
 for _command in (
-    *(capmeter, lceval, leic, umic, parser, text_encoder, scene_graph_parser, writer, regressor, captioner),
+    *(capmeter, capmeter_large, lceval, leic, umic, parser, text_encoder, scene_graph_parser),
+    *(writer, regressor, captioner),
     *(scene_encoder, attribute_reader, scene_clip),
 ):
     app.command(_command.__name__.replace("_", "-"))(_with_curves(_command))

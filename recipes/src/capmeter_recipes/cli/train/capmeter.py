@@ -1,4 +1,4 @@
-"""`capmeter train capmeter`: the toolkit's own metric, from captions alone, on any encoder."""
+"""`capmeter train capmeter`: the toolkit's own metric, from captions alone, on any encoder; and its large size."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from capmeter.cli.options import FormatOptions
 from capmeter.cli.output import show
 from capmeter.core.progress import show_progress
 from capmeter.report.tables import Table
+from capmeter_recipes.capmeter.larger import LargerOptions
+from capmeter_recipes.capmeter.larger import train as train_larger
 from capmeter_recipes.capmeter.train import CapmeterOptions, train
 
 
@@ -25,3 +27,23 @@ def capmeter(options: CapmeterOptions, table: FormatOptions) -> None:
     data = {"scores": dict(scores), "checkpoint": str(options.output)}
     show(Table(title, ["kind", "%"], rows, [False, True]), data, table.format)
     echo(f"capmeter: {options.output}")
+
+
+def capmeter_large(options: LargerOptions, table: FormatOptions) -> None:
+    """Put a larger encoder beside a trained `capmeter`: selects the weight of its cosine and calibrates the sum.
+
+    The encoder is adapted to captions before, by `capmeter train text-encoder`.
+
+    `capmeter train capmeter-large coco=pycocoevalcap flickr30k=flickr30k_references.jsonl.gz --exclusions
+    training_exclusions.json.gz --judgments flickr8k_cf.jsonl.gz --output capmeter-large/`
+
+    `capmeter score results.json -r references.json -m "capmeter(size=large)"`
+    """
+    with show_progress():
+        checkpoint = train_larger(options)
+    rows = [[name, f"{100 * value:.1f}"] for name, value in checkpoint.scores.items()]
+    title = "pairwise accuracy, caption vs. perturbed caption, held-out photos; Kendall's τ by weight"
+    data = {"scores": dict(checkpoint.scores), "weight": checkpoint.parameters["weight"]}
+    show(Table(title, ["kind", "%"], rows, [False, True]), data, table.format)
+    echo(f"weight of the larger encoder's cosine: {checkpoint.parameters['weight']:g}")
+    echo(f"capmeter(size=large): {options.output}")

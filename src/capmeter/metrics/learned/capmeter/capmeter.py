@@ -23,7 +23,9 @@ encoder halfway up, where they still represent words more than the sentence, fro
 Both networks and the encoder were trained on captions only: pairs of captions of more and less similar photos, whose
 target is the similarity of all captions of the two photos, and captions with every perturbation of
 `capmeter.transforms` and some others. No human judgments were used in training. docs/own-metric.md has the details.
-`checkpoint` is a network from `capmeter train capmeter`, on any encoder.
+`checkpoint` is a network from `capmeter train capmeter`, on any encoder. `size=large` adds the cosine by a larger
+encoder, all-mpnet-base-v2 adapted to captions (`larger_encoder.py`), which agrees better with people and costs about
+ten times as much; mpnet's own weights are not bundled.
 
 >>> import capmeter
 >>> references = ["a dog runs on the grass", "a brown dog is running outside"]
@@ -39,14 +41,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
-from capmeter.core.assets import find_checkpoint
+from capmeter.core.assets import CHECKPOINT, find_checkpoint
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint, rebuilding
-from capmeter.core.errors import AssetError
+from capmeter.core.errors import AssetError, InputError
 from capmeter.core.settings import Settings
 from capmeter.encoders import (
     find_encoder,
@@ -68,6 +70,7 @@ from capmeter.metrics.learned.capmeter.encoded_part import (
 from capmeter.metrics.learned.capmeter.inputs import (
     strip_final_punctuation,
 )
+from capmeter.metrics.learned.capmeter.larger_encoder import SIZES, load_larger_encoder
 from capmeter.metrics.learned.capmeter.token_priors import TokenPriors, is_prior_array
 from capmeter.metrics.learned.capmeter.words import label_words
 
@@ -86,6 +89,7 @@ class Capmeter(MeanMetric):
     Args:
         checkpoint: name or folder of a trained network; None for the bundled one.
         encoder: its encoder, if it has another name or folder here than in training.
+        size: `base`; `large` for a larger encoder's cosine as well, or a folder from `capmeter train capmeter-large`.
     """
 
     NAME: ClassVar[str] = "capmeter"
@@ -96,6 +100,12 @@ class Capmeter(MeanMetric):
 
     checkpoint: Annotated[str | None, "name or folder of a trained network; none: the bundled one"] = None
     encoder: Annotated[str | None, "alias, hub id or folder of its encoder; none: as in training"] = None
+    size: Annotated[str, "base, large, or a folder from `capmeter train capmeter-large`"] = "base"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.size.strip():
+            raise InputError(f"{self.name}: the size is empty; expected {', '.join(SIZES)} or a checkpoint's folder")
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score and its parts of each caption."""
@@ -137,6 +147,8 @@ class Capmeter(MeanMetric):
         """The network, the encoder's weights, the layer and the libraries."""
         trained = self.load(context.settings)
         facts = {"network": trained.label, "weights": trained.encoder_sha256[:12], "layer": str(trained.layer)}
+        if trained.larger is not None:
+            facts |= {"larger": trained.larger.label, "larger_weights": trained.larger.encoder.sha256[:12]}
         return facts | {"software": trained.encoder.software, "precision": context.settings.precision}
 
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
@@ -180,15 +192,18 @@ class Capmeter(MeanMetric):
 
     def load(self, settings: Settings) -> TrainedCapmeter:
         """Loads the networks, once per process."""
-        name = self.checkpoint or KIND
+        name, larger = self.checkpoint or KIND, SIZES.get(self.size, self.size)
         folder = find_checkpoint(name)
-        stamp = 0 if folder is None else (folder / "checkpoint.json").stat().st_mtime_ns
-        return _load(name, self.encoder, str(folder), stamp, settings.precision)
+        stamps = tuple(each and (each / CHECKPOINT).stat().st_mtime_ns for each in (folder, find_checkpoint(larger)))
+        return _load(name, self.encoder, larger, str(folder), stamps, settings.precision)
 
 
 @lru_cache(maxsize=8)
-def _load(name: str, encoder: str | None, folder: str, stamp: int, precision: str) -> TrainedCapmeter:
+def _load(
+    name: str, encoder: str | None, larger_name: str, folder: str, stamps: tuple[Any, ...], precision: str
+) -> TrainedCapmeter:
     checkpoint = load_checkpoint(name, KIND)
+    larger = load_larger_encoder(larger_name, checkpoint.sha256) if larger_name else None
     parameters = checkpoint.parameters
     with rebuilding("capmeter's network", name):
         network, tagger, adapts = _load_networks(checkpoint)
@@ -199,6 +214,8 @@ def _load(name: str, encoder: str | None, folder: str, stamp: int, precision: st
         missing = {*COLUMNS, WORD_CALIBRATION} - set(calibration)
         if missing:
             raise KeyError(f"calibration of {', '.join(sorted(missing))}")
+        if larger is not None:
+            calibration["score"] = larger.calibration
     handle = find_encoder(encoder or trained_on)
     if handle.sha256 != expected:
         raise AssetError(
@@ -222,6 +239,7 @@ def _load(name: str, encoder: str | None, folder: str, stamp: int, precision: st
         encoder_sha256=expected,
         calibration=calibration,
         label=checkpoint.label,
+        larger=larger,
     )
 
 

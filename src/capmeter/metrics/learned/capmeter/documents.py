@@ -134,7 +134,7 @@ class DocumentBlock:
         candidates = [split(candidate) for candidate, _ in texts]
         references = [[split(each) for each in several] for _, several in texts]
         stripped = tuple(map(strip_final_punctuation, index))
-        encodings = SentenceEncodings.of(stripped, trained.encoder, trained.layer, settings)
+        encodings = trained.encode(stripped, settings)
         graphs = _parse_graphs(texts, settings)
         return cls(rows, tuple(index), candidates, references, graphs, encodings, trained, settings)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +19,13 @@ from capmeter.metrics.learned.capmeter.inputs import (
     Block,
     PieceFeatures,
     SentenceEncodings,
+    centroid_cosines,
     piece_batch,
     piece_blocks,
     strip_final_punctuation,
 )
 from capmeter.metrics.learned.capmeter.language_model import LanguageModel
+from capmeter.metrics.learned.capmeter.larger_encoder import LargerEncoder
 from capmeter.metrics.learned.capmeter.words import bare_word, word_indices
 from capmeter.metrics.notes import Flags, empty_candidates, note_captions, note_truncated
 from capmeter.text.concepts import token_concept
@@ -50,6 +52,7 @@ class TrainedCapmeter:
         encoder_sha256: hash of the matcher's encoder.
         calibration: slope and offset of each column's logits, and of words'.
         label: the network in signatures.
+        larger: the larger encoder, if there is one.
     """
 
     network: Matcher
@@ -63,6 +66,12 @@ class TrainedCapmeter:
     encoder_sha256: str
     calibration: Mapping[str, tuple[float, float]]
     label: str
+    larger: LargerEncoder | None = None
+
+    def encode(self, sentences: Sequence[str], settings: Settings) -> SentenceEncodings:
+        """What the matcher reads of these sentences."""
+        larger = None if self.larger is None else self.larger.encoder
+        return SentenceEncodings.of(sentences, self.encoder, self.layer, settings, larger)
 
     def probability(self, name: str, logits: Any) -> Floats:
         """σ(slope · logit + offset), with the calibration of this name."""
@@ -89,7 +98,7 @@ class EncodedPart:
         index: dict[str, int] = {}
         texts = map(strip_final_punctuation, part.pool.sentences)
         sentence = np.array([index.setdefault(text, len(index)) for text in texts], np.int64)
-        encodings = SentenceEncodings.of(tuple(index), trained.encoder, trained.layer, settings)
+        encodings = trained.encode(tuple(index), settings)
         references = Ragged(sentence[part.references.values], part.references.offsets)
         return cls(encodings, sentence[part.candidates], references)
 
@@ -109,13 +118,13 @@ class EncodedPart:
     def run_matcher(
         self, trained: TrainedCapmeter, settings: Settings
     ) -> Iterator[tuple[NDArray[np.int64], MatcherOutput]]:
-        """The matcher's outputs in blocks of rows."""
+        """The matcher's outputs in blocks of rows; the score includes the larger encoder's cosine, if there is one."""
         import torch
 
         from capmeter.encoders.devices import device_name
 
         device = device_name(settings.device)
-        network = trained.network.to(device)
+        network, added = trained.network.to(device), torch.from_numpy(self.larger_terms(trained)).to(device)
 
         def run_block(block: Block) -> tuple[NDArray[np.int64], MatcherOutput]:
             rows, candidates, references, similarities = block
@@ -124,10 +133,18 @@ class EncodedPart:
                 lm_features = trained.language_model.features(candidates)
                 arrays = (torch.from_numpy(each).to(device) for each in (similarities, lm_features))
                 output: MatcherOutput = network(*sides, *arrays)
-            return rows, output
+            return rows, output._replace(score=output.score + added[torch.from_numpy(rows)])
 
         threads = (settings.threads or torch_threads()) if device == "cpu" else 1
         yield from parallel_map(run_block, self.encodings.blocks(self.candidates, self.references), threads)
+
+    def larger_terms(self, trained: TrainedCapmeter) -> NDArray[np.float32]:
+        """What the larger encoder adds to each score's logit, (captions,): λ_6 cos_6; 0 without one."""
+        vectors = self.encodings.larger_vectors
+        if trained.larger is None or vectors is None:
+            return np.zeros(len(self.candidates), np.float32)
+        cosines, _ = centroid_cosines(vectors, self.candidates, self.references)
+        return np.float32(trained.larger.weight) * cosines
 
     def word_logits(self, trained: TrainedCapmeter, settings: Settings) -> Iterator[tuple[int, Floats]]:
         """For each caption its row, and the tagger's logits of its word pieces."""

