@@ -178,13 +178,13 @@ def test_a_larger_encoder_beside_the_network(tmp_path: Path) -> None:
     assert "12 of 24 judgments select" in done.stderr
     checkpoint = Checkpoint.read(tmp_path / "out", "capmeter-large")
     weight, taus = checkpoint.parameters["weight"], checkpoint.training["weights"]
-    assert weight in taus and f"weight of the larger encoder's cosine: {weight:g}" in done.stdout
+    assert weight in taus and f"weight of the larger encoder's cosine: {weight:g}" in done.stderr
     assert checkpoint.scores["τ"] >= max(checkpoint.scores[f"τ with weight {tried:g}"] for tried in taus) - 0.0006
     half = load_selection_judgments(
         "flickr8k-cf:clipscore2021(expect=none)", tmp_path / "judged.jsonl.gz", limit=len(WORDS) * 3 // 2
     )
-    scores = Capmeter(size=str(tmp_path / "out")).measure(half.captions, RunContext()).values[:, 0]
-    assert checkpoint.scores["τ"] == pytest.approx(kendalltau(scores[half.rows], half.human).statistic, abs=1e-4)
+    logits = Capmeter(size=str(tmp_path / "out")).component_logits(half.captions, RunContext())["score"]
+    assert checkpoint.scores["τ"] == pytest.approx(kendalltau(logits[half.rows], half.human).statistic, abs=1e-4)
 
 
 def test_held_out_captions_are_scored_against_the_other_captions_of_their_photo() -> None:

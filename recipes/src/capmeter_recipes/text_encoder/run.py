@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import SentencePool
+from capmeter.core.atomic import atomic_file
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import AssetError
 from capmeter.core.settings import Settings
@@ -24,6 +28,7 @@ from capmeter_recipes.common.similar_photos import mean_directions
 from capmeter_recipes.text_encoder.recipe import EncoderRecipe
 from capmeter_recipes.text_encoder.training import AdaptedBert, EncoderLearner
 
+EMBEDDINGS = "photo_embeddings.npz"
 _SENTENCES_PER_CALL = 8192
 
 
@@ -65,7 +70,7 @@ def train_encoder(
     bert = Bert(encoder.folder, device, torch.float32)
     set_seed(recipe.seed)
     module = AdaptedBert(bert, recipe.rank, recipe.slope, recipe.offset, recipe.dropout)
-    embeddings = embed_photos(sentences, captions[: len(train)], encoder, settings)
+    embeddings = load_or_embed_photos(folder / "run" / EMBEDDINGS, sentences, captions[: len(train)], encoder, settings)
     pieces = load_encoder(encoder, settings).pieces(sentences)
     learner = EncoderLearner(module, pieces, captions, embeddings, recipe)
     outcome = Run(learner, recipe, folder / "run", description="adapting the encoder", device=device).train()
@@ -81,6 +86,26 @@ def train_encoder(
     )
     checkpoint.save(folder)
     return checkpoint
+
+
+def load_or_embed_photos(
+    path: Path, sentences: Sequence[str], captions: NDArray[np.int64], encoder: EncoderHandle, settings: Settings
+) -> NDArray[np.float32]:
+    """`embed_photos`, kept in a file for when the run is resumed: a large encoder takes minutes for it."""
+    content = json.dumps([encoder.sha256, settings.precision, sentences, captions.tolist()])
+    key = np.frombuffer(hashlib.sha256(content.encode()).digest(), np.uint8)
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            if np.array_equal(stored["key"], key):
+                vectors: NDArray[np.float32] = stored["vectors"]
+                return vectors
+    except (OSError, ValueError, LookupError, EOFError, BadZipFile):
+        pass  # absent or damaged
+    vectors = embed_photos(sentences, captions, encoder, settings)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_file(path) as file:
+        np.savez(file, key=key, vectors=vectors)
+    return vectors
 
 
 def embed_photos(

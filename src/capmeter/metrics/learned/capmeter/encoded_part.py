@@ -143,8 +143,10 @@ class EncodedPart:
         vectors = self.encodings.larger_vectors
         if trained.larger is None or vectors is None:
             return np.zeros(len(self.candidates), np.float32)
-        cosines, _ = centroid_cosines(vectors, self.candidates, self.references)
-        return np.float32(trained.larger.weight) * cosines
+        terms: NDArray[np.float32] = (
+            np.float32(trained.larger.weight) * centroid_cosines(vectors, self.candidates, self.references)[0]
+        )
+        return terms
 
     def word_logits(self, trained: TrainedCapmeter, settings: Settings) -> Iterator[tuple[int, Floats]]:
         """For each caption its row, and the tagger's logits of its word pieces."""
