@@ -92,7 +92,7 @@ class Checkpoint:
         }
         content["data"] = [asdict(each) for each in self.data]
         head = {"format": FORMAT, "weights": hashlib.sha256(weights).hexdigest(), **content}
-        text = json.dumps({**head, "checksum": _checksum(head)}, indent=1, allow_nan=False, ensure_ascii=True) + "\n"
+        text = _a_line_each({**head, "checksum": _checksum(head)})
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with atomic_file(folder / WEIGHTS) as file:
@@ -202,6 +202,12 @@ def load_checkpoint(name: str, kind: str | None = None) -> Checkpoint:
 
 def _json(value: Any) -> bytes:
     return json.dumps(value, sort_keys=True, allow_nan=False).encode("ascii")
+
+
+def _a_line_each(fields: Mapping[str, Any]) -> str:
+    """An object as JSON, a field a line: vocabularies with a word a line are a fifth longer."""
+    lines = (f'"{name}": {json.dumps(value, separators=(",", ":"), allow_nan=False)}' for name, value in fields.items())
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def _checksum(head: Mapping[str, Any]) -> str:
