@@ -31,6 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet, SentencePool
+from capmeter.core.memory import return_freed_memory
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import load_encoder
@@ -86,6 +87,7 @@ def document_blocks(
     for end, size in enumerate(sizes[rows].tolist()):
         if end > start and (end - start == _ROWS_AT_ONCE or characters + size > _CHARACTERS_AT_ONCE):
             yield DocumentBlock.of(part, rows[start:end], trained, settings)
+            return_freed_memory()
             start, characters = end, 0.0
         characters += size
     if len(rows):
