@@ -13,22 +13,30 @@ pytest.importorskip("torch", reason="needs the neural extra")
 
 import numpy as np
 from capmeter_recipes.scene_graph_parser.documents import (
-    DOCUMENT_RECIPE,
     DocumentGraph,
+    DocumentRecipe,
+    cross_validate,
     read_documents,
     sentence_examples,
     train_document_network,
 )
 
-from capmeter.core.checkpoints import Checkpoint
+from capmeter.core.checkpoints import Checkpoint, load_checkpoint
 from capmeter.core.errors import AssetError, InputError
-from capmeter.text.scene_graphs.learned_parser import BUNDLED, DOCUMENT_KIND, FactualParser, bundled_scene_graph_parser
+from capmeter.text.scene_graphs.learned_parser import (
+    BUNDLED,
+    DOCUMENT_KIND,
+    KIND,
+    FactualParser,
+    bundled_scene_graph_parser,
+)
 
 TEXT = (
     "The image shows a calm scene in a small room of an old house. A brown dog sits on a green sofa beside two cats, "
     "and a man with a blue hat stands near the door. Its tail is long and hangs over the edge of the sofa. Overall, "
     "the picture has a warm atmosphere that invites viewers to rest for a while after a long day of hard work outside."
 )
+ONE_RUN = DocumentRecipe(epochs=1, runs=1)
 TRIPLES = (("dog", "is", "brown"), ("dog", "sit on", "sofa"), ("dog", "have", "tail"), ("cats", "is", "2"), ("zebra",))
 
 
@@ -55,7 +63,7 @@ def test_documents_of_a_file(tmp_path: Path) -> None:
 
 def test_the_network_for_captions_stays_as_it_is(tmp_path: Path) -> None:
     documents = [DocumentGraph(TEXT, TRIPLES[:4])] * 4
-    train_document_network(documents, BUNDLED, tmp_path, recipe=replace(DOCUMENT_RECIPE, epochs=1))
+    train_document_network(documents, BUNDLED, tmp_path, recipe=ONE_RUN)
     captions = ["a red bus", "two dogs on the grass"]
     parser = FactualParser(BUNDLED, tmp_path)
     assert parser.parse(captions) == bundled_scene_graph_parser().parse(captions)
@@ -67,5 +75,28 @@ def test_the_network_for_captions_stays_as_it_is(tmp_path: Path) -> None:
     Checkpoint(DOCUMENT_KIND, {"parser": "factual@0"}, weights).save(tmp_path / "other")
     with pytest.raises(AssetError, match="was trained from factual@0"):
         FactualParser(BUNDLED, tmp_path / "other")
-    with pytest.raises(InputError, match="expected two at least"):
-        train_document_network(documents[:1], BUNDLED, tmp_path)
+    with pytest.raises(InputError, match="expected one at least"):
+        train_document_network([], BUNDLED, tmp_path)
+
+
+def test_runs_of_different_seeds_are_averaged(tmp_path: Path) -> None:
+    documents, start = [DocumentGraph(TEXT, TRIPLES[:4])] * 2, load_checkpoint(BUNDLED, KIND).weights
+    name = "writers.0.choice.bias"
+    biases = []
+    for seed, runs in ((0, 1), (1, 1), (0, 2)):
+        folder = tmp_path / f"{seed}-{runs}"
+        train_document_network(documents, BUNDLED, folder, recipe=replace(ONE_RUN, seed=seed, runs=runs))
+        biases.append(Checkpoint.read(folder).weights[name].astype(np.float32) - start[name].astype(np.float32))
+    one, other, both = biases
+    assert np.abs(one - other).max() > 0.01 * np.abs(one).max() > 0
+    np.testing.assert_allclose(both, (one + other) / 2, atol=2e-3)
+
+
+def test_folds_are_judged_by_networks_that_did_not_learn_from_them(tmp_path: Path) -> None:
+    known, empty = DocumentGraph(TEXT, TRIPLES[:4]), DocumentGraph(TEXT, (("zebra",),))
+    recipe = replace(ONE_RUN, epochs=6)
+    same = cross_validate([known, known], BUNDLED, tmp_path / "same", 2, recipe=recipe)
+    assert min(same) > 80
+    assert cross_validate([known, empty], BUNDLED, tmp_path / "other", 2, recipe=recipe) == [0, 0]
+    with pytest.raises(InputError, match="3 folds of 2 documents"):
+        cross_validate([known, empty], BUNDLED, tmp_path, 3)

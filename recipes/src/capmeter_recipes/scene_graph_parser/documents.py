@@ -10,7 +10,7 @@ layers but the word embeddings are trained.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +19,12 @@ import torch
 
 from capmeter.core.checkpoints import Checkpoint, TrainingData, load_checkpoint
 from capmeter.core.errors import InputError
+from capmeter.core.progress import report_progress
 from capmeter.text.meteor.resources import load_english_synonyms
 from capmeter.text.scene_graphs.learned_parser import DOCUMENT_KIND, KIND, FactualParser
 from capmeter.text.scene_graphs.triples import IS, Triple, is_triple
 from capmeter.text.scene_graphs.weight_changes import pack_changes
-from capmeter_recipes.common.loop import Outcome, Run, set_seed
+from capmeter_recipes.common.loop import Run, set_seed
 from capmeter_recipes.common.parsed_captions import read_gzipped_rows
 from capmeter_recipes.scene_graph_parser.evaluation import SceneGraphEvaluator
 from capmeter_recipes.scene_graph_parser.examples import SceneGraphExample, name_as_in_caption
@@ -31,8 +32,6 @@ from capmeter_recipes.scene_graph_parser.network import GraphDecoderModule, Scen
 from capmeter_recipes.scene_graph_parser.packing import CaptionPacker
 from capmeter_recipes.scene_graph_parser.training import SceneGraphLearner, SceneGraphRecipe
 
-DOCUMENT_RECIPE = SceneGraphRecipe(epochs=4, parsed_epochs=0, lr=1e-3, warmup=0.06, words=400, naming_epochs=0)
-HELD_OUT_DOCUMENTS = 30  # every thirtieth document selects the epoch
 _NUMBERS = {"2": ("two", "pair", "both"), "3": ("three",), "4": ("four",), "5": ("five",), "6": ("six",)}
 
 
@@ -62,52 +61,117 @@ def read_documents(path: Path, excluded: Collection[str] = ()) -> list[DocumentG
     return [document for document in documents if document.text not in excluded]
 
 
+@dataclass(frozen=True)
+class DocumentRecipe(SceneGraphRecipe):
+    """The settings of the training on documents."""
+
+    epochs: int = 5
+    parsed_epochs: int = 0
+    lr: float = 1e-3
+    warmup: float = 0.06
+    words: int = 400
+    naming_epochs: int = 0
+    runs: int = 2  # number of runs, which differ in their seeds; their weights are averaged
+
+
+class _DocumentLearner(SceneGraphLearner):
+    """Trains on the sentences of all documents; the last epoch is selected."""
+
+    select = ""
+
+    def evaluate(self) -> Mapping[str, float]:
+        """Nothing: no document is held out."""
+        return {}
+
+
 def train_document_network(
     documents: Sequence[DocumentGraph],
     checkpoint: str | Path,
     folder: Path,
     *,
     data: Iterable[TrainingData] = (),
-    recipe: SceneGraphRecipe = DOCUMENT_RECIPE,
+    recipe: DocumentRecipe = DocumentRecipe(),
     threads: int = 1,
     device: str = "cpu",
-) -> Outcome:
+) -> None:
     """Trains a parser's network for documents, and writes its checkpoint.
 
     Args:
-        documents: with their graphs; every thirtieth selects the epoch.
+        documents: with their graphs.
         checkpoint: name or folder of the parser, whose network for captions it starts from and which stays as it is.
-        folder: the output folder; an interrupted run there is resumed.
+        folder: the output folder, with a folder for each run; an interrupted training there is resumed.
         data: the files of the documents.
         recipe: settings.
         threads: number of threads.
         device: a torch device.
 
     Raises:
-        InputError: too few documents.
+        InputError: there are no documents.
     """
-    if len(documents) < 2:
-        raise InputError(f"{len(documents)} documents with graphs; expected two at least, one of which is held out")
+    if not documents:
+        raise InputError("0 documents with graphs; expected one at least")
     torch.set_num_threads(threads)
-    set_seed(recipe.seed)
     loaded, parser = load_checkpoint(str(checkpoint), KIND), FactualParser(checkpoint)
-    module = build_module(parser, loaded.weights, recipe)
     packer = CaptionPacker(parser.vocabulary, parser.pieces, parser.spelling, parser.lemmas, recipe.shape.steps)
-    held_out = documents[::HELD_OUT_DOCUMENTS]
-    train = [document for k, document in enumerate(documents) if k % HELD_OUT_DOCUMENTS]
-    examples, selection = (packer.pack(sentence_examples(side, parser)) for side in (train, held_out))
-    learner = SceneGraphLearner(module, examples, selection, recipe)
-    outcome = Run(learner, recipe, folder, description="training the network for documents", device=device).train()
+    examples = packer.pack(sentence_examples(documents, parser))
+    runs = []
+    for number in range(recipe.runs):
+        settings = replace(recipe, seed=recipe.seed + number)
+        set_seed(settings.seed)
+        learner = _DocumentLearner(build_module(parser, loaded.weights, settings), examples, {}, settings)
+        description = f"training the network for documents, run {number + 1} of {recipe.runs}"
+        run = Run(learner, settings, folder / f"run-{number + 1}", description=description, device=device)
+        runs.append(run.train().weights)
+    weights = {name: np.mean([each[name].astype(np.float32) for each in runs], axis=0) for name in runs[0]}
     Checkpoint(
         kind=DOCUMENT_KIND,
         parameters={"parser": loaded.label},
-        weights=pack_changes(loaded.weights, outcome.weights),
+        weights=pack_changes(loaded.weights, weights),
         data=tuple(data),
-        training={**asdict(recipe), "documents": len(train)},
-        selection="the epoch with the most exact graphs of held-out sentences",
-        scores=outcome.scores,
+        training={**asdict(recipe), "documents": len(documents)},
+        selection="none: the mean of the weights after the last epoch of every run",
     ).save(folder)
-    return outcome
+
+
+def cross_validate(
+    documents: Sequence[DocumentGraph],
+    checkpoint: str | Path,
+    folder: Path,
+    folds: int,
+    *,
+    recipe: DocumentRecipe = DocumentRecipe(),
+    threads: int = 1,
+    device: str = "cpu",
+) -> list[float]:
+    """Trains networks without each fold of the documents, document k being in fold k mod `folds`.
+
+    Args:
+        documents: with their graphs.
+        checkpoint: name or folder of the parser.
+        folder: the output folder, with a folder for each fold.
+        folds: number of folds, at least 2.
+        recipe: settings.
+        threads: number of threads.
+        device: a torch device.
+
+    Returns:
+        For each fold SPICE F, in per cent, of the graphs of its documents by the network that did not learn from them.
+
+    Raises:
+        InputError: fewer documents than folds, or fewer than two folds.
+    """
+    if not 2 <= folds <= len(documents):
+        raise InputError(f"{folds} folds of {len(documents)} documents; expected two at least, with a document each")
+    evaluator = SceneGraphEvaluator(load_english_synonyms())
+    scores = []
+    for fold in range(folds):
+        rest = [document for k, document in enumerate(documents) if k % folds != fold]
+        output = folder / f"fold-{fold + 1}"
+        train_document_network(rest, checkpoint, output, recipe=recipe, threads=threads, device=device)
+        graphs = FactualParser(checkpoint, output).parse([each.text for each in documents[fold::folds]])
+        scores.append(evaluator.scores(graphs, [each.triples for each in documents[fold::folds]]).spice)
+        report_progress(f"fold {fold + 1} of {folds}: SPICE F {scores[-1]:.1f}")
+    return scores
 
 
 def build_module(parser: FactualParser, weights: Mapping[str, Any], recipe: SceneGraphRecipe) -> SceneGraphModule:

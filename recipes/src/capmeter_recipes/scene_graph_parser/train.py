@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,9 @@ class SceneGraphParserOptions:
         None,
         "Documents with scene graphs (gzipped JSON lines): train the bundled parser's network for documents instead.",
     )
+    folds: int = option(
+        0, "Train on `--documents` without each of so many parts in turn, and judge by these.", minimum=0
+    )
     without: Path | None = option(None, "Rows whose texts are left out of `--documents`, a benchmark's.")
     epochs: int = epochs_option(9)
     threads: int = threads_option()
@@ -64,6 +67,8 @@ class SceneGraphParserOptions:
             raise InputError("expected both --parses and --exclusions, or neither")
         if self.without is not None and self.documents is None:
             raise InputError("--without is for --documents, which is missing")
+        if self.folds and self.documents is None:
+            raise InputError("--folds is for --documents, which is missing")
 
 
 def train(options: SceneGraphParserOptions) -> tuple[str, dict[str, float]]:
@@ -116,18 +121,20 @@ def train(options: SceneGraphParserOptions) -> tuple[str, dict[str, float]]:
 
 def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Path) -> None:
     from capmeter.encoders.devices import device_name
-    from capmeter_recipes.scene_graph_parser.documents import DOCUMENT_RECIPE, read_documents, train_document_network
+    from capmeter_recipes.scene_graph_parser.documents import (
+        DocumentRecipe,
+        cross_validate,
+        read_documents,
+        train_document_network,
+    )
 
     rows = [] if options.without is None else [row for _, row in read_gzipped_rows(options.without, "texts")]
     excluded = {value for row in rows for value in row.values() if isinstance(value, str)}
     documents = read_documents(path, excluded)
     report_progress(f"{path.name}: graphs of {len(documents):,} documents")
-    train_document_network(
-        documents,
-        BUNDLED,
-        output,
-        data=[describe_file(path, len(documents))],
-        recipe=replace(DOCUMENT_RECIPE, seed=options.seed),
-        threads=options.threads,
-        device=device_name(options.device),
-    )
+    recipe, device = DocumentRecipe(seed=options.seed), device_name(options.device)
+    if options.folds:
+        cross_validate(documents, BUNDLED, output, options.folds, recipe=recipe, threads=options.threads, device=device)
+        return
+    data = [describe_file(path, len(documents))]
+    train_document_network(documents, BUNDLED, output, data=data, recipe=recipe, threads=options.threads, device=device)
