@@ -74,8 +74,9 @@ def test_with_ownership_an_attribute_counts_with_its_object_alone() -> None:
     best = max(parts[0, 1], parts[2, 3])
     scores = score("red car, blue bus", "blue car, red bus", "capture(ownership=true)")
     assert scores["object"] == 1
-    assert scores["attribute"] == pytest.approx(best, abs=1e-5)
-    assert scores["relation"] == pytest.approx(parts[2, 3], abs=1e-5)
+    assert scores["attribute"] == pytest.approx(2 * best - 1, abs=1e-5)
+    assert parts[2, 3] < 0.5
+    assert scores["relation"] == 0
     hard = score("red car, blue bus", "blue car, red bus", "capture(ownership=true,soft=false)")
     assert (hard["object"], hard["attribute"], hard["relation"]) == (1, 0, 0)
     assert hard["score"] == pytest.approx(5 / 12)

@@ -14,7 +14,8 @@ left out of the weighted mean. 0 if either side has no object at all.
 In the published metric an attribute counts wherever the other text has it: "a red car and a blue bus" and "a blue car
 and a red bus" score 1. With `ownership=true` an attribute counts only with its object, and a relation only with both
 ends: elements are (object, attribute) and (subject, relation, object), they match if all their parts do, and softly by
-their least similar part. `soft=false` counts exact and synonymous matches alone.
+the cosine c of their least similar part, as max(0, 2c - 1), since words that exclude each other ("red", "blue") have
+high cosines too. `soft=false` counts exact and synonymous matches alone.
 
 The paper uses graphs of Flan-T5-base (FACTUAL) and all-mpnet-base-v2; the defaults here are the bundled scene-graph
 parser (`graphs=factual`) and `minilm`, so that scores differ from published ones; `encoder` takes any sentence
@@ -210,7 +211,7 @@ class _Matcher:
         self._synsets = load_english_synonyms().synsets
 
     def sums(self, candidate: list[Element], reference: list[Element], *, parts: bool) -> tuple[float, float]:
-        """M + Σ of the largest similarities, for both sides; with `parts` an element's least similar part counts."""
+        """M + Σ of the largest similarities, for both sides; with `parts` elements have their owners."""
         matches, rest, other_rest = match_elements(candidate, reference, self.are_synonyms)
         count = float(len(matches))
         if not (self._soft and rest and other_rest):
@@ -245,7 +246,7 @@ class _Matcher:
             columns = [others.index(each[k]) for each in reference]
             similarities.append(np.maximum(one @ two.T, same[rows][:, columns]))
         least: NDArray[np.float32] = np.minimum.reduce(similarities)
-        return least
+        return 2 * least - 1
 
 
 def match_elements(
