@@ -52,7 +52,7 @@ class SceneGraphParserOptions:
         "Documents with scene graphs (gzipped JSON lines): train the bundled parser's network for documents instead.",
     )
     folds: int = option(
-        0, "Train on `--documents` without each of so many parts in turn, and judge by these.", minimum=0
+        0, "Split `--documents` into this many folds, and judge each by a network trained on the others.", minimum=0
     )
     without: Path | None = option(None, "Rows whose texts are left out of `--documents`, a benchmark's.")
     epochs: int = epochs_option(9)
