@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.events import VideoEvents
 from capmeter.core.errors import InputError
 from capmeter.core.ragged import Ragged
@@ -220,41 +221,35 @@ class CaptionSet:
         regions: str = "",
     ) -> CaptionSet:
         """The set of these captions, in their order. Two captions with one id are an `InputError`."""
-        sentences: dict[str, int] = {}  # each distinct sentence and its index
-        list_indices: dict[tuple[str, ...], int] = {}  # each distinct list of references and its index
-        reference_lists: list[list[int]] = []
-        ids: dict[str, None] = {}
-        candidates: list[int] = []
-        reference_set_indices: list[int] = []
         captions = tuple(captions)
-        for caption in captions:
-            if caption.id in ids:
-                raise InputError(
-                    f"duplicate id {caption.id!r} (captions {list(ids).index(caption.id)} and {len(ids)}, "
-                    "counted from 0); scores are keyed by id: give each caption an id of its own"
-                )
-            ids[caption.id] = None
-            candidates.append(sentences.setdefault(caption.candidate, len(sentences)))
-            index = list_indices.get(caption.references)
-            if index is None:
-                index = list_indices[caption.references] = len(reference_lists)
-                reference_lists.append([sentences.setdefault(text, len(sentences)) for text in caption.references])
-            reference_set_indices.append(index)
-        set_indices = np.array(reference_set_indices, np.int32)
+        columns = CaptionColumns(
+            *(
+                [getattr(caption, name) for caption in captions]
+                for name in ("id", "image_id", "candidate", "references")
+            ),
+            *([getattr(caption, name) for caption in captions] for name in ("image", "system", "human", "events")),
+        )
+        return cls.from_columns(columns, notes=notes, images_root=images_root, regions=regions)
+
+    @classmethod
+    def from_columns(cls, columns: CaptionColumns, *, notes: dict[str, list[str]] | None = None, **places: Any) -> Self:
+        """The set of captions that are given column by column, as `from_captions` makes it of captions."""
+        columns.refuse_repeated_ids()
+        sentences, candidates, reference_lists, list_of_caption = columns.number_sentences()
+        set_indices = np.array(list_of_caption, np.int32)
         return cls(
-            ids=tuple(ids),
-            image_ids=tuple(caption.image_id for caption in captions),
-            pool=SentencePool(tuple(sentences)),
+            ids=tuple(columns.ids),
+            image_ids=tuple(columns.image_ids),
+            pool=SentencePool(sentences),
             candidates=np.array(candidates, np.int32),
             references=Ragged.from_rows(reference_lists, np.int32).take(set_indices),
             reference_set_indices=set_indices,
-            images_root=images_root,
-            regions=regions,
-            images=tuple(caption.image for caption in captions),
-            systems=tuple(caption.system for caption in captions),
-            humans=tuple(caption.human for caption in captions),
-            events=tuple(caption.events for caption in captions),
+            images=tuple(columns.images),
+            systems=tuple(columns.systems),
+            humans=tuple(columns.humans),
+            events=tuple(columns.events),
             notes=notes,
+            **places,
         )
 
     def replace(self, **changes: Any) -> CaptionSet:

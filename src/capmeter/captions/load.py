@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.formats import open_rows
 from capmeter.captions.load_options import LoadOptions, Source
@@ -75,17 +76,15 @@ def load_systems(
         rows.setdefault(row.system or reader.label, []).append(row)
     matched = {system: match_captions(system_rows, inputs)[1:] for system, system_rows in rows.items()}
     captions, notes = next(iter(matched.values()))
-    if len(matched) > 1:
-        all_captions = [caption for captions, _ in matched.values() for caption in captions]
-        captions, notes = [replace(caption, id=str(k)) for k, caption in enumerate(all_captions)], {}
-    all_systems = inputs.make_set(captions, notes)
     if len(matched) == 1:
-        return dict.fromkeys(matched, all_systems)
+        return dict.fromkeys(matched, inputs.make_set(captions, notes))
+    captions = CaptionColumns.join(captions for captions, _ in matched.values())
+    captions.ids = [str(k) for k in range(len(captions))]
+    all_systems, start = inputs.make_set(captions), 0
     systems: dict[str, CaptionSet] = {}
-    start = 0
     for system, (captions, notes) in matched.items():
         part = all_systems.select(np.arange(start, start + len(captions)))
-        systems[system] = part.replace(ids=tuple(caption.id for caption in captions), notes=notes)
+        systems[system] = part.replace(ids=tuple(captions.ids), notes=notes)
         start += len(captions)
     return systems
 

@@ -7,14 +7,16 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 
-from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.caption_columns import CaptionColumns
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.chat_artifacts import CLEANED, clean_row
 from capmeter.captions.events import Events, VideoEvents
 from capmeter.captions.formats import RowReader, open_rows
 from capmeter.captions.image_files import PictureFiles
 from capmeter.captions.load_options import LoadOptions
-from capmeter.captions.references import IMAGE_ID, KEYS, ReferenceTable
+from capmeter.captions.references import IMAGE_ID, KEYS, MissingCount, ReferenceTable
 from capmeter.captions.rows import CaptionRow, Side
 from capmeter.captions.text_checks import normalise_captions
 from capmeter.core.errors import InputError
@@ -88,20 +90,14 @@ class Matching:
         """The picture of this image in the table."""
         return None if self.table is None else self.table.images.get(self.table_ids.get(image_id, ""))
 
-    def caption(self, row: CaptionRow, id: str, references: tuple[str, ...]) -> Caption:
-        """The row under its final id, with its references."""
-        image = self.table_image(row.image_id) if row.image is None else row.image
-        events = None
-        if row.events is not None:
-            events = VideoEvents(row.events, self.reference_events(row))
-        return Caption(id, row.image_id, row.candidate or "", references, image, row.system, row.human, events)
-
-    def empty_caption(self, image_id: str) -> Caption:
-        """An empty candidate for an image of the table."""
+    def empty_captions(self, image_ids: Sequence[str]) -> CaptionColumns:
+        """An empty candidate for each of these images of the table."""
         assert self.table is not None
-        references, events = self.table.references[image_id], self.table.events.get(image_id)
-        none = None if events is None else VideoEvents(Events(), events)
-        return Caption(image_id, image_id, "", references, self.table.images.get(image_id), events=none)
+        references, events = [self.table.references[each] for each in image_ids], map(self.table.events.get, image_ids)
+        columns = CaptionColumns(image_ids, image_ids, [""] * len(image_ids), references)
+        columns.images = list(map(self.table.images.get, image_ids))
+        columns.events = [None if each is None else VideoEvents(Events(), each) for each in events]
+        return columns
 
     def reference_events(self, row: CaptionRow) -> tuple[Events, ...]:
         """The events of each reference of this video."""
@@ -198,10 +194,10 @@ class CaptionInputs:
                 f"{columns[absent[0]]}; {others}"
             )
 
-    def make_set(self, captions: Iterable[Caption], notes: dict[str, list[str]] | None = None) -> CaptionSet:
+    def make_set(self, captions: CaptionColumns, notes: dict[str, list[str]] | None = None) -> CaptionSet:
         """These captions as a set, whose pictures and regions are where the options say."""
         places = {"images_root": os.fspath(self.options.images_root or ""), "regions": self.options.regions}
-        return CaptionSet.from_captions(captions, notes=notes).replace(**places, adjustments=self.options.adjustments)
+        return CaptionSet.from_columns(captions, notes=notes, adjustments=self.options.adjustments, **places)
 
 
 def open_references(options: LoadOptions) -> list[RowReader]:
@@ -219,30 +215,9 @@ def open_references(options: LoadOptions) -> list[RowReader]:
     return readers
 
 
-@dataclass
-class MissingCount:
-    """Number of candidates, and of those that lack something, with the ids of the first images that do."""
-
-    total: int = 0
-    count: int = 0
-    first: list[str] = field(default_factory=list)
-    more: bool = False
-
-    def add(self, image_id: str, candidates: int, is_present: bool) -> None:
-        """Counts candidates of one image."""
-        self.total += candidates
-        if not is_present:
-            self.count += candidates
-            if not self.more and image_id not in self.first:
-                if len(self.first) < 5:
-                    self.first.append(image_id)
-                else:
-                    self.more = True
-
-
 def match_captions(
     rows: Sequence[CaptionRow], inputs: CaptionInputs
-) -> tuple[list[CaptionRow], list[Caption], dict[str, list[str]]]:
+) -> tuple[Sequence[CaptionRow], CaptionColumns, dict[str, list[str]]]:
     """The candidates that stay, as rows and as captions with their references, and notes on all of them.
 
     Args:
@@ -253,43 +228,69 @@ def match_captions(
         InputError: ids are duplicated, candidates lack references, or the sources do not fit each other.
     """
     on_missing = inputs.options.on_missing
-    counts = Counter(row.image_id for row in rows)
+    counts = Counter([row.image_id for row in rows])
     refuse_mismatch(rows, inputs, counts)
     matching = Matching.find(counts, inputs.table)
     unused = matching.unused_references(counts)
-    missing = MissingCount()
-    matched_rows, captions, ids_without = list[CaptionRow](), list[Caption](), list[str]()
-    for row, id in zip(rows, final_ids(rows), strict=True):
-        references = matching.references(row)
-        missing.add(row.image_id, 1, bool(references))
-        if not references:
-            ids_without.append(id)
-            if on_missing != "keep":
-                continue
-        matched_rows.append(row)
-        captions.append(matching.caption(row, id, references))
-    refuse_missing(missing, inputs, matching, unused)
+    are_single = len(counts) == len(rows)  # one candidate of each image
+    ids, references = final_ids(rows, counts), list(map(matching.references, rows))
+    ids_without = [id for id, texts in zip(ids, references, strict=True) if not texts]
+    refuse_missing(MissingCount.of(rows, references), inputs, matching, unused)
+    if ids_without and on_missing != "keep":
+        rows = [row for row, texts in zip(rows, references, strict=True) if texts]
+        ids = [id for id, texts in zip(ids, references, strict=True) if texts]
+        references = list(filter(None, references))
+    captions = make_columns(rows, ids, references, repeat(matching, len(rows)))
     scores_absent = inputs.options.on_absent == "empty"
     if scores_absent:
-        captions += [matching.empty_caption(image_id) for image_id in unused]
-    captions, normalised_ids = normalise_captions(captions, inputs.options.unicode)
-    cleaned_ids = [caption.id for row, caption in zip(matched_rows, captions, strict=False) if row.cleaned]
+        captions = CaptionColumns.join([captions, matching.empty_captions(unused)])
+    normalised_ids = normalise_captions(captions, inputs.options.unicode)
     notes = {
-        CLEANED: cleaned_ids,
+        CLEANED: [id for row, id in zip(rows, ids, strict=True) if row.cleaned],
         f"normalised to Unicode {inputs.options.unicode}": normalised_ids,
         "skipped_without_references" if on_missing == "skip" else "kept_without_references": ids_without,
         "scored_as_empty" if scores_absent else "references_without_candidate": unused,
-        "repeated_candidates": _repeated_candidates(captions),
+        "repeated_candidates": [] if are_single else _repeated_candidates(captions),
         "matched_by": matching.matched_by,
         "ambiguous_names": list(matching.ambiguous),
         **inputs.reading_notes,
     }
-    return matched_rows, captions, {reason: ids for reason, ids in notes.items() if ids}
+    return rows, captions, {reason: ids for reason, ids in notes.items() if ids}
 
 
-def final_ids(rows: Sequence[CaptionRow]) -> list[str]:
-    """The id of each candidate: its own, else its image's where that is unique, else `image#k` for the k-th."""
-    counts = Counter(row.image_id for row in rows)
+def make_columns(
+    rows: Sequence[CaptionRow],
+    ids: Sequence[str],
+    references: Sequence[tuple[str, ...]],
+    matchings: Iterable[Matching],
+) -> CaptionColumns:
+    """Rows under their final ids, with their references, as captions; each is matched by its own `Matching`."""
+    images = [row.image for row in rows]
+    events = list[VideoEvents | None]([None]) * len(rows)
+    for k, (matching, row) in enumerate(zip(matchings, rows, strict=True)):
+        if row.image is None and matching.table is not None:
+            images[k] = matching.table_image(row.image_id)
+        if row.events is not None:
+            events[k] = VideoEvents(row.events, matching.reference_events(row))
+    return CaptionColumns(
+        ids,
+        [row.image_id for row in rows],
+        [row.candidate or "" for row in rows],
+        references,
+        images,
+        [row.system for row in rows],
+        [row.human for row in rows],
+        events,
+    )
+
+
+def final_ids(rows: Sequence[CaptionRow], counts: Mapping[str, int]) -> list[str]:
+    """The id of each candidate: its own, else its image's where that is unique, else `image#k` for the k-th.
+
+    Args:
+        rows: the candidates.
+        counts: number of candidates of each image.
+    """
     if len(counts) == len(rows) and all(row.id is None for row in rows):
         return [row.image_id for row in rows]
     positions: Counter[str] = Counter()
@@ -346,7 +347,7 @@ def refuse_mismatch(rows: Sequence[CaptionRow], inputs: CaptionInputs, counts: M
 
 def refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
     """Raises if most captions look like file names: names were passed instead of the files' contents."""
-    paths = [text for text in captions if " " not in text and _PATH.fullmatch(text)]
+    paths = [text for text in captions if "." in text and " " not in text and _PATH.fullmatch(text)]
     if paths and 2 * len(paths) > len(captions):
         raise InputError(
             f"{name}: the {side} look like file names, not captions ({list_names(paths, 3)}); pass the captions "
@@ -384,15 +385,13 @@ def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Match
     )
 
 
-def _repeated_candidates(captions: Sequence[Caption]) -> list[str]:
+def _repeated_candidates(captions: CaptionColumns) -> list[str]:
     """The ids of captions that repeat an earlier one of the same image and system, as padded data loaders write."""
-    if len({caption.image_id for caption in captions}) == len(captions):
-        return []
     earlier: set[tuple[str, str | None, str]] = set()
     repeated_ids: list[str] = []
-    for caption in captions:
-        key = (caption.image_id, caption.system, caption.candidate)
+    keys = zip(captions.image_ids, captions.systems, captions.candidates, strict=True)
+    for id, key in zip(captions.ids, keys, strict=True):
         if key in earlier:
-            repeated_ids.append(caption.id)
+            repeated_ids.append(id)
         earlier.add(key)
     return repeated_ids

@@ -160,3 +160,35 @@ class ReferenceTable:
             for value in {KEYS[key](name) for name in (image_id, *self.aliases.get(image_id, ()))} - {""}:
                 image_ids.setdefault(value, set()).add(image_id)
         return image_ids
+
+
+@dataclass
+class MissingCount:
+    """Number of candidates, and of those that lack something, with the ids of the first images that do."""
+
+    total: int = 0
+    count: int = 0
+    first: list[str] = field(default_factory=list)
+    more: bool = False
+
+    @classmethod
+    def of(cls, rows: Sequence[CaptionRow], references: Sequence[tuple[str, ...]]) -> MissingCount:
+        """Counts the candidates without references."""
+        missing = cls(len(rows), references.count(()))
+        images = (row.image_id for row, texts in zip(rows, references, strict=True) if not texts)
+        for image_id in images if missing.count else ():
+            missing.add(image_id, 0, is_present=False)
+            if missing.more:
+                break
+        return missing
+
+    def add(self, image_id: str, candidates: int, is_present: bool) -> None:
+        """Counts candidates of one image."""
+        self.total += candidates
+        if not is_present:
+            self.count += candidates
+            if not self.more and image_id not in self.first:
+                if len(self.first) < 5:
+                    self.first.append(image_id)
+                else:
+                    self.more = True

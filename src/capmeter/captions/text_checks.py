@@ -17,13 +17,13 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
-from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.caption_columns import CaptionColumns
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.chat_artifacts import MARKS, REASONING, TOKENS
 from capmeter.captions.events import VideoEvents
 from capmeter.captions.reference_fit import split_words
@@ -47,8 +47,7 @@ ARTEFACTS = {
     ),
 }
 _PLAIN = re.compile(r"[A-Za-z0-9 ,.'\"!?()-]*")  # no artefact is written with these alone
-# in lower case; each refusal has one of them
-_REFUSAL_WORDS = ("sorry", "can", "unable", "not able", "an ai", "apologi", "please")
+_REFUSAL_WORDS = re.compile("sorry|can|unable|not able|an ai|apologi|please")  # each refusal has one of them
 _REFUSAL = re.compile(
     r"(?:\A|[.!?])\W*(?:i['’]?m|i am|we are) (?:really |very |so )?sorry\b|\bas an ai\b|\bi apologi[sz]e\b"
     r"|\bi(?: can(?: ?no|['’])?t|(?: am|['’]?m) (?:unable|not able) to) (?:see|view|help|assist|provide|describe|"
@@ -123,7 +122,7 @@ def find_artefacts(text: str) -> list[str]:
     """What machines left in a text, or what they wrote instead of a caption."""
     reasons = [] if _PLAIN.fullmatch(text) else [reason for reason, mark in ARTEFACTS.items() if mark.search(text)]
     beginning = text[:1000].lower()
-    if any(word in beginning for word in _REFUSAL_WORDS) and _REFUSAL.search(beginning):
+    if _REFUSAL_WORDS.search(beginning) and _REFUSAL.search(beginning):
         reasons.append(_REFUSES)
     if len(text) <= _LONGEST_PLACEHOLDER and _PLACEHOLDER.fullmatch(text.strip()):
         reasons.append(_IS_PLACEHOLDER)
@@ -169,21 +168,24 @@ def compare_lengths(candidate: str, references: Sequence[str]) -> list[str]:
     return [_TOO_SHORT] if min(others) >= _LONG_WORDS and _LENGTH_RATIO * length < min(others) else []
 
 
-def normalise_captions(captions: list[Caption], unicode: str | None) -> tuple[list[Caption], list[str]]:
-    """The captions in a Unicode form, "nfc" or "nfkc" (None: as they are), and the ids of those that had another."""
+def normalise_captions(captions: CaptionColumns, unicode: str | None) -> list[str]:
+    """Brings captions into a Unicode form, "nfc" or "nfkc" (None: they stay); the ids of those that had another."""
     if unicode is None:
-        return captions, []
+        return []
     form: Literal["NFC", "NFKC"] = "NFC" if unicode == "nfc" else "NFKC"
     normalise = partial(unicodedata.normalize, form)
-    normalised = []
-    for caption in captions:
-        candidate, events = normalise(caption.candidate), caption.events
-        if events is not None:
-            references = tuple(each.map(normalise) for each in events.references)
-            events = VideoEvents(events.candidate.map(normalise), references)
-        texts = tuple(map(normalise, caption.references))
-        normalised.append(replace(caption, candidate=candidate, references=texts, events=events))
-    return normalised, [new.id for new, old in zip(normalised, captions, strict=True) if new != old]
+
+    def normalise_events(events: VideoEvents | None) -> VideoEvents | None:
+        if events is None:
+            return None
+        return VideoEvents(events.candidate.map(normalise), tuple(each.map(normalise) for each in events.references))
+
+    old = list(zip(captions.candidates, captions.references, captions.events, strict=True))
+    captions.candidates = list(map(normalise, captions.candidates))
+    captions.references = [tuple(map(normalise, texts)) for texts in captions.references]
+    captions.events = list(map(normalise_events, captions.events))
+    new = zip(captions.candidates, captions.references, captions.events, strict=True)
+    return [id for id, before, after in zip(captions.ids, old, new, strict=True) if before != after]
 
 
 def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str, list[str]]:
@@ -208,9 +210,10 @@ def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str,
         indices = reference_sets[row].tolist()
         references = [pool[k] for k in indices]
         reasons = find_artefacts(pool[candidate]) if artefacts else []
-        if not _looks_english(pool[candidate]) or not all(map(_looks_english, references[:1])):
+        if references and not (_looks_english(pool[candidate]) and _looks_english(references[0])):
             reasons += compare_texts(pool[candidate], references)
-        reasons += compare_lengths(pool[candidate], references)
+        if references:
+            reasons += compare_lengths(pool[candidate], references)
         if not blank.isdisjoint(indices):
             reasons.append("empty reference")
         reasons_of_pair.append(reasons)
@@ -235,10 +238,10 @@ def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
 
 def _check_vocabulary(captions: CaptionSet) -> dict[str, list[str]]:
     """All captions, if none of their words occurs in any reference."""
-    words = {k: set(split_words(captions.pool[k])) for k in set(captions.candidates.tolist())}
-    if len(words) < _FEWEST or not len(captions.references.values):
+    candidates = set(captions.candidates.tolist())
+    if len(candidates) < _FEWEST or not len(captions.references.values):
         return {}
-    vocabulary = set[str]().union(*words.values())
+    vocabulary = {word for k in candidates for word in split_words(captions.pool[k])}
     references = set(captions.references.values.tolist())
     if not vocabulary or any(not vocabulary.isdisjoint(split_words(captions.pool[k])) for k in references):
         return {}

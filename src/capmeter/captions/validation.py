@@ -6,7 +6,7 @@ There are two kinds of findings: a *problem* prevents scoring or makes scores wr
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -82,7 +82,7 @@ def examine(
             if inputs.table is not None:
                 findings.facts["references format"] = inputs.table.format
             captions, notes = match_captions(list(inputs.rows()), inputs)[1:]
-            caption_set = CaptionSet.from_captions(captions, notes=notes)
+            caption_set = CaptionSet.from_columns(captions, notes=notes)
             del captions  # most of what is in memory
             _check_captions(caption_set, inputs.table is not None, findings)
         if reader.columns.layout is not None:
@@ -106,15 +106,15 @@ def _check_references(table: ReferenceTable, findings: Findings) -> None:
     findings.warn("images without a reference", [image_id for image_id, texts in table.references.items() if not texts])
     blank_ids = [image_id for image_id, texts in table.references.items() if any(map(has_no_words, texts))]
     findings.warn("images with an empty reference", blank_ids)
-    all_texts = ((image_id, text) for image_id, texts in table.references.items() for text in texts)
-    _check_texts(all_texts, "references", findings)
+    image_ids = [image_id for image_id, texts in table.references.items() for _ in texts]
+    _check_texts(image_ids, [text for texts in table.references.values() for text in texts], "references", findings)
 
 
 def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings) -> None:
     """Checks candidates and their references, which are or are not in a separate file."""
     facts, notes = findings.facts, captions.notes
     pool, candidates = captions.pool, captions.candidates.tolist()
-    texts = {k: pool[k] for k in candidates}  # the distinct ones
+    texts = {k: pool[k] for k in set(candidates)}
     facts["holds"] = "candidates and references" if len(captions.references.values) else "candidates"
     facts["captions"] = len(captions)
     facts["images"] = len(set(captions.image_ids))
@@ -139,8 +139,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
     if "matched_by" in notes:
         facts["images matched by"] = notes["matched_by"][0]
     facts["distinct candidates"] = len(texts)
-    blank = {k for k, text in texts.items() if is_blank(text)}
-    blank_ids = [id for id, k in zip(captions.ids, candidates, strict=True) if k in blank]
+    blank_ids = _ids_of(captions, {k for k, text in texts.items() if is_blank(text)})
     facts["empty candidates"] = len(blank_ids)
     findings.warn("empty candidates, which get the lowest score", blank_ids)
     findings.warn(
@@ -148,8 +147,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
         notes.get("repeated_candidates", []),
     )
     _check_endings(captions, findings)
-    unsegmented = {k for k, text in texts.items() if is_unsegmented(text)}
-    unsegmented_ids = [id for id, k in zip(captions.ids, candidates, strict=True) if k in unsegmented]
+    unsegmented_ids = _ids_of(captions, {k for k, text in texts.items() if is_unsegmented(text)})
     if 2 * len(unsegmented_ids) > len(captions):
         findings.warn(
             "candidates without spaces between words, as in Chinese or Japanese",
@@ -160,7 +158,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
     if len(captions) >= 20 and count > len(captions) / 5:
         same = shorten(texts[most_common], 60)
         findings.warnings.append(f"{count:,} of {len(captions):,} candidates are the same: {same}")
-    _check_texts(zip(captions.ids, map(texts.__getitem__, candidates), strict=True), "candidates", findings)
+    _check_texts(captions.ids, [texts[k] for k in candidates], "candidates", findings)
     for reason, ids in check_captions(captions, artefacts=False).items():
         findings.warn(reason, ids)
     if len(ids_without) < len(captions):
@@ -169,23 +167,24 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
 
 def _check_endings(captions: CaptionSet, findings: Findings) -> None:
     """Counts the candidates that end in a function word: by system, where there are several."""
-    pool, candidates = captions.pool, dict[str, dict[str, int]]()
-    for id, system, k in zip(captions.ids, captions.systems, captions.candidates.tolist(), strict=True):
-        candidates.setdefault(system or "", {})[id] = k
-    truncated = {k for k in set(captions.candidates.tolist()) if is_truncated(pool[k])}
-    truncated_ids = {system: [id for id, k in each.items() if k in truncated] for system, each in candidates.items()}
-    counts = {system: len(ids) for system, ids in truncated_ids.items()}
+    pool, indices = captions.pool, captions.candidates.tolist()
+    truncated = {k for k in set(indices) if is_truncated(pool[k])}
+    totals = Counter(system or "" for system in captions.systems)
+    truncated_rows: dict[str, list[int]] = {system: [] for system in totals}
+    for row, k in enumerate(indices if truncated else ()):
+        if k in truncated:
+            truncated_rows[captions.systems[row] or ""].append(row)
+    counts = {system: len(rows) for system, rows in truncated_rows.items()}
     findings.facts["candidates that end in a function word"] = counts if len(counts) > 1 else sum(counts.values())
-    for system, ids in truncated_ids.items():
-        count = len(candidates[system])
-        if len(ids) > _MAX_TRUNCATED * count:
+    for system, rows in truncated_rows.items():
+        if len(rows) > _MAX_TRUNCATED * totals[system]:
             of_system = f" of {system}" if len(counts) > 1 else ""
-            endings = ((id, " ".join(pool[candidates[system][id]].split()[-4:])) for id in ids[:3])
+            endings = ((captions.ids[row], " ".join(pool[indices[row]].split()[-4:])) for row in rows[:3])
             examples = ", ".join(f'{id} "… {ending}"' for id, ending in endings)
-            more = f" and {len(ids) - 3:,} more" if len(ids) > 3 else ""
+            more = f" and {len(rows) - 3:,} more" if len(rows) > 3 else ""
             findings.warnings.append(
-                f"candidates{of_system} that end in a function word, as truncated captions do: {len(ids):,} of "
-                f"{count:,} ({examples}{more})"
+                f"candidates{of_system} that end in a function word, as truncated captions do: {len(rows):,} of "
+                f"{totals[system]:,} ({examples}{more})"
             )
 
 
@@ -194,18 +193,26 @@ def _count_references(lengths: Sequence[int], findings: Findings) -> None:
     findings.facts["references per caption"] = {"min": min(lengths), "median": median(lengths), "max": max(lengths)}
 
 
-def _check_texts(texts: Iterable[tuple[str, str]], side: Side, findings: Findings) -> None:
+def _check_texts(ids: Sequence[str], texts: Sequence[str], side: Side, findings: Findings) -> None:
+    reasons_of: dict[str, list[str]] = {}  # of each distinct text that has any
+    for text in set(texts):
+        too_long = [f"texts longer than {_LONG:,} characters"] if len(text) > _LONG else []
+        if reasons := [*too_long, *find_artefacts(text)]:
+            reasons_of[text] = reasons
     ids_by_problem: dict[str, list[str]] = {}
-    reasons_of: dict[str, list[str]] = {}  # of each distinct text
-    for id, text in texts:
-        if (reasons := reasons_of.get(text)) is None:
-            too_long = [f"texts longer than {_LONG:,} characters"] if len(text) > _LONG else []
-            reasons = reasons_of[text] = [*too_long, *find_artefacts(text)]
-        for reason in reasons:
+    for id, text in zip(ids, texts, strict=True) if reasons_of else ():
+        for reason in reasons_of.get(text, ()):
             ids_by_problem.setdefault(reason, []).append(id)
-    for problem, ids in ids_by_problem.items():
-        names = list_names(dict.fromkeys(ids))
-        findings.warnings.append(f"{problem}: in {len(ids):,} of the {side} ({names})")
+    for problem, problem_ids in ids_by_problem.items():
+        names = list_names(dict.fromkeys(problem_ids))
+        findings.warnings.append(f"{problem}: in {len(problem_ids):,} of the {side} ({names})")
+
+
+def _ids_of(captions: CaptionSet, candidates: set[int]) -> list[str]:
+    """The ids of the captions with these candidates."""
+    if not candidates:
+        return []
+    return [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if k in candidates]
 
 
 def _compare_words(captions: CaptionSet, findings: Findings) -> None:

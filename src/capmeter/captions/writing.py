@@ -135,14 +135,15 @@ def convert(
         rows = _Rows(inputs.rows)
         if inputs.table is not None:
             matched_rows, captions, _ = match_captions(list(rows), inputs)
+            texts, images, events = captions.references, captions.images, captions.events
             rows = [
                 replace(
                     row,
-                    references=caption.references or None,
-                    image=caption.image,
-                    reference_events=caption.events.references if caption.events else (),
+                    references=texts[k] or None,
+                    image=images[k],
+                    reference_events=each.references if (each := events[k]) else (),
                 )
-                for row, caption in zip(matched_rows, captions, strict=True)
+                for k, row in enumerate(matched_rows)
             ]
     _write(rows, path, to, references_path, summary)
     summary.ignored = sorted(reader.ignored)

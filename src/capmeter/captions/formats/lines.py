@@ -57,13 +57,13 @@ def may_be_plain(kind: str) -> bool:
 def read(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """A row for each line, an empty one too: its number, from 0, is the image."""
     columns.note("read_as_lines", f"{source.name}: a caption a line, images are numbered from 0")
-    is_candidate, name = side == "candidates", source.name
+    is_candidate, place = side == "candidates", f"{source.name}, line "
     for number, line in source.lines():
         text = line.rstrip("\r\n")
         if is_candidate:
-            yield CaptionRow(f"{name}, line {number}", str(number - 1), text)
+            yield CaptionRow(f"{place}{number}", str(number - 1), text)
         else:
-            yield CaptionRow(f"{name}, line {number}", str(number - 1), None, (text,))
+            yield CaptionRow(f"{place}{number}", str(number - 1), None, (text,))
 
 
 def read_named(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:

@@ -39,6 +39,7 @@ from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe
 
+_NAMES = ("id", "image", "system", "split")
 EVENT_LISTS = ("timestamps", "sentences")
 PYTHON_LIST = " (this looks like a Python list; write it with json.dumps)"
 
@@ -52,20 +53,19 @@ def native_rows(
 
 
 def _rows_of(fields: Mapping[Any, Any], location: str, side: Side, columns: Columns, number: int) -> list[CaptionRow]:
-    if not isinstance(fields, Mapping):
+    if type(fields) is not dict and not isinstance(fields, Mapping):
         raise InputError(f"{location}: {describe(fields)}, expected an object with image_id, candidate and references")
     layout = columns.detect_layout(fields)
     if layout is not None:
         fields = layout.fields(fields, location)
     values, candidates, references = _sort_fields(fields, location, columns)
     row = CaptionRow(location, _image_id(values, fields, bool(candidates and references), location, columns, number))
-    if "timestamps" in fields or set(TIMES) <= values.keys() or "box" in values:
+    if "timestamps" in fields or "box" in values or ("start" in values and "end" in values):
         fields = _with_events(row, fields, values, candidates)
-    row.references = _references(fields, references, location, columns)
-    row.id = optional_text(values.get("id"), location, "id")
-    row.image = optional_text(values.get("image"), location, "image")
-    row.system = optional_text(values.get("system"), location, "system")
-    row.split = optional_text(values.get("split"), location, "split")
+    row.references = _references(fields, references, location, columns) if references else None
+    for name, value in values.items():
+        if name in _NAMES:
+            setattr(row, name, optional_text(value, location, name))
     row.human = human_ratings(values.get("human"), location)
     if row.image is not None and row.image != row.image_id:
         row.aliases = (row.image,)
@@ -177,11 +177,13 @@ def _seconds(value: Any, location: str, name: str) -> Any:
 def _references(fields: Mapping[Any, Any], names: list[str], location: str, columns: Columns) -> tuple[str, ...] | None:
     """The references under these names: one list (or its JSON text), one text, or a column for each text."""
     names = [name for name in names if fields[name] is not None]
+    if not names:
+        return None
     if len(names) == 1 and reference_number(names[0]) is None:
         return _reference_field(fields[names[0]], location, names[0], columns)
     if all(name in columns.mapping for name in names):
         lists = [_reference_field(fields[name], location, name, columns) for name in names]
-        return tuple(text for texts in lists for text in texts) if names else None
+        return tuple(text for texts in lists for text in texts)
     names.sort(key=lambda name: -1 if (number := reference_number(name)) is None else number)
     if reference_number(names[0]) is None:
         raise InputError(f"{location}: both {names[0]} and {names[1]} are given; keep one of the two")

@@ -45,6 +45,12 @@ def read(source: CaptionSource, side: Side, columns: Columns, *, delimiter: str)
     check_header(header, source.name, columns)
     columns.names.update(dict.fromkeys(header))
     fields_of_header = [columns.field(column) for column in columns.native(header)]
+    may_be_empty = [field in ("candidate", "image_id") for field in fields_of_header]
+    list_columns = [
+        column
+        for column, field in zip(header, fields_of_header, strict=True)
+        if field == "human" or (column == "references" and column not in columns.mapping)
+    ]
     for number, values in enumerate(cells):
         location = f"{source.name}, line {reader.line_num}"
         if delimiter == "|":
@@ -54,11 +60,14 @@ def read(source: CaptionSource, side: Side, columns: Columns, *, delimiter: str)
                 f"{location}: {len(values)} cells where the header has {len(header)}; put quotes around text that "
                 f"holds {_DELIMITER_NAMES[delimiter]}, a quote or a line break"
             )
-        fields: dict[str, Any] = {}
-        for column, field, value in zip(header, fields_of_header, values, strict=True):
-            if value or field in ("candidate", "image_id"):
-                is_list = field == "human" or (column == "references" and column not in columns.mapping)
-                fields[column] = _list_cell(value, location, column) if is_list else value
+        fields: dict[str, Any] = {
+            column: value
+            for column, value, is_kept in zip(header, values, may_be_empty, strict=True)
+            if value or is_kept
+        }
+        for column in list_columns:
+            if column in fields:
+                fields[column] = _list_cell(fields[column], location, column)
         yield from native_rows(fields, location, side, columns, number)
 
 

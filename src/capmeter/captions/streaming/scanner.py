@@ -16,11 +16,11 @@ import numpy.typing as npt
 from capmeter.captions.matching import (
     CaptionInputs,
     Matching,
-    MissingCount,
     refuse_mismatch,
     refuse_missing,
     refuse_repeated_id,
 )
+from capmeter.captions.references import MissingCount
 from capmeter.captions.rows import CaptionRow
 
 Hashes = npt.NDArray[np.int64]

@@ -15,11 +15,12 @@ from importlib.util import find_spec
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.chat_artifacts import CLEANED
 from capmeter.captions.formats import open_rows
 from capmeter.captions.load_options import LoadOptions, Source
-from capmeter.captions.matching import CaptionInputs, MissingCount, open_references
+from capmeter.captions.matching import CaptionInputs, Matching, make_columns, open_references
+from capmeter.captions.references import MissingCount
 from capmeter.captions.rows import CaptionRow
 from capmeter.captions.sources import CaptionSource
 from capmeter.captions.streaming.disk_join import HasEvents, join_on_disk
@@ -208,7 +209,9 @@ class _StreamedFile:
         self._stored_parts, self._stored_rows, self._parts_are_stored = stored_parts, TemporaryRows(), True
 
     def _part(self, batch: list[tuple[CaptionRow, str]], summaries: dict[str | None, StreamSummary]) -> _Part | None:
-        captions: list[Caption] = []
+        rows: list[CaptionRow] = []
+        texts: list[tuple[str, ...]] = []
+        matchings: list[Matching] = []
         selections: dict[str | None, _Selection] = {}
         for row, id in batch:
             system = self._system_of(row)
@@ -217,18 +220,21 @@ class _StreamedFile:
             if not references:
                 selection.ids_without.append(id)
             if references or self.keeps_missing:
-                selection.rows.append(len(captions))
+                selection.rows.append(len(rows))
                 selection.ids.append(id)
                 if row.cleaned:
                     selection.notes.setdefault(CLEANED, []).append(id)
-                captions.append(matching.caption(row, str(len(captions)), references))
+                rows.append(row)
+                texts.append(references)
+                matchings.append(matching)
         unicode = self.inputs.options.unicode
-        captions, normalised_ids = normalise_captions(captions, unicode)
+        captions = make_columns(rows, list(map(str, range(len(rows)))), texts, matchings)
+        normalised_ids = normalise_captions(captions, unicode)
         normalised_rows = set(map(int, normalised_ids))  # until here, a caption's id is its row
         for selection in selections.values():
             ids = [id for row, id in zip(selection.rows, selection.ids, strict=True) if row in normalised_rows]
             selection.notes[f"normalised to Unicode {unicode}"] = ids
-        return _Part(self.inputs.make_set(captions), selections) if captions else None
+        return _Part(self.inputs.make_set(captions), selections) if rows else None
 
     def _system_of(self, row: CaptionRow) -> str | None:
         return row.system if self._by_system else None
