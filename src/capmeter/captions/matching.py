@@ -233,7 +233,7 @@ def match_captions(
     matching = Matching.find(counts, inputs.table)
     unused = matching.unused_references(counts)
     are_single = len(counts) == len(rows)  # one candidate of each image
-    ids, references = final_ids(rows, counts), list(map(matching.references, rows))
+    ids, references = final_ids(rows, counts), [matching.references(row) for row in rows]
     ids_without = [id for id, texts in zip(ids, references, strict=True) if not texts]
     refuse_missing(MissingCount.of(rows, references), inputs, matching, unused)
     if ids_without and on_missing != "keep":
@@ -268,7 +268,7 @@ def make_columns(
     images = [row.image for row in rows]
     events = list[VideoEvents | None]([None]) * len(rows)
     for k, (matching, row) in enumerate(zip(matchings, rows, strict=True)):
-        if row.image is None and matching.table is not None:
+        if row.image is None and matching.table is not None and matching.table.images:
             images[k] = matching.table_image(row.image_id)
         if row.events is not None:
             events[k] = VideoEvents(row.events, matching.reference_events(row))

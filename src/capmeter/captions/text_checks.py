@@ -143,6 +143,8 @@ def compare_texts(candidate: str, references: Sequence[str]) -> list[str]:
     if not references or is_blank(candidate):
         return []
     together = " ".join(references)
+    if candidate.isascii() and together.isascii():  # one script, one Unicode form, letters of one width
+        return [_OTHER_LANGUAGE] if _other_language(candidate, together) else []
     scripts = {_script(candidate), _script(together)}
     reasons = []
     if (len(scripts) > 1 and None not in scripts) or _other_language(candidate, together):
@@ -269,9 +271,9 @@ def _looks_english(text: str) -> bool:
 def _other_language(candidate: str, references: str) -> bool:
     """Whether the references have a language whose function words the caption lacks, where it has another's."""
     hits = _count_function_words(_split(references))
-    language = max(_FUNCTION_WORDS, key=lambda name: hits[name])
-    if hits[language] < 2:
+    if max(hits.values(), default=0) < 2:
         return False
+    language = max(_FUNCTION_WORDS, key=lambda name: hits[name])
     candidate_hits = _count_function_words(_split(candidate))
     return not candidate_hits[language] and max(candidate_hits.values(), default=0) >= 2
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.judge_tasks import captions_of, write
+from support.judge_tasks import write
 
+from capmeter.captions.load import load
+from capmeter.captions.streaming.stream import stream
 from capmeter.core.errors import InputError
-from capmeter.evaluation.base import RunContext
 from capmeter.evaluation.registry import parse
+from capmeter.evaluation.runner import Evaluation
+from capmeter.evaluation.scoring import evaluate
 from capmeter.metrics.judges.items import Item, read_items
 
 pytest.importorskip("openai", reason="needs the judges extra")
@@ -114,11 +118,13 @@ def test_names_with_and_without_their_ending(tmp_path: Path) -> None:
 
 
 def test_two_images_never_share_an_entry(tmp_path: Path) -> None:
-    """`a/7.jpg` and `b/7.jpg` both fit `7`: neither is asked about it, and the message names both."""
+    """`a/7.jpg` and `b/7.jpg` both fit `7`: neither is asked about it, and the message names both, in any part."""
     path = write(tmp_path / "rows.json", [{"id": "7", "question": "q?", "answer": "a"}])
     metric: Any = parse(f'caprl-qa(model=m,endpoint="http://a",questions="{path}")')
-    captions = captions_of({"a/7.jpg": "a dog", "8": "a cat"})
-    assert [each.image_id for each in metric.captions_of(captions, RunContext())] == ["a/7.jpg", "8"]
-    captions = captions_of({"a/7.jpg": "a dog", "b/7.jpg": "a cat"})
-    with pytest.raises(InputError, match=r"rows.json: the items of image '7' fit 'a/7.jpg' and 'b/7.jpg'"):
-        metric.captions_of(captions, RunContext())
+    rows = [{"image_id": image, "candidate": "a dog", "references": ["a dog"]} for image in ("a/7.jpg", "8", "a/7.jpg")]
+    shared = [*rows, {**rows[0], "image_id": "b/7.jpg"}]
+    for open_captions in (load, partial(stream, rows=1), partial(stream, rows=2)):
+        states = Evaluation((metric,)).collect_all(open_captions(rows)).states
+        assert [state.images for state in states.values()] == [{"7": "a/7.jpg"}]
+        with pytest.raises(InputError, match=r"rows.json: the items of image '7' fit 'a/7.jpg' and 'b/7.jpg'"):
+            evaluate(open_captions(shared), [metric])

@@ -10,9 +10,9 @@ from typing import Annotated, ClassVar
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names, shorten
-from capmeter.evaluation.base import Floats, RunContext
-from capmeter.metrics.judges.items import QUESTION, Item, ItemFile, read_items
-from capmeter.metrics.judges.judge import NO_QUESTIONS, Judge, JudgedCaption
+from capmeter.evaluation.base import CorpusState, Floats, RunContext
+from capmeter.metrics.judges.items import QUESTION, Item, ItemFile, UsedEntries, read_items
+from capmeter.metrics.judges.judge import NO_QUESTIONS, Judge
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +48,9 @@ class ItemJudge(Judge):
         """Why an item of the right kind cannot be used, as the end of a sentence about it; empty if it can."""
         return ""
 
-    def captions_of(self, part: CaptionSet, context: RunContext) -> list[JudgedCaption]:
-        """The captions, whose images have an entry of their own in the file."""
-        if self.questions:
-            self.item_file.refuse_shared(part.image_ids)
-        return super().captions_of(part, context)
+    def corpus_state(self) -> CorpusState | None:
+        """Which image each entry is asked about: in the whole run, no two share one."""
+        return EntryState(self) if self.questions else None
 
     def check_sums(self, sums: Floats, count: int, notes: Mapping[str, int]) -> None:
         """Also names images of the file if it has those of none of the captions."""
@@ -68,6 +66,17 @@ class ItemJudge(Judge):
         """Also the hash of the file."""
         facts = super().signature_facts(context)
         return facts | {"file": self.item_file.sha256[:8]} if self.questions else facts
+
+
+@dataclass(frozen=True)
+class EntryState(CorpusState):
+    """The images that the entries of a judge's file are asked about."""
+
+    judge: ItemJudge
+
+    def collect(self, part: CaptionSet, context: RunContext) -> UsedEntries:
+        """The entries of one part; an `InputError` if two images fit one of them."""
+        return self.judge.item_file.used_entries(part.image_ids)
 
 
 @functools.lru_cache(maxsize=8)

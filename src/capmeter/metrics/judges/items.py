@@ -96,21 +96,49 @@ class ItemFile:
         """The items of an image; empty without any."""
         return self.by_image.get(self.key(image_id), ())
 
-    def refuse_shared(self, image_ids: Iterable[str]) -> None:
-        """Raises if two images would be asked about one image of the file: a name fits both without its folder.
+    def used_entries(self, image_ids: Iterable[str]) -> UsedEntries:
+        """Which of these images each entry is asked about.
 
         Raises:
-            InputError: the message names both.
+            InputError: two images fit one entry.
         """
-        fits: dict[str, str] = {}
+        used = UsedEntries(self.path, {})
         for image_id in image_ids:
-            key = self.key(image_id)
-            other = fits.setdefault(key, image_id) if key else image_id
-            if other != image_id:
-                raise InputError(
-                    f"{self.path}: the items of image {key!a} fit {other!a} and {image_id!a}; name the images in this "
-                    "file as in the captions"
-                )
+            if key := self.key(image_id):
+                used.add(key, image_id)
+        return used
+
+
+@dataclass(frozen=True)
+class UsedEntries:
+    """The image that each used entry of a file is about; two images never share one.
+
+    Args:
+        path: of the file.
+        images: the image of the captions by the image's name in the file.
+    """
+
+    path: str
+    images: dict[str, str]
+
+    def __add__(self, other: UsedEntries) -> UsedEntries:
+        both = UsedEntries(self.path, dict(self.images))
+        for key, image_id in other.images.items():
+            both.add(key, image_id)
+        return both
+
+    def add(self, key: str, image_id: str) -> None:
+        """Adds an image.
+
+        Raises:
+            InputError: the entry is another image's: a name fits both without its folder. The message names both.
+        """
+        other = self.images.setdefault(key, image_id)
+        if other != image_id:
+            raise InputError(
+                f"{self.path}: the items of image {key!a} fit {other!a} and {image_id!a}; name the images in this "
+                "file as in the captions"
+            )
 
 
 def stem(name: str) -> str:
