@@ -62,27 +62,28 @@ class EncoderHandle:
         return EncoderHandle(name, self.folder, both, (*self.adapters, adapter), self.unadapted)
 
 
-def find_encoder(name: str, aliases: Mapping[str, Asset] = ENCODERS) -> EncoderHandle:
+def find_encoder(name: str, aliases: Mapping[str, Asset] = ENCODERS, *, is_replaceable: bool = True) -> EncoderHandle:
     """Resolve the name of an encoder.
 
     Args:
         name: an alias, an adapter (`capmeter.encoders.text.lora`), a hub id in the local Hugging Face cache, or a
             folder.
         aliases: the encoders that have an alias.
+        is_replaceable: whether another encoder would do as well, for the message if there is no such encoder.
 
     Raises:
         AssetError: there is no such encoder on this machine, or its weights are damaged.
         InputError: the name is empty.
     """
-    return _find(name, aliases, ())
+    return _find(name, aliases, (), is_replaceable)
 
 
-def _find(name: str, aliases: Mapping[str, Asset], above: tuple[Path, ...]) -> EncoderHandle:
+def _find(name: str, aliases: Mapping[str, Asset], above: tuple[Path, ...], is_replaceable: bool) -> EncoderHandle:
     """`find_encoder`; `above` are the adapters of what is looked for."""
     if name not in aliases and (adapter := find_adapter(name)) is not None:
         if adapter.folder in above:
             raise AssetError(f"encoder {name!r}: it is an adapter that adapts itself; download or train it again")
-        base = _find(adapter.encoder, aliases, (*above, adapter.folder))
+        base = _find(adapter.encoder, aliases, (*above, adapter.folder), is_replaceable=False)
         if base.sha256 != adapter.encoder_sha256:
             raise AssetError(
                 f"encoder {name!r} adapts {base.name} ({adapter.encoder_sha256[:12]}), but {base.folder} has other "
@@ -90,7 +91,7 @@ def _find(name: str, aliases: Mapping[str, Asset], above: tuple[Path, ...]) -> E
                 "text-encoder"
             )
         return base.with_adapter(adapter, name)
-    folder = _model_folder(name, aliases)
+    folder = _model_folder(name, aliases, is_replaceable)
     try:
         weights = weight_files(folder)
         digest = sha256(*weights)
@@ -134,7 +135,7 @@ def _missing(package: str) -> MissingBackend:
     return MissingBackend(f'neural metrics need {package}: pip install "capmeter[neural]"')
 
 
-def _model_folder(name: str, aliases: Mapping[str, Asset]) -> Path:
+def _model_folder(name: str, aliases: Mapping[str, Asset], is_replaceable: bool) -> Path:
     """The folder of a model by alias, path or hub id."""
     if not name.strip():
         raise InputError(f"the encoder's name is empty; expected one of {', '.join(aliases)}, a hub id or a folder")
@@ -155,8 +156,8 @@ def _model_folder(name: str, aliases: Mapping[str, Asset]) -> Path:
         advice = f"{asset.get}   (or: {advice})"
     if asset is not None and asset.environment:
         advice = f"{advice}   (then, if it is in a folder of your own: {asset.environment}=FOLDER)"
+    others = f"   — or name one of {', '.join(aliases)}, another hub id, or a folder" if is_replaceable else ""
     raise AssetError(
         f"encoder {name!r} is neither a folder nor in the local Hugging Face cache, and nothing is downloaded "
-        f"automatically. Fetch it once with:  {advice}   — or name one of {', '.join(aliases)}, another hub id, "
-        "or a folder"
+        f"automatically. Fetch it once with:  {advice}{others}"
     )

@@ -60,7 +60,10 @@ def load_larger_encoder(name: str, network_sha256: str) -> LargerEncoder:
             f"capmeter: {name} was made for the network {network[:12]}, not for {network_sha256[:12]}; name the folder "
             "that was made for this one, or make it: capmeter train capmeter-large"
         )
-    encoder = find_encoder(encoder_name)
+    try:
+        encoder = find_encoder(encoder_name, is_replaceable=False)
+    except AssetError as error:
+        raise AssetError(f"{error}   — or score with capmeter's base size, which needs no other encoder") from None
     if encoder.sha256 != expected:
         raise AssetError(
             f"capmeter: {name} was made for other weights of {encoder_name} ({expected[:12]}) than those here "
