@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
 from pathlib import Path
 from typing import Any
@@ -168,3 +169,20 @@ def test_a_bad_first_candidate_does_not_make_a_file_of_references(tmp_path: Path
     with pytest.raises(InputError, match="line 1: candidate is "):
         convert(path, tmp_path / "y.jsonl", to="jsonl")
     assert not (tmp_path / "y.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "line", "most"),
+    [("lines.txt", "", "a\n", 20), ("rows.csv", "image_id,caption\n", "1,a\n", 60)],
+)
+def test_short_captions_cost_a_bounded_number_of_calls(
+    tmp_path: Path, name: str, head: str, line: str, most: int
+) -> None:
+    """A megabyte may be half a million captions: what is equal in all of them is looked at once."""
+    path, count = tmp_path / name, 5000
+    path.write_text(head + line * count)
+    examine(path)  # imports
+    profile = cProfile.Profile()
+    findings = profile.runcall(examine, path)
+    calls = sum(entry.callcount for entry in profile.getstats())
+    assert findings.facts["captions"] == count and calls < most * count
