@@ -54,6 +54,10 @@ def test_chosen_columns_are_read_inside_a_key() -> None:
         ({"v1": {"image_id": "v2", "caption": "a"}, "v2": {"caption": "a"}}, 'image_id is "v2" under the key "v1"'),
         ({"predictions": [{"text": "a"}, {"text": "b"}]}, "the fields are text"),
         ({"results": [{"caption": "a"}, {"caption": "b"}]}, "image_id is missing"),
+        ([ROWS, ROWS], "[0]: a list of objects where one row was expected; join the lists"),
+        ({"test": {"predictions": ROWS}}, "it holds predictions (prediction?), which are objects or lists of them"),
+        ({"imgToEval": {"v1": {"caption": "a"}}}, "write the part of the file that holds the captions to a file of"),
+        ({"results": {"predictions": ROWS}, "data": {"captions": ROWS}}, "which are objects or lists of them"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(document: Any, message: str) -> None:
@@ -75,6 +79,12 @@ def test_lists_by_split_are_references_of_these_splits() -> None:
     }
     columns = {"name": "image_id", "report": "references"}
     assert capmeter.load_references(renamed, split="test", columns=columns) == {"c2": ("no effusion",)}
+
+
+def test_a_wrapper_beside_settings() -> None:
+    document = {"results": {"predictions": ROWS}, "config": {"beam": 5}}
+    assert candidates(document) == candidates(ROWS)
+    assert examine(document, REFERENCES).facts["fields not used"] == ["config"]
 
 
 def test_fields_and_keys_that_are_not_read_are_listed() -> None:

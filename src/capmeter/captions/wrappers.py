@@ -57,9 +57,12 @@ def unwrap(document: Any, name: str, columns: Columns) -> Any:
         columns.ignored |= {key for key in document if isinstance(key, str) and key not in (*lists, "videos")}
         return _with_splits(document[lists[0]], document.get("videos"))
     holders = [key for key, value in document.items() if isinstance(value, Mapping | list) and value]
-    if len(holders) == 1 and isinstance(holders[0], str) and holders[0].lower() in WRAPPERS:
-        columns.ignored |= {key for key in document if isinstance(key, str) and key != holders[0]}
-        return unwrap(document[holders[0]], f"{name}, {holders[0]}", columns)
+    wrappers = [key for key in holders if isinstance(key, str) and key.lower() in WRAPPERS]
+    if len(holders) > 1:  # beside settings and the like
+        wrappers = [key for key in wrappers if _holds_list(document[key], columns.mapping)]
+    if len(wrappers) == 1:
+        columns.ignored |= {key for key in document if isinstance(key, str) and key != wrappers[0]}
+        return unwrap(document[wrappers[0]], f"{name}, {wrappers[0]}", columns)
     return document
 
 
@@ -92,6 +95,11 @@ def _holds_rows(key: str, value: Any, mapping: Mapping[str, str]) -> bool:
         return False
     image_id = value[0][names["image_id"]]
     return image_id is None or image_key(image_id, key) != key
+
+
+def _holds_list(value: Any, mapping: Mapping[str, str]) -> bool:
+    """Whether a value is an object that holds rows under a key."""
+    return isinstance(value, Mapping) and any(_holds_rows(str(key), each, mapping) for key, each in value.items())
 
 
 def _with_splits(rows: list[Any], videos: Any) -> list[Any]:

@@ -75,6 +75,11 @@ def _read_list(items: Sequence[Any], name: str, side: Side, _: Columns) -> Itera
         if side == "references":
             yield CaptionRow(location, str(number), references=reference_list(item, location, "the entry"))
         elif isinstance(item, Sequence) and not isinstance(item, str):
+            if item and isinstance(item[0], Mapping):
+                raise InputError(
+                    f"{location}: a list of objects where one row was expected; join the lists, such as "
+                    "the batches of a data loader, to one list of rows"
+                )
             raise NotCandidates(
                 f"{location}: {describe(item)} where one candidate caption was expected; are candidates and references "
                 "swapped? Several candidates of an image come as a dict {id: [caption, ...]} or as rows"

@@ -31,6 +31,7 @@ def read(document: Any, name: str, side: Side, columns: Columns) -> Iterator[Cap
         image_ids.add(image_id)
         if isinstance(value, Mapping):
             _refuse_other_id(value, image_id, location, columns)
+            _refuse_nested(value, location, columns)
             yield from native_rows(KeyedFields(value, image_id), location, side, columns, number)
             continue
         if isinstance(value, list | tuple) and value and isinstance(value[0], Mapping):
@@ -73,6 +74,20 @@ def _refuse_other_id(item: Mapping[Any, Any], image_id: str, location: str, colu
                 f"{location}: {name} is {shorten(str(value))} under the key {shorten(image_id)}, expected the same "
                 "image; give the rows as a list, or under one key such as results"
             )
+
+
+def _refuse_nested(fields: Mapping[Any, Any], location: str, columns: Columns) -> None:
+    """Raises if an object under a key holds other objects instead of the captions of an image."""
+    is_known = any(isinstance(name, str) and (name == "captions" or columns.field(name)) for name in fields)
+    if fields and not is_known and all(map(_is_nested, fields.values())):
+        raise InputError(
+            f"{location}: it holds {suggest_names(fields)}, which are objects or lists of them, where the captions of "
+            "an image were expected; write the part of the file that holds the captions to a file of its own"
+        )
+
+
+def _is_nested(value: Any) -> bool:
+    return isinstance(value, Mapping) or (isinstance(value, list) and bool(value) and isinstance(value[0], Mapping))
 
 
 def write_candidates(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
