@@ -66,6 +66,11 @@ def test_any_value_survives_the_text_form(sigma: float, idf: str) -> None:
         ("comet", "`bertscore` compares embeddings"),
         ("ROUGE-1", "captioning papers report `rouge-l`"),
         ("chrF", "for languages without spaces"),
+        ("B@4", "BLEU-4 is `bleu-4`"),
+        ("CHAIRs", "parts of `chair`"),
+        ("mBLEU", "diversity over captions"),
+        ("LPIPS", "scores images, not captions"),
+        ("perplexity", "says nothing of the image"),
         ("meteorr", "did you mean meteor"),
         ("nothing-like-it", "known are: bleu-1"),
         ("cider-d(sigm=5)", "no parameter 'sigm'; did you mean sigma"),
@@ -89,11 +94,12 @@ def test_mistakes_get_a_sentence(text: str, message: str) -> None:
     ("typed", "name"),
     [
         *((f"Bleu_{n}", f"bleu-{n}") for n in (1, 2, 3, 4)),
-        *((text, "bleu-4") for text in ("BLEU-4", "bleu4", "BLEU4", "BLEU_4")),
+        *((text, "bleu-4") for text in ("BLEU-4", "bleu4", "BLEU4", "BLEU_4", "BLEU@4")),
         *((text, "rouge-l") for text in ("ROUGE_L", "ROUGE", "rougeL", "Rouge-L", "rouge")),
         *((text, "cider-d") for text in ("CIDEr-D", "cider_d", "CIDErD")),
         *((("cider", "cider"), ("SPICE", "spice"), ("METEOR", "meteor"), ("BERTScore", "bertscore"))),
         *((("BERT-Score", "bertscore"), ("CLIP-S", "clipscore"), ("RefCLIP-S", "refclipscore"), ("PAC-S", "pac-s"))),
+        *(("PACScore", "pac-s"), ("RefPACScore", "refpac-s")),
     ],
 )
 def test_names_as_papers_and_tools_write_them(typed: str, name: str) -> None:

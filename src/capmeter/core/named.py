@@ -25,7 +25,7 @@ from typing import get_type_hints as type_hints
 from capmeter.core.errors import InputError
 from capmeter.core.messages import shorten
 
-_CALL = re.compile(r"\s*([A-Za-z][\w.-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
+_CALL = re.compile(r"\s*([A-Za-z][\w.@-]*)\s*(?:\((.*)\))?\s*", re.DOTALL)
 _KEYWORD = re.compile(r"\s*([A-Za-z_]\w*)\s*=(.*)", re.DOTALL)
 _LARGEST = sys.float_info.max  # not NaN, infinite, or a whole number of hundreds of digits
 _MAX_DEPTH = 8  # of brackets; each level doubles the time that a metric takes

@@ -5,6 +5,7 @@ installed packages provide through an entry point group (name = "module:Class").
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
 from functools import cached_property
@@ -216,8 +217,8 @@ class Registry(Generic[Kind]):
 
 
 def fold_name(name: str) -> str:
-    """A name without what people write differently: case, hyphens, underscores."""
-    return name.lower().replace("-", "").replace("_", "")
+    """A name without what people write differently: case, hyphens, underscores, and the @ of BLEU@4."""
+    return re.sub("[-_@]", "", name.lower())
 
 
 def _package(point: EntryPoint) -> str:

@@ -52,6 +52,39 @@ _ABSENT = {
     "skipthoughtcs": "skip-thought vectors are not part of capmeter; `sbert` compares sentence vectors",
     "selfcider": "metrics of diversity are not part of capmeter, which scores single captions",
     "vqascore": "VQAScore is not part of capmeter; `blip-itm` and `clipscore` compare a caption with its image",
+    **dict.fromkeys(
+        ("mbleu", "selfbleu", "div1", "div2", "distinct1", "distinct2"),
+        "metrics of diversity over captions "
+        "are not part of capmeter; `distinct(n=1)` and `distinct(n=2)` look for repetitions inside each caption",
+    ),
+    **dict.fromkeys(("chairs", "chairi"), "CHAIRs and CHAIRi are parts of `chair`"),
+    **dict.fromkeys(
+        ("bleu5", "nist"),
+        "n-grams longer than 4, or weighted, are not part of BLEU in captioning papers, "
+        "which report `bleu-1` to `bleu-4`; `cider-d` weights n-grams",
+    ),
+    **dict.fromkeys(("rougew", "rouges", "rougesu", "rougelsum", "rougen"), "captioning papers report `rouge-l` alone"),
+    **dict.fromkeys(
+        ("perplexity", "ppl"),
+        "a language model's perplexity says nothing of the image; `spurts` scores "
+        "style without references, `fer` counts errors of fluency",
+    ),
+    "r4": "R@4 is `repetition`",
+    "pope": "POPE asks a model questions, and scores no captions; `chair`, `aloha` and `hallucination` find objects "
+    "that captions make up",
+    "geval": "G-Eval's way of scoring is `g-veval(model=NAME)` here, or a prompt of your own with `judge`",
+    "infometic": "InfoMetIC's weights are not part of capmeter; `regressor(checkpoint=FOLDER)` is a head of its shape",
+    "uniter": "UNITER is the encoder of `umic`",
+    "tiger": "TIGEr is not part of capmeter; `vilbertscore`, `umic` and `vifidel` compare a caption with regions",
+    **dict.fromkeys(
+        ("lpips", "hpsv2", "imagereward", "pickscore"),
+        "it scores images, not captions; a caption is compared with its image by `clipscore`, `pac-s` and `blip-itm`",
+    ),
+    **dict.fromkeys(
+        ("accuracy", "exactmatch", "em", "f1"),
+        "captions have no single right answer; `captionqa` scores "
+        "what questions about a caption show, `cider-d` agreement with references",
+    ),
     "gpt4": "a language model is a judge here: `clair(model=NAME)`, or `g-veval(model=NAME)`",
 }
 """Metrics that people ask for and capmeter lacks: what is near, and why."""
@@ -134,8 +167,8 @@ METRICS = MetricRegistry(
         "leic": Entry("capmeter.metrics.learned.leic.leic:Leic"),
         "clipscore": Entry("capmeter.metrics.vision.clipscore:ClipScore", aliases=("clip-s",)),
         "refclipscore": Entry("capmeter.metrics.vision.clipscore:RefClipScore", aliases=("refclip-s",)),
-        "pac-s": Entry("capmeter.metrics.vision.pac_s:PacS"),
-        "refpac-s": Entry("capmeter.metrics.vision.pac_s:RefPacS"),
+        "pac-s": Entry("capmeter.metrics.vision.pac_s:PacS", aliases=("pacscore",)),
+        "refpac-s": Entry("capmeter.metrics.vision.pac_s:RefPacS", aliases=("refpacscore",)),
         "siglip-score": Entry("capmeter.metrics.vision.siglip_score:SiglipScore"),
         "regressor": Entry("capmeter.metrics.learned.regressor.regressor:Regressor"),
         "captionqa": Entry("capmeter.metrics.judges.captionqa:CaptionQa"),
