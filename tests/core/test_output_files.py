@@ -74,6 +74,18 @@ def test_a_device_is_written_directly() -> None:
         write_atomic("/dev/full", "text")
 
 
+@pytest.mark.skipif(not Path("/dev/stdout").exists(), reason="needs /dev/stdout")
+def test_standard_output_is_written_where_it_is_a_pipe() -> None:
+    code = "from capmeter.core.output_files import write_atomic; write_atomic('/dev/stdout', 'text')"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "text"
+
+
+def test_a_link_into_no_folder_names_that_folder(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "gone" / "out")
+    with pytest.raises(InputError, match=r"link: there is no folder \S+gone; make it first"):
+        write_atomic(tmp_path / "link", "text")
+
+
 def test_paths_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for name, expected in {

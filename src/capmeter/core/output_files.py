@@ -101,13 +101,15 @@ def file_name_error(path: Path, error: ValueError) -> Exception:
 def _resolve_target(path: Path, *, may_be_folder: bool = False) -> tuple[Path, bool]:
     """The file that a path names, behind links, and whether it is a device or a pipe."""
     try:
+        # before links are followed: /dev/stdout, where that is a pipe, leads to a name that no file has
+        if path.exists() and not path.is_dir() and not stat.S_ISREG(path.stat().st_mode):
+            return path, True
         target = path.resolve() if path.is_symlink() else path
     except RuntimeError:  # what Python before 3.13 raises
         raise OSError("its symbolic links form a circle") from None
     if target.is_dir() and not may_be_folder:
         raise IsADirectoryError
-    is_special = target.exists() and not target.is_dir() and not stat.S_ISREG(target.stat().st_mode)
-    return target, is_special
+    return target, False
 
 
 @contextmanager
@@ -117,9 +119,8 @@ def _write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise InputError(
-            f"cannot write {name}: there is no folder {display_path(path.parent)}; make it first"
-        ) from None
+        folder = display_path((Path(os.path.realpath(path)) if path.is_symlink() else path).parent)
+        raise InputError(f"cannot write {name}: there is no folder {folder}; make it first") from None
     except (IsADirectoryError, NotADirectoryError):
         raise InputError(f"cannot write {name}: it is a folder, or one of its parents is a file; name a file") from None
     except PermissionError:
