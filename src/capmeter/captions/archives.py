@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import shorten
 
 if TYPE_CHECKING:
     import zipfile
@@ -54,7 +55,8 @@ def open_member(file: BinaryIO, archive_name: str, member_name: str, max_content
                 )
             content = archive.open(member)
     except zip_errors() as error:
-        raise InputError(f"{archive_name}: its zip data is cut off or damaged ({error!r}); fetch it again") from None
+        reason = shorten(repr(error), 120)[1:-1]
+        raise InputError(f"{archive_name}: its zip data is cut off or damaged ({reason}); fetch it again") from None
     with content:
         yield content
 

@@ -60,3 +60,27 @@ def test_a_tar_that_is_cut_off_or_holds_no_rows_is_named(tmp_path: Path) -> None
         capmeter.load(tar(tmp_path / "z.tar", {"1.jpg": b"\n"}))
     with pytest.raises(InputError, match="candidate is missing"):
         capmeter.load(tar(tmp_path / "w.tar", {"1.json": b'{"references": ["a"]}'}))
+
+
+def test_no_captions_are_lost_where_a_tar_is_damaged(tmp_path: Path) -> None:
+    """A damaged header, or a cut between two members, is not the end of the archive."""
+    members = {f"{k}.json": json.dumps({"candidate": f"a dog {k}", "references": ["a"]}).encode() for k in range(3)}
+    path = tar(tmp_path / "x.tar", members)
+    content = path.read_bytes()
+    assert len(capmeter.load(path)) == 3
+    second = 1024  # the header of the second member
+    flipped = content[: second + 1] + b"!" + content[second + 2 :]
+    zeroed = content[:second] + bytes(512) + content[second + 512 :]
+    for damaged in (flipped, zeroed, content[:second], content[: 3 * 1024], content[: second + 100]):
+        path.write_bytes(damaged)
+        with pytest.raises(InputError, match=r"x\.tar: its tar data is cut off or damaged \(.*\); fetch it again"):
+            capmeter.load(path)
+        with pytest.raises(InputError, match="cut off or damaged"):
+            list(capmeter.stream(path))
+
+
+def test_an_archive_behind_another_is_read(tmp_path: Path) -> None:
+    row = json.dumps({"candidate": "a dog", "references": ["a"]}).encode()
+    first, second = (tar(tmp_path / f"{name}.tar", {f"{name}.json": row}) for name in "ab")
+    first.write_bytes(first.read_bytes() + second.read_bytes())
+    assert list(capmeter.load(first).ids) == ["a", "b"]

@@ -34,8 +34,10 @@ def read(source: CaptionSource, side: Side, columns: Columns) -> Iterator[Captio
     """The rows, one sample in memory at a time."""
     import tarfile  # which only archives need
 
+    from capmeter.captions.formats.tar_shard import TarShard
+
     try:
-        with source.open() as file, tarfile.open(fileobj=file, mode="r|") as archive:
+        with source.open() as file, TarShard.open_stream(file) as archive:
             for number, (key, sample) in enumerate(_samples(archive, source.name)):
                 where = f"{source.name}/{key}"
                 yield from native_rows(_fields(key, sample, where, side, columns), where, side, columns, number)
