@@ -364,9 +364,11 @@ def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Match
     have = "has" if missing.count == 1 else "have"
     message = f"{name}: {missing.count:,} of {missing.total:,} candidates {have} no references"
     if table is None:
+        ignored = sorted(inputs.reader.ignored)
+        columns = f"or their column (--column references=NAME; not used: {list_names(ignored, 8)}), " if ignored else ""
         raise InputError(
-            f"{message}: {first_images}. Name a file of references (references=, --references), leave these out "
-            "(on_missing='skip', --on-missing skip), or keep them for metrics that need none (on_missing='keep')"
+            f"{message}: {first_images}. Name a file of references (references=, --references), {columns}leave these "
+            "out (on_missing='skip', --on-missing skip), or keep them for metrics that need none (on_missing='keep')"
         )
     message += f" in {table.name}: {first_images}."
     if matching.ambiguous:

@@ -236,10 +236,10 @@ def _candidate_rows(row: CaptionRow, fields: Mapping[Any, Any], names: list[str]
                 "it holds pairs (candidate_a, candidate_b), as benchmarks of human judgment do: see `capmeter meta`"
             )
         elif row.references is not None:
-            reason = (
-                "it holds references only: name the file as references, and a file of candidates with it "
-                f"(the fields are {suggest_names(fields)})"
-            )
+            unknown = any(isinstance(name, str) and columns.field(name) is None for name in fields)
+            reason = "it holds references only: name the file as references, and a file of candidates with it"
+            reason += ", or say which field is the candidate: --column candidate=NAME" * unknown
+            reason += f" (the fields are {suggest_names(fields)})"
         else:
             reason = f"the fields are {suggest_names(fields) or 'none'}; --column candidate=NAME says which one it is"
         raise NotCandidates(f"{location}: candidate is missing, expected a caption as text; {reason}")
