@@ -185,10 +185,10 @@ def test_bad_documents_get_a_sentence(content: Any, sentence: str) -> None:
 
 
 def test_metrics_of_events_say_what_is_missing() -> None:
-    with pytest.raises(InputError, match=r"1 captions have no events in time \(the first: 0\), but proposals needs"):
+    with pytest.raises(InputError, match=r"1 caption has no events in time \(the first: 0\), but proposals needs"):
         capmeter.score(candidates=["a dog"], references=[["a dog"]], metrics="proposals")
     without_times = capmeter.load(RESULTS["ActivityNet"], {"v7": ["a dog"]})
-    with pytest.raises(InputError, match="have no events in time"):
+    with pytest.raises(InputError, match="1 caption has no events in time"):
         capmeter.score(without_times, "proposals")
 
 

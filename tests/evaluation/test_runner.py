@@ -232,7 +232,7 @@ def test_what_a_metric_needs_is_said_before_anything_runs(read: Any) -> None:
     ):
         evaluate(read(rows), [Looks()])
     rows = [{**row, "references": []} if k == 8 else row for k, row in enumerate(PICTURED)]
-    with pytest.raises(InputError, match=r"1 captions have no reference \(the first: 8\), but cider needs references"):
+    with pytest.raises(InputError, match=r"1 caption has no reference \(the first: 8\), but cider needs references"):
         evaluate(read(rows, on_missing="keep"), [Looks(), parse("cider")])
 
 

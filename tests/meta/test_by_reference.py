@@ -48,7 +48,7 @@ def test_each_value_is_the_metrics_own_with_the_frequencies_of_the_whole_set() -
 def test_what_cannot_be_told_apart_by_reference_is_refused() -> None:
     with pytest.raises(InputError, match="spurts uses no references"):
         score_by_reference(load(CANDIDATES, REFERENCES), "spurts,rouge-l")
-    with pytest.raises(InputError, match="1 captions have no reference, the first: 2"):
+    with pytest.raises(InputError, match="1 caption has no reference, the first: 2"):
         score_by_reference(load(CANDIDATES, [*REFERENCES[:2], []], on_missing="keep"), "rouge-l")
 
 

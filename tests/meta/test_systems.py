@@ -149,5 +149,5 @@ def test_held_out_everywhere_leaves_all_systems_the_same_references() -> None:
     machine = CaptionSet.from_captions([Caption("1", "p", "a cat", ("a dog", "dogs", "a dog"))])
     got = hold_out_human_captions({"people": people, "machine": machine}, "people")
     assert got["people"]["1"].references == got["machine"]["1"].references == ("dogs", "a dog")
-    with pytest.raises(InputError, match="1 captions have no reference left"):
+    with pytest.raises(InputError, match="1 caption has no reference left"):
         hold_out_candidates(CaptionSet.from_captions([Caption("1", "p", "a dog", ("a dog",))]))

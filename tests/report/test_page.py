@@ -184,7 +184,7 @@ def test_captions_without_references_are_not_explained_by_metrics_that_need_some
     references[next(iter(references))] = []
     source.write_text(json.dumps(saved), encoding="utf-8")
     page = write_page(read_all(source), tmp_path / "page.html", resamples=50).path
-    expected = "rouge-l could not be explained: 1 captions have no reference (the first: image 0), but rouge-l needs"
+    expected = "rouge-l could not be explained: 1 caption has no reference (the first: image 0), but rouge-l needs"
     assert expected in page.read_text(encoding="utf-8")
 
 

@@ -14,7 +14,8 @@ from capmeter.evaluation.base import Metric
 _MESSAGES = {  # need: what its absence is called, and what to do
     "references": (
         "have no reference",
-        'references; add them, drop these captions (on_missing="skip"), or choose metrics that need none',
+        "references; add them, leave these captions out (on_missing='skip', --on-missing skip), or choose metrics that "
+        "need none",
     ),
     "events": (
         "have no events in time",
@@ -72,7 +73,10 @@ def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric])
                     "images; files there are found by image id (391895.jpg, COCO_val2014_000000391895.jpg); name them "
                     "so, or name each caption's picture in the field image"
                 )
-            raise InputError(f"{count:,} captions {lack} (the first: {', '.join(first_ids)}), but {subject} {advice}")
+            if count == 1:
+                lack = lack.replace("have ", "has ", 1).replace("name ", "names ", 1)
+            captions_lack = f"{count:,} caption{'s' * (count > 1)} {lack}"
+            raise InputError(f"{captions_lack} (the first: {', '.join(first_ids)}), but {subject} {advice}")
 
 
 def _count_lacking(captions: CaptionSet | CaptionStream, need: str) -> tuple[int, Sequence[str]]:

@@ -115,8 +115,8 @@ def _matching_rows(first_name: str, first: CaptionSet, name: str, captions: Capt
         missing = "; ".join(f"only in {system!r}: {list_names(each)}" for system, each in only_in.items() if each)
         raise InputError(
             f"{first_name!r} and {name!r} do not have the same captions: {missing}. "
-            "Compare systems on the same images, with one caption per image from every system, or give ids that "
-            "match captions to each other"
+            "Compare systems on the same images, with one caption per image from every system, give ids that match "
+            "captions to each other, or compare only those that all systems have (common=True, --common)"
         )
     row_of = {key: row for row, key in enumerate(other_keys)}
     return np.array([row_of[key] for key in keys], np.intp)

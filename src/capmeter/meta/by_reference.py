@@ -62,7 +62,8 @@ def score_by_reference(
     lengths = selected.references.lengths.tolist()
     unreferenced = [id for id, number in zip(selected.ids, lengths, strict=True) if not number]
     if unreferenced:
-        raise InputError(f"{len(unreferenced)} captions have no reference, the first: {', '.join(unreferenced[:5])}")
+        have = "caption has" if len(unreferenced) == 1 else "captions have"
+        raise InputError(f"{len(unreferenced):,} {have} no reference, the first: {', '.join(unreferenced[:5])}")
     rows = (
         Caption(f"{row}/{k}", caption.image_id, caption.candidate, (reference,), image=caption.image)
         for row, caption in enumerate(selected)

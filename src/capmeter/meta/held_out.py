@@ -71,8 +71,9 @@ def _without(caption: Caption, sentence: str | None) -> Caption:
 def _with_rows(rows: list[Caption], captions: CaptionSet) -> CaptionSet:
     unreferenced = [caption.id for caption in rows if not caption.references]
     if unreferenced:
+        have = "caption has" if len(unreferenced) == 1 else "captions have"
         raise InputError(
-            f"{len(unreferenced)} captions have no reference left when the human caption is held out: "
+            f"{len(unreferenced):,} {have} no reference left when the human caption is held out: "
             f"{', '.join(unreferenced[:5])}; give images with at least two captions"
         )
     images_root, regions = captions.images_root, captions.regions

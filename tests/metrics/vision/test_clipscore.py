@@ -165,7 +165,7 @@ def test_the_signature_names_what_affects_the_score(clip: str, images: list[str]
 
 def test_a_metric_on_pictures_says_which_captions_have_none(clip: str, images: list[str]) -> None:
     rows = [Caption("a", "1", "a dog", (), images[0]), Caption("b", "2", "a cat")]
-    with pytest.raises(InputError, match=r"1 captions name no picture \(the first: b\), but clipscore"):
+    with pytest.raises(InputError, match=r"1 caption names no picture \(the first: b\), but clipscore"):
         capmeter.score(CaptionSet.from_captions(rows), [f'clipscore(encoder="{clip}")'])
 
 

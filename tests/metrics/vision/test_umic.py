@@ -115,7 +115,7 @@ def test_signature(folder: Path) -> None:
 
 def test_missing_regions_are_named_before_anything_runs(folder: Path) -> None:
     lacking = capmeter.load([{"image_id": "99", "candidate": "a dog"}], on_missing="keep", regions=folder / "regions")
-    with pytest.raises(InputError, match=r"1 captions have no regions of their picture \(the first: 99\)"):
+    with pytest.raises(InputError, match=r"1 caption has no regions of their picture \(the first: 99\)"):
         capmeter.score(lacking, name(folder))
     without = capmeter.load([{"image_id": "1", "candidate": "a dog"}], on_missing="keep")
     with pytest.raises(InputError, match="--regions"):

@@ -74,5 +74,5 @@ def test_values_by_hand(folder: Path, pooling: str) -> None:
 
 def test_references_are_needed(folder: Path) -> None:
     captions = capmeter.load([{"image_id": "0", "candidate": "a"}], on_missing="keep", regions=folder / "regions")
-    with pytest.raises(InputError, match="have no reference"):
+    with pytest.raises(InputError, match="1 caption has no reference"):
         capmeter.score(captions, f'vilbertscore(checkpoint="{folder / "model"}")')
