@@ -53,6 +53,12 @@ REFERENCE = "the dog is running on the grass near two people"
                 "| a dog | a cat |\n|---|---|\n",
             ],
         ),
+        (
+            "JSON or Python",
+            ['{"caption": "a dog"}', "['a dog']", '["a dog", "a cat"]', "{'text': 'a dog'}", "b'a dog'"],
+        ),
+        ("escape sequences", [r"caf\u00e9 with a dog", r"a dog\n", r"a dog\nA cat", r"a \"dog\" runs", r"caf\xc3\xa9"]),
+        ("wrongly decoded", ["a cafÃ© table", "the dogâ€™s ball", "a dog ðŸ¶", "5Â° outside"]),
         ("more emoji than words", ["dog 🐕🐕", "🐕. " * 60, "flags 🇫🇷"]),
         ("60 words and more without the end of a sentence", ["a dog runs " * 20, "ein Hund — läuft " * 20]),
         ("more than 5,000 words", ["A dog runs on the grass. " * 900]),

@@ -41,12 +41,21 @@ ARTEFACTS = {
         r"|^ {0,3}\|.*\|[ \t]*\n",
         re.MULTILINE,
     ),
+    'JSON or Python such as {"caption": …} around a caption': re.compile(
+        r"""\A\s*(?:\{\s*["']\w+["']\s*:|\[\s*["']|b(["']).*\1\s*\Z)""", re.DOTALL
+    ),
+    "escape sequences such as \\n or \\u00e9, which would be scored as words": re.compile(
+        r"""\\(?:u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|[nrt](?![a-z])|["'])"""
+    ),
+    "wrongly decoded characters such as Ã© for é": re.compile(
+        "[\u00c2\u00c3][\u0080-\u00bf]|\u00e2\u20ac|\u00f0\u0178"
+    ),
     "control or replacement characters": re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\u2028\u2029\ufffd]"),
     "invisible characters, such as a zero-width space": re.compile(
         r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
     ),
 }
-_PLAIN = re.compile(r"[A-Za-z0-9 ,.'\"!?()-]*")  # no artefact is written with these alone
+_PLAIN = re.compile(r"(?!b['\"])[A-Za-z0-9 ,.'\"!?()-]*")  # no artefact is written with these alone
 _REFUSAL_WORDS = re.compile("sorry|can|unable|not able|an ai|apologi|please")  # each refusal has one of them
 _REFUSAL = re.compile(
     r"(?:\A|[.!?])\W*(?:i['’]?m|i am|we are) (?:really |very |so )?sorry\b|\bas an ai\b|\bi apologi[sz]e\b"
