@@ -92,3 +92,17 @@ def test_fields_and_keys_that_are_not_read_are_listed() -> None:
     assert examine(document, REFERENCES).facts["fields not used"] == ["config", "logprob"]
     by_image = {row["image_id"]: [{"caption": row["caption"], "logprob": -1.5}] for row in ROWS}
     assert examine(by_image, REFERENCES).facts["fields not used"] == ["logprob"]
+
+
+@pytest.mark.parametrize("order", [("train", "test"), ("test", "train")])
+def test_ids_that_every_split_counts_anew_are_not_joined(order: tuple[str, str]) -> None:
+    """Two images of one id in two splits do not share references, and either split can be chosen."""
+    document = {
+        split: [{"id": k, "report": f"{split} {k}", "image_path": ["a.png"]} for k in range(2)] for split in order
+    }
+    with pytest.raises(InputError, match=f"image '0' is of the split '{order[1]}' here and of '{order[0]}' before"):
+        capmeter.load_references(document)
+    for split in order:
+        assert capmeter.load_references(document, split=split) == {"0": (f"{split} 0",), "1": (f"{split} 1",)}
+    with pytest.raises(InputError, match="no image belongs to the split 'val'; the splits are test, train"):
+        capmeter.load_references(document, split="val")

@@ -106,18 +106,25 @@ class ReferenceTable:
             splits: keeps only the images of these splits, if any.
 
         Raises:
-            InputError: two rows give an image different lists of references, or there are no references.
+            InputError: two rows give an image different lists of references or different splits, or there are no
+                references.
         """
         lists: dict[str, tuple[str, ...]] = {}
         single_texts: dict[str, list[str]] = {}  # of images with a row for each reference
         locations: dict[str, str] = {}
+        all_splits: set[str] = set()
         table = cls(name, lists, {}, {}, {})
         for row in rows:
             image_id, texts = row.image_id, row.references or ()
             if row.split is not None:
-                table.splits[image_id] = row.split
+                all_splits.add(row.split)
             if splits and row.split not in splits:
                 continue
+            if row.split is not None and table.splits.setdefault(image_id, row.split) != row.split:
+                raise InputError(
+                    f"{row.location}: image {image_id!a} is of the split {row.split!a} here and of "
+                    f"{table.splits[image_id]!a} before: two images with one id; choose one split (split=, --split)"
+                )
             if row.reference_events and (row.one_of_many or image_id not in table.events):
                 table.events[image_id] = (*table.events.get(image_id, ()), *row.reference_events)
             if image_id in single_texts:
@@ -135,9 +142,9 @@ class ReferenceTable:
                     f"{row.location}: image {image_id!a} has different references here than at {locations[image_id]}; "
                     "give each image one list of references"
                 )
-        absent = [split for split in splits if split not in table.splits.values()]
+        absent = [split for split in splits if split not in all_splits]
         if absent:
-            named = list_names(sorted(set(table.splits.values()))) or "not named"
+            named = list_names(sorted(all_splits)) or "not named"
             raise InputError(f"{name}: no image belongs to the split {absent[0]!a}; the splits are {named}")
         if not lists:
             raise InputError(f"{name}: there are no references")

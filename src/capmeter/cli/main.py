@@ -140,7 +140,8 @@ def main(added: Mapping[str, str] | None = None) -> None:
     # numpy's idle OpenBLAS threads spin for 2²⁰ cycles, under a millisecond, instead of 2²⁶, .07 s of processor time
     os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "20")
     gc.set_threshold(_COLLECTED)
-    warnings.showwarning = lambda message, *_, **__: echo(f"warning: {message}")
+    echo_once = functools.cache(echo)
+    warnings.showwarning = lambda message, *_, **__: echo_once(f"warning: {message}")
     with guarded() as output:
         code = _run(added)
         try:

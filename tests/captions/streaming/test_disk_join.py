@@ -115,3 +115,13 @@ def test_events_and_human_scores_are_kept(tmp_path: Path, monkeypatch: pytest.Mo
         streamed = [each for part in capmeter.stream(candidates, references) for each in part]
         assert streamed == list(capmeter.load(candidates, references))
         assert streamed[0].human is not None or streamed[0].events is not None
+
+
+def test_images_of_one_id_in_two_splits_are_not_joined_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    candidates, references = tmp_path / "candidates.jsonl", tmp_path / "references.jsonl"
+    candidates.write_text('{"image_id": 0, "candidate": "a dog"}\n')
+    rows = [{"image_id": 0, "caption": f"a dog {split}", "split": split} for split in ("train", "test")]
+    references.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    monkeypatch.setattr(sources, "LARGE", 1)
+    with pytest.raises(InputError, match="image '0' is of the splits 'test' and 'train': two images with one id"):
+        capmeter.stream(candidates, references)

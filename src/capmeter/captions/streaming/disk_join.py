@@ -36,6 +36,10 @@ _DIFFERENT = """
 SELECT image_id FROM reference_rows GROUP BY image_id, file
 HAVING NOT bool_or(part) AND count(DISTINCT texts) > 1 ORDER BY min(number) LIMIT 1
 """
+_SPLITS = """
+SELECT image_id, min(split), max(split) FROM reference_rows GROUP BY image_id, file
+HAVING count(DISTINCT split) > 1 ORDER BY min(number) LIMIT 1
+"""
 _COUNTS = "SELECT count(*) FILTER (texts IS NULL), count(*) FROM joined"
 _FIRST_WITHOUT = "SELECT image_id FROM joined WHERE texts IS NULL ORDER BY number LIMIT 5"
 _ROWS = f'SELECT {", ".join(_TYPES)}, texts AS "references" FROM joined ORDER BY number'
@@ -72,7 +76,7 @@ def join_on_disk(
         folder / f"{name}.parquet" for name in ("candidates", "references", "joined")
     )
     _write_rows(_candidate_rows(candidates), {**_TYPES, "number": "int"}, candidate_file)
-    types = {"image_id": "text", "texts": "texts", "part": "bool", "number": "int", "file": "int"}
+    types = {"image_id": "text", "texts": "texts", "part": "bool", "number": "int", "file": "int", "split": "text"}
     _write_rows(_reference_rows(references), types, reference_file)
     names = " and ".join(each.name for each in references)
     spill = str(folder / "spill")
@@ -80,6 +84,11 @@ def join_on_disk(
         database.read_parquet(str(candidate_file)).create_view("candidate_rows")
         database.read_parquet(str(reference_file)).create_view("reference_rows")
         database.execute(_JOIN)
+        for image_id, *both in database.execute(_SPLITS).fetchall():
+            raise InputError(
+                f"{names}: image {image_id!a} is of the splits {both[0]!a} and {both[1]!a}: two images with one id; "
+                "choose one split (split=, --split)"
+            )
         for (image_id,) in database.execute(_DIFFERENT).fetchall():
             raise InputError(f"{names}: image {image_id!a} has different references in two rows; give it one list")
         if on_missing == "error":
@@ -116,7 +125,8 @@ def _reference_rows(readers: Sequence[RowReader]) -> Iterator[dict[str, Any]]:
     for file, reader in enumerate(readers):
         for number, row in enumerate(_without_events(reader, "references")):
             texts = list(row.references or ())
-            yield {"image_id": row.image_id, "texts": texts, "part": row.one_of_many, "number": number, "file": file}
+            joined = {"image_id": row.image_id, "texts": texts, "part": row.one_of_many, "split": row.split}
+            yield {**joined, "number": number, "file": file}
 
 
 def _write_rows(rows: Iterable[dict[str, Any]], column_types: dict[str, str], path: Path) -> None:
