@@ -88,6 +88,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "a table without header": (b"1,a dog\n", "the first line names the columns 1, a dog"),
     "a column twice": (b"image_id,candidate,candidate\n1,a,b\n", "duplicate column candidate in the header"),
     "a cell too many": (b"image_id,candidate,references\n1,a dog, running,[]\n", "x, line 2: 4 cells where the header has 3; put quotes"),
+    "carriage returns": (b"image_id,candidate,references\r1,a,[]\r", "x, line 1: a line ends in a carriage return alone"),
     "quote left open": (b'image_id,candidate,references\n1,"a dog,[]\n', "x, line 2: not valid CSV or TSV: unexpected end of data"),
     "list cell of Python": (b"image_id,candidate,references\n1,a,['a dog']\n", "looks like a Python list; write it with json.dumps"),
     "two ways of references": (b"image_id,candidate,references,reference_1\n1,a,[],b\n1,a,\"[\"\"b\"\"]\",b\n", "both references and reference_1 are given"),

@@ -286,6 +286,7 @@ def test_workbooks(tmp_path: Path) -> None:
     book.save(tmp_path / "model_COCO_VAL.xlsx")
     captions = capmeter.load(tmp_path / "model_COCO_VAL.xlsx")
     assert texts_by_image(captions) == WHOLE | {"11": ("", ("a bus",))}
+    assert captions.notes["sheets_not_read"] == [f"{tmp_path / 'model_COCO_VAL.xlsx'}: notes"]
     assert examine(tmp_path / "model_COCO_VAL.xlsx").facts["format"] == "xlsx"
     content = (tmp_path / "model_COCO_VAL.xlsx").read_bytes()
     (tmp_path / "cut.xlsx").write_bytes(content[: len(content) // 2])

@@ -164,6 +164,25 @@ def test_names_and_single_words_are_not_another_language(candidate: str, referen
     assert compare_texts(candidate, references) == []
 
 
+@pytest.mark.parametrize(
+    ("candidate", "references", "are_joined"),
+    [
+        ("a dog runs", ["a dog runs on grass ||| the dog is running"], True),
+        ("a dog runs", ["a dog runs\nthe dog is running\na puppy plays"], True),
+        ("a dog runs", ["a dog runs</s>the dog is running"], True),
+        ("a dog runs", ["a dog runs\n\nthe dog is running"], False),  # paragraphs
+        ("a dog runs\nit is brown", ["a dog runs\nthe dog is brown"], False),
+        ("a dog runs", ["a dog runs ||| the dog is running", "a puppy"], False),
+        ("a dog runs", ["a sign with a | on it"], False),
+    ],
+)
+def test_several_references_joined_to_one_text_are_noted(
+    candidate: str, references: list[str], are_joined: bool
+) -> None:
+    notes = capmeter.score(candidates=[candidate], references=[references], metrics="bleu-1").notes
+    assert any("joined to one text" in reason for reason in notes) == are_joined
+
+
 def test_unicode_forms_are_noted_and_normalised_on_request() -> None:
     candidates = {"1": "mot cha\u0300ng trai", "2": "Ａ ｄｏｇ runs", "3": "a cat"}
     references = {"1": ["mot ch\u00e0ng trai"], "2": ["A dog runs"], "3": ["a cat"]}

@@ -82,6 +82,9 @@ _SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
 _OTHER_LANGUAGE = "in another language than its references"
 _ONE_SIDE = "on one side only, so that equal words count as different; see"
 _LONG_WORDS, _LENGTH_RATIO = 60, 3
+_SEPARATOR = re.compile(r"\s*(?:\|\|+|\[SEP\]|</s>|<sep>|\t|(?<!\n)\n(?!\n))\s*")
+_FEWEST_OF_PART = 2  # words
+_JOINED = "several references joined to one text by ||| or line breaks? they are scored as one: give a list"
 _TOO_LONG = "more than three times as long as its references: what they do not mention counts as wrong"
 _TOO_SHORT = "less than a third as long as its references: what it leaves out, not what it says, decides its score"
 _FULL_WIDTH = re.compile("[\uff01-\uff5e]")
@@ -179,6 +182,18 @@ def compare_lengths(candidate: str, references: Sequence[str]) -> list[str]:
     return [_TOO_SHORT] if min(others) >= _LONG_WORDS and _LENGTH_RATIO * length < min(others) else []
 
 
+def has_joined_references(candidate: str, references: Sequence[str]) -> bool:
+    """Whether the only reference seems to be several in one text, which its candidate is not.
+
+    >>> has_joined_references("a dog", ["a dog runs ||| the dog is running"]), has_joined_references("a dog", ["a | b"])
+    (True, False)
+    """
+    if len(references) != 1 or not _SEPARATOR.search(references[0]) or _SEPARATOR.search(candidate):
+        return False
+    parts = [len(part.split()) for part in _SEPARATOR.split(references[0].strip())]
+    return len(parts) > 1 and min(parts) >= _FEWEST_OF_PART and max(parts) <= _LONG_WORDS
+
+
 def normalise_captions(captions: CaptionColumns, unicode: str | None) -> list[str]:
     """Brings captions into a Unicode form, "nfc" or "nfkc" (None: they stay); the ids of those that had another."""
     if unicode is None:
@@ -225,6 +240,7 @@ def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str,
             reasons += compare_texts(pool[candidate], references)
         if references:
             reasons += compare_lengths(pool[candidate], references)
+            reasons += [_JOINED] * has_joined_references(pool[candidate], references)
         if not blank.isdisjoint(indices):
             reasons.append("empty reference")
         reasons_of_pair.append(reasons)

@@ -18,7 +18,7 @@ from capmeter.captions.formats.table import check_header
 from capmeter.captions.rows import CaptionRow, Side
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError, MissingBackend
-from capmeter.core.messages import shorten
+from capmeter.core.messages import list_names, shorten
 
 
 def is_workbook(start: bytes) -> bool:
@@ -49,6 +49,8 @@ def read(source: CaptionSource, side: Side, columns: Columns) -> Iterator[Captio
                 )
             book = load_workbook(file, read_only=True, data_only=True)
             opened.callback(book.close)
+            if others := book.sheetnames[1:]:
+                columns.note("sheets_not_read", f"{name}: {list_names(others)}")
             lines = book.worksheets[0].iter_rows(values_only=True)
             header = ["" if cell is None else str(cell).strip() for cell in next(lines, ())]
         check_header(header, name, columns)

@@ -115,6 +115,11 @@ def _cells(reader: Any, name: str) -> Iterator[list[str]]:
         except StopIteration:
             return
         except csv.Error as error:
+            if "new-line character" in str(error):
+                raise InputError(
+                    f"{name}, line {reader.line_num}: a line ends in a carriage return alone; save the file with line "
+                    "ends of Unix or Windows, or put quotes around text that holds one"
+                ) from None
             raise InputError(
                 f"{name}, line {reader.line_num}: not valid CSV or TSV: {error}; repair the quotes"
             ) from None
