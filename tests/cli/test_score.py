@@ -156,6 +156,8 @@ def test_large_files_are_read_in_parts_without_being_told(run, folder: Path, mon
     ("arguments", "code", "message"),
     [
         (["good.json", "-r", "nosuch.json"], 1, "nosuch.json: there is no such file"),
+        (["ours=", "-r", "references.json"], 1, "'ours=': no file is named; expected FILE or NAME=FILE"),
+        (["good.json", "-r", ""], 1, "a file's name is empty"),
         (["good.json"], 1, "references"),
         (["good.json", "-r", "references.json", "-m", "blue-4"], 2, "did you mean bleu-4"),
         (["good.json", "-r", "references.json", "-f", "html"], 2, "is not one of table, json, csv, latex"),

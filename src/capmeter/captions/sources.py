@@ -76,6 +76,8 @@ class CaptionSource:
             InputError: there is no such file, or it cannot be read.
         """
         text = os.fsdecode(path)
+        if not text:
+            raise InputError("a file's name is empty; name a file of captions")
         is_pipe = text in ("-", "/dev/stdin") or (text.startswith("/dev/fd/") and text[8:].isdigit())
         named_path = _copy_pipe(text) if is_pipe else Path(text)
         name = _STANDARD_INPUT if is_pipe else display_path(named_path)

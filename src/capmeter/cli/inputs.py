@@ -25,6 +25,8 @@ from capmeter.meta.aligned_systems import load_system
 def name_and_path(given: str) -> tuple[str | None, str]:
     """`NAME=FILE` or `FILE`; a file whose own name contains `=` is used as it is."""
     name, equals, path = given.partition("=")
+    if not given or (equals and not path and not Path(given).exists()):
+        raise InputError(f"{given!a}: no file is named; expected FILE or NAME=FILE")
     return (name, path) if equals and name and not Path(given).exists() else (None, given)
 
 
