@@ -58,11 +58,7 @@ _ABSENT = {
         "are not part of capmeter; `distinct(n=1)` and `distinct(n=2)` look for repetitions inside each caption",
     ),
     **dict.fromkeys(("chairs", "chairi"), "CHAIRs and CHAIRi are parts of `chair`"),
-    **dict.fromkeys(
-        ("bleu5", "nist"),
-        "n-grams longer than 4, or weighted, are not part of BLEU in captioning papers, "
-        "which report `bleu-1` to `bleu-4`; `cider-d` weights n-grams",
-    ),
+    "nist": "NIST (n-grams weighted by how rare they are) is not part of capmeter; `cider-d` weights n-grams so, too",
     **dict.fromkeys(("rougew", "rouges", "rougesu", "rougelsum", "rougen"), "captioning papers report `rouge-l` alone"),
     **dict.fromkeys(
         ("perplexity", "ppl"),
