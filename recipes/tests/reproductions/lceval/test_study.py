@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,8 @@ from capmeter_recipes.reproductions.published import paper_table
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
+from capmeter.evaluation.base import Floats, Metric
+from capmeter.judgments.prepared import JudgedPairs, Points
 from capmeter.metrics.learned.lceval.checkpoint import build_checkpoint
 from capmeter.metrics.learned.lceval.features import FEATURES, select_features
 from capmeter.metrics.learned.lceval.feed_forward import DenseLayer, FeedForwardNetwork
@@ -125,6 +129,26 @@ def test_a_pair_part_has_every_category(tmp_path: Path) -> None:
     scores = study.scores(judged, metrics)
     assert all(len(values) == 32 for values in scores.values())
     assert (scores["rouge-l"][::2] > scores["rouge-l"][1::2]).sum() >= 12  # the others were given "the park"
+
+
+@pytest.mark.parametrize("part", ["pascal", "references", "machines-pairs"])
+def test_the_direct_votes_judge_pascal_pairs(shared: Path, part: str) -> None:
+    """Where votes and consensus label disagree, the votes decide: scores that say what the votes say are all right."""
+    data = shared / "data" / "samples" / "pascal50s.jsonl.gz"
+    with gzip.open(data, "rt", encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    votes = np.sign([sum(row["human"]) for row in rows])
+    assert (votes != [{"a": 1, "b": -1}[row["consensus_winner"]] for row in rows]).sum() > 10
+
+    class VotingStudy(Study):
+        """Every metric's score of a caption is 1 if the votes prefer it, else 0."""
+
+        def scores(self, judgments: Points | JudgedPairs, metrics: Mapping[str, Metric]) -> dict[str, Floats]:
+            preferred = np.stack([votes > 0, votes < 0], axis=1).ravel().astype(float)
+            return dict.fromkeys(metrics, preferred)
+
+    found = rows_of(PARTS[part][1](VotingStudy(data, sample=True)))
+    assert found and all(value == 100 for columns in found.values() for value in columns.values())
 
 
 def test_timing_separates_features_from_scores(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
