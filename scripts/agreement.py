@@ -46,7 +46,8 @@ Metrics on images, on regions and judges are not in the table: their models are 
 of its own; `capmeter meta` prints published values next to yours. Metrics with an encoder were run with the bundled
 MiniLM, not with their papers' encoders; TBR and BERTScore under another protocol are in
 [Encoders](embedding.md). Without an encoder, WEmbSim, MOWE, WMD, NNEval and LCEval take word vectors that are
-distilled from MiniLM once, most of their seconds, and kept for later runs."""
+distilled from MiniLM once, most of their seconds, and kept for later runs. MiniLM itself was trained on sentence pairs
+that include captions of COCO and Flickr30k, benchmark photos included."""
 METRICS = (
     *("bleu-1", "bleu-4", "rouge-l", "cider", "cider-d", "cider-r", "tbr-unigram", "sparcs", "meteor", "hwcm"),
     *(
