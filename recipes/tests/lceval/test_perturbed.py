@@ -81,5 +81,6 @@ def test_a_network_learns_to_score_captions_above_their_forms(restarts: int, tmp
         logits = load_network(str(folder)).network.logit(forms)
         shares[weight] = (logits[:, 1:] < logits[:, :1]).mean()
     assert shares == {0.0: 0, 10.0: 1}
-    with pytest.raises(InputError, match="ranking_weight: expected 0 or more, but got -1"):
-        LcEvalRecipe(ranking_weight=-1)
+    for name in ("ranking_weight", "weight_decay"):
+        with pytest.raises(InputError, match=f"{name}: expected 0 or more, but got -1"):
+            LcEvalRecipe(**{name: -1})  # type: ignore[arg-type]

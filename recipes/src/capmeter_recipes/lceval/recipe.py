@@ -30,5 +30,6 @@ class LcEvalRecipe(Recipe):
         for name in ("batch", "restarts"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name}: expected 1 or more, but got {getattr(self, name)}")
-        if self.ranking_weight < 0:
-            raise InputError(f"ranking_weight: expected 0 or more, but got {self.ranking_weight}")
+        for name in ("ranking_weight", "weight_decay"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name}: expected 0 or more, but got {getattr(self, name)}")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 CUSTOM = "custom"
 """The name of a network of chosen features."""
-_RECIPE_OPTIONS = ("epochs", "patience", "restarts", "ranking_weight", "seed")
+_RECIPE_OPTIONS = ("epochs", "patience", "restarts", "ranking_weight", "weight_decay", "seed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +53,7 @@ class LcEvalOptions:
     retrieval: int = option(0, "Add retrieved captions for this many photos.", minimum=0)
     perturbed: int = option(0, "Rank captions of this many further photos above their perturbed forms.", minimum=0)
     ranking_weight: float = option(0.5, "Weight of this ranking loss.", minimum=0)
+    weight_decay: float = option(1e-4, "β of the L2 penalty on weights; 1e-4: the released code's.", minimum=0)
     judgments: Path | None = option(
         None, "Benchmark file used to select the epoch (default: accuracy on held-out photos selects)."
     )
