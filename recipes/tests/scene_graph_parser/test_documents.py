@@ -20,6 +20,7 @@ from capmeter_recipes.scene_graph_parser.documents import (
     sentence_examples,
     train_document_network,
 )
+from capmeter_recipes.scene_graph_parser.train import SceneGraphParserOptions, train
 
 from capmeter.core.checkpoints import Checkpoint, load_checkpoint
 from capmeter.core.errors import AssetError, InputError
@@ -100,3 +101,15 @@ def test_folds_are_judged_by_networks_that_did_not_learn_from_them(tmp_path: Pat
     assert cross_validate([known, empty], BUNDLED, tmp_path / "other", 2, recipe=recipe) == [0, 0]
     with pytest.raises(InputError, match="3 folds of 2 documents"):
         cross_validate([known, empty], BUNDLED, tmp_path, 3)
+
+
+def test_the_command_names_the_parser_with_its_new_network(tmp_path: Path) -> None:
+    documents = tmp_path / "documents.jsonl.gz"
+    row = {"caption": TEXT, "graph": [list(triple) for triple in TRIPLES]}
+    documents.write_bytes(gzip.compress(json.dumps(row).encode()))
+    options = SceneGraphParserOptions(graphs=tmp_path / "none", documents=documents, output=tmp_path / "network")
+    report = train(options)
+    assert report.values == {"documents": 1}
+    assert report.version == FactualParser(BUNDLED, tmp_path / "network").version
+    with pytest.raises(InputError, match="3 folds of 1 documents"):
+        train(replace(options, folds=3))

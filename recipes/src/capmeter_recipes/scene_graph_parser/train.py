@@ -71,23 +71,39 @@ class SceneGraphParserOptions:
             raise InputError("--folds is for --documents, which is missing")
 
 
-def train(options: SceneGraphParserOptions) -> tuple[str, dict[str, float]]:
+@dataclass(frozen=True)
+class TrainingReport:
+    """What a run of the command found.
+
+    Attributes:
+        version: of the parser.
+        subject: what the values are of.
+        values: by name.
+    """
+
+    version: str
+    subject: str
+    values: dict[str, float]
+
+
+def train(options: SceneGraphParserOptions) -> TrainingReport:
     """Trains the parser unless it is to be evaluated only, and evaluates it on the split `dev`.
 
     Returns:
-        The parser's version, and its scores with the captions parsed per second.
+        Its scores on `dev` with the captions parsed per second; of a network for documents their number, or SPICE F of
+        each fold.
 
     Raises:
         InputError: the graphs or parses cannot be read.
         MissingBackend: torch is not installed.
     """
+    if options.output is not None and options.documents is not None and not options.evaluate:
+        require_torch()
+        return _train_on_documents(options, options.documents, options.output)
     examples = read_factual(options.graphs)
     dev = [example for example in examples if example.split == "dev"]
     report_progress(f"{options.graphs.name}: {len(examples):,} captions, {len(dev):,} of them dev")
-    if options.output is not None and options.documents is not None and not options.evaluate:
-        require_torch()
-        _train_on_documents(options, options.documents, options.output)
-    elif options.output is not None and not options.evaluate:
+    if options.output is not None and not options.evaluate:
         require_torch()
         from capmeter.encoders.devices import device_name
         from capmeter_recipes.scene_graph_parser.run import train_scene_graph_parser
@@ -116,10 +132,10 @@ def train(options: SceneGraphParserOptions) -> tuple[str, dict[str, float]]:
     graphs = parser.parse(captions)
     speed = len(dev) / max(time.perf_counter() - started, 1e-9)
     scores = SceneGraphEvaluator(load_english_synonyms()).scores(graphs, [example.triples for example in dev])
-    return parser.version, {**asdict(scores), "captions_per_second": round(speed)}
+    return TrainingReport(parser.version, "dev captions, %", {**asdict(scores), "captions_per_second": round(speed)})
 
 
-def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Path) -> None:
+def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Path) -> TrainingReport:
     from capmeter.encoders.devices import device_name
     from capmeter_recipes.scene_graph_parser.documents import (
         DocumentRecipe,
@@ -134,7 +150,13 @@ def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Pa
     report_progress(f"{path.name}: graphs of {len(documents):,} documents")
     recipe, device = DocumentRecipe(seed=options.seed), device_name(options.device)
     if options.folds:
-        cross_validate(documents, BUNDLED, output, options.folds, recipe=recipe, threads=options.threads, device=device)
-        return
+        scores = cross_validate(
+            documents, BUNDLED, output, options.folds, recipe=recipe, threads=options.threads, device=device
+        )
+        values = {f"fold {number}": score for number, score in enumerate(scores, 1)} | {
+            "mean": sum(scores) / len(scores)
+        }
+        return TrainingReport(FactualParser().version, "SPICE F of documents, %", values)
     data = [describe_file(path, len(documents))]
     train_document_network(documents, BUNDLED, output, data=data, recipe=recipe, threads=options.threads, device=device)
+    return TrainingReport(FactualParser(BUNDLED, output).version, "training", {"documents": len(documents)})

@@ -22,10 +22,13 @@ def scene_graph_parser(options: SceneGraphParserOptions, table: FormatOptions) -
     --exclusions training_exclusions.json.gz --output scene-graph-parser/`
 
     `capmeter train scene-graph-parser factual_scene_graphs.jsonl.gz --evaluate`
+
+    `capmeter train scene-graph-parser factual_scene_graphs.jsonl.gz --documents discosg_graphs.jsonl.gz --folds 3
+    --output folds/`
     """
     with show_progress():
-        version, scores = train(options)
-    row = [round(value, 2) for value in scores.values()]
-    content = Table("dev captions, %", list(scores), [row], [True] * len(row))
-    show(content, {"parser": version, "dev": scores}, table.format)
-    echo(f"scene-graph parser: {version}")
+        report = train(options)
+    row = [round(value, 2) for value in report.values.values()]
+    content = Table(report.subject, list(report.values), [row], [True] * len(row))
+    show(content, {"parser": report.version, "values": report.values}, table.format)
+    echo(f"scene-graph parser: {report.version}")
