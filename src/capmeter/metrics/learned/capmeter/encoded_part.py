@@ -165,6 +165,19 @@ class EncodedPart:
             for row, values, word in zip(rows.tolist(), logits, candidates.word_mask, strict=True):
                 yield row, values[word]
 
+    @property
+    def centroid_cosines(self) -> NDArray[np.float32]:
+        """The cosine of each candidate with the mean of its references, (captions,)."""
+        return centroid_cosines(self.encodings.vectors, self.candidates, self.references)[0]
+
+    def nearest_cosines(self, row: int) -> Floats:
+        """The largest cosine of each word piece of a candidate with one of its references, (pieces,)."""
+        table = self.encodings.table
+        candidate = table.unit_row(int(self.candidates[row]))[1:-1]
+        references = [table.unit_row(reference)[1:-1] for reference in self.references[row].tolist()]
+        cosines: Floats = (candidate @ np.concatenate(references).T).max(axis=1, initial=-1.0).astype(np.float64)
+        return cosines
+
     def paraphrased_concepts(self, row: int, encoder: Encoder) -> set[str]:
         """Concepts of the references that the candidate expresses in other words."""
         table = self.encodings.table
