@@ -1,4 +1,4 @@
-"""The page with metrics of hallucination in a real browser: lower is better, mentions are marked, the worst come first."""
+"""The page with metrics of hallucination in a browser: lower is better, mentions are marked, the worst come first."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ def systems(metrics: str) -> dict[str, Any]:
 def best_cells(tab: Any) -> dict[str, list[str]]:
     """For each system of the table the metrics in which it is in bold."""
     heads = [text.split()[0] for text in tab.locator("#scores thead th").all_text_contents()]
-    rows = tab.locator("#scores tbody tr").evaluate_all(
-        "rows => rows.map((row) => [...row.cells].map((cell) => [cell.textContent.trim(), cell.classList.contains('best')]))"
-    )
+    cells = "row => [...row.cells].map((cell) => [cell.textContent.trim(), cell.classList.contains('best')])"
+    rows = [row.evaluate(cells) for row in tab.locator("#scores tbody tr").all()]
     return {
         row[0][0].split()[0]: [name for name, (_, is_best) in zip(heads, row, strict=True) if is_best] for row in rows
     }
