@@ -29,7 +29,7 @@ from capmeter.captions.caption_set import Caption, CaptionSet, SentencePool
 from capmeter.core.settings import Settings
 from capmeter.encoders import SentenceVectors, find_encoder, load_encoder
 from capmeter.evaluation.base import RunContext
-from capmeter.metrics.hallucination.hallucination import SentenceFindings, find_errors
+from capmeter.metrics.hallucination.hallucination import CaptionFindings, find_errors
 
 Floats = NDArray[np.float64]
 KINDS = ("right", "exchange", "another photo")
@@ -68,15 +68,15 @@ def build_examples(photos: Sequence[Photo], seed: int) -> Iterator[Example]:
                 break
 
 
-def read_findings(examples: Sequence[Example]) -> list[SentenceFindings]:
-    """What the metric knows of each caption, as one sentence."""
-    findings: list[SentenceFindings] = []
+def read_findings(examples: Sequence[Example]) -> list[CaptionFindings]:
+    """What the metric knows of each caption."""
+    findings: list[CaptionFindings] = []
     for start in range(0, len(examples), BLOCK):
         block = examples[start : start + BLOCK]
         captions = CaptionSet.from_captions(
             Caption(str(k), str(k), each.candidate, each.references) for k, each in enumerate(block)
         )
-        findings += [each[0] for each in find_errors(captions, RunContext())]
+        findings += find_errors(captions, RunContext())
     return findings
 
 
@@ -130,8 +130,8 @@ def main() -> None:
         for half in (fitting, ~fitting):
             own = (kinds == kind) & half
             weights[own] = share / max(own.sum(), 1)
-    rows = [(1 - each.cosine, each.word_errors.max(initial=0.0), each.missing) for each in findings]
-    parameters = fit_regression(np.array(rows)[fitting], hallucinated[fitting], weights[fitting])
+    quantities = np.array([each.quantities for each in findings])
+    parameters = fit_regression(quantities[fitting], hallucinated[fitting], weights[fitting])
     print(f"{len(photos):,} photos; captions:", dict(zip(KINDS, np.bincount(kinds).tolist(), strict=False)))
     print("fitted: 1 − cos, max t, m, offset:", parameters.round(2).tolist())
     logits = np.array([each.logit for each in findings])

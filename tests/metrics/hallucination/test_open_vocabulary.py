@@ -20,6 +20,7 @@ from capmeter.metrics.hallucination.aloha import Aloha, NounPhrase, match_object
 from capmeter.metrics.hallucination.amber import Amber
 from capmeter.metrics.hallucination.content_words import Vocabulary, Word, content_words, missing_agreement
 from capmeter.metrics.hallucination.hallucination import (
+    CaptionFindings,
     Hallucination,
     SentenceFindings,
     document_logit,
@@ -81,22 +82,28 @@ def word(place: int, lemma: str, names_thing: bool = True) -> Word:
     return Word(place, lemma, lemma, names_thing)
 
 
-def test_the_formula_by_hand() -> None:
-    """The noun's error is 4 · .5 − ln .5 = 2.693, the adjective's half of 4 · .8 − ln .1, 2.751; an object's is 0."""
-    findings = SentenceFindings(
+def sentence_findings(right: float) -> SentenceFindings:
+    return SentenceFindings(
         tokens=("red", "kite", "dog"),
         words=(word(0, "red", False), word(1, "kite"), word(2, "dog")),
-        right=np.array([0.1, 0.5, 1e-9]),
+        right=np.array([right, 0.5, 1e-9]),
         nearest=np.array([0.2, 0.5, 0.0]),
         named=np.array([False, True, True]),
         shown=np.array([False, False, True]),
-        cosine=0.75,
-        missing=0.5,
         evidence=Evidence((), ()),
     )
-    assert findings.word_errors == pytest.approx([2.7512925, 2.6931472, 0], abs=1e-6)
-    assert findings.logit == pytest.approx(6.4 * 0.25 + 0.5 * 2.7512925 + 0.4 * 0.5 - 3.1, abs=1e-6)
-    assert findings.unsupported.tolist() == [True, False, False]
+
+
+def test_the_formula_by_hand() -> None:
+    """The adjective's error is half of 4 · .8 − ln .1, the noun's 4 · .5 − ln .5, an object's 0."""
+    doubted, certain = sentence_findings(0.1), sentence_findings(1.0)
+    assert doubted.word_errors == pytest.approx([2.7512925, 2.6931472, 0], abs=1e-6)
+    assert doubted.unsupported.tolist() == [True, False, False]
+    one = CaptionFindings([doubted], cosine=0.75, missing=0.5)
+    assert one.quantities == pytest.approx((0.25, 2.7512925, 0.5), abs=1e-6)
+    assert one.logit == pytest.approx(6.4 * 0.25 + 0.5 * 2.7512925 + 0.4 * 0.5 - 3.1, abs=1e-6)
+    two = CaptionFindings([doubted, certain], cosine=0.75, missing=0.5)
+    assert two.quantities[1] == pytest.approx((2.7512925 + 2.6931472) / 2, abs=1e-6)
 
 
 @pytest.mark.meteor
@@ -115,14 +122,13 @@ def test_agreement_on_what_a_caption_misses() -> None:
 @pytest.mark.neural
 @pytest.mark.meteor
 def test_what_is_read_of_each_sentence() -> None:
-    """A word that a reference has in the same sentence is close to it; several sentences share what they miss."""
-    part = captions("A dog runs on the grass. A piano stands there.", "a dog runs on the grass")
-    several, (single,) = find_errors(part, RunContext())
-    assert [len(each.words) for each in several] == [3, 2] and single.missing == 0
-    assert several[0].missing == several[1].missing
-    piano, dog = several[1].nearest[0], single.nearest[0]
-    assert piano < dog <= 1 + 1e-6 and not several[1].named[0] and single.named.all()
-    assert several[1].cosine < single.cosine
+    """A word that a reference has in the same sentence is close to it; the cosine is that of the whole caption."""
+    part = captions("A dog runs on the grass. A piano stands there.", "a dog runs on the grass", "...")
+    several, single, empty = find_errors(part, RunContext())
+    (grass, piano), (same,) = several.sentences, single.sentences
+    assert [len(each.words) for each in (grass, piano)] == [3, 2] and single.missing == 0
+    assert piano.nearest[0] < same.nearest[0] <= 1 + 1e-6 and not piano.named[0] and same.named.all()
+    assert several.cosine < single.cosine and not empty.sentences
 
 
 @pytest.mark.neural

@@ -15,9 +15,9 @@ misses: of the things that the candidate does not name (by its lemma, stem or a 
 largest share of the other references that name it as well, 0 for one reference. Nouns that name no thing, such as
 *background* or *view*, are those of `capture_stop_words`. A word that names one of `objects` has t(w) = 0.
 
-A candidate of several sentences is read sentence by sentence, each against all sentences of all references; the score
-is their mean. If the references are texts of several sentences too, words and pairs of words say more than similarity
-does:
+The words of a candidate of several sentences are read sentence by sentence, each against all sentences of all
+references; max t(w) is the mean over its sentences. If the references are texts of several sentences too, words and
+pairs of words say more than similarity does:
 
     score = σ(2 (2 u − v) / R)
 
@@ -38,7 +38,7 @@ S. Petryk et al. ALOHa: A New Measure for Hallucination in Captioning Models. NA
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, pairwise
 from typing import Annotated, ClassVar
@@ -77,8 +77,6 @@ class SentenceFindings:
         nearest: of each content word its largest cosine with a word of the references.
         named: whether a reference or an object names each content word.
         shown: whether an object does.
-        cosine: of the sentence with the mean of the reference sentences.
-        missing: m of the candidate.
         evidence: the tagger's.
     """
 
@@ -88,8 +86,6 @@ class SentenceFindings:
     nearest: Floats
     named: NDArray[np.bool_]
     shown: NDArray[np.bool_]
-    cosine: float
-    missing: float
     evidence: Evidence
 
     @property
@@ -100,15 +96,36 @@ class SentenceFindings:
         return np.where(self.shown, 0.0, errors)
 
     @property
-    def logit(self) -> float:
-        """The score before σ."""
-        worst = float(self.word_errors.max(initial=0.0))
-        return _SENTENCE * (1 - self.cosine) + _WORD * worst + _MISSING * self.missing + _OFFSET
-
-    @property
     def unsupported(self) -> NDArray[np.bool_]:
         """Which content words are doubted by the tagger and named by no reference and no object."""
         return (self.right < 0.5) & ~self.named
+
+
+@dataclass(frozen=True)
+class CaptionFindings:
+    """What is known of a candidate.
+
+    Attributes:
+        sentences: its sentences; none if it has no word.
+        cosine: with the mean of the references' sentences.
+        missing: m.
+    """
+
+    sentences: Sequence[SentenceFindings]
+    cosine: float
+    missing: float
+
+    @property
+    def quantities(self) -> tuple[float, float, float]:
+        """What the regression reads: 1 − cos, max t as the mean over sentences, and m."""
+        worst = [float(sentence.word_errors.max(initial=0.0)) for sentence in self.sentences]
+        return 1 - self.cosine, sum(worst) / max(len(worst), 1), self.missing
+
+    @property
+    def logit(self) -> float:
+        """The score before σ."""
+        distance, error, missing = self.quantities
+        return _SENTENCE * distance + _WORD * error + _MISSING * missing + _OFFSET
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +156,7 @@ class Hallucination(MeanMetric):
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score and the share of unsupported words of each caption; 0 and 0 for one without a word."""
         findings = find_errors(part, context, self.objects)
-        rows = [self._row(sentences, caption) for sentences, caption in zip(findings, part, strict=True)]
+        rows = [self._row(found, caption) for found, caption in zip(findings, part, strict=True)]
         notes = note_captions(
             part, f"only the first {MAX_REFERENCE_SENTENCES} reference sentences are read", _too_many_references(part)
         )
@@ -154,19 +171,18 @@ class Hallucination(MeanMetric):
     def explain(self, part: CaptionSet, context: RunContext) -> list[Evidence]:
         """Unsupported and contradicted words of each caption; word scores are exp(−t(w)), 1 for other words."""
         return [
-            _caption_evidence(sentences, caption, self._row(sentences, caption))
-            for sentences, caption in zip(find_errors(part, context, self.objects), part, strict=True)
+            _caption_evidence(found.sentences, caption, self._row(found, caption))
+            for found, caption in zip(find_errors(part, context, self.objects), part, strict=True)
         ]
 
-    def _row(self, sentences: Sequence[SentenceFindings], caption: Caption) -> list[float]:
-        if not sentences:
+    def _row(self, found: CaptionFindings, caption: Caption) -> list[float]:
+        if not found.sentences:
             return [0.0, 0.0]
-        logits = [sentence.logit for sentence in sentences]
-        if len(sentences) > 1 and all(len(split_text(reference)) > 1 for reference in caption.references):
-            logits = [document_logit(caption.candidate, caption.references)]
-        flags = np.concatenate([sentence.unsupported for sentence in sentences])
-        score = float(np.mean(1 / (1 + np.exp(-np.array(logits)))))
-        return [score, float(flags.mean()) if len(flags) else 0.0]
+        logit = found.logit
+        if len(found.sentences) > 1 and all(len(split_text(reference)) > 1 for reference in caption.references):
+            logit = document_logit(caption.candidate, caption.references)
+        flags = np.concatenate([sentence.unsupported for sentence in found.sentences])
+        return [float(1 / (1 + np.exp(-logit))), float(flags.mean()) if len(flags) else 0.0]
 
 
 def split_text(text: str) -> list[str]:
@@ -199,8 +215,8 @@ def _words(text: str) -> list[str]:
     return [word for word in map(letters_and_digits, text.split()) if word]
 
 
-def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> list[list[SentenceFindings]]:
-    """For each caption the findings about each of its sentences.
+def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> list[CaptionFindings]:
+    """The findings about each caption.
 
     Args:
         part: the captions.
@@ -220,56 +236,69 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
         for row, caption in enumerate(part)
         for k, text in enumerate(split_text(caption.candidate))
     ]
-    findings: list[list[SentenceFindings]] = [[] for _ in range(len(part))]
-    if not sentences:
-        return findings
     names = {image_id: tuple(sorted(each)) for image_id, each in shown.items()}
     texts = [text for each in sentences for text in (each.candidate, *each.references)]
     texts = list(dict.fromkeys([*texts, *chain.from_iterable(names.values())]))
     words = dict(zip(texts, content_words(texts), strict=True))
-    missing = [_missing(caption, references[row], words) for row, caption in enumerate(part)]
-    for sentence, read in zip(sentences, _read_sentences(sentences, context), strict=True):
-        row, own = int(sentence.id.partition("/")[0]), words[sentence.candidate]
-        objects_named = _named(own, [words[name] for name in names.get(sentence.image_id, ())])
-        places = [word.place for word in own]
-        findings[row].append(
-            SentenceFindings(
-                tokens=read.evidence.candidate,
-                words=own,
-                right=np.array(read.evidence.word_scores, np.float64)[places],
-                nearest=np.array(read.nearest, np.float64)[places],
-                named=_named(own, [words[text] for text in sentence.references]) | objects_named,
-                shown=objects_named,
-                cosine=read.cosine,
-                missing=missing[row],
-                evidence=read.evidence,
-            )
-        )
-    return findings
+    findings: dict[int, list[SentenceFindings]] = {}
+    for sentence, (evidence, nearest) in zip(sentences, _read_words(sentences, context), strict=True):
+        objects = [words[name] for name in names.get(sentence.image_id, ())]
+        found = _sentence_findings(sentence, evidence, nearest, words, objects)
+        findings.setdefault(int(sentence.id.partition("/")[0]), []).append(found)
+    cosines = _cosines([(part[part.ids[row]], references[row]) for row in findings], context)
+    read = {
+        row: CaptionFindings(found, cosine, _missing(part[part.ids[row]], references[row], words))
+        for (row, found), cosine in zip(findings.items(), cosines, strict=True)
+    }
+    return [read.get(row, CaptionFindings((), 0.0, 0.0)) for row in range(len(part))]
 
 
-@dataclass(frozen=True)
-class _ReadSentence:
-    """The tagger's evidence, each word's largest cosine with a word of the references, and the sentence's cosine."""
+def _sentence_findings(
+    sentence: Caption,
+    evidence: Evidence,
+    nearest: Sequence[float],
+    words: dict[str, list[Word]],
+    objects: Sequence[Sequence[Word]],
+) -> SentenceFindings:
+    """The findings about a sentence; words: the content words of texts, objects: those of the objects' names."""
+    own = words[sentence.candidate]
+    places = [word.place for word in own]
+    shown = _named(own, objects)
+    return SentenceFindings(
+        tokens=evidence.candidate,
+        words=own,
+        right=np.array(evidence.word_scores, np.float64)[places],
+        nearest=np.array(nearest, np.float64)[places],
+        named=_named(own, [words[text] for text in sentence.references]) | shown,
+        shown=shown,
+        evidence=evidence,
+    )
 
-    evidence: Evidence
-    nearest: Sequence[float]
-    cosine: float
 
-
-def _read_sentences(sentences: Sequence[Caption], context: RunContext) -> list[_ReadSentence]:
-    """Reads each sentence with the networks of `capmeter`."""
+def _read_words(sentences: Sequence[Caption], context: RunContext) -> Iterator[tuple[Evidence, Sequence[float]]]:
+    """Of each sentence the tagger's evidence, and each word's largest cosine with a word of the references."""
+    if not sentences:
+        return
     capmeter, settings = Capmeter(), context.settings
     trained = capmeter.load(settings)
     encoder = load_encoder(trained.encoder, settings)
-    read: list[_ReadSentence] = []
     for chunk in CaptionSet.from_captions(sentences).chunks(capmeter.PART_SIZE):
         inputs = EncodedPart.of(chunk, trained, settings)
         for row, (caption, evidence) in enumerate(zip(chunk, capmeter.explain(chunk, context), strict=True)):
             text = strip_final_punctuation(caption.candidate)
-            nearest = word_probabilities(encoder, text, inputs.nearest_cosines(row), len(evidence.candidate))
-            read.append(_ReadSentence(evidence, nearest, float(inputs.centroid_cosines[row])))
-    return read
+            yield evidence, word_probabilities(encoder, text, inputs.nearest_cosines(row), len(evidence.candidate))
+
+
+def _cosines(captions: Sequence[tuple[Caption, Sequence[str]]], context: RunContext) -> list[float]:
+    """The cosine of each candidate with the mean of these sentences of its references."""
+    if not captions:
+        return []
+    pairs = CaptionSet.from_captions(
+        Caption(each.id, each.image_id, each.candidate, tuple(references)) for each, references in captions
+    )
+    inputs = EncodedPart.of(pairs, Capmeter().load(context.settings), context.settings)
+    cosines: list[float] = inputs.centroid_cosines.tolist()
+    return cosines
 
 
 def _named(words: Sequence[Word], texts: Sequence[Sequence[Word]]) -> NDArray[np.bool_]:
