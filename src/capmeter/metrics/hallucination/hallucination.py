@@ -242,8 +242,8 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
     words = dict(zip(texts, content_words(texts), strict=True))
     findings: dict[int, list[SentenceFindings]] = {}
     for sentence, (evidence, nearest) in zip(sentences, _read_words(sentences, context), strict=True):
-        objects = [words[name] for name in names.get(sentence.image_id, ())]
-        found = _sentence_findings(sentence, evidence, nearest, words, objects)
+        shown_words = [words[name] for name in names.get(sentence.image_id, ())]
+        found = _sentence_findings(sentence, evidence, nearest, words, shown_words)
         findings.setdefault(int(sentence.id.partition("/")[0]), []).append(found)
     cosines = _cosines([(part[part.ids[row]], references[row]) for row in findings], context)
     read = {
