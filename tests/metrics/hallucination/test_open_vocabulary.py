@@ -18,7 +18,7 @@ from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.meta.agreement import run
 from capmeter.metrics.hallucination.aloha import Aloha, NounPhrase, match_objects
 from capmeter.metrics.hallucination.amber import Amber
-from capmeter.metrics.hallucination.content_words import Vocabulary, Word, content_words, missing_agreement
+from capmeter.metrics.hallucination.content_words import ContentVocabulary, Word, content_words, missing_agreement
 from capmeter.metrics.hallucination.hallucination import (
     CaptionFindings,
     Hallucination,
@@ -110,13 +110,15 @@ def test_the_formula_by_hand() -> None:
 def test_agreement_on_what_a_caption_misses() -> None:
     """Three of four references name a kite, which the candidate lacks: (3 − 1) / (4 − 1). A dog is not missing."""
     references = [[word(0, "dog"), word(1, "kite")], [word(0, "kite")], [word(0, "kite"), word(2, "tree")], []]
-    dog = Vocabulary.of([word(0, "dog")])
+    dog = ContentVocabulary.of([word(0, "dog")])
     assert missing_agreement(dog, references) == pytest.approx(2 / 3)
-    assert missing_agreement(Vocabulary.of([word(0, "kite")]), references) == 0  # one reference alone names a dog
+    assert (
+        missing_agreement(ContentVocabulary.of([word(0, "kite")]), references) == 0
+    )  # one reference alone names a dog
     assert missing_agreement(dog, [[word(0, "kite")]]) == 0
     view = [[word(0, "view", False)]] * 3
     assert missing_agreement(dog, view) == 0
-    assert Vocabulary.of([word(0, "car")]).names(word(0, "automobile"))
+    assert ContentVocabulary.of([word(0, "car")]).names(word(0, "automobile"))
 
 
 @pytest.mark.neural

@@ -29,14 +29,14 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class ContentVocabulary:
     """The content words of some texts: their lemmas and stems, and the synsets of their lemmas."""
 
     forms: frozenset[str]
     synsets: frozenset[int]
 
     @classmethod
-    def of(cls, words: Iterable[Word]) -> Vocabulary:
+    def of(cls, words: Iterable[Word]) -> ContentVocabulary:
         """The vocabulary of these words."""
         words = list(words)
         forms = frozenset(form for word in words for form in (word.lemma, word.stem))
@@ -47,7 +47,7 @@ class Vocabulary:
         return bool({word.lemma, word.stem} & self.forms or _synsets(word.lemma) & self.synsets)
 
 
-def missing_agreement(candidate: Vocabulary, references: Sequence[Sequence[Word]]) -> float:
+def missing_agreement(candidate: ContentVocabulary, references: Sequence[Sequence[Word]]) -> float:
     """m: (k − 1) / (n − 1), where k of the n references name the thing that most name and the candidate does not.
 
     0 if the candidate names all things, or for a single reference.

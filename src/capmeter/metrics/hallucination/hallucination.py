@@ -51,7 +51,7 @@ from capmeter.encoders import load_encoder
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.judgments.prepared import letters_and_digits
-from capmeter.metrics.hallucination.content_words import Vocabulary, Word, content_words, missing_agreement
+from capmeter.metrics.hallucination.content_words import ContentVocabulary, Word, content_words, missing_agreement
 from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load_ground_truth
 from capmeter.metrics.learned.capmeter.capmeter import Capmeter
 from capmeter.metrics.learned.capmeter.encoded_part import EncodedPart, word_probabilities
@@ -303,13 +303,13 @@ def _cosines(captions: Sequence[tuple[Caption, Sequence[str]]], context: RunCont
 
 def _named(words: Sequence[Word], texts: Sequence[Sequence[Word]]) -> NDArray[np.bool_]:
     """Whether one of the texts names each word."""
-    vocabulary = Vocabulary.of(chain.from_iterable(texts))
+    vocabulary = ContentVocabulary.of(chain.from_iterable(texts))
     return np.array([vocabulary.names(word) for word in words], np.bool_)
 
 
 def _missing(caption: Caption, reference_sentences: Sequence[str], words: dict[str, list[Word]]) -> float:
     """m of a caption; only these sentences of its references are read."""
-    candidate = Vocabulary.of(word for text in split_text(caption.candidate) for word in words[text])
+    candidate = ContentVocabulary.of(word for text in split_text(caption.candidate) for word in words[text])
     read = set(reference_sentences)
     texts = ([text for text in split_text(reference) if text in read] for reference in caption.references)
     return missing_agreement(candidate, [[word for text in each for word in words[text]] for each in texts if each])
