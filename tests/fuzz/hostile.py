@@ -160,11 +160,11 @@ def expected_ids(source: Any) -> dict[str, str]:
             else:
                 pairs.append((place, row))
     marked: dict[str, set[str | None]] = {}
-    for key, text in pairs:
-        text = text[0] if isinstance(text, list) and text else text
-        if isinstance(text, str):
-            plain = type(key) is str or (type(key) is int and abs(key) < 10**9)
-            marked.setdefault(str(text), set()).add(str(key) if plain else None)
+    for key, value in pairs:
+        plain = type(key) is str or (type(key) is int and abs(key) < 10**9)
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str):
+                marked.setdefault(str(text), set()).add(str(key) if plain else None)
     return {text: key for text, keys in marked.items() for key in keys if len(keys) == 1 and key is not None}
 
 
