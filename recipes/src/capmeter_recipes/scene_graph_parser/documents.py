@@ -65,9 +65,10 @@ def read_documents(path: Path, excluded: Collection[str] = ()) -> list[DocumentG
 class DocumentRecipe(SceneGraphRecipe):
     """The settings of the training on documents."""
 
-    epochs: int = 5
+    epochs: int = 6
     parsed_epochs: int = 0
     lr: float = 1e-3
+    lr_schedule: str = "constant"  # the moving average of the weights takes the place of a falling rate
     warmup: float = 0.06
     words: int = 400
     naming_epochs: int = 0
