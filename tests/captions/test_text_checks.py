@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,13 @@ import capmeter
 from capmeter.captions import text_checks
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.reference_fit import ReferenceFit
-from capmeter.captions.text_checks import check_captions, compare_texts, find_artefacts, is_blank
+from capmeter.captions.text_checks import (
+    check_captions,
+    compare_texts,
+    find_artefacts,
+    has_joined_references,
+    is_blank,
+)
 from capmeter.captions.validation import examine
 from capmeter.core.errors import InputError
 
@@ -55,7 +63,7 @@ REFERENCE = "the dog is running on the grass near two people"
         ),
         (
             "JSON or Python",
-            ['{"caption": "a dog"}', "['a dog']", '["a dog", "a cat"]', "{'text': 'a dog'}", "b'a dog'"],
+            ['{"caption": "a dog"}', "['a dog']", '["a dog", "a cat"]', "{'text': 'a dog'}", "b'a dog'", " b'a dog'"],
         ),
         ("escape sequences", [r"caf\u00e9 with a dog", r"a dog\n", r"a dog\nA cat", r"a \"dog\" runs", r"caf\xc3\xa9"]),
         ("wrongly decoded", ["a cafÃ© table", "the dogâ€™s ball", "a dog ðŸ¶", "5Â° outside"]),
@@ -174,6 +182,8 @@ def test_names_and_single_words_are_not_another_language(candidate: str, referen
         ("a dog runs\nit is brown", ["a dog runs\nthe dog is brown"], False),
         ("a dog runs", ["a dog runs ||| the dog is running", "a puppy"], False),
         ("a dog runs", ["a sign with a | on it"], False),
+        ("a dog runs", ["a dog runs ||| ||| the dog is running |||"], True),
+        ("a dog runs", ["a dog runs |||"], False),
     ],
 )
 def test_several_references_joined_to_one_text_are_noted(
@@ -181,6 +191,13 @@ def test_several_references_joined_to_one_text_are_noted(
 ) -> None:
     notes = capmeter.score(candidates=[candidate], references=[references], metrics="bleu-1").notes
     assert any("joined to one text" in reason for reason in notes) == are_joined
+
+
+@pytest.mark.parametrize("space", [" ", "\n", "\r", "\u2028"])
+def test_long_white_space_in_a_reference_takes_no_time(space: str) -> None:
+    started = time.perf_counter()
+    assert not has_joined_references("a dog", [f"a dog{20_000 * space}runs"])
+    assert time.perf_counter() - started < 1
 
 
 def test_unicode_forms_are_noted_and_normalised_on_request() -> None:

@@ -18,7 +18,7 @@ from capmeter.core.errors import InputError
 
 @dataclass(slots=True)
 class CaptionColumns:
-    """The fields of n captions, each as n values; optional ones are empty where no caption has them."""
+    """The fields of n captions, each as n values; an optional one that is left out becomes n times None."""
 
     ids: Sequence[str]
     image_ids: Sequence[str]
@@ -29,26 +29,27 @@ class CaptionColumns:
     humans: Sequence[tuple[float, ...] | None] = ()
     events: Sequence[VideoEvents | None] = ()
 
+    def __post_init__(self) -> None:
+        absent = (None,) * len(self.ids)
+        self.images, self.systems = self.images or absent, self.systems or absent
+        self.humans, self.events = self.humans or absent, self.events or absent
+
     def __len__(self) -> int:
         return len(self.ids)
 
     @staticmethod
     def join(parts: Iterable[CaptionColumns]) -> CaptionColumns:
         """The captions of all parts, one after the other."""
-        parts = [part for part in parts if len(part)]
-        columns = CaptionColumns([], [], [], [])
-        for field in fields(CaptionColumns):
-            values = [getattr(part, field.name) for part in parts]
-            if any(values):
-                padded = (each or (None,) * len(part) for each, part in zip(values, parts, strict=True))
-                setattr(columns, field.name, [value for each in padded for value in each])
-        return columns
+        parts = list(parts)
+        return CaptionColumns(
+            *([value for part in parts for value in getattr(part, field.name)] for field in fields(CaptionColumns))
+        )
 
     def refuse_repeated_ids(self) -> None:
         """Raises an `InputError` if two captions have one id."""
-        positions: dict[str, int] = {}
         if len(set(self.ids)) == len(self.ids):
             return
+        positions: dict[str, int] = {}
         for position, id in enumerate(self.ids):
             if (first := positions.setdefault(id, position)) != position:
                 raise InputError(

@@ -55,7 +55,7 @@ ARTEFACTS = {
         r"[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]"
     ),
 }
-_PLAIN = re.compile(r"(?!b['\"])[A-Za-z0-9 ,.'\"!?()-]*")  # no artefact is written with these alone
+_PLAIN = re.compile(r"(?! *b['\"])[A-Za-z0-9 ,.'\"!?()-]*")  # no artefact is written with these alone
 _REFUSAL_WORDS = re.compile("sorry|can|unable|not able|an ai|apologi|please")  # each refusal has one of them
 _REFUSAL = re.compile(
     r"(?:\A|[.!?])\W*(?:i['’]?m|i am|we are) (?:really |very |so )?sorry\b|\bas an ai\b|\bi apologi[sz]e\b"
@@ -82,7 +82,7 @@ _SHARE_OF_BEGINNINGS, _BEGINNING, _FEWEST = 0.9, 4, 10
 _OTHER_LANGUAGE = "in another language than its references"
 _ONE_SIDE = "on one side only, so that equal words count as different; see"
 _LONG_WORDS, _LENGTH_RATIO = 60, 3
-_SEPARATOR = re.compile(r"\s*(?:\|\|+|\[SEP\]|</s>|<sep>|\t|(?<!\n)\n(?!\n))\s*")
+_SEPARATOR = re.compile(r"\|\|+|\[SEP\]|</s>|<sep>|\t|(?<!\n)\n(?!\n)")
 _FEWEST_OF_PART = 2  # words
 _JOINED = "several references joined to one text by ||| or line breaks? they are scored as one: give a list"
 _TOO_LONG = "more than three times as long as its references: what they do not mention counts as wrong"
@@ -190,8 +190,8 @@ def has_joined_references(candidate: str, references: Sequence[str]) -> bool:
     """
     if len(references) != 1 or not _SEPARATOR.search(references[0]) or _SEPARATOR.search(candidate):
         return False
-    parts = [len(part.split()) for part in _SEPARATOR.split(references[0].strip())]
-    return len(parts) > 1 and min(parts) >= _FEWEST_OF_PART and max(parts) <= _LONG_WORDS
+    lengths = [length for part in _SEPARATOR.split(references[0]) if (length := len(part.split()))]
+    return len(lengths) > 1 and min(lengths) >= _FEWEST_OF_PART and max(lengths) <= _LONG_WORDS
 
 
 def normalise_captions(captions: CaptionColumns, unicode: str | None) -> list[str]:
