@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ _MEGABYTE = 1 << 20
 def resident_megabytes() -> float:
     """The resident memory of this process."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * 4096 / _MEGABYTE
+    return pages * os.sysconf("SC_PAGE_SIZE") / _MEGABYTE
 
 
 @pytest.mark.skipif(

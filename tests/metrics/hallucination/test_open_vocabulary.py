@@ -78,6 +78,11 @@ def test_content_words_have_their_places() -> None:
     ]
 
 
+def test_a_possessive_is_its_noun_however_its_apostrophe_is_written() -> None:
+    straight, curly = content_words(["a dog's ball", "a dog\u2019s ball"])
+    assert straight == curly and [each.lemma for each in curly] == ["dog", "ball"]
+
+
 def word(place: int, lemma: str, names_thing: bool = True) -> Word:
     return Word(place, lemma, lemma, names_thing)
 
@@ -121,6 +126,14 @@ def test_agreement_on_what_a_caption_misses() -> None:
     assert ContentVocabulary.of([word(0, "car")]).names(word(0, "automobile"))
 
 
+@pytest.mark.meteor
+def test_agreement_does_not_depend_on_the_order_of_references() -> None:
+    """A thing is named if the candidate has the stem of one of its forms."""
+    references = [[Word(0, "qx", "qxone", True)], [Word(0, "qx", "qxtwo", True)]]
+    candidate = ContentVocabulary.of([Word(0, "qy", "qxone", True)])
+    assert missing_agreement(candidate, references) == missing_agreement(candidate, references[::-1]) == 0
+
+
 @pytest.mark.neural
 @pytest.mark.meteor
 def test_what_is_read_of_each_sentence() -> None:
@@ -131,6 +144,17 @@ def test_what_is_read_of_each_sentence() -> None:
     assert [len(each.words) for each in (grass, piano)] == [3, 2] and single.missing == 0
     assert piano.nearest[0] < same.nearest[0] <= 1 + 1e-6 and not piano.named[0] and same.named.all()
     assert several.cosine < single.cosine and not empty.sentences
+
+
+@pytest.mark.neural
+@pytest.mark.meteor
+def test_parts_of_many_captions_are_scored_as_the_whole() -> None:
+    """Also where captions of several sentences, empty ones and their neighbours are read in different blocks."""
+    texts = ("a dog runs on the piano", "A dog runs. Two cats sit there.", "", "two cats on a lawn")
+    part = captions(*(texts[k % 4] for k in range(300)))
+    whole = Hallucination().measure(part, RunContext()).values
+    expected = Hallucination().measure(captions(*texts), RunContext()).values
+    np.testing.assert_allclose(whole, np.tile(expected, (75, 1)), atol=1e-6)
 
 
 @pytest.mark.neural

@@ -54,17 +54,18 @@ def missing_agreement(candidate: ContentVocabulary, references: Sequence[Sequenc
     """
     if len(references) < 2:
         return 0.0
-    things = {word.lemma: word for words in references for word in words if word.names_thing}
+    things = {word.lemma for words in references for word in words if word.names_thing}
+    named = {word.lemma for words in references for word in words if candidate.names(word)}
     counts = Counter(lemma for words in references for lemma in {word.lemma for word in words})
-    missing = (counts[lemma] for lemma, word in things.items() if not candidate.names(word))
-    return (max(missing, default=1) - 1) / (len(references) - 1)
+    most = max((counts[lemma] for lemma in things - named), default=1)
+    return (most - 1) / (len(references) - 1)
 
 
 def content_words(sentences: Sequence[str]) -> list[list[Word]]:
     """The words of each sentence that are not stop words, with base forms by the bundled parser's tags."""
     parser = bundled_caption_parser()
     bare = [[(k, bare_word(word)) for k, word in enumerate(sentence.split())] for sentence in sentences]
-    words = [[(k, word.removesuffix("'s")) for k, word in each if word] for each in bare]
+    words = [[(k, word.removesuffix("'s").removesuffix("\u2019s")) for k, word in each if word] for each in bare]
     tags = iter(parser.tags([[word for _, word in each] for each in words if each]))
 
     def read(place: int, word: str, tag: str) -> Word:

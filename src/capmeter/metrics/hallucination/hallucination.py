@@ -63,6 +63,7 @@ MAX_REFERENCE_SENTENCES = 50
 _DISTANCE, _NOT_A_THING = 4.0, 0.5
 _SENTENCE, _WORD, _MISSING, _OFFSET = 6.4, 0.5, 0.4, -3.1
 _LEAST = 1e-3  # probability of being right; a tagger is never surer
+_CAPTIONS_AT_ONCE = 128  # the states of all words of their references, up to 50 sentences each, are in memory
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
@@ -227,13 +228,14 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
         InputError: the file cannot be read, or lacks an image.
     """
     shown = load_ground_truth(objects).of_images(part.image_ids) if objects else {}
+    captions = list(part)
     references = [
         tuple(chain.from_iterable(map(split_text, caption.references)))[:MAX_REFERENCE_SENTENCES] or caption.references
-        for caption in part
+        for caption in captions
     ]
     sentences = [
         Caption(f"{row}/{k}", caption.image_id, text, references[row])
-        for row, caption in enumerate(part)
+        for row, caption in enumerate(captions)
         for k, text in enumerate(split_text(caption.candidate))
     ]
     names = {image_id: tuple(sorted(each)) for image_id, each in shown.items()}
@@ -245,9 +247,9 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
         shown_words = [words[name] for name in names.get(sentence.image_id, ())]
         found = _sentence_findings(sentence, evidence, nearest, words, shown_words)
         findings.setdefault(int(sentence.id.partition("/")[0]), []).append(found)
-    cosines = _cosines([(part[part.ids[row]], references[row]) for row in findings], context)
+    cosines = _cosines([replace(captions[row], references=references[row]) for row in findings], context)
     read = {
-        row: CaptionFindings(found, cosine, _missing(part[part.ids[row]], references[row], words))
+        row: CaptionFindings(found, cosine, _missing(captions[row], references[row], words))
         for (row, found), cosine in zip(findings.items(), cosines, strict=True)
     }
     return [read.get(row, CaptionFindings((), 0.0, 0.0)) for row in range(len(part))]
@@ -282,22 +284,20 @@ def _read_words(sentences: Sequence[Caption], context: RunContext) -> Iterator[t
     capmeter, settings = Capmeter(), context.settings
     trained = capmeter.load(settings)
     encoder = load_encoder(trained.encoder, settings)
-    for chunk in CaptionSet.from_captions(sentences).chunks(capmeter.PART_SIZE):
+    for chunk in CaptionSet.from_captions(sentences).chunks(_CAPTIONS_AT_ONCE):
         inputs = EncodedPart.of(chunk, trained, settings)
         for row, (caption, evidence) in enumerate(zip(chunk, capmeter.explain(chunk, context), strict=True)):
             text = strip_final_punctuation(caption.candidate)
             yield evidence, word_probabilities(encoder, text, inputs.nearest_cosines(row), len(evidence.candidate))
 
 
-def _cosines(captions: Sequence[tuple[Caption, Sequence[str]]], context: RunContext) -> list[float]:
-    """The cosine of each candidate with the mean of these sentences of its references."""
+def _cosines(captions: Sequence[Caption], context: RunContext) -> list[float]:
+    """The cosine of each candidate with the mean of its references."""
     if not captions:
         return []
-    pairs = CaptionSet.from_captions(
-        Caption(each.id, each.image_id, each.candidate, tuple(references)) for each, references in captions
-    )
-    inputs = EncodedPart.of(pairs, Capmeter().load(context.settings), context.settings)
-    cosines: list[float] = inputs.centroid_cosines.tolist()
+    trained, cosines = Capmeter().load(context.settings), list[float]()
+    for chunk in CaptionSet.from_captions(captions).chunks(_CAPTIONS_AT_ONCE):
+        cosines += EncodedPart.of(chunk, trained, context.settings).centroid_cosines.tolist()
     return cosines
 
 
