@@ -174,6 +174,17 @@ def test_the_plan_of_metrics_without_a_corpus_knows_no_other_file() -> None:
         assert len(plans) == 1 + depends
 
 
+def test_the_plan_of_a_judge_depends_on_its_file_of_items_and_on_no_other_captions(tmp_path: Path) -> None:
+    pytest.importorskip("openai", reason="needs the judges extra")
+    items = tmp_path / "items.json"
+    metrics = parse_list(f'caprl-qa(model=m,endpoint="http://a",questions="{items}")')
+    plans = []
+    for question, digests in (("q?", []), ("q?", ["a"]), ("another?", [])):
+        items.write_text(json.dumps([{"id": "7", "question": question, "answer": "a"}]))
+        plans.append(shards.plan_digest(metrics, capmeter.Settings(), digests))
+    assert plans[0] == plans[1] != plans[2]
+
+
 @pytest.mark.usefixtures("judge_key")
 def test_an_edited_task_of_a_judge_is_scored_again_and_outages_are_asked_again(tmp_path: Path) -> None:
     pytest.importorskip("openai", reason="needs the judges extra")

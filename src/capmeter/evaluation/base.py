@@ -77,7 +77,12 @@ class CorpusState(ABC):
 
     Equal values are collected once for all metrics that need them. The states of parts add up to the state of the
     whole: `collect(a) + collect(b)` equals `collect(a and b)`.
+
+    Class attributes:
+        AFFECTS_SCORES: whether scores depend on it; else it only checks the captions, and no context has it.
     """
+
+    AFFECTS_SCORES: ClassVar[bool] = True
 
     def required_metrics(self) -> tuple[Metric, ...]:
         """The metrics whose caption scores `collect` needs; they are measured first, on the same captions."""

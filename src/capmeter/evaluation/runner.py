@@ -165,7 +165,7 @@ class Evaluation:
     def context(self, metric: Metric, measurements: Mapping[Metric, Measurement] | None = None) -> RunContext:
         """The context of this metric for a part, from the measurements of the required metrics on it."""
         kind = metric.corpus_state()
-        state = None if kind is None else self.states[kind]
+        state = None if kind is None or not kind.AFFECTS_SCORES else self.states[kind]
         return self._context(state, metric.required_metrics(), measurements)
 
     def signature(self, metric: Metric, adjustments: Mapping[str, str] | None = None) -> str:

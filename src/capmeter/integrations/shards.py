@@ -153,7 +153,7 @@ def plan_digest(
     of all others: with the hashes of files that they name, which may be edited.
     """
     evaluation, ordered = Evaluation(tuple(metrics), settings), with_required(metrics)
-    of_corpus = {each for each in ordered if any(part.corpus_state() for part in with_required([each]))}
+    of_corpus = {each for each in ordered if any(map(_reads_corpus, with_required([each])))}
     plan = [FORMAT, __version__, *map(str, metrics), settings.precision, *(digests if of_corpus else [])]
     plan += [evaluation.signature(each) for each in ordered if each not in of_corpus]
     if options is not None and options != LoadOptions():
@@ -162,6 +162,11 @@ def plan_digest(
     if keep:
         plan.append(f"keep {list(keep)}")
     return hashlib.sha256(json.dumps(plan).encode()).hexdigest()
+
+
+def _reads_corpus(metric: Metric) -> bool:
+    state = metric.corpus_state()
+    return state is not None and state.AFFECTS_SCORES
 
 
 def score_shard(evaluation: Evaluation, shard: Shard, plan: str, digest: str, workers: int = 1) -> Record:

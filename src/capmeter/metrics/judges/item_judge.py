@@ -72,6 +72,7 @@ class ItemJudge(Judge):
 class EntryState(CorpusState):
     """The images that the entries of a judge's file are asked about."""
 
+    AFFECTS_SCORES: ClassVar[bool] = False
     judge: ItemJudge
 
     def collect(self, part: CaptionSet, context: RunContext) -> UsedEntries:
