@@ -76,6 +76,8 @@ def test_the_network_for_captions_stays_as_it_is(tmp_path: Path) -> None:
     Checkpoint(DOCUMENT_KIND, {"parser": "factual@0"}, weights).save(tmp_path / "other")
     with pytest.raises(AssetError, match="was trained from factual@0"):
         FactualParser(BUNDLED, tmp_path / "other")
+    with pytest.raises(InputError, match="runs: expected 1 or more, but got 0"):
+        DocumentRecipe(runs=0)
     with pytest.raises(InputError, match="expected one at least"):
         train_document_network([], BUNDLED, tmp_path)
 
@@ -113,3 +115,5 @@ def test_the_command_names_the_parser_with_its_new_network(tmp_path: Path) -> No
     assert report.version == FactualParser(BUNDLED, tmp_path / "network").version
     with pytest.raises(InputError, match="3 folds of 1 documents"):
         train(replace(options, folds=3))
+    with pytest.raises(InputError, match="--folds trains on --documents"):
+        replace(options, folds=3, evaluate=True)

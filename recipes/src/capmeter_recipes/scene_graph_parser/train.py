@@ -69,6 +69,8 @@ class SceneGraphParserOptions:
             raise InputError("--without is for --documents, which is missing")
         if self.folds and self.documents is None:
             raise InputError("--folds is for --documents, which is missing")
+        if self.folds and self.evaluate:
+            raise InputError("--folds trains on --documents; leave --evaluate out")
 
 
 @dataclass(frozen=True)

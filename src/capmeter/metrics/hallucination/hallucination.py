@@ -22,7 +22,7 @@ pairs of words say more than similarity does:
     score = σ(2 (2 u − v) / R)
 
 u is the number of the candidate's words that no reference has, v that of the distinct pairs of adjacent words that it
-shares with a reference, R the mean number of words of a reference.
+shares with a reference, R the mean number of words of a reference; `objects` have no part in it.
 
 Range 0 to 1, the probability that a caption hallucinates, where as many captions do as do not; **lower is better**. The
 corpus score is the mean. Parts: `unsupported`, the share of content words with p(w) < .5 that no reference names.
