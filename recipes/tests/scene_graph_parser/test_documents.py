@@ -109,8 +109,11 @@ def test_the_command_names_the_parser_with_its_new_network(tmp_path: Path) -> No
     documents = tmp_path / "documents.jsonl.gz"
     row = {"caption": TEXT, "graph": [list(triple) for triple in TRIPLES]}
     documents.write_bytes(gzip.compress(json.dumps(row).encode()))
-    options = SceneGraphParserOptions(graphs=tmp_path / "none", documents=documents, output=tmp_path / "network")
+    options = SceneGraphParserOptions(
+        graphs=tmp_path / "none", documents=documents, output=tmp_path / "network", epochs=1
+    )
     report = train(options)
+    assert Checkpoint.read(tmp_path / "network").training["epochs"] == 1
     assert report.values == {"documents": 1}
     assert report.version == FactualParser(BUNDLED, tmp_path / "network").version
     with pytest.raises(InputError, match="3 folds of 1 documents"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from capmeter.core.errors import InputError
 from capmeter.core.options import argument, option
@@ -55,7 +55,7 @@ class SceneGraphParserOptions:
         0, "Split `--documents` into this many folds, and judge each by a network trained on the others.", minimum=0
     )
     without: Path | None = option(None, "Rows whose texts are left out of `--documents`, a benchmark's.")
-    epochs: int = epochs_option(9)
+    epochs: int | None = epochs_option()
     threads: int = threads_option()
     device: str = device_option("cpu")
     seed: int = seed_option()
@@ -71,6 +71,11 @@ class SceneGraphParserOptions:
             raise InputError("--folds is for --documents, which is missing")
         if self.folds and self.evaluate:
             raise InputError("--folds trains on --documents; leave --evaluate out")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What these options say of the recipe."""
+        return {"seed": self.seed} | ({} if self.epochs is None else {"epochs": self.epochs})
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,7 @@ def train(options: SceneGraphParserOptions) -> TrainingReport:
             report_progress(f"{options.parses.name}: facts of {len(parsed):,} captions")
         train_scene_graph_parser(
             examples,
-            SceneGraphRecipe(epochs=options.epochs, seed=options.seed),
+            SceneGraphRecipe(**options.settings),
             options.output,
             data=data,
             parsed=parsed,
@@ -150,7 +155,7 @@ def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Pa
     excluded = {value for row in rows for value in row.values() if isinstance(value, str)}
     documents = read_documents(path, excluded)
     report_progress(f"{path.name}: graphs of {len(documents):,} documents")
-    recipe, device = DocumentRecipe(seed=options.seed), device_name(options.device)
+    recipe, device = DocumentRecipe(**options.settings), device_name(options.device)
     if options.folds:
         scores = cross_validate(
             documents, BUNDLED, output, options.folds, recipe=recipe, threads=options.threads, device=device
