@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -24,6 +25,17 @@ def test_the_module_runs_as_the_command() -> None:
 def test_help_of_a_command() -> None:
     text = capmeter("score", "--help").stdout
     assert "Examples" in text and "--per-caption" in text
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_help_shows_whole_names_of_options_at_80_columns(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = capmeter(command, "--help").stdout
+    assert not re.findall(r"--[\w-]+…", text)
+
+
+def test_help_shows_what_looks_like_a_tag_of_html() -> None:
+    assert "<think>…</think>" in capmeter("score", "--help").stdout
 
 
 def test_no_arguments_show_the_help() -> None:

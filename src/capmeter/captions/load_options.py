@@ -125,9 +125,10 @@ class LoadOptions:
     )
     clean: str | None = option(
         None,
-        "Remove what is not caption from candidates: chat-artifacts (reasoning such as <think>…</think>, tokens of "
+        "Remove what is not caption from candidates: chat-artifacts (reasoning such as `<think>…</think>`, tokens of "
         "chat templates, code fences, ASSISTANT:, marks of tokenizers).",
         choices=("chat-artifacts",),
+        metavar="KIND",
     )
     images_root: Path | None = option(
         None,

@@ -25,9 +25,10 @@ from typer.core import TyperCommand
 
 from capmeter.core.errors import InputError
 from capmeter.core.options import Option, flat_options, option_fields
-from capmeter.core.terminal import escape_controls
+from capmeter.core.terminal import escape_controls, fold_line
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_PLACEHOLDER_WIDTH = 12  # letters; the widest at which Typer leaves room for the names of options at 80 columns
 
 
 class Application(typer.Typer):
@@ -159,13 +160,13 @@ def _parameter(field: Field[Any], hint: Any, option: Option, default: Any) -> in
     """The parameter of a command that stands for a field."""
     details: dict[str, Any] = {
         "help": option.help,
-        "metavar": option.metavar or ("|".join(option.choices) if option.choices else None),
-        "min": option.minimum,
-        "max": option.maximum,
+        "metavar": option.metavar if option.flags == () else _placeholder(hint, option),
         "show_default": option.default_text,
     }
     if option.choices or option.complete:
         details["autocompletion"] = option.complete or _completions(option.choices or ())
+    if option.separator and default and option.default_text is None:  # a list without blanks does not fold
+        details["show_default"] = default.replace(option.separator, f"{option.separator} ")
     details = {name: value for name, value in details.items() if value is not None}
     flags = option.flags
     if flags is None and default is False:  # a switch that is off needs no flag to switch it off
@@ -181,6 +182,28 @@ def _parameter(field: Field[Any], hint: Any, option: Option, default: Any) -> in
     )
 
 
+def _placeholder(hint: Any, option: Option) -> str | None:
+    """What stands for the value in the help, in short lines."""
+    text = option.metavar or fold_line("|".join(option.choices or ()), _PLACEHOLDER_WIDTH)
+    bounds = fold_line(_describe_bounds(option), _PLACEHOLDER_WIDTH)
+    if not bounds:
+        return text or None
+    return f"{text or f'<{_value_kind(hint).__name__}>'}\n{bounds}"
+
+
+def _value_kind(hint: Any) -> Any:
+    """The type of a value that may be None."""
+    return get_args(hint)[0] if type(None) in get_args(hint) else hint
+
+
+def _describe_bounds(option: Option) -> str:
+    """The numbers that an option allows, in words; "" if it allows any."""
+    low, high = option.minimum, option.maximum
+    if low is not None and high is not None:
+        return f"{low:g} to {high:g}"
+    return f"at least {low:g}" if low is not None else f"at most {high:g}" if high is not None else ""
+
+
 def _completions(choices: Any) -> Callable[[str], list[str]]:
     return lambda incomplete: [name for name in choices if name.startswith(incomplete)]
 
@@ -188,7 +211,7 @@ def _completions(choices: Any) -> Callable[[str], list[str]]:
 def _converted(hint: Any, option: Option, value: Any, ctx: Any, parameter: Any) -> Any:
     """The value of an option in the type of its field; a wrong value is wrong usage of the command."""
     try:
-        kind = hint if type(None) not in get_args(hint) else get_args(hint)[0]  # X | None
+        kind = _value_kind(hint)
         if option.separator:
             converted: Any = [option.separator.join(value)]
         elif get_origin(kind) is list:
@@ -221,10 +244,8 @@ def _from_text(kind: Any, option: Option, text: str) -> Any:
 def _number(kind: type[int] | type[float], option: Option, text: str) -> float:
     low, high = option.minimum, option.maximum
     expected = "a whole number" if kind is int else "a number"
-    if low is not None:
-        expected += f" from {low:g} to {high:g}" if high is not None else f" of at least {low:g}"
-    elif high is not None:
-        expected += f" of at most {high:g}"
+    if bounds := _describe_bounds(option):
+        expected += f" of {bounds}" if bounds.startswith("at") else f" from {bounds}"
     try:
         number = kind(text)
     except ValueError:

@@ -68,7 +68,7 @@ class ScoreOptions:
         [],
         "With --per-caption or --shards: carry these columns of the captions' file through to the rows of scores, of "
         "which each of its rows has one; `row` is the row's number. Repeatable.",
-        metavar="COLUMN[,COLUMN]",
+        metavar="COLUMN[,…]",
     )
     by_reference: Path | None = option(
         None,
