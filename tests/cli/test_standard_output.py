@@ -178,3 +178,29 @@ def test_help_names_every_command(folder: Path) -> None:
     assert code == 0
     for name in commands():
         assert any(line.strip("│| ").split(" ")[0] == name for line in seen.splitlines()), name
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["validate", "long.json"],
+        ["chair", "long.json", "--instances", "objects.json"],
+        ["meta", "-b", "rated", "-d", "rated.jsonl", "-m", "rouge-l", "--resamples", "20"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+def test_sentences_are_folded_at_blanks_in_a_terminal(folder: Path, arguments: list[str]) -> None:
+    rows = [
+        {"image_id": str(k), "caption": f"there is a dog and a bird on the grass and the other {k} animals run " * 2}
+        for k in range(3)
+    ]
+    (folder / "long.json").write_text(json.dumps([*rows, {"image_id": "9", "caption": "a dog on the"}]))
+    (folder / "objects.json").write_text(json.dumps({str(k): ["cat"] for k in (0, 1, 2, 9)}))
+    rated = [
+        {"image_id": row["image_id"], "candidate": row["caption"], "references": ["a dog runs"], "human": [k]}
+        for k, row in enumerate(rows)
+    ]
+    (folder / "rated.jsonl").write_text("".join(json.dumps(each) + "\n" for each in rated))
+    _, seen = terminal(folder, *arguments)
+    prose = [line for line in seen.splitlines() if "(judgments=" not in line]  # a protocol has no blanks to fold at
+    assert len(prose) > 3 and max(map(len, prose)) <= 80, seen

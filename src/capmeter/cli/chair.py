@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -22,8 +22,9 @@ from capmeter.cli.options import (
     seed_option,
     systems_argument,
 )
-from capmeter.cli.output import command_line, refuse_shared_files, show, show_notes, write
-from capmeter.core.messages import shorten
+from capmeter.cli.output import command_line, refuse_shared_files, show, show_notes, write_lines
+from capmeter.core.errors import InputError
+from capmeter.core.messages import list_names, shorten
 from capmeter.core.options import option
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
@@ -87,7 +88,7 @@ def chair_command(options: ChairOptions) -> None:
         drop_incomplete_sentence=options.drop_incomplete_sentence,
     )
     with show_progress():
-        systems = load_named_systems(options.candidates, for_metrics(options.load, [metric]))
+        systems = _load_systems(options, metric)
         settings = options.compute.settings()
         results = {name: evaluate(captions, [metric], settings=settings) for name, captions in systems.items()}
         scores = {name: each[metric] for name, each in results.items()}
@@ -107,8 +108,24 @@ def chair_command(options: ChairOptions) -> None:
     data = chair_to_dict(scores, intervals, options.level) | {"lines": lines}
     show(chair_table(scores, intervals, 1, options.level), data, options.table.format)
     if options.table.format == "table":
-        write("".join(f"{line}\n" for line in lines))
+        write_lines(lines)
     show_notes(results)
+
+
+def _load_systems(options: ChairOptions, metric: Chair) -> dict[str, CaptionSet]:
+    """The captions; where no objects are named, each needs references."""
+    load = for_metrics(options.load, [metric])
+    if options.instances is not None or load.on_missing != "error":
+        return load_named_systems(options.candidates, load)
+    systems = load_named_systems(options.candidates, replace(load, on_missing="keep"))
+    ids = [caption.id for captions in systems.values() for caption in captions if not caption.references]
+    if ids:
+        raise InputError(
+            f"nothing says which objects the images of {len(ids):,} caption{'s' * (len(ids) > 1)} show: "
+            f"{list_names(ids)}. Name COCO's instances or a JSON of objects by image (--instances), references "
+            "(--references), or both"
+        )
+    return systems
 
 
 def _describe_worst(captions: CaptionSet, scores: Scores, count: int, settings: Settings) -> list[str]:

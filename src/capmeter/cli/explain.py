@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -15,7 +16,7 @@ from capmeter.captions.load import load
 from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
 from capmeter.cli.inputs import choose_metrics, for_metrics, name_and_path, read_stored, refuse_unused
-from capmeter.cli.options import DeviceOptions, stored_metrics_option
+from capmeter.cli.options import DeviceOptions, instances_option, stored_metrics_option, with_instances
 from capmeter.cli.output import show, write
 from capmeter.core.errors import InputError
 from capmeter.core.messages import list_names
@@ -47,6 +48,7 @@ class ExplainOptions:
     by: str | None = option(None, "The metric that decides which are worst or best (default: the first).")
     by_reference: bool = option(False, "Show the score against each single reference, and their spread, instead.")
     format: str = option("text", "What to print.", "--format", "-f", choices=("text", "json"))
+    instances: Path | None = instances_option()
     load: LoadOptions = option_group(LoadOptions, without=("split",))
     compute: DeviceOptions = DeviceOptions()
 
@@ -102,7 +104,7 @@ def _read_captions(options: ExplainOptions) -> tuple[Sequence[Metric], Results |
     _, path = name_and_path(options.candidates)
     systems = read_stored(path)
     if systems is None:
-        metrics = choose_metrics(options.metrics, [], _METRICS)
+        metrics = with_instances(choose_metrics(options.metrics, [], _METRICS), options.instances)
         return metrics, None, load(path, options=for_metrics(options.load, metrics))
     refuse_unused(replace(options.load, system=None), [path])
     name = options.load.system or (next(iter(systems)) if len(systems) == 1 else None)
@@ -111,7 +113,7 @@ def _read_captions(options: ExplainOptions) -> tuple[Sequence[Metric], Results |
     stored = systems[name]
     if stored.captions is None:
         raise InputError(f"{path}: the captions of {name} were streamed, so that they are not in it; name their file")
-    metrics = choose_metrics(options.metrics, [stored], _METRICS)
+    metrics = with_instances(choose_metrics(options.metrics, [stored], _METRICS), options.instances)
     if not options.metrics:  # those that can be explained, if any can
-        metrics = tuple(each for each in metrics if each.can_explain) or metrics
+        metrics = [each for each in metrics if each.can_explain] or metrics
     return metrics, stored, stored.captions

@@ -23,7 +23,7 @@ from capmeter.cli.options import (
     resamples_option,
     seed_option,
 )
-from capmeter.cli.output import refuse_shared_files, show, write
+from capmeter.cli.output import refuse_shared_files, show, write, write_lines
 from capmeter.core.options import option, option_group
 from capmeter.core.progress import show_progress
 from capmeter.core.terminal import escape_controls
@@ -257,8 +257,10 @@ def _show_results(results: list[BenchmarkResults], options: MetaOptions) -> None
         for line in agreement_notes(each.report):  # comments in LaTeX, standard error for CSV
             if options.format == "csv":
                 echo(line)
+            elif options.format == "latex":
+                write(f"% {escape_controls(line)}\n")
             else:
-                write(f"{'% ' if options.format == 'latex' else ''}{escape_controls(line)}\n")
+                write_lines([escape_controls(line)])
 
 
 def _show_benchmarks(format: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shlex
+import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,7 +15,7 @@ import typer
 from capmeter.cli.main import echo
 from capmeter.core.errors import InputError
 from capmeter.core.output_files import is_same_file
-from capmeter.core.terminal import escape_controls
+from capmeter.core.terminal import escape_controls, fold_line
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
 from capmeter.evaluation.scores import Results
@@ -77,6 +78,12 @@ def write(text: str) -> None:
     if sys.stdout.isatty():
         text = "\n".join(map(escape_controls, text.split("\n")))
     sys.stdout.write(text)
+
+
+def write_lines(lines: Iterable[str]) -> None:
+    """Sentences on standard output; in a terminal folded at blanks."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    write("".join(f"{fold_line(line, width) if width else line}\n" for line in lines))
 
 
 def show_scores(

@@ -13,7 +13,7 @@ from capmeter.captions.rows import Side
 from capmeter.captions.validation import Findings, examine
 from capmeter.cli.command import Application
 from capmeter.cli.options import side_option
-from capmeter.cli.output import write
+from capmeter.cli.output import write, write_lines
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.terminal import escape_controls
 
@@ -47,12 +47,12 @@ def validate(options: ValidateOptions) -> None:
         content = {name: getattr(findings, name) for name in ("ok", "facts", "problems", "warnings")}
         write(json.dumps(content, indent=2) + "\n")
     else:
-        write(_as_text(options.captions, findings))
+        write_lines(_describe_findings(options.captions, findings))
     if not findings.ok:
         raise typer.Exit(1)
 
 
-def _as_text(name: str, findings: Findings) -> str:
+def _describe_findings(name: str, findings: Findings) -> list[str]:
     verdict = "good" if findings.ok else "bad"
     if findings.ok and findings.warnings:
         verdict = "good, with warnings"
@@ -61,7 +61,7 @@ def _as_text(name: str, findings: Findings) -> str:
     lines += [f"  {fact:<{width}}  {_value_text(value)}" for fact, value in findings.facts.items()]
     lines += [f"  problem: {problem}" for problem in findings.problems]
     lines += [f"  warning: {warning}" for warning in findings.warnings]
-    return "".join(escape_controls(line) + "\n" for line in lines)
+    return [escape_controls(line) for line in lines]
 
 
 def _value_text(value: Any) -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
-from capmeter.core.terminal import escape_controls, is_terminal
+from capmeter.core.terminal import escape_controls, fold_line, is_terminal
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -41,7 +41,7 @@ def report_progress(text: str) -> None:
     """A line on standard error, if progress is shown; nothing in a library call."""
     bars, line = _bars.get(), f"capmeter: {escape_controls(text)}"
     if bars is not None:
-        bars.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        bars.console.print(fold_line(line, bars.console.width), markup=False, highlight=False, soft_wrap=True)
     elif _shows_lines.get():
         print(line, file=sys.stderr)
 

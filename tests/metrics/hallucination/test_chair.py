@@ -210,6 +210,11 @@ def test_command(tmp_path: Path, objects: Path) -> None:
     assert scored["systems"]["results"]["chair-s"]["score"] == pytest.approx(2 / 3)
     by_score = capmeter("score", path, "--instances", objects, "-m", "chair", "--format", "json")
     assert by_score.returncode == 0, by_score.stderr
+    explained = capmeter("explain", path, "--instances", objects, "-m", "chair", "--worst", 1)
+    assert explained.returncode == 0 and "frisbee, hot dog" in explained.stdout, explained.stderr
+    without = capmeter("chair", path)
+    assert without.returncode == 1 and "of 3 captions show: 1, 2, 3. Name COCO's instances" in without.stderr
+    assert "(--instances)" in without.stderr
     refused = capmeter("score", path, "--instances", objects, "-m", "bleu-4")
     assert refused.returncode == 2 and "no metric compares with objects" in refused.stderr
 
