@@ -49,8 +49,10 @@ def test_two_systems_and_the_captions_that_differ_most(folder: Path) -> None:
     assert "2 systems, 4 captions of 4 images each" in done.stdout
     assert "4/0/0" in done.stdout
     assert "a cat sits" in done.stdout
-    assert "(below) that rouge-l tells apart most" in done.stdout
+    assert "(below) whose rouge-l scores differ most" in done.stdout
     assert "rank" not in done.stdout
+    alike = _run(folder, *systems, *FAST, "--differing", "2", "--by", "rouge-l", "--equal", "rouge-l")
+    assert "none: no two captions differ under rouge-l and are equal under rouge-l" in alike.stdout
     assert "ours − theirs" in (folder / "d.svg").read_text(encoding="utf-8")
     assert "note: ours: candidate is one of its own references" in done.stderr
     assert "signature: bleu-1|" in done.stderr
@@ -198,4 +200,5 @@ def test_differences_at_equal_length(folder: Path) -> None:
     assert each["words"] == 0 and each["at_equal_length"] == each["difference"] < 0
     table = _run(folder, "all.jsonl", "-m", "rouge-l", "--resamples", "50", "--control", "length").stdout
     assert "differences at equal length" in table and "100 %" in table
+    assert "left: the difference at equal length as a share of the mean difference" in " ".join(table.split())
     assert not [pair for pair in pairs if {pair["first"], pair["second"]} == {"poor", "good"}]

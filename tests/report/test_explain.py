@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -67,6 +68,8 @@ def test_the_terminal_shows_words_weights_and_marks() -> None:
     shown = plain([Explanation(caption, {"m": 0.25}, {"m": evidence})])
     for text in ("0.2500", "dog 1.5", "runs ~ run 0.6", "chunks 1", "rule greedy", "unmatched", "cut", "stem"):
         assert text in shown
+    scored = replace(evidence, links=(), marks=(), word_scores=(1.0, 0.9, 1.0))  # of a metric that matches no words
+    assert "nothing" not in plain([Explanation(caption, {"m": 0.25}, {"m": scored})])
     colours = io.StringIO()
     Console(file=colours, width=160, force_terminal=True, color_system="standard").print(
         render_explanations([Explanation(caption, {"m": 0.25}, {"m": evidence})])

@@ -71,7 +71,8 @@ def equal_length_table(comparison: SystemComparison, digits: int = 4) -> Table:
     columns += [f"{100 * comparison.level:g}% interval", "left"]
     note = (
         "mean difference: of the captions' own scores; at equal length: the value at 0 of the regression of these "
-        f"differences on the difference in words ({comparison.resamples:,} resamples of images)"
+        f"differences on the difference in words ({comparison.resamples:,} resamples of images); "
+        "left: the difference at equal length as a share of the mean difference"
     )
     if any(each.extrapolated for pairs in comparison.equal_lengths.values() for each in pairs):
         note += "; *: extrapolated, one system's captions are longer throughout"
@@ -115,7 +116,7 @@ def ranking_table(comparison: SystemComparison, digits: int = 4) -> Table:
 def contrast_table(
     comparison: SystemComparison, metric: str, number: int, digits: int = 4, equal: str | None = None
 ) -> Table:
-    """The captions of the first two systems that the metric tells apart most, of those that `equal` scores equally."""
+    """The captions of the first two systems whose scores differ most, of those that `equal` scores equally."""
     one, two = comparison.systems[:2]
     rows: list[list[str]] = []
     for each in comparison.most_different(metric, one, two, number, equal):
@@ -123,9 +124,10 @@ def contrast_table(
         rows.append([each.id, gap, f"{each.first_score:.{digits}f}", each.first])
         rows.append(["", "", f"{each.second_score:.{digits}f}", each.second])
         rows.extend(["", "", "", f"({text})"] for text in each.references[:1])
-    title = f"the captions of {one} (above) and {two} (below) that {metric} tells apart most, with one reference"
+    title = f"the captions of {one} (above) and {two} (below) whose {metric} scores differ most, with one reference"
     title += f"; {equal} scores both equally (within {EQUAL})" if equal else ""
-    return Table(title, ["id", "difference", metric, "caption"], rows, [False, True, True, False])
+    note = "" if rows else f"none: no two captions differ under {metric}{f' and are equal under {equal}' * bool(equal)}"
+    return Table(title, ["id", "difference", metric, "caption"], rows, [False, True, True, False], note)
 
 
 @house_style()

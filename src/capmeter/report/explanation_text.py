@@ -87,7 +87,7 @@ def _evidence_lines(evidence: Evidence, colours: Mapping[str, str]) -> Iterator[
             label = "reference" if len(evidence.references) == 1 else f"reference {k + 1}"
             yield label, _words_line(evidence, k, colours)
         compares_words = evidence.scene is None and evidence.regions is None and not _has_answers(evidence)
-        if compares_words and (evidence.links or not evidence.marks):
+        if compares_words and (evidence.links or not (evidence.marks or evidence.word_scores)):
             yield "matched", _matches_line(evidence, colours)
     if evidence.scene is not None and not evidence.members:
         yield from _tuple_lines(evidence.scene)

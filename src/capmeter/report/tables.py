@@ -32,7 +32,7 @@ _LATEX = str.maketrans(
 )
 _TEXT_WIDTH = 24
 """A column of text gets at least this width before the numbers next to it move to another part of the table."""
-_HEAD_WIDTH = 8
+_HEAD_WIDTH = 10
 """A long heading may be broken, but not into lines shorter than this."""
 _WORD, _PIECE = r"\S+", r"[^\s=+,/]+[=+,/]*|[=+,/]+"
 _MARKDOWN = r"[\\`*_|~#]|(?<=\])\("
