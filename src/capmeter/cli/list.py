@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING, dataclass, replace
 from typing import Any
 
 from capmeter.cli.command import Application
@@ -67,12 +67,24 @@ def list_names(options: ListOptions) -> None:
     elif name == "protocol":
         table, data = _parameter_table("protocol", Protocol, {"name"})
     else:
-        registries = [registry for registry, _, _ in LISTS.values()]
-        registry = next((each for each in registries if name in each), METRICS)
-        table, data = _parameter_table(
-            registry.label(name), registry.class_of(name), registry.entry(name).implied_parameters
-        )
+        _show_parameters(name, options.format)
+        return
     show(table, data, options.format, wrap=WIDTH)
+
+
+def _show_parameters(name: str, format: str) -> None:
+    """The parameters of what has this name: a metric, a transform or a test; all of them where several have it."""
+    kinds = {kind: registry for kind, (registry, _, _) in LISTS.items() if name in registry} or {"metrics": METRICS}
+    tables, contents = [], {}
+    for kind, registry in kinds.items():
+        implied = registry.entry(name).implied_parameters
+        table, contents[kind] = _parameter_table(registry.label(name), registry.class_of(name), implied)
+        title = f"{table.title} ({kind[:-1]})" if len(kinds) > 1 else table.title
+        tables.append(replace(table, title=title, note="" if table.rows else "no parameters"))
+    first, *others = contents
+    data = contents[first] | ({"also": {kind: contents[kind] for kind in others}} if others else {})
+    for table in tables[:1] if format == "json" else tables:
+        show(table, data, format, wrap=WIDTH)
 
 
 def _list_table(registry: Registry[Any], title: str, columns: list[str]) -> tuple[Table, dict[str, Any]]:

@@ -51,8 +51,8 @@ def error_probabilities(source: str, texts: Sequence[str], settings: Settings) -
     missing = list(dict.fromkeys(text for text in texts if text not in known))
     if missing:
         raise InputError(
-            f"{source}: no probability for {len(missing):,} captions: {list_names(map(shorten, missing), 3)}; it needs "
-            "one for every caption, as written"
+            f"{source}: no probability for {len(missing):,} caption{'s' * (len(missing) > 1)}: "
+            f"{list_names(map(shorten, missing), 3)}; it needs one for every caption, as written"
         )
     return np.array([known[text] for text in texts], np.float64)
 
