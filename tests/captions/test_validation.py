@@ -109,7 +109,7 @@ def test_candidates_without_references_are_a_problem() -> None:
 def test_candidates_alone() -> None:
     findings = examine(CANDIDATES)
     assert findings.ok
-    assert findings.facts["references"] == "none; name their file with --references"
+    assert findings.facts["references"] == "none; name a file: --references"
 
 
 def test_references_alone() -> None:

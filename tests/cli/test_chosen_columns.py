@@ -80,6 +80,12 @@ def test_judged_captions_too(kind: str, request: pytest.FixtureRequest) -> None:
     assert done.returncode == 1 and "model" in done.stderr
 
 
+def test_rows_of_another_name_for_the_candidate_get_the_option(tmp_path: Path) -> None:
+    (tmp_path / "rated.jsonl").write_text(json.dumps({"caption": "a dog", "references": ["a dog runs"], "human": [3]}))
+    done = capmeter("meta", "-b", "rated", "-d", "rated.jsonl", "-m", "rouge-l", folder=tmp_path)
+    assert done.returncode == 1 and "say which column holds it: --column candidate=NAME" in done.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -123,7 +123,7 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
         facts["systems"] = dict(systems)
     ids_without = notes.get("kept_without_references", [])
     if len(ids_without) == len(captions) and not are_separate:
-        facts["references"] = "none; name their file with --references"
+        facts["references"] = "none; name a file: --references"
     else:
         _count_references(captions.references.lengths.tolist(), findings)
         if ids_without:

@@ -124,6 +124,9 @@ class Benchmark:
             and other.fits(row)
         ]
         hint = f"it looks like {' or '.join(fitting)}" if fitting else "see `capmeter meta --list` for the benchmarks"
+        other_names = [f"--column {key}=NAME" for key in missing if key in ("candidate", "references", "human")]
+        if other_names and not fitting:
+            hint += f", or say which column holds it: {' '.join(other_names)}"
         why = f"it has no {', '.join(missing)}" if missing else f"expected {self.looks}"
         raise InputError(f"{row.place} is not a valid row of {self.name}: {why}; {hint}")
 
