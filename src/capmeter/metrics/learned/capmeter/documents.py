@@ -61,7 +61,7 @@ from capmeter.text.tokenization.sentence_splitting import document_sentences
 
 GRAPHS = "caption"
 """The source of scene graphs: SPICE's rules over the bundled parser's trees."""
-_ROWS_AT_ONCE, _CHARACTERS_AT_ONCE = 64, 1 << 18  # of documents, with their references, whose states are in memory
+_ROWS_AT_ONCE, _CHARACTERS_AT_ONCE = 32, 1 << 17  # of documents, with their references, whose states are in memory
 _SUPPORTED = 0.5  # correctness from which a sentence is supported; of other photos' sentences 12 % reach it
 _CONTRADICTED = 0.5  # what a contradicted sentence counts: its other words may be right
 _SCORE, _CORRECTNESS, _, _FLUENCY = range(len(COLUMNS))
