@@ -100,8 +100,8 @@ def reliability(probabilities: Floats, hallucinated: Floats, weights: Floats) ->
     rows = []
     for interval in np.unique(intervals).tolist():
         own = intervals == interval
-        means = (float(np.average(values[own], weights=weights[own])) for values in (probabilities, hallucinated))
-        rows.append((float(weights[own].sum() / weights.sum()), *means))
+        probability, share = (np.average(values[own], weights=weights[own]) for values in (probabilities, hallucinated))
+        rows.append((float(weights[own].sum() / weights.sum()), float(probability), float(share)))
     return rows
 
 
