@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +13,10 @@ import pytest
 from capmeter_recipes.common.benchmark_exclusions import identify_photo
 from capmeter_recipes.lceval.perturbed import FORMS, perturb_captions
 from capmeter_recipes.lceval.recipe import LcEvalRecipe
+from capmeter_recipes.lceval.train import LcEvalOptions, train
 from support.lceval_training_set import random_training_set
 
+from capmeter.core.checkpoints import Checkpoint
 from capmeter.core.errors import InputError
 from capmeter.metrics.learned.lceval.features import FEATURES
 
@@ -84,3 +88,25 @@ def test_a_network_learns_to_score_captions_above_their_forms(restarts: int, tmp
     for name in ("ranking_weight", "weight_decay"):
         with pytest.raises(InputError, match=f"{name}: expected 0 or more, but got -1"):
             LcEvalRecipe(**{name: -1})  # type: ignore[arg-type]
+
+
+def test_options_of_the_recipe_reach_the_checkpoint(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="training needs the neural extra")
+    rows = [{"image_id": f"{k}.jpg", "references": captions} for k, captions in enumerate(PHOTOS.values())]
+    (tmp_path / "human.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "none.json.gz").write_bytes(gzip.compress(b'{"coco": [], "flickr": []}'))
+    options = LcEvalOptions(
+        human=[tmp_path / "human.jsonl"],
+        exclusions=tmp_path / "none.json.gz",
+        output=tmp_path / "out",
+        retrieval=12,
+        features="rouge-l",
+        hidden="0",
+        restarts=2,
+        ranking_weight=0.25,
+        weight_decay=0.125,
+    )
+    train(options)
+    training = Checkpoint.read(tmp_path / "out").training
+    given = {"restarts": 2, "ranking_weight": 0.25, "weight_decay": 0.125}
+    assert {name: training[name] for name in given} == given

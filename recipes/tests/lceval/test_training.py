@@ -366,28 +366,6 @@ def test_an_epoch_that_nothing_selects_is_refused(tmp_path: Path) -> None:
         train(LcEvalOptions(**options, retrieval=12))
 
 
-def test_options_of_the_recipe_reach_the_checkpoint(tmp_path: Path) -> None:
-    pytest.importorskip("torch", reason="training needs the neural extra")
-    rows = [{"image_id": f"{number}.jpg", "references": human_captions(number)} for number in range(2000, 2012)]
-    (tmp_path / "human.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (tmp_path / "none.json.gz").write_bytes(gzip.compress(b'{"coco": [], "flickr": []}'))
-    options = LcEvalOptions(
-        human=[tmp_path / "human.jsonl"],
-        exclusions=tmp_path / "none.json.gz",
-        output=tmp_path / "out",
-        retrieval=12,
-        features="rouge-l",
-        hidden="0",
-        restarts=2,
-        ranking_weight=0.25,
-        weight_decay=0.125,
-    )
-    train(options)
-    training = Checkpoint.read(tmp_path / "out").training
-    given = {"restarts": 2, "ranking_weight": 0.25, "weight_decay": 0.125}
-    assert {name: training[name] for name in given} == given
-
-
 def test_selection_by_a_subset_of_the_judgments(tmp_path: Path) -> None:
     path = tmp_path / "cf.jsonl"
     rows = [

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from capmeter.core.errors import InputError
-from capmeter.core.messages import shorten
+from capmeter.core.messages import describe_error
 
 if TYPE_CHECKING:
     import zipfile
@@ -55,8 +55,9 @@ def open_member(file: BinaryIO, archive_name: str, member_name: str, max_content
                 )
             content = archive.open(member)
     except zip_errors() as error:
-        reason = shorten(repr(error), 120)[1:-1]
-        raise InputError(f"{archive_name}: its zip data is cut off or damaged ({reason}); fetch it again") from None
+        raise InputError(
+            f"{archive_name}: its zip data is cut off or damaged ({describe_error(error)}); fetch it again"
+        ) from None
     with content:
         yield content
 

@@ -222,13 +222,8 @@ class CaptionSet:
     ) -> CaptionSet:
         """The set of these captions, in their order. Two captions with one id are an `InputError`."""
         captions = tuple(captions)
-        columns = CaptionColumns(
-            *(
-                [getattr(caption, name) for caption in captions]
-                for name in ("id", "image_id", "candidate", "references")
-            ),
-            *([getattr(caption, name) for caption in captions] for name in ("image", "system", "human", "events")),
-        )
+        names = ("id", "image_id", "candidate", "references", "image", "system", "human", "events")
+        columns = CaptionColumns(*([getattr(caption, name) for caption in captions] for name in names))
         return cls.from_columns(columns, notes=notes, images_root=images_root, regions=regions)
 
     @classmethod

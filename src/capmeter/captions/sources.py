@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, Literal, cast
 
 from capmeter.captions.archives import is_workbook, largest_member, open_member, zip_errors
 from capmeter.core.errors import InputError
-from capmeter.core.messages import shorten
+from capmeter.core.messages import describe_error
 from capmeter.core.output_files import display_path, file_name_error
 
 Compression = Literal["gzip", "zstd", "zip"]
@@ -250,9 +250,8 @@ class _BoundedReader(io.RawIOBase):
         try:
             count = int(self._content.readinto(buffer))
         except _zip_errors_of(self._source) as error:
-            reason = shorten(repr(error), 120)[1:-1]
             raise InputError(
-                f"{self._source.name}: its zip data is cut off or damaged ({reason}); fetch it again"
+                f"{self._source.name}: its zip data is cut off or damaged ({describe_error(error)}); fetch it again"
             ) from None
         self._bytes_left -= count
         if self._bytes_left < 0:

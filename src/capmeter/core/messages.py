@@ -37,6 +37,11 @@ def shorten(text: str, length: int = 40) -> str:
     return '"' + "".join(c if c.isprintable() else ascii(c)[1:-1] for c in start) + '"'
 
 
+def describe_error(error: Exception, length: int = 120) -> str:
+    """The beginning of an error of a library, printable, for a message of capmeter's own."""
+    return shorten(repr(error), length)[1:-1]
+
+
 def list_names(names: Iterable[str], most: int = 5, length: int = 40) -> str:
     """The first of these names, up to this length, and the number of the others."""
     names = list(names)

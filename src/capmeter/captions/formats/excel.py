@@ -18,7 +18,7 @@ from capmeter.captions.formats.table import check_header
 from capmeter.captions.rows import CaptionRow, Side
 from capmeter.captions.sources import CaptionSource
 from capmeter.core.errors import InputError, MissingBackend
-from capmeter.core.messages import list_names, shorten
+from capmeter.core.messages import describe_error, list_names
 
 
 def is_workbook(start: bytes) -> bool:
@@ -73,8 +73,7 @@ def _damage(name: str) -> Iterator[None]:
     except InputError:
         raise
     except damage as error:
-        reason = shorten(repr(error), 120)[1:-1]
-        raise InputError(f"{name}: not a whole workbook ({reason}); save it again, or as CSV") from None
+        raise InputError(f"{name}: not a whole workbook ({describe_error(error)}); save it again, or as CSV") from None
 
 
 def _fields(header: list[str], cells: tuple[Any, ...], columns: Columns) -> dict[str, Any]:
