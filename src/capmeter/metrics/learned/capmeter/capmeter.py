@@ -25,7 +25,8 @@ target is the similarity of all captions of the two photos, and captions with ev
 `capmeter.transforms` and some others. No human judgments were used in training. docs/own-metric.md has the details.
 `checkpoint` is a network from `capmeter train capmeter`, on any encoder. `size=large` adds the cosine by a larger
 encoder, all-mpnet-base-v2 adapted to captions (`larger_encoder.py`), which agrees better with people and costs about
-ten times as much; mpnet's own weights are not bundled.
+ten times as much; mpnet's own weights are not bundled. `uncertainty=true` adds a part that says how sure each score is
+(`uncertainty.py`).
 
 >>> import capmeter
 >>> references = ["a dog runs on the grass", "a brown dog is running outside"]
@@ -38,7 +39,7 @@ True
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -72,6 +73,7 @@ from capmeter.metrics.learned.capmeter.inputs import (
 )
 from capmeter.metrics.learned.capmeter.larger_encoder import SIZES, load_larger_encoder
 from capmeter.metrics.learned.capmeter.token_priors import TokenPriors, is_prior_array
+from capmeter.metrics.learned.capmeter.uncertainty import UNCERTAINTY, estimate_uncertainties
 from capmeter.metrics.learned.capmeter.words import label_words
 
 if TYPE_CHECKING:
@@ -90,22 +92,34 @@ class Capmeter(MeanMetric):
         checkpoint: name or folder of a trained network; None for the bundled one.
         encoder: its encoder, if it has another name or folder here than in training.
         size: `base`; `large` for a larger encoder's cosine as well, or a folder from `capmeter train capmeter-large`.
+        uncertainty: whether every score has a part `uncertainty`: the probability, 0 to 1, that it is on the wrong side
+            of .5 (`uncertainty.py`). It changes no score.
     """
 
     NAME: ClassVar[str] = "capmeter"
     SUMMARY: ClassVar[str] = "correctness, coverage and fluency by a network that was trained on captions alone"
     EXTRA: ClassVar[str | None] = "neural"
     PART_SIZE: ClassVar[int] = 2048
-    columns: ClassVar[tuple[str, ...]] = COLUMNS
 
     checkpoint: Annotated[str | None, "name or folder of a trained network; none: the bundled one"] = None
     encoder: Annotated[str | None, "alias, hub id or folder of its encoder; none: as in training"] = None
     size: Annotated[str, "base, large, or a folder from `capmeter train capmeter-large`"] = "base"
+    uncertainty: Annotated[bool, "add a part: the probability that a score is on the wrong side of .5"] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.size.strip():
             raise InputError(f"{self.name}: the size is empty; expected {', '.join(SIZES)} or a checkpoint's folder")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The score and its parts."""
+        return (*COLUMNS, UNCERTAINTY) if self.uncertainty else COLUMNS
+
+    def parameter_texts(self) -> dict[str, str]:
+        """Every parameter with its value as text; `uncertainty` only where it is true, since no score depends on it."""
+        texts = super().parameter_texts()
+        return texts if self.uncertainty else {key: text for key, text in texts.items() if key != UNCERTAINTY}
 
     def measure(self, part: CaptionSet, context: RunContext) -> Measurement:
         """The score and its parts of each caption."""
@@ -113,18 +127,19 @@ class Capmeter(MeanMetric):
         documents = find_documents(part)
         rows = np.setdiff1d(np.arange(len(part)), documents)
         captions = part.select(rows) if len(documents) else part
-        values, notes = np.zeros((len(part), len(COLUMNS))), dict[str, list[str]]()
+        values, notes = np.zeros((len(part), len(self.columns))), dict[str, list[str]]()
         if len(rows):
             inputs = EncodedPart.of(captions, trained, settings)
-            values[rows], notes = inputs.scores(trained, settings), inputs.notes(captions)
+            values[rows, : len(COLUMNS)], notes = inputs.scores(trained, settings), inputs.notes(captions)
+            if self.uncertainty:
+                values[rows, -1] = estimate_uncertainties(inputs, values[rows, 0], trained, settings)
         truncated = np.zeros(len(part), np.bool_)
         empty = np.zeros(len(part), np.bool_)
         for block in document_blocks(part, documents, trained, settings):
-            values[block.rows], truncated[block.rows], empty[block.rows] = (
-                block.scores(),
-                block.truncated(),
-                block.empty(),
-            )
+            values[block.rows, : len(COLUMNS)] = block.scores()
+            truncated[block.rows], empty[block.rows] = block.truncated(), block.empty()
+            if self.uncertainty:
+                values[block.rows, -1] = block.uncertainties()
         for reason, ids in note_inputs(part, empty, truncated).items():
             notes[reason] = sorted([*notes.get(reason, ()), *ids], key=part.row)
         return Measurement(values, notes)
@@ -164,6 +179,12 @@ class Capmeter(MeanMetric):
             captions = part.select(rows) if len(documents) else part
             for row, each in zip(rows, self._explain_captions(captions, trained, context.settings), strict=True):
                 evidence[row] = each
+        if self.uncertainty:
+            uncertainties = self.measure(part, context).values[:, -1].tolist()
+            evidence = [
+                replace(each, facts={**each.facts, UNCERTAINTY: value})
+                for each, value in zip(evidence, uncertainties, strict=True)
+            ]
         return evidence
 
     def _explain_captions(self, part: CaptionSet, trained: TrainedCapmeter, settings: Settings) -> list[Evidence]:

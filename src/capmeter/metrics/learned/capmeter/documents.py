@@ -12,7 +12,8 @@ A sentence that repeats an earlier one has s = 0. One that its most similar sent
 another colour, number … of the same object, or the opposite place) has half of its s and of its correctness.
 `correctness` is the mean of the distinct c_i's, `coverage` the mean correctness of the r_j against the candidate,
 `fluency` the mean of the c_i's. What is neither a document nor has one among its references makes one claim, c itself,
-near(c) is all its references, and the score is P.
+near(c) is all its references, and the score is P. `uncertainty` is the mean of the distinct c_i's; it was calibrated on
+captions, not on documents, and knows nothing of contradictions and graphs.
 
 `explain` says of each sentence of the candidate whether it is supported (correctness at least .5), contradicted (by a
 word of the most similar sentence, or by what is said of the same object) or unsupported, and of each of the references
@@ -53,6 +54,7 @@ from capmeter.metrics.learned.capmeter.encoded_part import (
     word_probabilities,
 )
 from capmeter.metrics.learned.capmeter.inputs import SentenceEncodings, strip_final_punctuation
+from capmeter.metrics.learned.capmeter.uncertainty import estimate_uncertainties
 from capmeter.metrics.learned.capmeter.words import label_words
 from capmeter.text.scene_graphs.extraction import Scenes, SceneTable
 from capmeter.text.scene_graphs.graph import SceneGraph, no_synsets
@@ -181,6 +183,15 @@ class DocumentBlock:
             score = (precision + reference[_SCORE] + tuples) / 3
             scores[row] = score, candidate[_CORRECTNESS], reference[_CORRECTNESS], candidate[_FLUENCY]
         return scores
+
+    def uncertainties(self) -> Floats:
+        """The mean uncertainty of the distinct sentences of each row's candidate, (rows,); 0 without word pieces."""
+        distinct = list(dict.fromkeys(claim for own, _ in self.claims for claim in own))
+        scores = np.array([self.claim_scores[claim][_SCORE] for claim in distinct])
+        errors = estimate_uncertainties(self._encode(distinct), scores, self.trained, self.settings)
+        by_claim = dict(zip(distinct, errors.tolist(), strict=True))
+        means = np.array([np.mean([by_claim[claim] for claim in dict.fromkeys(own)]) for own, _ in self.claims])
+        return np.where(self.empty(), 0.0, means)
 
     def _weighted_claim_scores(self, row: int) -> list[dict[Claim, Floats]]:
         """The columns of the claims of a row's candidate and of each of its references; less if contradicted."""

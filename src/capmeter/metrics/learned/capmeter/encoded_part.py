@@ -115,6 +115,13 @@ class EncodedPart:
         scores[self.candidate_lengths == 0] = 0.0
         return scores
 
+    def score_logits(self, trained: TrainedCapmeter, settings: Settings) -> Floats:
+        """The logit of each caption's score before calibration, (captions,)."""
+        logits = np.zeros(len(self.candidates))
+        for rows, output in self.run_matcher(trained, settings):
+            logits[rows] = output.score.cpu().numpy()
+        return logits
+
     def run_matcher(
         self, trained: TrainedCapmeter, settings: Settings
     ) -> Iterator[tuple[NDArray[np.int64], MatcherOutput]]:
