@@ -13,6 +13,7 @@ from capmeter.core.errors import InputError, ProtocolError
 from capmeter.judgments.audio import reference_lists
 from capmeter.judgments.benchmarks import find_benchmark
 from capmeter.judgments.rows import JudgmentRow
+from capmeter.meta.agreement import measure_agreement
 from capmeter.meta.metric_scores import score_judgments
 
 FIVE = ["a", "b", "c", "d", "e"]
@@ -56,14 +57,27 @@ def test_wrong_files_are_recognised(tmp_path: Path) -> None:
         find_benchmark("fluency-723").load(path, sample=True)
 
 
-def test_area_under_the_curve_is_an_accuracy_of_pairs(tmp_path: Path) -> None:
-    rows = [{"id": f"f{k}", "text": text, "label": label} for k, (text, label) in enumerate(
-        [("go go go go go", 1), ("a dog barks", 0), ("rain falls", 0), ("b b b b b c", 1)])]  # fmt: skip
-    pairs = find_benchmark("fluency-723").load(write_file(tmp_path, rows), sample=True)
-    assert len(pairs) == 4 and pairs.ids == ("f0", "f1", "f2", "f3")
-    assert {(pairs.ids[a], pairs.ids[b]) for a, b in zip(pairs.first, pairs.second, strict=True)} == {
-        ("f1", "f0"), ("f1", "f3"), ("f2", "f0"), ("f2", "f3"),
-    }  # fmt: skip
+FLUENCY = [("go go go go go", 1), ("a dog barks", 0), ("rain falls", 0), ("b b b b b c", 1)]
+
+
+def test_fluency_is_the_area_under_the_curve_of_texts(tmp_path: Path) -> None:
+    rows = [{"id": f"f{k}", "text": text, "label": label} for k, (text, label) in enumerate(FLUENCY)]
+    texts = find_benchmark("fluency-723").load(write_file(tmp_path, rows), sample=True)
+    assert texts.ids == ("f0", "f1", "f2", "f3") and texts.human.tolist() == [0, 1, 1, 0]
+    assert measure_agreement(texts, {"mine": np.array([0.5, 0.5, 0.9, 0.2])})["mine"].value == 100 * 3.5 / 4
+
+
+def test_intervals_of_fluency_resample_faulty_texts_too(tmp_path: Path) -> None:
+    """Fluent texts all score 1, a quarter of the faulty ones do too: the value varies with the faulty texts only."""
+    labels = np.repeat([0, 1], [20, 40])
+    rows = [{"id": f"f{k}", "text": f"text {k}", "label": int(label)} for k, label in enumerate(labels)]
+    texts = find_benchmark("fluency-723").load(write_file(tmp_path, rows), sample=True)
+    scores = np.where((labels == 0) | (np.arange(60) % 4 == 0), 1.0, 0.0)
+    agreement = measure_agreement(texts, {"mine": scores}, resamples=2000)["mine"]
+    assert agreement.value == 87.5 and agreement.low is not None and agreement.high is not None
+    # of 40 faulty texts 10 are tied with all fluent ones: a binomial share, of which each costs half
+    half_width = 1.96 * 100 * (0.25 * 0.75 / 40) ** 0.5 / 2
+    assert (agreement.high - agreement.low) / 2 == pytest.approx(half_width, rel=0.15)
 
 
 def accuracy(pairs: Any, values: Any, category: str | None = None, ties: float = 0.0) -> float:

@@ -4,8 +4,7 @@
   of the clip; HI: one of the clip, one of another; HM: a human and a machine caption; MM: two machine captions.
 * BRACE (Guo et al. 2025): `brace`, pairs of captions of a clip of which people prefer one (HH, HM, MM), `brace-hallu`,
   a caption and the same with a wrong sound.
-* fluency-723: texts with and without a fluency error. Every fluent text is paired with every faulty one, so that the
-  accuracy is the area under the ROC curve.
+* fluency-723: texts with and without a fluency error, which a metric is to tell apart: the area under the ROC curve.
 
 The protocol of FENSE: a candidate that is a reference is taken out of its references, those that remain are filled up
 to four from the start; the first caption of HI and HM, the person's, is taken out for both captions. In MM the score is
@@ -23,7 +22,7 @@ import numpy as np
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.judgments.benchmark import Benchmark, build_pairs, read_winner
 from capmeter.judgments.pairs import SIDES
-from capmeter.judgments.prepared import JudgedPairs, RatedPair, prepare_pairs
+from capmeter.judgments.prepared import JudgedPairs, Points, RatedCaption, prepare_points
 from capmeter.judgments.protocol import Protocol
 from capmeter.judgments.rows import JudgmentRow, row_ids
 
@@ -74,24 +73,14 @@ def _votes(row: JudgmentRow, protocol: Protocol) -> tuple[tuple[float, ...], boo
     return row.numbers(protocol.judgments), True
 
 
-def _build_fluency(name: str, rows: list[JudgmentRow], protocol: Protocol) -> JudgedPairs:
-    """Every fluent text (a) against every faulty one (b); each text is scored once."""
+def _build_fluency(name: str, rows: list[JudgmentRow], protocol: Protocol) -> Points:
+    """Texts rated 1 (fluent) or 0 (faulty), each a clip of its own."""
     ids = row_ids(rows := [JudgmentRow({"image_id": row.text("id"), **row.fields}, row.place) for row in rows])
-    is_faulty = np.array([row.number("label") != 0 for row in rows], np.bool_)
-    fluent, faulty = np.flatnonzero(~is_faulty), np.flatnonzero(is_faulty)
-    pair = RatedPair(ids[0], ids[0], (rows[0].text("text"),) * 2, (), 1)
-    prepared = prepare_pairs(name, [pair], replace(protocol, expect=None))
-    protocol.check(len(rows), name, "texts")
-    return replace(
-        prepared,
-        protocol=protocol,
-        captions=CaptionSet.from_captions(Caption(id, id, row.text("text")) for id, row in zip(ids, rows, strict=True)),
-        clusters=tuple(ids[k] for k in fluent for _ in faulty),
-        ids=tuple(ids),
-        first=np.repeat(fluent, len(faulty)),
-        second=np.tile(faulty, len(fluent)),
-        better=np.ones(len(fluent) * len(faulty)),
-    )
+    texts = [
+        RatedCaption(id, id, row.text("text"), (), (float(row.number(protocol.judgments) == 0),))
+        for id, row in zip(ids, rows, strict=True)
+    ]
+    return prepare_points(name, texts, protocol)
 
 
 def _fense(name: str, title: str, rows: int) -> Benchmark:
@@ -152,10 +141,10 @@ BRACE_HALLU = _brace("brace-hallu", "BRACE Hallucination: 10,135 captions of sou
 
 FLUENCY_723 = Benchmark(
     name="fluency-723",
-    title="fluency-723: 528 fluent and 195 faulty captions of sounds; the accuracy is the area under the ROC curve",
+    title="fluency-723: 528 fluent and 195 faulty captions of sounds",
     source="Zhou et al. 2022 (FENSE): fluency_annotations_723.csv",
     rows=723,
     keys=("id", "text", "label"),
     build=_build_fluency,
-    protocols={"auc": Protocol(name="auc", judgments="label", statistic="accuracy", expect=723)},
+    protocols={"auc": Protocol(name="auc", judgments="label", statistic="auc", expect=723)},
 )

@@ -45,6 +45,7 @@ Statistic = Literal[
     "accuracy",
     "agreement",
     "average-precision",
+    "auc",
     "localisation",
 ]
 

@@ -294,7 +294,7 @@ def with_p_values(report: AgreementReport, permutations: int = 1000) -> Agreemen
     """The report with the p of each coefficient: could a metric without association reach it?
 
     Images exchange the scores of their captions as a whole (`clustered_association_test`), seeded as the report is. Of
-    coefficients around 0 the test is two-sided; of average precision and accuracies, which are positive, one-sided.
+    coefficients around 0 the test is two-sided; of those that are positive, such as average precision, one-sided.
 
     Raises:
         ProtocolError: the benchmark has no rated captions, or the protocol is of localisation, which has no null.
@@ -331,8 +331,8 @@ def is_preset(benchmark: str, protocol: Protocol) -> bool:
 def _varies(judgments: PreparedJudgments, values: Floats) -> bool:
     """Whether the coefficient is defined: a correlation needs two different scores."""
     statistic = judgments.protocol.statistic
-    always = statistic == "localisation" or (isinstance(judgments, JudgedPairs) and statistic not in CORRELATIONS)
-    return always or len(set(values.tolist())) > 1
+    is_accuracy = isinstance(judgments, JudgedPairs) and statistic not in CORRELATIONS
+    return is_accuracy or statistic in ("localisation", "auc") or len(set(values.tolist())) > 1
 
 
 def _constant_note(judgments: PreparedJudgments, values: Floats) -> str:

@@ -16,6 +16,7 @@ from capmeter.stats.correlation import Pearson, Spearman
 from capmeter.stats.groups import MeanOfGroups
 from capmeter.stats.kendall import TauA, TauB, TauC
 from capmeter.stats.pair_accuracy import GroupMean, PairAccuracy, TieCalibrated, TieMatched
+from capmeter.stats.roc_area import RocArea
 
 SCALE = 100
 """Coefficients are given in hundredths, as they are published."""
@@ -38,6 +39,7 @@ STATISTICS: Mapping[str, Callable[[Any, Any], Any]] = {
     "spearman": Spearman,
     "accuracy-eq": TieCalibrated,
     "average-precision": find_negatives,
+    "auc": RocArea,
 }
 
 

@@ -4,8 +4,8 @@ People prefer longer captions, and so do many metrics: agreement may be nothing 
 length alone agrees with people better than most metrics). With l the number of words of a caption:
 
 * Correlations (rated captions, systems, degrees of preference): the partial correlation given l, Pearson's, Spearman's,
-  or Kendall's of three τb (also where the protocol has τa, τc or accuracy-eq). With groups, from the three means over
-  groups.
+  or Kendall's of three τb (also where the protocol has τa, τc, accuracy-eq or AUC). With groups, from the three means
+  over groups.
 * Pairs: the mean of the accuracy on pairs of which people prefer the longer caption, and that on pairs of which they
   prefer the shorter one; equal scores are half right. Length has exactly 50. Pairs of equal length, and those that
   people tie, do not count.
@@ -58,7 +58,7 @@ def with_length_control(report: AgreementReport) -> AgreementReport:
             f"every caption of {report.benchmark} has {lengths[0]:g} words: length is constant already; "
             "omit --control length"
         )
-    if judgments.protocol.statistic not in (*CORRELATIONS, *_PAIRS, "accuracy-eq"):
+    if judgments.protocol.statistic not in (*CORRELATIONS, *_PAIRS, "accuracy-eq", "auc"):
         raise ProtocolError(
             f"{report.benchmark}: no {judgments.protocol.statistic} with length held constant is defined; choose "
             "another protocol or omit --control length"
