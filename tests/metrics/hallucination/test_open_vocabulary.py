@@ -11,7 +11,6 @@ import pytest
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
 from capmeter.evaluation.base import RunContext
-from capmeter.evaluation.evidence import Evidence
 from capmeter.evaluation.registry import parse
 from capmeter.evaluation.scoring import evaluate
 from capmeter.judgments.benchmarks import find_benchmark
@@ -27,6 +26,7 @@ from capmeter.metrics.hallucination.hallucination import (
     find_errors,
     split_text,
 )
+from capmeter.metrics.learned.capmeter.words import label_words
 
 REFERENCES = ("a brown dog runs on the grass", "a dog is running outside on a lawn")
 
@@ -89,13 +89,12 @@ def word(place: int, lemma: str, names_thing: bool = True) -> Word:
 
 def sentence_findings(right: float) -> SentenceFindings:
     return SentenceFindings(
-        tokens=("red", "kite", "dog"),
         words=(word(0, "red", False), word(1, "kite"), word(2, "dog")),
         right=np.array([right, 0.5, 1e-9]),
         nearest=np.array([0.2, 0.5, 0.0]),
         named=np.array([False, True, True]),
         shown=np.array([False, False, True]),
-        evidence=Evidence((), ()),
+        verdicts=label_words(("red", "kite", "dog"), (1.0, 1.0, 1.0), ()),
     )
 
 

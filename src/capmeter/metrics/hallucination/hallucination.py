@@ -40,14 +40,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import Caption, CaptionSet
-from capmeter.encoders import load_encoder
+from capmeter.encoders import Encoder, load_encoder
 from capmeter.evaluation.base import Floats, MeanMetric, Measurement, RunContext
 from capmeter.evaluation.evidence import Evidence, Mark
 from capmeter.judgments.prepared import letters_and_digits
@@ -56,6 +56,7 @@ from capmeter.metrics.hallucination.ground_truth import ground_truth_facts, load
 from capmeter.metrics.learned.capmeter.capmeter import Capmeter
 from capmeter.metrics.learned.capmeter.encoded_part import EncodedPart, word_probabilities
 from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
+from capmeter.metrics.learned.capmeter.words import WordVerdicts, label_words
 from capmeter.metrics.notes import note_captions
 from capmeter.text.parsing.caption_parser import bundled_caption_parser
 
@@ -72,22 +73,20 @@ class SentenceFindings:
     """What is known of one sentence of a candidate.
 
     Attributes:
-        tokens: its words as written.
         words: its content words.
         right: of each content word its probability of being right.
         nearest: of each content word its largest cosine with a word of the references.
         named: whether a reference or an object names each content word.
         shown: whether an object does.
-        evidence: the tagger's.
+        verdicts: the labels of all of its words.
     """
 
-    tokens: Sequence[str]
     words: Sequence[Word]
     right: Floats
     nearest: Floats
     named: NDArray[np.bool_]
     shown: NDArray[np.bool_]
-    evidence: Evidence
+    verdicts: WordVerdicts
 
     @property
     def word_errors(self) -> Floats:
@@ -228,77 +227,91 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
         InputError: the file cannot be read, or lacks an image.
     """
     shown = load_ground_truth(objects).of_images(part.image_ids) if objects else {}
-    captions = list(part)
-    references = [
-        tuple(chain.from_iterable(map(split_text, caption.references)))[:MAX_REFERENCE_SENTENCES] or caption.references
-        for caption in captions
-    ]
-    sentences = [
-        Caption(f"{row}/{k}", caption.image_id, text, references[row])
-        for row, caption in enumerate(captions)
-        for k, text in enumerate(split_text(caption.candidate))
-    ]
+    captions = [_split_references(caption) for caption in part]
     names = {image_id: tuple(sorted(each)) for image_id, each in shown.items()}
-    texts = [text for each in sentences for text in (each.candidate, *each.references)]
+    texts = chain.from_iterable((*split_text(each.candidate), *each.references) for each in captions)
     texts = list(dict.fromkeys([*texts, *chain.from_iterable(names.values())]))
     words = dict(zip(texts, content_words(texts), strict=True))
-    findings: dict[int, list[SentenceFindings]] = {}
-    for sentence, (evidence, nearest) in zip(sentences, _read_words(sentences, context), strict=True):
-        shown_words = [words[name] for name in names.get(sentence.image_id, ())]
-        found = _sentence_findings(sentence, evidence, nearest, words, shown_words)
-        findings.setdefault(int(sentence.id.partition("/")[0]), []).append(found)
-    cosines = _cosines([replace(captions[row], references=references[row]) for row in findings], context)
-    read = {
-        row: CaptionFindings(found, cosine, _missing(captions[row], references[row], words))
-        for (row, found), cosine in zip(findings.items(), cosines, strict=True)
-    }
-    return [read.get(row, CaptionFindings((), 0.0, 0.0)) for row in range(len(part))]
+    findings = [CaptionFindings((), 0.0, 0.0)] * len(part)
+    for row, sentences, cosine in _read_captions(captions, context):
+        caption = captions[row]
+        references = [words[text] for text in caption.references]
+        objects_shown = [words[name] for name in names.get(caption.image_id, ())]
+        found = [_sentence_findings(each, words[each.text], references, objects_shown) for each in sentences]
+        findings[row] = CaptionFindings(found, cosine, _missing(part[caption.id], caption.references, words))
+    return findings
+
+
+def _split_references(caption: Caption) -> Caption:
+    """The caption with the sentences of its references in their place, as many as are read."""
+    sentences = tuple(chain.from_iterable(map(split_text, caption.references)))
+    return replace(caption, references=sentences[:MAX_REFERENCE_SENTENCES] or caption.references)
+
+
+@dataclass(frozen=True)
+class _SentenceReading:
+    """What the networks say of each word of a sentence: p, and the largest cosine with a word of the references."""
+
+    text: str
+    right: Sequence[float]
+    nearest: Sequence[float]
+    verdicts: WordVerdicts
+
+
+def _read_captions(
+    captions: Sequence[Caption], context: RunContext
+) -> Iterator[tuple[int, list[_SentenceReading], float]]:
+    """Of each caption with a word its row, its sentences, and its cosine with the mean of its references.
+
+    Every distinct sentence of a block of captions is encoded once.
+    """
+    texts = [split_text(caption.candidate) for caption in captions]
+    rows = [row for row, sentences in enumerate(texts) if sentences]
+    trained, settings = Capmeter().load(context.settings), context.settings
+    encoder = load_encoder(trained.encoder, settings)
+    for start in range(0, len(rows), _CAPTIONS_AT_ONCE):
+        block = rows[start : start + _CAPTIONS_AT_ONCE]
+        sentences = [
+            replace(captions[row], id=f"{row}/{k}", candidate=text)
+            for row in block
+            for k, text in enumerate(texts[row])
+        ]
+        both = CaptionSet.from_captions([*sentences, *(replace(captions[row], id=str(row)) for row in block)])
+        encoded = EncodedPart.of(both, trained, settings)
+        cosines = encoded.centroid_cosines[len(sentences) :]
+        of_sentences = encoded.take(np.arange(len(sentences)))
+        right = dict(of_sentences.word_probabilities(both, trained, settings))
+        readings = iter(
+            _read_sentence(sentence, right[k], encoder, of_sentences.nearest_cosines(k))
+            for k, sentence in enumerate(sentences)
+        )
+        for row, cosine in zip(block, cosines.tolist(), strict=True):
+            yield row, list(islice(readings, len(texts[row]))), cosine
+
+
+def _read_sentence(sentence: Caption, right: Sequence[float], encoder: Encoder, nearest: Floats) -> _SentenceReading:
+    words, references = sentence.candidate.split(), [reference.split() for reference in sentence.references]
+    cosines = word_probabilities(encoder, strip_final_punctuation(sentence.candidate), nearest, len(words))
+    return _SentenceReading(sentence.candidate, right, cosines, label_words(words, right, references))
 
 
 def _sentence_findings(
-    sentence: Caption,
-    evidence: Evidence,
-    nearest: Sequence[float],
-    words: dict[str, list[Word]],
+    sentence: _SentenceReading,
+    words: Sequence[Word],
+    references: Sequence[Sequence[Word]],
     objects: Sequence[Sequence[Word]],
 ) -> SentenceFindings:
-    """The findings about a sentence; words: the content words of texts, objects: those of the objects' names."""
-    own = words[sentence.candidate]
-    places = [word.place for word in own]
-    shown = _named(own, objects)
+    """The findings about a sentence, from its content words and those of the references and of the objects' names."""
+    places = [word.place for word in words]
+    shown = _named(words, objects)
     return SentenceFindings(
-        tokens=evidence.candidate,
-        words=own,
-        right=np.array(evidence.word_scores, np.float64)[places],
-        nearest=np.array(nearest, np.float64)[places],
-        named=_named(own, [words[text] for text in sentence.references]) | shown,
+        words=words,
+        right=np.array(sentence.right, np.float64)[places],
+        nearest=np.array(sentence.nearest, np.float64)[places],
+        named=_named(words, references) | shown,
         shown=shown,
-        evidence=evidence,
+        verdicts=sentence.verdicts,
     )
-
-
-def _read_words(sentences: Sequence[Caption], context: RunContext) -> Iterator[tuple[Evidence, Sequence[float]]]:
-    """Of each sentence the tagger's evidence, and each word's largest cosine with a word of the references."""
-    if not sentences:
-        return
-    capmeter, settings = Capmeter(), context.settings
-    trained = capmeter.load(settings)
-    encoder = load_encoder(trained.encoder, settings)
-    for chunk in CaptionSet.from_captions(sentences).chunks(_CAPTIONS_AT_ONCE):
-        inputs = EncodedPart.of(chunk, trained, settings)
-        for row, (caption, evidence) in enumerate(zip(chunk, capmeter.explain(chunk, context), strict=True)):
-            text = strip_final_punctuation(caption.candidate)
-            yield evidence, word_probabilities(encoder, text, inputs.nearest_cosines(row), len(evidence.candidate))
-
-
-def _cosines(captions: Sequence[Caption], context: RunContext) -> list[float]:
-    """The cosine of each candidate with the mean of its references."""
-    if not captions:
-        return []
-    trained, cosines = Capmeter().load(context.settings), list[float]()
-    for chunk in CaptionSet.from_captions(captions).chunks(_CAPTIONS_AT_ONCE):
-        cosines += EncodedPart.of(chunk, trained, context.settings).centroid_cosines.tolist()
-    return cosines
 
 
 def _named(words: Sequence[Word], texts: Sequence[Sequence[Word]]) -> NDArray[np.bool_]:
@@ -329,17 +342,15 @@ def _caption_evidence(sentences: Sequence[SentenceFindings], caption: Caption, r
     for sentence in sentences:
         start = len(tokens)
         right = dict(zip((word.place for word in sentence.words), np.exp(-sentence.word_errors).tolist(), strict=True))
-        scores += [right.get(place, 1.0) for place in range(len(sentence.tokens))]
+        scores += [right.get(place, 1.0) for place in range(len(sentence.verdicts.candidate))]
         wrong = {word.place for word, flag in zip(sentence.words, sentence.unsupported, strict=True) if flag}
-        contradicted = {
-            mark.start for mark in sentence.evidence.marks if mark.side == "candidate" and mark.kind == "contradicted"
-        }
+        contradicted = {each.word for each in sentence.verdicts.contradicted}
         for place in sorted(wrong | contradicted):
             kind = "contradicted" if place in contradicted else "unsupported"
             marks.append(Mark("candidate", None, start + place, start + place + 1, kind))
-        if summary := sentence.evidence.facts.get("contradicted"):
+        if summary := sentence.verdicts.summary().get("contradicted"):
             contradictions.append(str(summary))
-        tokens += sentence.tokens
+        tokens += sentence.verdicts.candidate
     facts: dict[str, float | str] = {"score": row[0], "unsupported": row[1]}
     if contradictions:
         facts["contradicted"] = "; ".join(contradictions)

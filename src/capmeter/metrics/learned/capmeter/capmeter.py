@@ -66,10 +66,6 @@ from capmeter.metrics.learned.capmeter.encoded_part import (
     EncodedPart,
     TrainedCapmeter,
     note_inputs,
-    word_probabilities,
-)
-from capmeter.metrics.learned.capmeter.inputs import (
-    strip_final_punctuation,
 )
 from capmeter.metrics.learned.capmeter.larger_encoder import SIZES, load_larger_encoder
 from capmeter.metrics.learned.capmeter.token_priors import TokenPriors, is_prior_array
@@ -193,13 +189,11 @@ class Capmeter(MeanMetric):
         encoder = load_encoder(trained.encoder, settings)
         scores = inputs.scores(trained, settings)
         evidence: list[Evidence] = [Evidence((), ())] * len(part)
-        for row, logits in inputs.word_logits(trained, settings):
+        for row, probabilities in inputs.word_probabilities(part, trained, settings):
             caption = part[part.ids[row]]
-            words = caption.candidate.split()
-            pieces = trained.probability(WORD_CALIBRATION, logits)
-            probabilities = word_probabilities(encoder, strip_final_punctuation(caption.candidate), pieces, len(words))
             references = [reference.split() for reference in caption.references]
-            verdicts = label_words(words, probabilities, references, inputs.paraphrased_concepts(row, encoder))
+            paraphrased = inputs.paraphrased_concepts(row, encoder)
+            verdicts = label_words(caption.candidate.split(), probabilities, references, paraphrased)
             facts: dict[str, float | str] = dict(zip(COLUMNS[1:], scores[row, 1:].tolist(), strict=True))
             evidence[row] = Evidence(
                 verdicts.candidate,

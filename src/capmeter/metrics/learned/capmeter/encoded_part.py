@@ -102,6 +102,10 @@ class EncodedPart:
         references = Ragged(sentence[part.references.values], part.references.offsets)
         return cls(encodings, sentence[part.candidates], references)
 
+    def take(self, rows: NDArray[np.int64]) -> EncodedPart:
+        """The captions of these rows; the encodings are shared."""
+        return EncodedPart(self.encodings, self.candidates[rows], self.references.take(rows))
+
     @property
     def candidate_lengths(self) -> NDArray[np.int64]:
         """The number of word pieces of each candidate, (captions,); one without any is empty, whatever it holds."""
@@ -171,6 +175,16 @@ class EncodedPart:
                 logits = tagger(*sides, lm_features).cpu().numpy()
             for row, values, word in zip(rows.tolist(), logits, candidates.word_mask, strict=True):
                 yield row, values[word]
+
+    def word_probabilities(
+        self, part: CaptionSet, trained: TrainedCapmeter, settings: Settings
+    ) -> Iterator[tuple[int, list[float]]]:
+        """For each caption of the part its row, and each word's probability of being right, by the tagger."""
+        encoder = load_encoder(trained.encoder, settings)
+        for row, logits in self.word_logits(trained, settings):
+            text = part.pool[int(part.candidates[row])]
+            pieces = trained.probability(WORD_CALIBRATION, logits)
+            yield row, word_probabilities(encoder, strip_final_punctuation(text), pieces, len(text.split()))
 
     @property
     def centroid_cosines(self) -> NDArray[np.float32]:
