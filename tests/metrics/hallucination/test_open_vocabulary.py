@@ -201,6 +201,22 @@ def test_objects_of_a_file_support_words(tmp_path: Path) -> None:
     assert [mark for each in Hallucination(objects=str(path)).explain(part, RunContext()) for mark in each.marks]
 
 
+@pytest.mark.neural
+@pytest.mark.meteor
+def test_objects_of_a_file_support_words_of_documents(tmp_path: Path) -> None:
+    """Of texts of several sentences a word that names an object does not count among those that no reference has."""
+    path = tmp_path / "objects.json"
+    path.write_text(json.dumps({"1": ["piano"]}))
+    references = ("A dog runs. It is wet.", "A brown dog is there. It runs.")
+    part = captions("A dog runs. Two pianos stand there.", references=references)
+    plain, with_file = (
+        Hallucination(objects=name).measure(part, RunContext()).values[0, 0] for name in ("", str(path))
+    )
+    logits = [float(np.log(score / (1 - score))) for score in (plain, with_file)]
+    # u = two, pianos, stand; then two, stand. v = a dog, dog runs; R = (6 + 7) / 2
+    assert logits == pytest.approx([2 * (2 * 3 - 2) / 6.5, 2 * (2 * 2 - 2) / 6.5])
+
+
 AMBER = {
     "generative": {"1": {"truth": ["dog", "grass"], "hallu": ["ball"]}, "2": {"truth": ["car"], "hallu": []}},
     "associations": {"dog": ["puppy"], "grass": ["lawn"], "ball": ["frisbee"], "car": [], "tree": []},

@@ -21,8 +21,8 @@ pairs of words say more than similarity does:
 
     score = σ(2 (2 u − v) / R)
 
-u is the number of the candidate's words that no reference has, v that of the distinct pairs of adjacent words that it
-shares with a reference, R the mean number of words of a reference; `objects` have no part in it.
+u is the number of the candidate's words that no reference has and that name none of `objects`, v that of the distinct
+pairs of adjacent words that it shares with a reference, R the mean number of words of a reference.
 
 Range 0 to 1, the probability that a caption hallucinates, where as many captions do as do not; **lower is better**. The
 corpus score is the mean. Parts: `unsupported`, the share of content words with p(w) < .5 that no reference names.
@@ -38,7 +38,7 @@ S. Petryk et al. ALOHa: A New Measure for Hallucination in Captioning Models. NA
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, pairwise
 from typing import Annotated, ClassVar
@@ -116,6 +116,16 @@ class CaptionFindings:
     missing: float
 
     @property
+    def shown_words(self) -> set[str]:
+        """The words that name an object, as letters and digits."""
+        return {
+            letters_and_digits(sentence.verdicts.candidate[word.place])
+            for sentence in self.sentences
+            for word, shown in zip(sentence.words, sentence.shown.tolist(), strict=True)
+            if shown
+        }
+
+    @property
     def quantities(self) -> tuple[float, float, float]:
         """What the regression reads: 1 − cos, max t as the mean over sentences, and m."""
         worst = [float(sentence.word_errors.max(initial=0.0)) for sentence in self.sentences]
@@ -180,7 +190,7 @@ class Hallucination(MeanMetric):
             return [0.0, 0.0]
         logit = found.logit
         if len(found.sentences) > 1 and all(len(split_text(reference)) > 1 for reference in caption.references):
-            logit = document_logit(caption.candidate, caption.references)
+            logit = document_logit(caption.candidate, caption.references, found.shown_words)
         flags = np.concatenate([sentence.unsupported for sentence in found.sentences])
         return [float(1 / (1 + np.exp(-logit))), float(flags.mean()) if len(flags) else 0.0]
 
@@ -194,15 +204,19 @@ def split_text(text: str) -> list[str]:
     return [each.strip() for each in _SENTENCE_END.split(text) if any(map(str.isalnum, each))]
 
 
-def document_logit(candidate: str, references: Sequence[str]) -> float:
+def document_logit(candidate: str, references: Sequence[str], shown: Collection[str] = ()) -> float:
     """2 (2 u − v) / R of texts of several sentences.
+
+    Args:
+        candidate, references: the texts.
+        shown: words that name an object, as letters and digits in lower case.
 
     >>> document_logit("a dog runs", ["a dog sits"])  # u = 1 (runs), v = 1 (a dog), R = 3
     0.6666666666666666
     """
     words = _words(candidate)
     texts = [_words(reference) for reference in references]
-    known_words = {word for text in texts for word in text}
+    known_words = {*shown, *chain.from_iterable(texts)}
     known_pairs = {pair for text in texts for pair in pairwise(text)}
     unknown = sum(word not in known_words for word in words)
     shared = len(set(pairwise(words)) & known_pairs)
