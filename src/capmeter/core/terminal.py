@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import chain
 from typing import Any
 
 
@@ -19,15 +20,21 @@ def escape_controls(text: str) -> str:
 
 
 def fold_line(text: str, width: int) -> str:
-    """A line for a terminal of this width, broken only at blanks and after bars, so that numbers stay whole.
+    """A line for a terminal of this width, broken only at blanks, after bars and, in what is longer than a line, after
+    commas, so that numbers stay whole.
 
     >>> print(fold_line("signature: bleu-4|smooth:1e-15/1e-9|length:closest", 26))
     signature: bleu-4|
       smooth:1e-15/1e-9|
       length:closest
+    >>> print(fold_line("protocol: mine(judgments=human,references=all,by=none)", 26))
+    protocol:
+      mine(judgments=human,
+      references=all,by=none)
     """
     lines = [""]
-    for piece in re.findall(r"[^ |]*[ |]|[^ |]+", text):
+    words = re.findall(r"[^ |]*[ |]|[^ |]+", text)
+    for piece in chain.from_iterable(re.split(r"(?<=,)(?=\D)", w) if len(w) > width - 2 else [w] for w in words):
         if lines[-1].strip() and len(lines[-1]) + len(piece.rstrip(" ")) > width:
             lines.append("  ")
         lines[-1] += piece
