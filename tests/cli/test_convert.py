@@ -30,10 +30,10 @@ def test_to_a_pair(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtur
     results, captions = rows.with_name("results.json.gz"), rows.with_name("captions.json")
     assert run(monkeypatch, rows, results, "--to", "coco", "--references-out", captions) == 0
     out, err = capsys.readouterr()
-    assert out == f"{results}: 1 candidates\n{captions}: 1 images' references\n"
+    assert out == f"{results}: 1 candidate\n{captions}: 1 image's references\n"
     assert err == (
         f"capmeter: note: read {rows} as jsonl (candidates)\n"
-        "capmeter: note: coco cannot hold system: dropped from 1 rows\n"
+        "capmeter: note: coco cannot hold system: dropped from 1 row\n"
         "capmeter: note: unknown fields were dropped: licence\n"
     )
     assert json.loads(captions.read_text())["annotations"][1] == {"id": 2, "image_id": 1, "caption": "dogs"}

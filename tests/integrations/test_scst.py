@@ -121,8 +121,8 @@ def test_real_captions(shared: Path) -> None:
 
 
 BAD: list[tuple[dict[str, Any], Any, Any, str]] = [
-    ({}, ["a dog"], ["cow"], "1 captions are of images without references .the first: 'cow'"),
-    ({}, ["a dog"], [["dog"]], "1 captions are of images without references"),
+    ({}, ["a dog"], ["cow"], "1 caption is of images without references .the first: 'cow'"),
+    ({}, ["a dog"], [["dog"]], "1 caption is of images without references"),
     ({}, ["a dog"], ["dog", "dog"], "one image id for each candidate, got 1 and 2"),
     ({}, "a dog", ["dog"], "one image id for each"),
     ({}, [[1, 2]], ["dog"], "candidate 0: expected a caption as text"),

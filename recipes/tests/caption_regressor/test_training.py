@@ -136,7 +136,7 @@ def test_rows_that_teach_nothing_are_refused(folder: Path, tmp_path: Path) -> No
         read_examples(CaptionSet.from_captions(rows), inputs, share=0.1, seed=0, settings=ON_CPU)
 
     bare = Caption("x", "x", "a", ("b",), captions[0].image)
-    with pytest.raises(InputError, match=r"1 captions have no human score \(the first: x\)"):
+    with pytest.raises(InputError, match=r"1 caption has no human score \(the first: x\)"):
         read([*captions, bare])
     with pytest.raises(InputError, match="name no picture"):
         read([*captions, Caption("x", "x", "a", ("b",), None, None, (1.0,))])

@@ -155,9 +155,9 @@ def test_submissions_that_cannot_be_judged_get_a_sentence(tmp_path: Path) -> Non
     rows = [Caption("1", "i", "a dog", ("a", "b")), Caption("2", "i", "a cat", ("a", "b"))]
     with pytest.raises(InputError, match="several captions of one image"):
         judge(CaptionSet.from_captions(rows), SMALL, tmp_path, name="x")
-    with pytest.raises(InputError, match=r"1 images have fewer than two references \(the first: i\)"):
+    with pytest.raises(InputError, match=r"1 image has fewer than two references \(the first: i\)"):
         judge(CaptionSet.from_captions([Caption("1", "i", "a dog", ("a",))]), SMALL, tmp_path, name="x")
-    with pytest.raises(InputError, match="1 images are too few for two folds"):
+    with pytest.raises(InputError, match="1 image is too few for two folds"):
         judge(CaptionSet.from_captions(rows[:1]), SMALL, tmp_path, name="x")
 
 

@@ -141,7 +141,7 @@ def test_shares_that_cannot_be_get_a_sentence(text: str, message: str) -> None:
 def test_images_that_cannot_be_trained_on_are_named() -> None:
     images = captioned(3)
     vocabulary = learn_vocabulary(images, RECIPE)
-    with pytest.raises(InputError, match=r"1 images have fewer than two human captions \(the first: x\)"):
+    with pytest.raises(InputError, match=r"1 image has fewer than two human captions \(the first: x\)"):
         as_examples([*images, CaptionedImage("x", ("a dog",))], vocabulary)
     with pytest.raises(InputError, match="expected at least two images to train on, but got 1"):
         as_examples(images[:1], vocabulary)

@@ -28,6 +28,7 @@ import numpy.typing as npt
 from capmeter.captions.caption_columns import CaptionColumns
 from capmeter.captions.events import VideoEvents
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.ragged import Ragged
 
 if TYPE_CHECKING:
@@ -270,7 +271,8 @@ class CaptionSet:
         return self._caption(self.row(id))
 
     def __repr__(self) -> str:
-        return f"CaptionSet({len(self)} captions, {len(self.references.values)} references, {len(self.pool)} sentences)"
+        counts = {"caption": len(self), "reference": len(self.references.values), "sentence": len(self.pool)}
+        return f"CaptionSet({', '.join(format_count(number, noun) for noun, number in counts.items())})"
 
     def row(self, id: str) -> int:
         """The position of the caption with this id."""

@@ -9,6 +9,7 @@ from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
 from capmeter.cli.options import DeviceOptions, encoder_option, format_option, seed_option
 from capmeter.cli.output import show
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.progress import show_progress
 from capmeter.metrics.embedding.calibration import bundled_calibration
@@ -64,7 +65,8 @@ def calibrate(options: CalibrateOptions) -> None:
             labels, values.values(), bundled_calibration(encoder, result.layer), strict=True
         )
     ]
-    title = f"{encoder}, layer {result.layer}: {result.pairs:,} pairs, standard error of beta {result.error:.4f}"
+    pairs = format_count(result.pairs, "pair")
+    title = f"{encoder}, layer {result.layer}: {pairs}, standard error of beta {result.error:.4f}"
     data = {"encoder": encoder, "layer": result.layer, "pairs": result.pairs, "seed": options.seed}
     table = Table(title, ["value", "measured", "bundled"], rows, [False, True, True])
     show(table, {**data, "error": result.error, **values}, options.format)

@@ -24,7 +24,7 @@ from capmeter.cli.options import (
 )
 from capmeter.cli.output import command_line, refuse_shared_files, show, show_notes, write_lines
 from capmeter.core.errors import InputError
-from capmeter.core.messages import list_names, shorten
+from capmeter.core.messages import format_count, list_names, shorten
 from capmeter.core.options import option
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
@@ -121,7 +121,7 @@ def _load_systems(options: ChairOptions, metric: Chair) -> dict[str, CaptionSet]
     ids = [caption.id for captions in systems.values() for caption in captions if not caption.references]
     if ids:
         raise InputError(
-            f"nothing says which objects the images of {len(ids):,} caption{'s' * (len(ids) > 1)} show: "
+            f"nothing says which objects the images of {format_count(len(ids), 'caption')} show: "
             f"{list_names(ids)}. Name COCO's instances or a JSON of objects by image (--instances), references "
             "(--references), or both"
         )

@@ -14,6 +14,7 @@ from capmeter.cli.inputs import input_files
 from capmeter.cli.main import echo
 from capmeter.cli.options import side_option
 from capmeter.cli.output import refuse_shared_files, write
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.terminal import escape_controls
 
@@ -61,8 +62,9 @@ def convert(options: ConvertOptions) -> None:
     )
     echo(f"note: read {source} as {summary.source_format} ({summary.side})")
     for path, (content, count) in summary.files.items():
-        write(f"{escape_controls(str(path))}: {count:,} {content}\n")
+        singular = "image's references" if content == "images' references" else content.removesuffix("s")
+        write(f"{escape_controls(str(path))}: {format_count(count, singular, content)}\n")
     for field, count in summary.dropped.items():
-        echo(f"note: {to} cannot hold {field}: dropped from {count:,} rows")
+        echo(f"note: {to} cannot hold {field}: dropped from {format_count(count, 'row')}")
     if summary.ignored:
         echo(f"note: unknown fields were dropped: {', '.join(summary.ignored)}")

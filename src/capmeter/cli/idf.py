@@ -9,6 +9,7 @@ from capmeter.captions.load_options import LoadOptions
 from capmeter.cli.command import Application
 from capmeter.cli.main import echo
 from capmeter.cli.output import refuse_shared_files
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
@@ -47,4 +48,5 @@ def idf(options: IdfOptions) -> None:
         first, *others = options.references
         table = read_frequencies(first, options.n, options.tokenizer, options.load.columns, others)
     table.save(output)
-    echo(f"{output}: {len(table.hashes):,} n-grams of {table.documents:,} documents; use it as cider-d(idf={output})")
+    n_grams = f"{format_count(len(table.hashes), 'n-gram')} of {format_count(table.documents, 'document')}"
+    echo(f"{output}: {n_grams}; use it as cider-d(idf={output})")

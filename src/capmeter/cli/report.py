@@ -10,6 +10,7 @@ from capmeter.cli.inputs import label_of, name_and_path
 from capmeter.cli.main import echo
 from capmeter.cli.options import TableOptions, resamples_option, seed_option
 from capmeter.cli.output import command_line, refuse_shared_files, show_scores
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.scores import Results, read_all
@@ -91,7 +92,7 @@ def report(options: ReportOptions) -> None:
             training=options.training,
         )
     echo(
-        f"wrote {page.path} ({page.size / 1e6:.1f} MB): {page.captions:,} captions, "
+        f"wrote {page.path} ({page.size / 1e6:.1f} MB): {format_count(page.captions, 'caption')}, "
         f"{page.explained:,} of them explained"
     )
 

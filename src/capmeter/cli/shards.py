@@ -11,6 +11,7 @@ import typer
 
 from capmeter.cli.main import echo
 from capmeter.cli.output import show
+from capmeter.core.messages import format_count
 from capmeter.core.progress import show_progress
 from capmeter.evaluation.base import Metric
 from capmeter.integrations.shards import MAX_RESAMPLED, SUMMARY, ShardedCaptions, score_shards
@@ -69,5 +70,5 @@ def _table(corpus: ShardedCaptions, digits: int | None, scale: float) -> Table:
             [MetricName(name), f"{scale * score:.{decimals}f}", *([f"[{', '.join(bounds)}]"] if bounds else [])]
         )
     heads = ["metric", "score", "95% interval"][: 3 if corpus.intervals else 2]
-    title = f"{corpus.captions:,} captions in {corpus.shards:,} shard{'s' * (corpus.shards != 1)}"
+    title = f"{format_count(corpus.captions, 'caption')} in {format_count(corpus.shards, 'shard')}"
     return Table(title, heads, rows, [False] + [True] * (len(heads) - 1))

@@ -10,6 +10,7 @@ from capmeter.cli.command import Application
 from capmeter.cli.inputs import input_files
 from capmeter.cli.options import DeviceOptions, encoder_option, format_option
 from capmeter.cli.output import refuse_shared_files, show
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
@@ -65,7 +66,7 @@ def standardize(options: StandardizeOptions) -> None:
     constants.save(options.output)
     components = constants_to_dict(constants)
     rows = [[name, f"{mean:.6f}", f"{deviation:.6f}"] for name, (mean, deviation) in components.items()]
-    title = f"{constants.captions:,} human captions; {encoder}; written to {options.output}"
+    title = f"{format_count(constants.captions, 'human caption')}; {encoder}; written to {options.output}"
     table = Table(title, ["component", "mean", "deviation"], rows, [False, True, True])
     data = {name: {"mean": mean, "deviation": deviation} for name, (mean, deviation) in components.items()}
     sources = {"captions": constants.captions, "source": constants.source, "encoder": encoder}

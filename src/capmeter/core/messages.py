@@ -11,6 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
+def format_count(number: int, noun: str, plural: str = "") -> str:
+    """A number of things, of one in the singular; the plural is by default the noun with an s.
+
+    >>> format_count(1, "caption"), format_count(1203, "image"), format_count(2, "is", "are")
+    ('1 caption', '1,203 images', '2 are')
+    """
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
 def describe(value: Any) -> str:
     """A value in words."""
     if value is None:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.evaluation.base import Answers, Floats, Metric
 from capmeter.evaluation.checks import check_scores
 from capmeter.evaluation.compact import PackedRows
@@ -89,7 +90,7 @@ class Scores:
     rows: PackedRows | None = None  # what `metric.from_sums` turns into scores; None if the file had none
 
     def __repr__(self) -> str:
-        return f"Scores({self.name}: {self.score:.4f}; {len(self.items)} captions)"
+        return f"Scores({self.name}: {self.score:.4f}; {format_count(len(self.items), 'caption')})"
 
     @cached_property
     def values(self) -> Floats | None:

@@ -9,6 +9,7 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.streaming.stream import CaptionStream
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.evaluation.base import Metric
 
 _MESSAGES = {  # need: what its absence is called, and what to do
@@ -75,7 +76,7 @@ def check_needs(captions: CaptionSet | CaptionStream, metrics: Sequence[Metric])
                 )
             if count == 1:
                 lack = lack.replace("have ", "has ", 1).replace("name ", "names ", 1)
-            captions_lack = f"{count:,} caption{'s' * (count > 1)} {lack}"
+            captions_lack = f"{format_count(count, 'caption')} {lack}"
             raise InputError(f"{captions_lack} (the first: {', '.join(first_ids)}), but {subject} {advice}")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.sources import read_text
 from capmeter.core.errors import InputError, MissingBackend
+from capmeter.core.messages import format_count
 from capmeter.core.output_files import atomic_writer
 from capmeter.evaluation.base import Floats, Metric
 from capmeter.evaluation.items import Ids, Items, Scores
@@ -75,7 +76,7 @@ class Results(Mapping[str, Scores]):
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name}: {each.score:.4f}" for name, each in self._scores.items())
-        return f"Results({len(self.ids.names)} captions; {scores})"
+        return f"Results({format_count(len(self.ids.names), 'caption')}; {scores})"
 
     def intervals(self, *, level: float = 0.95, resamples: int = 1000, seed: int = 0) -> dict[str, tuple[float, float]]:
         """The confidence interval of each metric's corpus score: low and high by metric name.
@@ -146,7 +147,7 @@ class Results(Mapping[str, Scores]):
             for name, each in self._scores.items()
         )
         heads = "<tr><th>metric</th><th>score</th><th>signature</th></tr>"
-        return f"<table><caption>{len(self.ids.names):,} captions</caption>{heads}{rows}</table>"
+        return f"<table><caption>{format_count(len(self.ids.names), 'caption')}</caption>{heads}{rows}</table>"
 
     def to_dict(self, system: str = "captions") -> dict[str, Any]:
         """The results as JSON values in the layout of `--output` (docs/formats.md), under this name of the system."""

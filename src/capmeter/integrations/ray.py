@@ -37,6 +37,7 @@ from capmeter.captions.columns import Columns
 from capmeter.captions.load_options import LoadOptions
 from capmeter.core.assets import sha256
 from capmeter.core.errors import CapmeterError, InputError, MissingBackend
+from capmeter.core.messages import format_count
 from capmeter.core.progress import task
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
@@ -324,10 +325,10 @@ def count_workers(workers: int, gpus: float) -> int:
     slots = [each // gpus if gpus >= 1 else int(each) * int(1 / gpus + 1e-9) if gpus else math.inf for each in have]
     room = sum(int(min(node.get("CPU", 0), count)) for node, count in zip(nodes, slots, strict=True))
     if gpus and room < max(workers, 1):
-        cluster = f"{sum(have):g} GPU{'s' * (sum(have) != 1)} (on {len(nodes)} node{'s' * (len(nodes) > 1)})"
+        cluster = f"{format_count(int(sum(have)), 'GPU')} (on {format_count(len(nodes), 'node')})"
         raise InputError(
-            f"the cluster has {cluster}, which is room for {room} workers with {gpus:g} each, and not for "
-            f"{max(workers, 1)}; ask for fewer workers or a smaller share, leave --gpus out to use processors, or "
+            f"the cluster has {cluster}, which is room for {format_count(room, 'worker')} with {gpus:g} each, and not "
+            f"for {max(workers, 1)}; ask for fewer workers or a smaller share, leave --gpus out to use processors, or "
             "start nodes with GPUs"
         )
     return workers or max(room, 1)

@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from capmeter.captions.caption_set import Caption, CaptionSet, Indices, SentencePool
 from capmeter.core.errors import InputError
-from capmeter.core.messages import describe, list_names
+from capmeter.core.messages import describe, format_count, list_names
 from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import CapmeterWarning, Metric, count_notes
@@ -162,9 +162,8 @@ class Reward:
             rows = np.array([self._rows[_image_key(image)] for image in images], np.int64)
         except (KeyError, TypeError):
             unknown = [ascii(image)[:40] for image in images if not _is_known(image, self._rows)]
-            raise InputError(
-                f"{len(unknown)} captions are of images without references (the first: {list_names(unknown)})"
-            ) from None
+            captions = format_count(len(unknown), "caption is", "captions are")
+            raise InputError(f"{captions} of images without references (the first: {list_names(unknown)})") from None
         if self._reads_ids:
             ignored = self.layout.ignored
             batch = [_token_ids(ids, f"candidate {k}", ignored) for k, ids in enumerate(candidates)]

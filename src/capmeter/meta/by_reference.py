@@ -20,6 +20,7 @@ import numpy as np
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
 from capmeter.evaluation.registry import parse_list
@@ -62,8 +63,8 @@ def score_by_reference(
     lengths = selected.references.lengths.tolist()
     unreferenced = [id for id, number in zip(selected.ids, lengths, strict=True) if not number]
     if unreferenced:
-        have = "caption has" if len(unreferenced) == 1 else "captions have"
-        raise InputError(f"{len(unreferenced):,} {have} no reference, the first: {', '.join(unreferenced[:5])}")
+        have = format_count(len(unreferenced), "caption has", "captions have")
+        raise InputError(f"{have} no reference, the first: {', '.join(unreferenced[:5])}")
     rows = (
         Caption(f"{row}/{k}", caption.image_id, caption.candidate, (reference,), image=caption.image)
         for row, caption in enumerate(selected)

@@ -23,6 +23,7 @@ from capmeter.captions.load import load, load_references
 from capmeter.captions.load_options import LoadOptions, Source
 from capmeter.captions.rows import NotCandidates
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 
 
 def load_human_captions(source: Source, options: LoadOptions) -> CaptionSet:
@@ -71,9 +72,9 @@ def _without(caption: Caption, sentence: str | None) -> Caption:
 def _with_rows(rows: list[Caption], captions: CaptionSet) -> CaptionSet:
     unreferenced = [caption.id for caption in rows if not caption.references]
     if unreferenced:
-        have = "caption has" if len(unreferenced) == 1 else "captions have"
+        have = format_count(len(unreferenced), "caption has", "captions have")
         raise InputError(
-            f"{len(unreferenced):,} {have} no reference left when the human caption is held out: "
+            f"{have} no reference left when the human caption is held out: "
             f"{', '.join(unreferenced[:5])}; give images with at least two captions"
         )
     images_root, regions = captions.images_root, captions.regions

@@ -11,6 +11,7 @@ import numpy as np
 
 from capmeter._version import __version__
 from capmeter.core.errors import CapmeterError, InputError, ProtocolError
+from capmeter.core.messages import format_count
 from capmeter.core.named import split_name, split_text
 from capmeter.core.settings import Settings
 from capmeter.evaluation.base import Metric
@@ -168,7 +169,7 @@ def external_scores(
     for name, by_id in (item for table in tables for item in table.items()):
         missing = [id for id in ids if id not in by_id]
         if missing and not isinstance(judgments, Systems):
-            raise InputError(f"{name} has no score for {len(missing)} ids, the first are {missing[:5]}")
+            raise InputError(f"{name} has no score for {format_count(len(missing), 'id')}, the first are {missing[:5]}")
         if name in values:
             raise InputError(f"two sets of scores are named {name}; rename one of them")
         column = np.asarray([by_id.get(id, np.nan) for id in ids], np.float64)

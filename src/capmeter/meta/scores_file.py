@@ -21,6 +21,7 @@ from capmeter.captions.sources import open_bytes, read_text, text_lines
 from capmeter.core.csv_text import csv_lines
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
+from capmeter.core.messages import format_count
 from capmeter.evaluation.results_file import EXPECTED, check_systems, is_results
 from capmeter.metrics.scene_graph.spice_results import is_spice, read_rows
 
@@ -64,7 +65,9 @@ def _read_json(value: Any, path: Path, name: str, ids: Collection[str]) -> Score
         rows = read_rows(value, where=str(path))
         spice = {row.image_id: row.counts["all"].f for row in rows}
         if len(spice) < len(rows):
-            raise InputError(f"{path}: {len(rows) - len(spice)} duplicate image ids; scores are keyed by id")
+            raise InputError(
+                f"{path}: {format_count(len(rows) - len(spice), 'duplicate image id')}; scores are keyed by id"
+            )
         return {"spice": spice}
     if is_results(value):
         systems = check_systems(value, str(path))

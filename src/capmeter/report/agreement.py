@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.output_files import text_writer
 from capmeter.judgments.prepared import Floats, JudgedPairs, Points, PreparedJudgments, Systems
 from capmeter.meta.agreement import Agreement, AgreementReport
@@ -79,8 +80,13 @@ def _given_length(each: Agreement, digits: int) -> dict[str, str]:
 
 def _title(report: AgreementReport) -> str:
     judgments = report.judgments
-    of = "" if isinstance(judgments, Systems) else f" of {len(set(judgments.clusters)):,} images"
-    return f"{report.benchmark}: {len(judgments):,} {report.unit}{of}"
+    of = "" if isinstance(judgments, Systems) else f" of {format_count(len(set(judgments.clusters)), 'image')}"
+    return f"{report.benchmark}: {format_judgments(report, len(judgments))}{of}"
+
+
+def format_judgments(report: AgreementReport, number: int) -> str:
+    """A number of judgments, pairs or systems."""
+    return format_count(number, report.unit.removesuffix("s"))
 
 
 def agreement_notes(report: AgreementReport) -> list[str]:
@@ -101,9 +107,8 @@ def agreement_notes(report: AgreementReport) -> list[str]:
     if report.controls_length:
         lines.append(_length_note(report))
     if report.human is not None:
-        lines.append(
-            f"human: {report.human.what}, under the same protocol and coefficient ({report.human.n:,} {report.unit})"
-        )
+        number = format_judgments(report, report.human.n)
+        lines.append(f"human: {report.human.what}, under the same protocol and coefficient ({number})")
         lines += [f"human: {note}" for note in report.human.notes]
     lines += [f"{each.metric}: {_judging_note(each.judging)}" for each in report.results if each.judging]
     lines += [line for each in report.results for line in _published_notes(each)]
@@ -132,9 +137,10 @@ def _length_note(report: AgreementReport) -> str:
     statistic = report.protocol.statistic
     if isinstance(report.judgments, JudgedPairs) and statistic not in CORRELATIONS:
         numbers = [each.given_length.n for each in report.results if each.given_length is not None]
+        pairs = f" ({format_count(numbers[0], 'pair')})" if numbers else ""
         return (
             "given length: the mean of the accuracy where people prefer the longer caption and where they prefer the "
-            f"shorter one, which is 50 for length{f' ({numbers[0]:,} pairs)' if numbers else ''}; "
+            f"shorter one, which is 50 for length{pairs}; "
             "-: people always prefer one"
         )
     coefficient = statistic if statistic in ("pearson", "spearman") else "tau-b"
@@ -204,7 +210,7 @@ def ranking_table(report: AgreementReport, rankings: Sequence[ArenaRanking], dig
         "pairs as people; Spearman's and Kendall's correlations with people's ratings x 100; "
         f"{report.resamples:,} resamples of images"
     )
-    title = f"{report.benchmark}: ratings of {len(rows) - 2} systems"
+    title = f"{report.benchmark}: ratings of {format_count(len(rows) - 2, 'system')}"
     return Table(title, columns, rows, [False] + [True] * (len(columns) - 1), note)
 
 
@@ -259,7 +265,7 @@ def curve_table(curve: ReferenceCurve, digits: int = 1) -> Table:
     for name, values in curve.values.items():
         rows.append([MetricName(name), *(cell(row) for row in values)])
         rows += [[f"  {group}", *(cell(row) for row in each)] for group, each in curve.groups.get(name, {}).items()]
-    heads = ["metric", *(f"{number} ref{'s' if number > 1 else ''}" for number in curve.numbers)]
+    heads = ["metric", *(format_count(number, "ref") for number in curve.numbers)]
     title = f"{curve.benchmark}: {curve.statistic} by number of references (± half the range over samples)"
     return Table(title, heads, rows, [False] + [True] * len(curve.numbers))
 

@@ -13,6 +13,7 @@ from capmeter.judgments.prepared import Floats, JudgedPairs, Points, Systems
 from capmeter.meta.agreement import AgreementReport
 from capmeter.meta.complementarity import MetricPair, rank_correlations, varying_scores
 from capmeter.meta.reference_curves import ReferenceCurve
+from capmeter.report.agreement import format_judgments
 from capmeter.report.figures import COLOURS, house_style, open_figure, series_style
 from capmeter.stats.significance import is_significant
 
@@ -77,7 +78,8 @@ def agreement_figure(report: AgreementReport) -> Any:
     axis.grid(axis="y", visible=False)
     diamond = "; diamond: published" if any(each.published and each.published.agrees for each in shown) else ""
     axis.set_xlabel(f"{report.protocol.statistic} x 100, {report.level:.0%} interval (rank in parentheses{diamond})")
-    axis.set_title(f"{report.benchmark}, {report.protocol.name}: {len(report.judgments):,} {report.unit}")
+    number = format_judgments(report, len(report.judgments))
+    axis.set_title(f"{report.benchmark}, {report.protocol.name}: {number}")
     return figure
 
 

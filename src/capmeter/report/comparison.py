@@ -6,6 +6,7 @@ import itertools
 from dataclasses import astuple, fields
 from typing import Any
 
+from capmeter.core.messages import format_count
 from capmeter.meta.comparison import EQUAL, SystemComparison, SystemDifference
 from capmeter.report.figures import COLOURS, house_style, open_figure
 from capmeter.report.metric_names import MetricName
@@ -173,7 +174,8 @@ def difference_rows(comparison: SystemComparison) -> Table:
 def _title(comparison: SystemComparison) -> str:
     captions = next(iter(comparison.captions.values()))
     images = len(set(captions.image_ids))
-    return f"{len(comparison.systems)} systems, {len(captions):,} captions of {images:,} images each"
+    of = f"{format_count(len(captions), 'caption')} of {format_count(images, 'image')}"
+    return f"{format_count(len(comparison.systems), 'system')}, {of} each"
 
 
 def _note(comparison: SystemComparison) -> str:

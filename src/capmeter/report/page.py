@@ -18,6 +18,7 @@ from typing import Any
 
 from capmeter._version import __version__
 from capmeter.core.errors import MissingBackend
+from capmeter.core.messages import format_count
 from capmeter.core.output_files import write_atomic
 from capmeter.evaluation.scores import Results
 from capmeter.meta.system_ranking import explain_untested, rank_systems
@@ -120,8 +121,8 @@ def _fit_evidence(systems: Mapping[str, Results], data: PageData, explained: int
     selected = extremes(systems, explained)
     evidence, notes = collect_evidence(systems, selected, data.metrics)
     if long := sum(int((~is_explainable(results)).sum()) for results in systems.values()):
-        noun = "caption is" if long == 1 else "captions are"
-        notes.append(f"{long:,} {noun} not explained: the text or a reference has over {MAX_CHARACTERS:,} characters.")
+        captions = format_count(long, "caption is", "captions are")
+        notes.append(f"{captions} not explained: the text or a reference has over {MAX_CHARACTERS:,} characters.")
     while True:
         table = EvidenceTable()
         rows: dict[int, None] = {}
@@ -220,13 +221,9 @@ def _lead(systems: Mapping[str, Results]) -> str:
     images = len({image for results in systems.values() for image in results.ids.images})
     metrics = len({metric for results in systems.values() for metric in results})
     return (
-        f"{_count(captions, 'caption')} of {_count(images, 'image')} by {_count(len(systems), 'system')}, "
-        f"measured by {_count(metrics, 'metric')}."
+        f"{format_count(captions, 'caption')} of {format_count(images, 'image')} by "
+        f"{format_count(len(systems), 'system')}, measured by {format_count(metrics, 'metric')}."
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _explained(explained: int, total: int) -> str:
@@ -249,9 +246,11 @@ def _protocol(systems: Mapping[str, Results], resamples: int, seed: int) -> list
             continue
         lengths = captions.references.lengths
         fewest, most = (int(lengths.min()), int(lengths.max())) if len(lengths) else (0, 0)
-        references = _count(fewest, "reference") if fewest == most else f"{fewest:,} to {_count(most, 'reference')}"
+        references = (
+            format_count(fewest, "reference") if fewest == most else f"{fewest:,} to {format_count(most, 'reference')}"
+        )
         lines.append(
-            f"{name}: {_count(len(captions), 'caption')} of {_count(len(results.ids.clusters), 'image')}, "
+            f"{name}: {format_count(len(captions), 'caption')} of {format_count(len(results.ids.clusters), 'image')}, "
             f"{references} each."
         )
     lines.append(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from capmeter.core.messages import format_count
 from capmeter.meta.robustness import DegradationCurve, Robustness
 from capmeter.report.figures import house_style, open_figure, series_style
 from capmeter.report.tables import Table
@@ -41,7 +42,8 @@ def robustness_table(study: Robustness) -> Table:
     ]
     images = len(set(study.captions.image_ids))
     return Table(
-        f"{len(study.captions):,} human captions of {images:,} images, degraded with increasing strength γ",
+        f"{format_count(len(study.captions), 'human caption')} of {format_count(images, 'image')}, degraded with "
+        "increasing strength γ",
         heads,
         rows,
         [False, False, *[True] * (len(heads) - 2)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from capmeter.core.messages import format_count
 from capmeter.evaluation.items import Ids
 from capmeter.evaluation.results_file import enclose_systems
 from capmeter.evaluation.scores import Results
@@ -90,7 +91,7 @@ def describe_counts(systems: Sequence[Ids]) -> str:
 
 def _describe_range(numbers: Sequence[int], word: str) -> str:
     low, high = min(numbers), max(numbers)
-    return f"{low:,}{'' if low == high else f' to {high:,}'} {word}{'s' * (high != 1)}"
+    return ("" if low == high else f"{low:,} to ") + format_count(high, word)
 
 
 def _describe_direction(metrics: Sequence[str], systems: Mapping[str, Results]) -> str:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.arrays import read_npz
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.text.tokenization.porter import stem
 from capmeter.transforms.perturbations import is_content, strip_punctuation
 
@@ -157,9 +158,8 @@ def _features(path: str, images: list[str]) -> Floats:
     row_of = {id: k for k, id in enumerate(ids)}
     missing = [image for image in images if image not in row_of]
     if missing:
-        raise InputError(
-            f"{path}: {len(missing)} images have no features; add them (the first: {', '.join(missing[:5])})"
-        )
+        have = format_count(len(missing), "image has", "images have")
+        raise InputError(f"{path}: {have} no features; add them (the first: {', '.join(missing[:5])})")
     return features[[row_of[image] for image in images]]
 
 

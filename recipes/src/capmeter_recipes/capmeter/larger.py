@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import Caption, CaptionSet
+from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.progress import report_progress, task
 from capmeter.core.settings import Settings
@@ -112,7 +113,9 @@ def train(options: LargerOptions) -> Checkpoint:
     corpora = read_corpora(options.captions, options.exclusions)
     _, held_out = sample_splits(corpora, 2, options.held_out, options.seed)
     captions, batch = perturb_held_out(held_out, options.seed)
-    report_progress(f"{len(half):,} of {len(judgments):,} judgments select; {len(captions):,} held-out captions")
+    report_progress(
+        f"{len(half):,} of {len(judgments):,} judgments select; {format_count(len(captions), 'held-out caption')}"
+    )
 
     judged, perturbed = (ScoredCaptions.of(each, trained, settings) for each in (half.captions, captions))
     trials = []

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.progress import report_progress
 from capmeter.core.settings import Settings
@@ -90,8 +91,8 @@ def train(options: CapmeterOptions) -> Checkpoint:
         settings=settings,
     )
     report_progress(
-        f"{len(photos):,} training photos, {len(tagger_photos):,} more for the word tagger, {len(held_out):,} held "
-        f"out, {len(examples.sentences):,} sentences"
+        f"{format_count(len(photos), 'training photo')}, {len(tagger_photos):,} more for the word tagger, "
+        f"{len(held_out):,} held out, {format_count(len(examples.sentences), 'sentence')}"
     )
     return train_capmeter(
         examples,

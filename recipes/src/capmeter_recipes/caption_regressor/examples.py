@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.progress import report_progress
 from capmeter.core.settings import Settings
 from capmeter.metrics.learned.regressor.inputs import InputSpec
@@ -67,7 +68,8 @@ def read_rated(captions: CaptionSet, inputs: InputSpec, *, share: float, seed: i
     """
     bare = [id for id, human in zip(captions.ids, captions.humans, strict=True) if not human]
     if bare:
-        raise InputError(f"{len(bare):,} captions have no human score (the first: {', '.join(bare[:5])})")
+        have = format_count(len(bare), "caption has", "captions have")
+        raise InputError(f"{have} no human score (the first: {', '.join(bare[:5])})")
     unseen = [captions.ids[k] for k in np.flatnonzero(captions.image_indices < 0)[:5].tolist()]
     if unseen and inputs.shape != "text":
         raise InputError(

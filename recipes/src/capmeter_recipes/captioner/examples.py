@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.progress import task
 from capmeter.images.region_source import regions_at
 from capmeter.images.regions import BoxRule, Regions
@@ -139,7 +140,8 @@ def file_pictures(references: Mapping[str, Sequence[str]], regions: str, rule: B
     texts = {image: tuple(text for each in references[image] if (text := " ".join(each.split()))) for image in keys}
     silent = [image for image, captions in texts.items() if not captions]
     if silent:
-        raise InputError(f"{len(silent)} images have no caption that is not empty (the first: {silent[0]!r})")
+        have = format_count(len(silent), "image has", "images have")
+        raise InputError(f"{have} no caption that is not empty (the first: {silent[0]!r})")
     bank = FileBank(regions, tuple(keys.values()), rule)
     return CaptionedImages(tuple(keys), tuple(texts.values()), bank, np.arange(len(keys)))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter.core.settings import Settings
@@ -151,7 +152,7 @@ def train(options: CaptionerOptions) -> TrainedCaptioner:
         pictures, held_out, test = options.synthetic.read(options.scenes, options.seed, device)
     else:
         pictures, held_out = _read_pictures(options)
-    report_progress(f"{len(pictures):,} training images, {len(held_out):,} held out")
+    report_progress(f"{format_count(len(pictures), 'training image')}, {len(held_out):,} held out")
     rewards = frozen_rewards(settings)
     end = END_WORD if word_based(options.reward) else ""
     run = train_captioner(pictures, held_out, recipe, self_critical, options.output, rewards, end=end, device=device)

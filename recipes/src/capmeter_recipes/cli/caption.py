@@ -12,6 +12,7 @@ from capmeter.cli.command import Application
 from capmeter.cli.main import echo
 from capmeter.cli.output import refuse_shared_files
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.output_files import check_targets, text_writer
 from capmeter.core.progress import show_progress
@@ -77,7 +78,8 @@ def caption(options: CaptionOptions) -> None:
     with text_writer(options.output) as file:
         file.write(json.dumps(rows, ensure_ascii=False, indent=0) + "\n")
     target = escape_controls(str(options.output))
-    echo(f"{target}: {len(rows):,} captions of {len(images):,} images by {captioner.label}, {decoding}")
+    counts = f"{format_count(len(rows), 'caption')} of {format_count(len(images), 'image')}"
+    echo(f"{target}: {counts} by {captioner.label}, {decoding}")
 
 
 def _coco_id(image: str) -> int | str:

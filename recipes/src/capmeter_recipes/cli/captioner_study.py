@@ -10,6 +10,7 @@ from capmeter.cli.main import echo
 from capmeter.cli.options import FormatOptions, metrics_option
 from capmeter.cli.output import show
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import show_progress
 from capmeter.core.settings import Settings
@@ -57,7 +58,7 @@ def lengths(options: LengthOptions, table: FormatOptions) -> None:
         source, file = split_source_file(options.captions)
         photos = read_corpus(source, file, {source: frozenset()}).sample(options.photos, options.seed)
         texts = [text for photo in photos for text in photo.captions]
-        echo(f"{source}: {len(texts):,} captions of {len(photos):,} photos")
+        echo(f"{source}: {format_count(len(texts), 'caption')} of {format_count(len(photos), 'photo')}")
         rows = list(token_lengths(texts))
     show(report.length_table(rows), report.length_to_dict(rows), table.format)
 

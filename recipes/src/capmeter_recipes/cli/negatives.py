@@ -15,6 +15,7 @@ from capmeter.cli.command import Application
 from capmeter.cli.main import echo
 from capmeter.cli.options import FormatOptions, output_option
 from capmeter.cli.output import refuse_shared_files, show
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option, option_group
 from capmeter.core.output_files import check_targets
 from capmeter.core.progress import show_progress
@@ -72,7 +73,9 @@ def negatives(options: NegativeOptions, table: FormatOptions) -> None:
             all_negatives = CaptionSet.from_captions(_with_negatives(captions, sampler, options.seed))
             save(all_negatives, options.output, to="jsonl")
             kinds = ", ".join(recipe.kinds)
-            echo(f"wrote {options.output}: {len(all_negatives):,} captions of the systems caption, {kinds}")
+            echo(
+                f"wrote {options.output}: {format_count(len(all_negatives), 'caption')} of the systems caption, {kinds}"
+            )
     if rows:
         examples = [{"id": id, "kind": kind, "text": text} for id, kind, text in rows]
         data = {"negatives": str(recipe), "seed": options.seed, "examples": examples}

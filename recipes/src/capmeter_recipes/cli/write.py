@@ -11,6 +11,7 @@ from typing import Any
 from capmeter.cli.command import Application
 from capmeter.cli.main import echo
 from capmeter.cli.output import refuse_shared_files
+from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.output_files import check_targets, text_writer
 from capmeter.core.progress import report_progress, show_progress
@@ -68,7 +69,8 @@ def write(options: WriteOptions) -> None:
             for row in _rows(options, photos, systems):
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
                 count += 1
-    echo(f"{options.output}: {count:,} captions of {len(systems)} systems for {len(photos):,} photos")
+    written = f"{format_count(count, 'caption')} of {format_count(len(systems), 'system')}"
+    echo(f"{options.output}: {written} for {format_count(len(photos), 'photo')}")
 
 
 def _sample_photos(options: WriteOptions, min_captions: int) -> list[Photo]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.judgments.benchmarks import find_benchmark as named_benchmark
 from capmeter.judgments.prepared import Points
 from capmeter.stats.kendall import TauA, TauB, TauC
@@ -64,7 +65,7 @@ def require_kendall(judgments: Points) -> None:
 
 def describe_judgments(judgments: Points) -> str:
     """The name of the judgments in the checkpoint that they selected."""
-    return f"{judgments.benchmark} under {judgments.protocol}, {len(judgments):,} judgments"
+    return f"{judgments.benchmark} under {judgments.protocol}, {format_count(len(judgments), 'judgment')}"
 
 
 def kendall_tau(statistic: str, scores: npt.NDArray[np.float64], human: npt.NDArray[np.float64]) -> float:

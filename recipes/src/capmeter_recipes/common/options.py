@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from capmeter.core.checkpoints import TrainingData
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter_recipes.common.benchmark_exclusions import read_exclusions
@@ -111,7 +112,8 @@ def read_corpora(files: Iterable[str], exclusions: Path | None, sources: Iterabl
     corpora = []
     for source, file in map(split_source_file, files):
         corpus = read_corpus(source, file, excluded)
-        report_progress(f"{source}: {len(corpus.photos):,} photos; {corpus.excluded:,} benchmark photos were left out")
+        left_out = format_count(corpus.excluded, "benchmark photo was", "benchmark photos were")
+        report_progress(f"{source}: {format_count(len(corpus.photos), 'photo')}; {left_out} left out")
         corpora.append(corpus)
     return corpora
 

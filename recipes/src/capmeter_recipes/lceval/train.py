@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from capmeter.core.atomic import atomic_file
 from capmeter.core.checkpoints import Checkpoint, TrainingData
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter.core.settings import Settings
@@ -120,7 +121,9 @@ def train(options: LcEvalOptions) -> dict[str, NetworkRun]:
     examples, perturbed, data = _read_examples(options)
     systems = sorted({each.system for each in examples if each.system})
     photos = len({each.photo for each in examples})
-    report_progress(f"{len(examples):,} examples of {photos:,} photos; {', '.join(systems)}")
+    report_progress(
+        f"{format_count(len(examples), 'example')} of {format_count(photos, 'photo')}; {', '.join(systems)}"
+    )
     custom = options.custom_variant
     variants = resolve_variants(options.network, systems) if custom is None else {CUSTOM: custom}
     training_sets = _build_training_sets(options, variants, examples, perturbed, data)
@@ -148,7 +151,8 @@ def _read_examples(
     files = []
     for path in options.human:
         captions, excluded = read_human_captions(path, exclusions)
-        report_progress(f"{path.name}: {len(captions):,} photos; {excluded:,} benchmark photos were left out")
+        left_out = format_count(excluded, "benchmark photo was", "benchmark photos were")
+        report_progress(f"{path.name}: {format_count(len(captions), 'photo')}; {left_out} left out")
         human |= captions
         files.append(describe_file(path, len(captions)))
     machine = []

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from capmeter.captions.caption_set import SentencePool
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.ragged import Ragged
 from capmeter.images.image_features import FeatureFile
 from capmeter.metrics.learned.leic.shape import MAX_WORDS
@@ -105,8 +106,9 @@ def as_examples(
     """
     poor = [image.id for image in images if len(image.human) < 2]
     if poor:
+        have = format_count(len(poor), "image has", "images have")
         raise InputError(
-            f"{len(poor)} images have fewer than two human captions (the first: {', '.join(poor[:5])}); one is the "
+            f"{have} fewer than two human captions (the first: {', '.join(poor[:5])}); one is the "
             "reference and another the positive example, so leave these images out"
         )
     for image in images:

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.evaluation.base import Floats
 from capmeter.evaluation.scoring import evaluate
 from capmeter.images.image_features import FeatureFile
@@ -93,7 +94,8 @@ def judge(
     _check(submission, name)
     fold = np.array([fold_of(image) for image in submission.image_ids])
     if min((fold == 0).sum(), (fold == 1).sum()) < 2:
-        raise InputError(f"{name}: {len(submission)} images are too few for two folds; give more captions")
+        images = format_count(len(submission), "image is", "images are")
+        raise InputError(f"{name}: {images} too few for two folds; give more captions")
     images = [_image(caption, samples or {}) for caption in submission]
     generated, people = np.zeros((runs, len(submission))), np.zeros((runs, len(submission)))
     for run in range(runs):
@@ -172,8 +174,9 @@ def _check(submission: CaptionSet, name: str) -> None:
         if reference_count < 2
     ]
     if few:
+        have = format_count(len(few), "image has", "images have")
         raise InputError(
-            f"{name}: {len(few)} images have fewer than two references (the first: {', '.join(few[:5])}); one is the "
+            f"{name}: {have} fewer than two references (the first: {', '.join(few[:5])}); one is the "
             "context and another the human caption, so give more, or leave these images out"
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter.text.parsing.caption_parser import CaptionParser
@@ -59,7 +60,9 @@ def train(options: ParserOptions) -> tuple[str, Mapping[str, ParserScores]]:
     files = []
     for path in options.parses:
         captions, excluded = read_parsed_captions(path, exclusions)
-        report_progress(f"{path.name}: {len(captions):,} captions; {excluded:,} of benchmark photos were left out")
+        report_progress(
+            f"{path.name}: {format_count(len(captions), 'caption')}; {excluded:,} of benchmark photos were left out"
+        )
         examples += captions
         files.append(describe_file(path, len(captions)))
     if options.output is not None and not options.evaluate:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.core.progress import report_progress
 from capmeter.text.meteor.resources import load_english_synonyms
@@ -109,7 +110,7 @@ def train(options: SceneGraphParserOptions) -> TrainingReport:
         return _train_on_documents(options, options.documents, options.output)
     examples = read_factual(options.graphs)
     dev = [example for example in examples if example.split == "dev"]
-    report_progress(f"{options.graphs.name}: {len(examples):,} captions, {len(dev):,} of them dev")
+    report_progress(f"{options.graphs.name}: {format_count(len(examples), 'caption')}, {len(dev):,} of them dev")
     if options.output is not None and not options.evaluate:
         require_torch()
         from capmeter.encoders.devices import device_name
@@ -122,7 +123,7 @@ def train(options: SceneGraphParserOptions) -> TrainingReport:
             captions_with_parses, _ = read_parsed_captions(options.parses, read_exclusions(options.exclusions))
             parsed = sample_parsed_examples(captions_with_parses)
             data.append(describe_file(options.parses, len(parsed)))
-            report_progress(f"{options.parses.name}: facts of {len(parsed):,} captions")
+            report_progress(f"{options.parses.name}: facts of {format_count(len(parsed), 'caption')}")
         train_scene_graph_parser(
             examples,
             SceneGraphRecipe(**options.settings),
@@ -154,7 +155,7 @@ def _train_on_documents(options: SceneGraphParserOptions, path: Path, output: Pa
     rows = [] if options.without is None else [row for _, row in read_gzipped_rows(options.without, "texts")]
     excluded = {value for row in rows for value in row.values() if isinstance(value, str)}
     documents = read_documents(path, excluded)
-    report_progress(f"{path.name}: graphs of {len(documents):,} documents")
+    report_progress(f"{path.name}: graphs of {format_count(len(documents), 'document')}")
     recipe, device = DocumentRecipe(**options.settings), device_name(options.device)
     if options.folds:
         scores = cross_validate(

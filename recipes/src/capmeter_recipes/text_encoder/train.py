@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from capmeter.core.messages import format_count
 from capmeter.core.options import option
 from capmeter.core.progress import report_progress
 from capmeter.core.settings import Settings
@@ -62,7 +63,7 @@ def train(options: TextEncoderOptions) -> Checkpoint:
     settings = Settings() if options.device is None else Settings(device=options.device)
     corpora = read_corpora(options.captions, options.exclusions)
     photos, held_out = sample_splits(corpora, options.photos, options.held_out, options.seed)
-    report_progress(f"{len(photos):,} training photos, {len(held_out):,} held out")
+    report_progress(f"{format_count(len(photos), 'training photo')}, {len(held_out):,} held out")
     return train_encoder(
         photos,
         held_out,

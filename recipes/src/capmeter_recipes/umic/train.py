@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from capmeter.captions.load import load_references
 from capmeter.core.checkpoints import TrainingData, load_checkpoint
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.options import argument, option
 from capmeter.meta.metric_similarity import score_image_pairs
 from capmeter_recipes.common.benchmark_exclusions import read_exclusions
@@ -195,5 +196,6 @@ def _read_files(options: UmicOptions) -> _Data:
     train, held_out = examples
     shared = set(train.captions.image_ids) & set(held_out.captions.image_ids)
     if shared:
-        raise InputError(f"{len(shared)} images are both in {options.captions} and held out (the first: {min(shared)})")
+        images = format_count(len(shared), "image is", "images are")
+        raise InputError(f"{images} both in {options.captions} and held out (the first: {min(shared)})")
     return _Data(train, held_out, held_out, tuple(files))

@@ -24,7 +24,7 @@ from capmeter.core.csv_text import csv_lines
 from capmeter.core.errors import InputError
 from capmeter.core.file_stamps import file_stamp
 from capmeter.core.json_text import decode_json
-from capmeter.core.messages import describe, list_names, shorten
+from capmeter.core.messages import describe, format_count, list_names, shorten
 from capmeter.core.settings import Settings
 from capmeter.metrics.audio.detector import KIND, load_detector
 
@@ -51,7 +51,7 @@ def error_probabilities(source: str, texts: Sequence[str], settings: Settings) -
     missing = list(dict.fromkeys(text for text in texts if text not in known))
     if missing:
         raise InputError(
-            f"{source}: no probability for {len(missing):,} caption{'s' * (len(missing) > 1)}: "
+            f"{source}: no probability for {format_count(len(missing), 'caption')}: "
             f"{list_names(map(shorten, missing), 3)}; it needs one for every caption, as written"
         )
     return np.array([known[text] for text in texts], np.float64)

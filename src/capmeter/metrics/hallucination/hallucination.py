@@ -243,8 +243,8 @@ def find_errors(part: CaptionSet, context: RunContext, objects: str = "") -> lis
     shown = load_ground_truth(objects).of_images(part.image_ids) if objects else {}
     captions = [_split_references(caption) for caption in part]
     names = {image_id: tuple(sorted(each)) for image_id, each in shown.items()}
-    texts = chain.from_iterable((*split_text(each.candidate), *each.references) for each in captions)
-    texts = list(dict.fromkeys([*texts, *chain.from_iterable(names.values())]))
+    sides = ((*split_text(each.candidate), *each.references) for each in captions)
+    texts = list(dict.fromkeys(chain.from_iterable((*sides, *names.values()))))
     words = dict(zip(texts, content_words(texts), strict=True))
     findings = [CaptionFindings((), 0.0, 0.0)] * len(part)
     for row, sentences, cosine in _read_captions(captions, context):

@@ -20,6 +20,7 @@ from capmeter.core import progress
 from capmeter.core.disk_cache import DiskCache
 from capmeter.core.errors import InputError
 from capmeter.core.judge_limits import JudgeLimits
+from capmeter.core.messages import format_count
 from capmeter.metrics.judges.answers import Answer, Failure, Question
 
 Ask = Callable[[Question], Awaitable[Answer | Failure]]
@@ -93,7 +94,7 @@ class Engine:
             count = spent.questions - before.questions
             inputs, outputs = spent.input_tokens - before.input_tokens, spent.output_tokens - before.output_tokens
             spending = self._describe_tokens(inputs, outputs, "spent ")
-            progress.report_progress(f"{self.name}: {count:,} question{'s' * (count != 1)} asked; {spending}")
+            progress.report_progress(f"{self.name}: {format_count(count, 'question')} asked; {spending}")
         return [results[question.content] for question in questions]
 
     async def _ask_missing(self, missing: Sequence[Question], store: Callable[[Question, Any], None]) -> None:
@@ -132,7 +133,7 @@ class Engine:
         limits, spent, count = self.limits, self.limits.usage, round(rounds * len(missing))
         inputs, outputs = (round(rounds * tokens) for tokens in estimate(missing))
         about = "about " if rounds != 1 else ""
-        what = f"{about}{count:,} questions to {self.judge.identity}"
+        what = f"{about}{format_count(count, 'question')} to {self.judge.identity}"
         progress.report_progress(f"{self.name}: {what}, {self._describe_tokens(inputs, outputs, 'about ')}")
         if spent.questions:  # a later part or metric: what the budget leaves is asked, and the rest listed
             return

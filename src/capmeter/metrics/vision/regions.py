@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.core.errors import InputError
+from capmeter.core.messages import format_count
 from capmeter.core.settings import Settings
 from capmeter.encoders.batches import in_order
 from capmeter.encoders.handle import versions
@@ -85,7 +86,8 @@ def find_keys(part: CaptionSet) -> list[str]:
     present = [key for key in keys if key is not None]
     if len(present) < len(part):
         first = part.ids[list(keys).index(None)]
-        raise InputError(f"{len(part) - len(present):,} captions have no regions (the first: {first}); give --regions")
+        have = format_count(len(part) - len(present), "caption has", "captions have")
+        raise InputError(f"{have} no regions (the first: {first}); give --regions")
     return present
 
 
