@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
 METRICS = "bleu-4,rouge-l,cider-d"
 PROGRAM = Path(__file__).resolve().parents[1] / "support" / "ray_cluster.py"
+ENVIRONMENT = {**os.environ, "RAY_raylet_start_wait_time_s": "300", "OMP_NUM_THREADS": "1"}
 WORDS = "a dog runs on the grass while two cats sleep near an old red bus and people watch from one window".split()  # noqa: SIM905
 
 
@@ -40,21 +42,76 @@ def written(folder: Path, files: int, captions: int) -> capmeter.Results:
     return capmeter.score(capmeter.load(folder / "whole" / "whole.jsonl"), METRICS)
 
 
-def started(folder: Path, **task: Any) -> subprocess.Popen[bytes]:
-    """The program of the cluster, in a session of its own: one signal reaches all that it starts."""
+def describe_task(folder: Path, **task: Any) -> str:
     inputs = {"metrics": METRICS, "pattern": str(folder / "*.jsonl"), "output": str(folder / "scores")}
-    inputs |= {"result": str(folder / "result.json"), **task}
-    settings = {**os.environ, "RAY_raylet_start_wait_time_s": "300", "OMP_NUM_THREADS": "1"}
+    return json.dumps(inputs | {"result": str(folder / "result.json"), **task})
+
+
+def start_cluster(folder: Path, task: str) -> subprocess.Popen[bytes]:
+    """The program of a cluster, in a session of its own: one signal reaches all that it starts."""
     log = (folder / "log.txt").open("wb")
     return subprocess.Popen(
-        [sys.executable, str(PROGRAM), json.dumps(inputs)], env=settings, stdout=log, stderr=log, start_new_session=True
+        [sys.executable, str(PROGRAM), task],
+        env=ENVIRONMENT,
+        stdin=subprocess.PIPE,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
     )
 
 
-def result(folder: Path, program: subprocess.Popen[bytes]) -> dict[str, Any]:
-    assert program.wait(400) == 0, (folder / "log.txt").read_text()[-3000:]
-    outcome: dict[str, Any] = json.loads((folder / "result.json").read_text())
-    return outcome
+class SharedCluster:
+    """A cluster of three nodes beside its head, which runs one task after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.program = start_cluster(folder, json.dumps({"nodes": 4, "tasks": True, "result": str(folder / "result")}))
+
+    @property
+    def address(self) -> str:
+        self._wait_for(self.folder / "address.txt")
+        return (self.folder / "address.txt").read_text()
+
+    def run(self, folder: Path, **task: Any) -> dict[str, Any]:
+        """The outcome of a task whose files are in this folder."""
+        assert self.program.stdin is not None
+        self.program.stdin.write(describe_task(folder, **task).encode() + b"\n")
+        self.program.stdin.flush()
+        self._wait_for(folder / "result.json")
+        outcome: dict[str, Any] = json.loads((folder / "result.json").read_text())
+        assert "error" not in outcome, outcome["error"]
+        return outcome
+
+    def _wait_for(self, path: Path) -> None:
+        end = time.monotonic() + 400
+        while not path.exists():
+            assert self.program.poll() is None and time.monotonic() < end, (self.folder / "log.txt").read_text()[-3000:]
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        assert self.program.stdin is not None
+        self.program.stdin.close()
+        try:
+            self.program.wait(60)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.program.pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[SharedCluster]]:
+    """The cluster that the tests share; it is the last of those that were started."""
+    started = [SharedCluster(tmp_path_factory.mktemp("cluster"))]
+    yield started
+    for each in started:
+        each.stop()
+
+
+@pytest.fixture
+def cluster(clusters: list[SharedCluster], tmp_path_factory: pytest.TempPathFactory) -> SharedCluster:
+    """The shared cluster; another one where a test has broken it."""
+    if clusters[-1].program.poll() is not None:
+        clusters.append(SharedCluster(tmp_path_factory.mktemp("cluster")))
+    return clusters[-1]
 
 
 def check(outcome: dict[str, Any], expected: capmeter.Results) -> None:
@@ -76,24 +133,24 @@ def check_files(folder: Path, files: int, expected: capmeter.Results) -> None:
     assert left == {"corpus.json", *(f"part-{k}.{kind}" for k in range(files) for kind in ("parquet", "json"))}
 
 
-def test_workers_and_a_node_are_lost_and_nothing_else(tmp_path: Path) -> None:
+def test_workers_and_a_node_are_lost_and_nothing_else(tmp_path: Path, cluster: SharedCluster) -> None:
     expected = written(tmp_path, files=8, captions=400)
-    outcome = result(tmp_path, started(tmp_path, nodes=3, kills=3, lose_node=True))
+    outcome = cluster.run(tmp_path, kills=3, lose_node=True)
     assert outcome["lost"] > 0
     check(outcome, expected)
     check_files(tmp_path, 8, expected)
 
 
-def test_collected_states_survive_the_loss_of_their_node(tmp_path: Path) -> None:
+def test_collected_states_survive_the_loss_of_their_node(tmp_path: Path, cluster: SharedCluster) -> None:
     expected = written(tmp_path, files=4, captions=400)
-    outcome = result(tmp_path, started(tmp_path, nodes=3, lose_collected=True))
+    outcome = cluster.run(tmp_path, lose_collected=True)
     check(outcome, expected)
     check_files(tmp_path, 4, expected)
 
 
-def test_a_run_that_was_killed_goes_on_from_its_finished_files(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_goes_on_from_its_finished_files(tmp_path: Path, cluster: SharedCluster) -> None:
     expected = written(tmp_path, files=8, captions=400)
-    program = started(tmp_path, nodes=2)
+    program = start_cluster(tmp_path, describe_task(tmp_path, nodes=1))
     records = tmp_path / "scores"
     while program.poll() is None and len(list(records.glob("part-*.json"))) < 2:
         time.sleep(0.02)
@@ -104,7 +161,7 @@ def test_a_run_that_was_killed_goes_on_from_its_finished_files(tmp_path: Path) -
     assert before >= 2 and not (records / "corpus.json").exists()
     damaged = sorted(records.glob("part-*.parquet"))[0]
     damaged.write_bytes(damaged.read_bytes() + b"?")
-    outcome = result(tmp_path, started(tmp_path, nodes=2))
+    outcome = cluster.run(tmp_path)
     assert outcome["corpus"]["resumed"] == before - 1
     assert outcome["corpus"]["rescored"] == {str(damaged): "its file of scores is damaged"}
     check(outcome, expected)
@@ -112,28 +169,28 @@ def test_a_run_that_was_killed_goes_on_from_its_finished_files(tmp_path: Path) -
 
 
 @pytest.mark.neural
-def test_networks_give_the_scores_of_one_process(tmp_path: Path) -> None:
+def test_networks_give_the_scores_of_one_process(tmp_path: Path, cluster: SharedCluster) -> None:
     from pyarrow import parquet
 
     written(tmp_path, files=2, captions=20)
     expected = capmeter.score(capmeter.load(tmp_path / "whole" / "whole.jsonl"), "sbert,rouge-l")
-    outcome = result(tmp_path, started(tmp_path, nodes=2, metrics="sbert,rouge-l"))
+    outcome = cluster.run(tmp_path, metrics="sbert,rouge-l")
     tables = [parquet.read_table(tmp_path / "scores" / f"part-{k}.parquet") for k in range(2)]
     scores = np.concatenate([table["sbert"].to_numpy() for table in tables])
     assert np.abs(scores - expected["sbert"].items.array).max() < 1e-6
     assert outcome["corpus"]["scores"] == pytest.approx({name: each.score for name, each in expected.items()}, abs=1e-6)
 
 
-def test_a_dataset_has_the_scores_of_one_process(tmp_path: Path) -> None:
+def test_a_dataset_has_the_scores_of_one_process(tmp_path: Path, cluster: SharedCluster) -> None:
     expected = written(tmp_path, files=3, captions=50)
     paths = [str(tmp_path / f"part-{k}.jsonl") for k in range(3)]
-    outcome = result(tmp_path, started(tmp_path, dataset=paths))
+    outcome = cluster.run(tmp_path, dataset=paths)
     check(outcome, expected)
     assert outcome["rows"] == dict(expected["rouge-l"].items)
     assert list(outcome["rows"]) == list(expected.ids.names)
 
 
-def test_the_sample_of_the_page_runs(tmp_path: Path) -> None:
+def test_the_sample_of_the_page_runs(tmp_path: Path, cluster: SharedCluster) -> None:
     from pyarrow import Table, parquet
 
     page = (Path(__file__).resolve().parents[2] / "docs" / "scale.md").read_text("utf-8")
@@ -144,9 +201,9 @@ def test_the_sample_of_the_page_runs(tmp_path: Path) -> None:
     parquet.write_table(Table.from_pylist([json.loads(line) for line in lines]), tmp_path / "captions" / "a.parquet")
     printed = "\nprint(__import__('json').dumps([scored.corpus.scores, scored.dataset.count()]))"
     ran = subprocess.run(
-        [sys.executable, "-c", sample + printed],
+        [sys.executable, "-c", sample.replace('"captions/', f'"{tmp_path}/captions/') + printed],
         cwd=tmp_path,
-        env={**os.environ, "RAY_raylet_start_wait_time_s": "300", "OMP_NUM_THREADS": "1"},
+        env={**ENVIRONMENT, "RAY_ADDRESS": cluster.address},
         capture_output=True,
         text=True,
         timeout=400,

@@ -37,7 +37,9 @@ def trained(tmp_path: Path) -> Path:
 
 
 def with_ellipses(open_page: Any, **options: Any) -> Opened:
-    opened: Opened = open_page({"people": fused((0, 0), 1), "ours": fused((1, 0), 2)}, human="people", **options)
+    """A page with the plot of systems; explaining SMURF takes most of the time, and no caption is opened here."""
+    systems = {"people": fused((0, 0), 1), "ours": fused((1, 0), 2)}
+    opened: Opened = open_page(systems, human="people", explained=0, **options)
     return opened
 
 

@@ -324,7 +324,7 @@ def test_rank_correlations_are_those_of_scipy(open_page) -> None:
 def test_systems_are_drawn_by_meaning_and_style(open_page, tmp_path: Path) -> None:
     from support.page_examples import fused
 
-    page = open_page({"people": fused((0, 0), 1), "machine": fused((1, 0), 2)}, human="people")
+    page = open_page({"people": fused((0, 0), 1), "machine": fused((1, 0), 2)}, human="people", explained=0)
     assert page.said == []
     assert page.tab.locator("#ellipses svg path[stroke]").count() >= 2
     assert "machine: mean" in str(page.tab.locator("#ellipses svg").get_attribute("aria-label"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,7 +47,8 @@ def test_without_the_scores_there_is_no_plot() -> None:
 
 
 def test_the_page_has_the_section_only_with_the_plot(tmp_path: Path) -> None:
-    drawn = write_page({"a": fused((0, 0), 1)}, tmp_path / "a.html", resamples=50, human="a").path.read_text("utf-8")
+    options: dict[str, Any] = {"resamples": 50, "explained": 0}
+    drawn = write_page({"a": fused((0, 0), 1)}, tmp_path / "a.html", human="a", **options).path.read_text("utf-8")
     assert 'id="systems"' in drawn and "H∩M / M" in drawn
-    plain = write_page({"a": scored(candidates(5, 0))}, tmp_path / "b.html", resamples=50).path.read_text("utf-8")
+    plain = write_page({"a": scored(candidates(5, 0))}, tmp_path / "b.html", **options).path.read_text("utf-8")
     assert 'id="systems"' not in plain

@@ -4,7 +4,9 @@ TASK is JSON: "metrics"; "pattern" and "output" for files, or "dataset" for a Ra
 the number of working processes to kill; "lose_node": whether to remove a node too; "lose_collected": whether to remove
 the node that holds the collected states before they are used; "result": the file for the outcome. With "serve" the
 cluster waits for the runs of others instead, at the address in `address.txt` next to the result, until terminated.
-Ray runs in a process of its own here, so that a test can kill it as a whole.
+With "tasks" it has that address too, and runs the tasks on standard input, one a line; lost nodes are replaced between
+them, and an error is the outcome of its task. Ray runs in a process of its own here, so that a test can kill it as a
+whole.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import random
 import signal
 import sys
 import threading
+import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +63,8 @@ def kill_workers(kills: int, done: threading.Event, each: float, seed: int = 0) 
     return lost
 
 
-def lose_collected(cluster: Any) -> None:
+@contextlib.contextmanager
+def losing_collected(cluster: Any) -> Iterator[None]:
     """Takes away the node that holds the collected states, before they are used."""
     import ray
 
@@ -75,52 +80,77 @@ def lose_collected(cluster: Any) -> None:
         return reference_values
 
     engine.collect_states = collect_and_lose  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        engine.collect_states = collect_states
 
 
 def run(task: dict[str, Any]) -> None:
+    """Starts the cluster, and runs what is to be run on it."""
     import ray
     from ray.cluster_utils import Cluster
 
     from capmeter.core.output_files import write_atomic
 
     small = {"num_cpus": 1, "object_store_memory": 100_000_000}
-    head = {"num_cpus": 0} if task.get("lose_collected") else {}
+    # work on the head would be lost with the cluster
+    head = {"num_cpus": 0} if task.get("tasks") else {}
     cluster = Cluster(initialize_head=True, head_node_args={**small, **head, "include_dashboard": False})
-    others = [cluster.add_node(**small) for _ in range(task.get("nodes", 2) - 1)]
+    nodes = task.get("nodes", 2)
+    for _ in range(nodes - 1):
+        cluster.add_node(**small)
+    if task.get("serve") or task.get("tasks"):
+        write_atomic(Path(task["result"]).with_name("address.txt"), cluster.address)
     if task.get("serve"):
         signal.signal(signal.SIGTERM, lambda *_: None)
-        write_atomic(Path(task["result"]).with_name("address.txt"), cluster.address)
         signal.pause()
         cluster.shutdown()
         return
     ray.init(address=cluster.address, log_to_driver=False)
-    if task.get("lose_collected"):
-        lose_collected(cluster)
+    for each in map(json.loads, sys.stdin) if task.get("tasks") else [task]:
+        while len(cluster.worker_nodes) < nodes - 1:
+            cluster.add_node(**small)
+        try:
+            outcome = score_captions(cluster, each)
+        except Exception:
+            if not task.get("tasks"):
+                raise
+            outcome = {"error": traceback.format_exc()}
+        write_atomic(Path(each["result"]), json.dumps(outcome))
+    ray.shutdown()
+    cluster.shutdown()
+
+
+def score_captions(cluster: Any, task: dict[str, Any]) -> dict[str, Any]:
+    """The outcome of a task on this cluster, some of whose workers and nodes are lost meanwhile."""
+    import ray
+
     done, lost = threading.Event(), []
 
     def lose() -> None:
         lost.extend(kill_workers(task.get("kills", 0), done, task.get("each", 0.5), task.get("seed", 0)))
         if task.get("lose_node") and not done.is_set():
-            cluster.remove_node(others.pop(), allow_graceful=False)
+            cluster.remove_node(next(iter(cluster.worker_nodes)), allow_graceful=False)
 
     killer = threading.Thread(target=lose)
     killer.start()
     rows = {}
-    if "dataset" in task:
-        from capmeter.integrations.ray import score
+    try:
+        if "dataset" in task:
+            from capmeter.integrations.ray import score
 
-        scored = score(ray.data.read_json(task["dataset"]), task["metrics"], workers=2, resamples=50, seed=3)
-        corpus, rows = scored.corpus, {row["id"]: row["rouge-l"] for row in scored.dataset.take_all()}
-    else:
-        from capmeter.integrations.ray import score_shards
+            scored = score(ray.data.read_json(task["dataset"]), task["metrics"], workers=2, resamples=50, seed=3)
+            corpus, rows = scored.corpus, {row["id"]: row["rouge-l"] for row in scored.dataset.take_all()}
+        else:
+            from capmeter.integrations.ray import score_shards
 
-        corpus = score_shards(task["pattern"], task["metrics"], task["output"], workers=2, resamples=50, seed=3)
-    done.set()
-    killer.join()
-    outcome = {"corpus": corpus.to_dict(), "rows": rows, "lost": len(lost)}
-    Path(task["result"]).write_text(json.dumps(outcome))
-    ray.shutdown()
-    cluster.shutdown()
+            with losing_collected(cluster) if task.get("lose_collected") else contextlib.nullcontext():
+                corpus = score_shards(task["pattern"], task["metrics"], task["output"], workers=2, resamples=50, seed=3)
+    finally:
+        done.set()
+        killer.join()
+    return {"corpus": corpus.to_dict(), "rows": rows, "lost": len(lost)}
 
 
 if __name__ == "__main__":
