@@ -2,7 +2,7 @@
 
 A `RowLayout` lists the fields that only its rows have (`marks`), their native names (`renamed`), and how values that
 must be taken apart are converted (`convert`). Rows may be in any file of rows: JSON lines, a JSON list, CSV, TSV,
-Parquet, a workbook, or under one key of a JSON document (`captions.wrappers`). `docs/formats.md` cites where
+Parquet, a workbook, or under one key of a JSON document (`captions.documents`). `docs/formats.md` cites where
 each is published.
 
 >>> layout = find_layout(["videoID", "enCap", "chCap"])

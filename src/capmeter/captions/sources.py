@@ -19,6 +19,7 @@ import atexit
 import gzip
 import io
 import os
+import re
 import stat
 import sys
 import zlib
@@ -26,7 +27,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Literal, cast
 
 from capmeter.captions.archives import is_workbook, largest_member, open_member, zip_errors
@@ -105,6 +106,11 @@ class CaptionSource:
             compression=compression,
             member=member,
         )
+
+    @property
+    def ending(self) -> str:
+        """The ending of the file's name in lower case, without that of its compression."""
+        return PurePath(re.sub(r"(?i)\.(gz|zst)$", "", self.member or self.path.name)).suffix.lower()
 
     @property
     def max_content(self) -> int:

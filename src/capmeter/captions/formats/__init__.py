@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from capmeter.captions.columns import Columns
-from capmeter.captions.documents import are_named_pairs, detect_format, is_row, wrong_form
+from capmeter.captions.documents import are_named_pairs, detect_format, is_row, unwrap, wrong_form
 from capmeter.captions.event_rows import join_events
 from capmeter.captions.formats import coco, events, excel, karpathy, lines, mapping, native, parquet, table, webdataset
 from capmeter.captions.rows import CaptionRow, NotCandidates, Side, caption_text, reference_list
 from capmeter.captions.sources import CaptionSource, decode
-from capmeter.captions.wrappers import unwrap
 from capmeter.core.errors import InputError
 from capmeter.core.json_text import decode_json
 from capmeter.core.messages import describe
@@ -197,7 +196,7 @@ def _detect_file_format(first: bytes, second: bytes, source: CaptionSource, form
         return "named"
     if b"\t" in first:
         return "tsv"
-    kind = lines.ending(source)
+    kind = source.ending
     if first and (kind in (".csv", ".tsv") or (lines.is_table(first) and kind != ".txt")):
         return kind[1:] if kind == ".tsv" else "csv"
     if first and lines.may_be_plain(kind):

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from pathlib import PurePath
 from typing import Any
 
 from capmeter.captions.columns import Columns
@@ -25,12 +24,6 @@ from capmeter.core.messages import describe
 _NAMED = re.compile(rb"[^\t,|;]{1,1000}#\d{1,9}\t|" + FILE_NAME.pattern.encode() + rb"[\t ]\s*\S")
 _PLAIN = re.compile(r"\.(?:txt|text|hyps?|refs?|out|pred|tok|lines|[a-z]{2}|(?:ref|reference)\d{1,3})")
 _LONGEST = 10_000  # bytes of a line that are looked at
-
-
-def ending(source: CaptionSource) -> str:
-    """The ending of the file's name, without that of its compression."""
-    name = source.member or source.path.name
-    return PurePath(re.sub(r"(?i)\.(gz|zst)$", "", name)).suffix.lower()
 
 
 def is_named_line(line: bytes) -> bool:
