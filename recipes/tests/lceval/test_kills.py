@@ -16,12 +16,14 @@ from capmeter.core.checkpoints import Checkpoint
 SCRIPT = """
 import os, random, signal, sys, time
 from pathlib import Path
+import torch
 from capmeter_recipes.common.loop import Learner
 Learner.save_seconds = 0.0
 sys.path.insert(0, sys.argv[2])
 from support.lceval_training_set import random_training_set
 from capmeter_recipes.lceval.recipe import LcEvalRecipe
 from capmeter_recipes.lceval.run import train_lceval
+torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))]).zero_grad()  # imports a second's worth of modules
 folder, examples, delays, kills, code = Path(sys.argv[1]), random_training_set(), random.Random(0), 0, None
 state = folder / "training.pt"
 while code is None:
