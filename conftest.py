@@ -52,7 +52,10 @@ _OTHER_PROCESSES = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks examples that need the extra neural; a test of other processes fails when it has failed twice in a row."""
+    """Marks examples that need the extra neural; a test of other processes fails when it has failed twice in a row.
+
+    Files with slow tests come first: one at the end would leave all processes but its own without work.
+    """
     root = Path(__file__).parent
     for item in items:
         if isinstance(item, pytest.DoctestItem) and item.name.startswith(_NEURAL):
@@ -60,6 +63,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         place = item.path.relative_to(root).as_posix()
         if place.startswith(_OTHER_PROCESSES) or item.get_closest_marker("browser"):
             item.add_marker(pytest.mark.flaky(reruns=1))
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
 
 
 @pytest.fixture(scope="session")
