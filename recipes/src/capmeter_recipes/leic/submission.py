@@ -94,8 +94,8 @@ def judge(
     _check(submission, name)
     fold = np.array([fold_of(image) for image in submission.image_ids])
     if min((fold == 0).sum(), (fold == 1).sum()) < 2:
-        images = format_count(len(submission), "image is", "images are")
-        raise InputError(f"{name}: {images} too few for two folds; give more captions")
+        have = format_count(len(submission), "image is", "images are")
+        raise InputError(f"{name}: {have} too few for two folds; give more captions")
     images = [_image(caption, samples or {}) for caption in submission]
     generated, people = np.zeros((runs, len(submission))), np.zeros((runs, len(submission)))
     for run in range(runs):
