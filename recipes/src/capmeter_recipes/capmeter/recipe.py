@@ -32,9 +32,9 @@ class TaggerRecipe(NetworkRecipe):
     epochs: int = 22
     precision: str = "bfloat16"
     steps: int = 250
-    word_captions: int = 28
-    perturbed_photos: int = 4  # with perturbations of known words only
-    other_photo_captions: int = 4  # captions per step with the references of another photo
+    word_captions: int = 56
+    perturbed_photos: int = 8  # with perturbations of known words only
+    other_photo_captions: int = 8  # captions per step with the references of another photo
     width: int = 128
     bottleneck_dim: int = 128
     rank: int = 16  # of the adapters of the encoder's layers; 0: the layers are frozen

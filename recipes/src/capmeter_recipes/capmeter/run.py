@@ -41,6 +41,7 @@ def train_capmeter(
     data: Sequence[TrainingData],
     judgments: Points | None = None,
     device: str = "cpu",
+    workers: int = 1,
 ) -> Checkpoint:
     """Trains both networks, calibrates them on the held-out photos, and writes the checkpoint.
 
@@ -52,15 +53,17 @@ def train_capmeter(
         data: the sources of the captions.
         judgments: for tuning the weights of the score (`tuning.py`); none: the recipe's weights.
         device: a torch device.
+        workers: processes that prepare batches.
 
     Raises:
         InputError: the judgments are correlated by another statistic than Kendall's τ.
     """
     if judgments is not None:
         require_kendall(judgments)
-    tagger = train_tagger(examples, tagger_recipe, folder, device=device)
+    tagger = train_tagger(examples, tagger_recipe, folder, device=device, workers=workers)
     learner = CapmeterLearner(examples, recipe, device)
-    outcome = Run(learner, recipe, folder / "run", description="training capmeter", device=device).train()
+    matcher_run = Run(learner, recipe, folder / "run", description="training capmeter", device=device, workers=workers)
+    outcome = matcher_run.train()
     weights = _round_weights(learner, outcome)
     calibration = calibrate(learner)
     calibration[WORD_CALIBRATION], word_scores = calibrate_words(examples, tagger.logits)
@@ -122,7 +125,9 @@ class TrainedTagger:
     logits: Sequence[Floats]  # (pieces) of each caption of `tagger_batch`
 
 
-def train_tagger(examples: PhotoExamples, recipe: TaggerRecipe, folder: Path, *, device: str = "cpu") -> TrainedTagger:
+def train_tagger(
+    examples: PhotoExamples, recipe: TaggerRecipe, folder: Path, *, device: str = "cpu", workers: int = 1
+) -> TrainedTagger:
     """Trains the word error tagger, on the encoder layer at half the matcher's depth.
 
     An interrupted run is resumed from `run/tagger` in the folder.
@@ -130,7 +135,8 @@ def train_tagger(examples: PhotoExamples, recipe: TaggerRecipe, folder: Path, *,
     layer = (examples.layer + 1) // 2
     learner = TaggerLearner(examples, recipe, layer, device)
     description = "training the word error tagger"
-    outcome = Run(learner, recipe, folder / "run" / "tagger", description=description, device=device).train()
+    run = Run(learner, recipe, folder / "run" / "tagger", description=description, device=device, workers=workers)
+    outcome = run.train()
     # "judge." and "layers." in training; all have the tagger's prefix in a checkpoint
     weights = {
         TAGGER_PREFIX + name.removeprefix(TAGGER_PREFIX).removeprefix(LAYERS): each

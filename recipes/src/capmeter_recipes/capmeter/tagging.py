@@ -9,26 +9,25 @@ are frozen. Each step encodes its own sentences, so that the states of millions 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import normalize
 
-from capmeter.encoders import Encoder, PieceTable, StateTable, load_encoder
+from capmeter.encoders import Encoder, PieceTable, load_encoder
 from capmeter.encoders.pieces import gather
 from capmeter.encoders.text.bert import Bert
 from capmeter.encoders.text.network import AdaptedLayers
-from capmeter.metrics.learned.capmeter.matching import PieceBatch
 from capmeter.metrics.learned.capmeter.network import TaggerShape, WordErrorTagger
 from capmeter_recipes.capmeter.batch import BatchRow, CaptionBatch
-from capmeter_recipes.capmeter.examples import PerturbedCaption, PhotoExamples, Rows
+from capmeter_recipes.capmeter.examples import PerturbedCaption, PhotoExamples
 from capmeter_recipes.capmeter.perturbations import OTHER_PHOTO, unsupported_words
 from capmeter_recipes.capmeter.recipe import TaggerRecipe
 from capmeter_recipes.capmeter.training import held_out_batch
-from capmeter_recipes.capmeter.word_loss import EncodedSentences, WordLearner
+from capmeter_recipes.capmeter.word_loss import LaidOutCaptions, WordLearner
 from capmeter_recipes.common.corpus import CAPTIONS_PER_PHOTO
 
 FALSE_ALARM_RATE = 0.049
@@ -48,10 +47,10 @@ class TaggerModule(nn.Module):
         self._encoder, self._layer = encoder, layer
 
     def states(self, pieces: PieceTable) -> Tensor:
-        """The unit hidden states (pieces, width), in the pieces' order."""
+        """The hidden states (pieces, width), in the pieces' order."""
         layers = self.layers
         if layers is None:
-            return normalize(torch.from_numpy(self._encoder.hidden_states(pieces, self._layer)), dim=1)
+            return torch.from_numpy(self._encoder.hidden_states(pieces, self._layer))
         device = next(self.parameters()).device
         order = np.argsort(pieces.lengths, kind="stable")
         parts = []
@@ -62,7 +61,15 @@ class TaggerModule(nn.Module):
             states = layers.states(torch.from_numpy(np.pad(ids, padding)).to(device), padded_mask)
             parts.append(states[padded_mask])
         positions, _ = gather(pieces.offsets, order)
-        return normalize(torch.cat(parts)[torch.from_numpy(np.argsort(positions)).to(device)], dim=1)
+        return torch.cat(parts)[torch.from_numpy(np.argsort(positions)).to(device)]
+
+
+@dataclass(frozen=True, eq=False)
+class TaggerStep:
+    """The captions of a step in groups, and the word pieces of their sentences."""
+
+    pieces: PieceTable
+    captions: list[LaidOutCaptions]
 
 
 class TaggerLearner(WordLearner):
@@ -96,12 +103,20 @@ class TaggerLearner(WordLearner):
         """One item per step."""
         return [True] * self.recipe.steps
 
-    def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
-        """The loss on words."""
+    def prepare(self, batch: bool, rng: np.random.Generator) -> TaggerStep:
+        """The captions of a step, in groups of similar length."""
         captions = self.sample_batch(rng)
-        encoded = self.encode(captions.candidates, captions.references)
-        groups = captions.split_by_length(self.examples.pieces.lengths, _LENGTH_GROUPS)
-        parts = ((each, *self.forward(each.candidates, each.references, encoded, each.photos)) for each in groups)
+        return self.lay_out_step(*captions.split_by_length(self.examples.pieces.lengths, _LENGTH_GROUPS))
+
+    def lay_out_step(self, *batches: CaptionBatch) -> TaggerStep:
+        """Captions laid out for the network, and their sentences, each once."""
+        rows = [row for batch in batches for row in batch.rows]
+        numbers = np.unique(np.concatenate([[row.candidate, *row.references] for row in rows]))
+        return TaggerStep(self.examples.pieces.take(numbers), [self.lay_out(each, numbers) for each in batches])
+
+    def losses(self, batch: TaggerStep, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """The loss on words."""
+        parts = zip(batch.captions, self.forward(batch), strict=True)
         return {"words": self.word_loss(*parts, hard_negative_weight=self.recipe.hard_negative_weight)}
 
     def sample_batch(self, rng: np.random.Generator) -> CaptionBatch:
@@ -124,40 +139,24 @@ class TaggerLearner(WordLearner):
             batch.rows.append(row)
         return batch
 
-    def encode(self, candidates: Sequence[int], references: Sequence[Rows]) -> EncodedSentences:
-        """All these sentences, each encoded once."""
-        numbers = np.unique(np.concatenate([np.array(candidates, np.int64), *references]))
-        pieces = self.examples.pieces.take(numbers)
-        table = StateTable(pieces, np.zeros((len(pieces.ids), 0), np.float32))
-        states = self.module.states(pieces).to(self.device_name)
-        return EncodedSentences(table, self.examples.piece_features, self.device_name, numbers, states)
-
-    def forward(
-        self,
-        candidates: Sequence[int],
-        references: Sequence[Rows],
-        encoded: EncodedSentences | None = None,
-        photos: Sequence[int] = (),
-    ) -> tuple[Tensor, PieceBatch]:
-        """The logits (candidates, pieces) of being right, and the candidates' pieces; photos: see `candidate_batch`."""
-        encoded = encoded or self.encode(candidates, references)
-        batch, reference_batch, lm_features = self.piece_batches(candidates, references, encoded, photos)
+    def forward(self, step: TaggerStep) -> list[Tensor]:
+        """The logits (candidates, pieces) of being right, of each group of captions."""
+        states = self.module.states(step.pieces).to(self.device_name)
+        inputs = [self.inputs(captions, states) for captions in step.captions]
         with torch.autocast(torch.device(self.device_name).type, enabled=False):
-            logits: Tensor = self.network(batch, reference_batch, lm_features)
-        return logits, batch
+            return [self.network(*each) for each in inputs]
 
     def logits(self) -> list[Floats]:
         """The logits of the pieces of each caption of `tagger_batch`."""
-        captions = tagger_batch(self.examples)
-        candidates, references = captions.candidates, captions.references
+        rows = tagger_batch(self.examples).rows
         parts: list[Floats] = []
         with torch.no_grad():
-            for start in range(0, len(candidates), _EVALUATION_BATCH):
-                rows = slice(start, start + _EVALUATION_BATCH)
-                logits, batch = self.forward(candidates[rows], references[rows])
+            for start in range(0, len(rows), _EVALUATION_BATCH):
+                step = self.lay_out_step(CaptionBatch(rows[start : start + _EVALUATION_BATCH]))
+                (logits,), (captions,) = self.forward(step), step.captions
+                masks = captions.candidates.word_mask
                 parts.extend(
-                    values[mask].cpu().numpy().astype(np.float64)
-                    for values, mask in zip(logits, batch.mask, strict=True)
+                    values[mask] for values, mask in zip(logits.cpu().numpy().astype(np.float64), masks, strict=True)
                 )
         return parts
 

@@ -25,6 +25,7 @@ from capmeter_recipes.common.options import (
     seed_option,
     steps_option,
     threads_option,
+    workers_option,
 )
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class CapmeterOptions:
     tagger_epochs: int | None = option(None, "Epochs for the word tagger.", minimum=1)
     steps: int | None = steps_option()
     threads: int = threads_option()
+    workers: int = workers_option("Processes that prepare batches; several for a GPU.")
     seed: int = seed_option()
     device: str | None = device_option()
 
@@ -102,4 +104,5 @@ def train(options: CapmeterOptions) -> Checkpoint:
         data=[corpus.data for corpus in corpora],
         judgments=judgments,
         device=device_name(settings.device),
+        workers=options.workers,
     )

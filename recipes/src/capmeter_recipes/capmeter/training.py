@@ -26,13 +26,12 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
 from capmeter.core.ragged import Ragged
-from capmeter.metrics.learned.capmeter.matching import PieceBatch
 from capmeter.metrics.learned.capmeter.network import SCORE_TERMS, Matcher, MatcherOutput, MatcherShape
 from capmeter_recipes.capmeter.batch import BatchRow, CaptionBatch
-from capmeter_recipes.capmeter.examples import PhotoExamples, Rows
+from capmeter_recipes.capmeter.examples import PhotoExamples
 from capmeter_recipes.capmeter.perturbations import DISFLUENT_KINDS, OMISSION_KINDS, TRUE_KINDS
 from capmeter_recipes.capmeter.recipe import CapmeterRecipe
-from capmeter_recipes.capmeter.word_loss import EncodedSentences, WordLearner
+from capmeter_recipes.capmeter.word_loss import LaidOutCaptions, WordLearner
 from capmeter_recipes.common.corpus import CAPTIONS_PER_PHOTO
 from capmeter_recipes.common.similar_photos import nearest_neighbours
 
@@ -52,8 +51,8 @@ class CapmeterLearner(WordLearner):
 
     def __init__(self, examples: PhotoExamples, recipe: CapmeterRecipe, device: str = "cpu") -> None:
         super().__init__(examples, recipe, device)
-        self.encoded = EncodedSentences(examples.encodings.table, examples.piece_features, device)
-        sizes = self.shape_sizes(self.encoded.table.states.shape[1])
+        self.states = torch.from_numpy(examples.encodings.table.states).to(device)
+        sizes = self.shape_sizes(self.states.shape[1])
         shape = MatcherShape(**sizes, component_weights=recipe.score_weights)
         self.network = self.module = Matcher(shape, recipe.dropout)
         self._photo_embeddings = examples.photo_embeddings()
@@ -63,24 +62,32 @@ class CapmeterLearner(WordLearner):
         """For each step whether only the word loss is used."""
         return [epoch < self.recipe.word_only_epochs] * self.recipe.steps
 
-    def losses(self, batch: bool, rng: np.random.Generator) -> Mapping[str, Tensor]:
+    def prepare(self, batch: bool, rng: np.random.Generator) -> list[LaidOutCaptions]:
+        """The captions of a step: for the word loss, and unless it is used alone those of `sample_batch` and
+        `sample_fluency_batch`.
+        """
+        batches = [self.sample_word_batch(rng, int(rng.integers(1, CAPTIONS_PER_PHOTO)))]
+        if not batch:
+            batches += [self.sample_batch(rng), self.sample_fluency_batch(rng)]
+        return [self.lay_out(each) for each in batches]
+
+    def losses(self, batch: list[LaidOutCaptions], rng: np.random.Generator) -> Mapping[str, Tensor]:
         """See the module."""
-        recipe = self.recipe
-        word_batch = self.sample_word_batch(rng, int(rng.integers(1, CAPTIONS_PER_PHOTO)))
-        output, pieces = self.forward(word_batch.candidates, word_batch.references)
-        word_loss = self.word_loss((word_batch, output.right, pieces))
-        if batch:
+        recipe, (words, *more) = self.recipe, batch
+        word_loss = self.word_loss((words, self.forward(words).right))
+        if not more:
             return {"words": recipe.word_loss_weight * word_loss}
-        captions = self.sample_batch(rng)
-        output, pieces = self.forward(captions.candidates, captions.references)
-        more = self.word_loss((captions, output.right, pieces))
-        losses = {"words": recipe.word_loss_weight * (word_loss + more)}
+        captions, fluency = more
+        output = self.forward(captions)
+        word_loss = word_loss + self.word_loss((captions, output.right))
+        losses = {"words": recipe.word_loss_weight * word_loss}
         for name in ("correctness", "coverage"):
-            loss = self._component_loss(name, getattr(output, name), captions)
+            loss = self._component_loss(name, getattr(output, name), captions.batch)
             losses[name] = recipe.component_loss_weight * loss
-        captions = self.sample_fluency_batch(rng)
-        logits = self.network.fluency_logit(*self.candidate_batch(captions.candidates, self.encoded))
-        losses["fluency"] = self._component_loss("fluency", logits, captions)
+        candidates, _, lm_features = self.inputs(fluency, self.states)
+        losses["fluency"] = self._component_loss(
+            "fluency", self.network.fluency_logit(candidates, lm_features), fluency.batch
+        )
         return losses
 
     def _component_loss(self, name: str, logits: Tensor, batch: CaptionBatch) -> Tensor:
@@ -130,13 +137,15 @@ class CapmeterLearner(WordLearner):
             batch.add_with_perturbations(int(captions[i, 0]), references, self.examples.perturbed[i])
         return batch
 
-    def forward(self, candidates: Sequence[int], references: Sequence[Rows]) -> tuple[MatcherOutput, PieceBatch]:
-        """The network's output for candidates with these references, and the candidates' pieces."""
-        batch, reference_batch, lm_features = self.piece_batches(candidates, references, self.encoded)
-        rows = Ragged.from_rows([each.tolist() for each in references], np.int64)
-        similarities = self.examples.encodings.similarities(np.array(candidates, np.int64), rows)
+    def forward(self, captions: LaidOutCaptions) -> MatcherOutput:
+        """The network's output."""
+        batch = captions.batch
+        references = Ragged.from_rows([each.tolist() for each in batch.references], np.int64)
+        similarities = self.examples.encodings.similarities(np.array(batch.candidates, np.int64), references)
+        candidates, reference_pieces, lm_features = self.inputs(captions, self.states)
         tensor = torch.from_numpy(similarities).to(self.device_name)
-        return self.module(batch, reference_batch, tensor, lm_features), batch
+        output: MatcherOutput = self.module(candidates, reference_pieces, tensor, lm_features)
+        return output
 
     def evaluate(self) -> Mapping[str, float]:
         """Pairwise accuracy on held-out photos, by kind of perturbation and mean."""
@@ -146,11 +155,9 @@ class CapmeterLearner(WordLearner):
     def logits(self, batch: CaptionBatch) -> dict[str, NDArray[np.float64]]:
         """The score and its terms (captions), as logits."""
         parts: dict[str, list[NDArray[np.float64]]] = {name: [] for name in ("score", *SCORE_TERMS)}
-        candidates, references = batch.candidates, batch.references
         with torch.no_grad():
-            for start in range(0, len(candidates), _EVALUATION_BATCH):
-                rows = slice(start, start + _EVALUATION_BATCH)
-                output, _ = self.forward(candidates[rows], references[rows])
+            for start in range(0, len(batch.rows), _EVALUATION_BATCH):
+                output = self.forward(self.lay_out(CaptionBatch(batch.rows[start : start + _EVALUATION_BATCH])))
                 for name, values in parts.items():
                     values.append(getattr(output, name).cpu().numpy().astype(np.float64))
         return {name: np.concatenate(values) for name, values in parts.items()}

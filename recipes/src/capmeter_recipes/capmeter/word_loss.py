@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from capmeter.core.ragged import Ragged
-from capmeter.encoders import StateTable
+from capmeter.encoders import PieceTable, StateTable
 from capmeter.metrics.embedding.word_pieces import Pieces
-from capmeter.metrics.learned.capmeter.inputs import PieceFeatures, piece_batch
+from capmeter.metrics.learned.capmeter.inputs import piece_batch
 from capmeter.metrics.learned.capmeter.language_model import CaptionCounts
 from capmeter.metrics.learned.capmeter.matching import PieceBatch
 from capmeter_recipes.capmeter.batch import CaptionBatch
@@ -31,32 +32,19 @@ _WRONG_WEIGHT = 3.0
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedSentences:
-    """Sentences with the hidden states of their word pieces."""
+class LaidOutCaptions:
+    """Captions laid out for a network: the word pieces, without states, of n captions and of their references."""
 
-    table: StateTable  # the states
-    features: PieceFeatures  # static features of word pieces
-    device: str = "cpu"  # of the batches
-    numbers: Rows | None = None  # (sentences), ascending indices of the table's sentences; none: all sentences
-    states: Tensor | None = None  # (pieces, width), unit states with gradients, in place of the table's
-
-    def lay_out(self, sentences: Ragged, *, ends: bool) -> Pieces:
-        """The pieces of rows of sentences, by sentence index."""
-        if self.numbers is not None:
-            sentences = Ragged(np.searchsorted(self.numbers, sentences.values), sentences.offsets)
-        return Pieces.lay_out(self.table, sentences, ends=ends)
-
-    def to_batch(self, pieces: Pieces) -> PieceBatch:
-        """The pieces as input of a network."""
-        batch = piece_batch(pieces, self.features, self.device)
-        if self.states is None:
-            return batch
-        positions = torch.from_numpy(pieces.positions).to(self.device)
-        return batch._replace(states=self.states[positions.clamp(min=0)] * (positions >= 0)[:, :, None])
+    batch: CaptionBatch  # the captions
+    candidates: Pieces  # with begin and end
+    references: Pieces  # without
+    lm_features: NDArray[np.float32]  # (n, c, lm_dim)
+    labels: NDArray[np.float32]  # (n, c): 1 for right, 0 for wrong, nan if unknown
+    hard: NDArray[np.bool_]  # (n,), hard negatives
 
 
 class WordLearner(Learner[bool]):
-    """The base of both learners. Batches are sampled with the step's random numbers."""
+    """The base of both learners. Captions are sampled with the step's random numbers."""
 
     recipe: NetworkRecipe
 
@@ -64,6 +52,7 @@ class WordLearner(Learner[bool]):
         set_seed(recipe.seed)
         self.examples, self.recipe, self.device_name = examples, recipe, device
         self.word_examples: Sequence[WordExample] = examples.word_examples
+        self._table = _without_states(examples.pieces)
 
     def shape_sizes(self, encoder_dim: int) -> dict[str, int]:
         """The network's sizes, as fields of its shape."""
@@ -94,34 +83,52 @@ class WordLearner(Learner[bool]):
             )
         return batch
 
-    def piece_batches(
-        self,
-        candidates: Sequence[int],
-        references: Sequence[Rows],
-        encoded: EncodedSentences,
-        photos: Sequence[int] = (),
-    ) -> tuple[PieceBatch, PieceBatch, Tensor]:
-        """The pieces of candidates and of their references, and language-model features (`candidate_batch`)."""
-        batch, lm_features = self.candidate_batch(candidates, encoded, photos)
-        rows = Ragged.from_rows([each.tolist() for each in references], np.int64)
-        return batch, encoded.to_batch(encoded.lay_out(rows, ends=False)), lm_features
+    def lay_out(self, batch: CaptionBatch, numbers: Rows | None = None) -> LaidOutCaptions:
+        """The captions laid out for the network.
 
-    def candidate_batch(
-        self, candidates: Sequence[int], encoded: EncodedSentences, photos: Sequence[int] = ()
-    ) -> tuple[PieceBatch, Tensor]:
-        """The pieces of candidates, and their language-model features (candidates, pieces, lm_dim).
+        If the language model was estimated on the captions of a candidate's photo, their counts are subtracted, so
+        that the candidates are as new to it as those that the metric will score.
 
         Args:
-            candidates: sentence indices.
-            encoded: the sentences.
-            photos: of each candidate. If the language model was estimated on a photo's captions, their counts are
-                subtracted, so that the candidates are as new to it as those that the metric will score.
+            batch: the captions.
+            numbers: ascending indices of the sentences whose pieces the states are of; None: of all sentences.
         """
-        sentences = np.array(candidates, np.int64)
-        pieces = encoded.lay_out(Ragged(sentences, np.arange(len(sentences) + 1, dtype=np.int64)), ends=True)
-        counts = {photo: self._count_photo(photo) for photo in set(photos)}
-        features = self.examples.priors.language_model.features(pieces, [counts[photo] for photo in photos])
-        return encoded.to_batch(pieces), torch.from_numpy(features).to(self.device_name)
+        table = self._table if numbers is None else _without_states(self.examples.pieces.take(numbers))
+        candidates, references = (
+            Ragged.from_rows(rows, np.int64)
+            for rows in ([[each] for each in batch.candidates], [each.tolist() for each in batch.references])
+        )
+        if numbers is not None:
+            candidates, references = (
+                Ragged(np.searchsorted(numbers, each.values), each.offsets) for each in (candidates, references)
+            )
+        candidate_pieces = Pieces.lay_out(table, candidates)
+        counts = {photo: self._count_photo(photo) for photo in set(batch.photos)}
+        return LaidOutCaptions(
+            batch,
+            candidate_pieces,
+            Pieces.lay_out(table, references, ends=False),
+            self.examples.priors.language_model.features(candidate_pieces, [counts[photo] for photo in batch.photos]),
+            self._word_labels(batch, candidate_pieces),
+            np.array([row.perturbation is not None and row.perturbation.kind == HARD_NEGATIVE for row in batch.rows]),
+        )
+
+    def inputs(self, captions: LaidOutCaptions, states: Tensor) -> tuple[PieceBatch, PieceBatch, Tensor]:
+        """The network's input: the pieces of candidates and of their references, and language-model features.
+
+        Args:
+            captions: laid out.
+            states: (pieces, width), of the sentences that the captions were laid out with.
+        """
+
+        def batch_of(pieces: Pieces) -> PieceBatch:
+            batch = piece_batch(pieces, self.examples.piece_features, self.device_name)
+            positions = torch.from_numpy(pieces.positions).to(self.device_name)
+            unit = normalize(states[positions.clamp(min=0)].float(), dim=2)
+            return batch._replace(states=unit * (positions >= 0)[:, :, None])
+
+        lm_features = torch.from_numpy(captions.lm_features).to(self.device_name)
+        return batch_of(captions.candidates), batch_of(captions.references), lm_features
 
     def _count_photo(self, photo: int) -> CaptionCounts | None:
         """The counts of a photo's captions, if the language model was estimated on them."""
@@ -131,38 +138,36 @@ class WordLearner(Learner[bool]):
         captions = examples.captions[photo].tolist()
         return examples.priors.language_model.count_captions(examples.pieces[each] for each in captions)
 
-    def word_loss(self, *parts: tuple[CaptionBatch, Tensor, PieceBatch], hard_negative_weight: float = 1.0) -> Tensor:
-        """The loss on the words that are known to be right or wrong.
-
-        Args:
-            parts: captions, with the logits (captions, pieces) and the pieces of each.
-            hard_negative_weight: of wrong words that fit the sentence.
-        """
-        labels = [self.word_labels(batch, pieces) for batch, _, pieces in parts]
-        known = torch.cat([each[each.isfinite()] for each in labels])
-        logits = torch.cat([values[each.isfinite()] for each, (_, values, _) in zip(labels, parts, strict=True)])
-        kind_weights = []
-        for each, (batch, _, _) in zip(labels, parts, strict=True):
-            kinds = (row.perturbation.kind if row.perturbation else "" for row in batch.rows)
-            weights = torch.tensor([hard_negative_weight if kind == HARD_NEGATIVE else 1.0 for kind in kinds])
-            kind_weights.append(weights[:, None].to(self.device_name).expand_as(each)[each.isfinite()])
-        weight = torch.where(known == 0, _WRONG_WEIGHT * torch.cat(kind_weights), 1.0)
-        return binary_cross_entropy_with_logits(logits, known, weight)
-
-    def word_labels(self, batch: CaptionBatch, pieces: PieceBatch) -> Tensor:
-        """Labels (captions, pieces): 1 for right, 0 for wrong, nan if unknown."""
-        labels = torch.full(pieces.mask.shape, torch.nan)
+    def _word_labels(self, batch: CaptionBatch, pieces: Pieces) -> NDArray[np.float32]:
+        labels = np.full(pieces.word_mask.shape, np.nan, np.float32)
         for k, row in enumerate(batch.rows):
             perturbed = row.perturbation
             if row.original < 0 or (perturbed is not None and not perturbed.wrong_words):
                 continue
-            columns = torch.nonzero(pieces.mask[k])[:, 0]
             if perturbed is None:
-                labels[k, columns.cpu()] = 1.0
-                continue
-            words = self.examples.word_indices(perturbed.sentence)
-            if words is None:
-                continue
-            labels[k, columns.cpu()] = 1.0
-            labels[k, columns[torch.from_numpy(np.isin(words, perturbed.wrong_words))].cpu()] = 0.0
-        return labels.to(self.device_name)
+                labels[k, pieces.word_mask[k]] = 1.0
+            elif (words := self.examples.word_indices(perturbed.sentence)) is not None:
+                labels[k, pieces.word_mask[k]] = ~np.isin(words, perturbed.wrong_words)
+        return labels
+
+    def word_loss(self, *parts: tuple[LaidOutCaptions, Tensor], hard_negative_weight: float = 1.0) -> Tensor:
+        """The loss on the words that are known to be right or wrong.
+
+        Args:
+            parts: captions, and the logits (captions, pieces) of each.
+            hard_negative_weight: of wrong words that fit the sentence.
+        """
+        known, targets, weights = [], [], []
+        for captions, logits in parts:
+            rows, columns = np.nonzero(np.isfinite(captions.labels))
+            labels = captions.labels[rows, columns]
+            wrong = np.where(captions.hard[rows], _WRONG_WEIGHT * hard_negative_weight, _WRONG_WEIGHT)
+            known.append(logits.flatten()[torch.from_numpy(rows * logits.shape[1] + columns).to(self.device_name)])
+            targets.append(labels)
+            weights.append(np.where(labels == 0, wrong, 1.0).astype(np.float32))
+        target, weight = (torch.from_numpy(np.concatenate(each)).to(self.device_name) for each in (targets, weights))
+        return binary_cross_entropy_with_logits(torch.cat(known), target, weight)
+
+
+def _without_states(pieces: PieceTable) -> StateTable:
+    return StateTable(pieces, np.zeros((len(pieces.ids), 0), np.float32))

@@ -14,7 +14,7 @@ import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +30,7 @@ from capmeter.core.atomic import atomic_file
 from capmeter.core.errors import InputError
 from capmeter.core.progress import task
 from capmeter.core.training_log import LOG, METRICS
+from capmeter_recipes.common.forked_map import forked_map
 from capmeter_recipes.common.recipe import Recipe
 from capmeter_recipes.common.training_state import check_optimizer, check_same_sizes, check_state
 
@@ -60,9 +61,16 @@ class Learner(ABC, Generic[Batch]):
     def batches(self, epoch: int, rng: np.random.Generator) -> Sequence[Batch]:
         """The batches of an epoch, in order; about the same number in every epoch. `rng` is seeded per epoch."""
 
+    def prepare(self, batch: Batch, rng: np.random.Generator) -> Any:
+        """What `losses` takes, made from a batch without the network, maybe in another process.
+
+        `rng` is seeded per step. The batch itself unless overridden.
+        """
+        return batch
+
     @abstractmethod
-    def losses(self, batch: Batch, rng: np.random.Generator) -> Mapping[str, Tensor]:
-        """The losses of a batch by name, whose sum is minimised. `rng` is seeded per step."""
+    def losses(self, batch: Any, rng: np.random.Generator) -> Mapping[str, Tensor]:
+        """The losses of a prepared batch by name, whose sum is minimised. `rng` is seeded per step."""
 
     @abstractmethod
     def evaluate(self) -> Mapping[str, float]:
@@ -120,14 +128,23 @@ class Run(Generic[Batch]):
             `epochs` was increased, with the learning rates of a run of that many epochs.
         description: for the progress bar.
         device: a torch device.
+        workers: processes that prepare batches ahead; one: they are prepared in this process.
 
     Raises:
         InputError: the folder holds a run with another recipe or another network.
     """
 
     def __init__(
-        self, learner: Learner[Batch], recipe: Recipe, folder: Path, *, description: str, device: str = "cpu"
+        self,
+        learner: Learner[Batch],
+        recipe: Recipe,
+        folder: Path,
+        *,
+        description: str,
+        device: str = "cpu",
+        workers: int = 1,
     ) -> None:
+        self.workers = workers
         self.learner, self.recipe, self.folder, self.description = learner, recipe, folder, description
         learner.module.to(device)
         self.optimizer = learner.optimizer(recipe.lr)
@@ -148,21 +165,29 @@ class Run(Generic[Batch]):
             The selected weights and the history.
         """
         last = self.recipe.epochs if epochs is None else min(self.recipe.epochs, self.epoch + epochs)
-        with task(self.description, total=last - self.epoch) as advance:
+        with (
+            forked_map(self._prepare, self.workers) as prepare,
+            task(self.description, total=last - self.epoch) as advance,
+        ):
             while self.epoch < last and not self._is_finished():
-                self._train_epoch()
+                self._train_epoch(prepare)
                 advance(1)
         self._save()
         if self._is_finished():
             self._write_metrics()
         return self._outcome()
 
-    def _train_epoch(self) -> None:
-        batches = self.learner.batches(self.epoch, self._rng())
+    def _prepare(self, job: tuple[int, int, Batch]) -> Any:
+        epoch, number, batch = job
+        return self.learner.prepare(batch, self._rng(epoch, number))
+
+    def _train_epoch(self, prepare: Callable[[Iterable[tuple[int, int, Batch]]], Iterator[Any]]) -> None:
+        batches = self.learner.batches(self.epoch, self._rng(self.epoch))
         self.learner.module.train()
         started, seconds_before = time.monotonic(), self.seconds
-        for number in range(self.batch, len(batches)):
-            self._train_step(batches[number], number, len(batches))
+        jobs = [(self.epoch, number, batches[number]) for number in range(self.batch, len(batches))]
+        for (_, number, _), prepared in zip(jobs, prepare(jobs), strict=True):
+            self._train_step(prepared, number, len(batches))
             self.batch = number + 1
             # gradients are not part of the state
             if not self.batch % self.recipe.accumulate and self._seconds_unsaved() > self.learner.save_seconds:
@@ -184,14 +209,14 @@ class Run(Generic[Batch]):
         if self._seconds_unsaved() > self.learner.save_seconds * _EPOCH_SHARE:
             self._save()
 
-    def _train_step(self, batch: Batch, number: int, batch_count: int) -> None:
+    def _train_step(self, batch: Any, number: int, batch_count: int) -> None:
         recipe = self.recipe
         lr = recipe.lr_at((self.epoch + (number + 0.5) / batch_count) / recipe.epochs, self.epoch)
         for group in self.optimizer.param_groups:
             group["lr"] = lr * group.get("lr_scale", 1.0)
         mixed = recipe.precision == "bfloat16"
         with torch.autocast(self.learner.device.type, torch.bfloat16) if mixed else nullcontext():
-            losses = self.learner.losses(batch, self._rng(number))
+            losses = self.learner.losses(batch, self._rng(self.epoch, number))
         # for one loss and one batch per step the same number without the sum: a third of a small network's time
         only = next(iter(losses.values())).float() if len(losses) == 1 else None
         total = torch.stack([loss.float() for loss in losses.values()]).sum() if only is None else only
@@ -228,7 +253,7 @@ class Run(Generic[Batch]):
         return sums
 
     def _rng(self, *numbers: int) -> np.random.Generator:
-        return np.random.default_rng((self.recipe.seed, self.epoch, *numbers))
+        return np.random.default_rng((self.recipe.seed, *numbers))
 
     def _seconds_unsaved(self) -> float:
         return time.monotonic() - self._saved_at

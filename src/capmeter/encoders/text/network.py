@@ -41,9 +41,10 @@ class AdaptedLayers(nn.Module):
         x = bert.embed(ids).view(-1, bert.width)
         factors = dict(self.named_parameters())
         dropout, bias = self.dropout if self.training else 0.0, bert.attention_bias(ids.shape[1])
+        padded = None if mask.all() else mask  # a GPU waits for this
         for number in range(len(self.layers)):
             layer = attach_factors(bert.stack[number], factors, number)
-            x, _ = transformer_layer(layer, x, None if mask.all() else mask, shape, bert.epsilon, dropout, bias=bias)
+            x, _ = transformer_layer(layer, x, padded, shape, bert.epsilon, dropout, bias=bias)
         return x.float().view(*ids.shape, -1)
 
     def adapter_parameters(self) -> list[nn.Parameter]:

@@ -9,7 +9,7 @@ Final punctuation is stripped: it says nothing about the picture.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,8 @@ from capmeter.encoders import EncoderHandle, HiddenStates, SentenceVectors, Stat
 from capmeter.metrics.embedding.word_pieces import Pieces, caption_blocks
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from capmeter.metrics.learned.capmeter.matching import PieceBatch
 
 Block = tuple[NDArray[np.int64], Pieces, Pieces, NDArray[np.float32]]
@@ -110,6 +112,16 @@ class PieceFeatures:
     noun_shares: NDArray[np.float32]  # (V,)
     associations: NDArray[np.float32]  # (V, association_dim)
     association_signs: NDArray[np.float32]  # (association_dim,)
+    _tensors: dict[str, tuple[Tensor, ...]] = field(default_factory=dict)
+
+    def on(self, device: str) -> tuple[Tensor, ...]:
+        """The four as tensors on a device, moved there once."""
+        import torch
+
+        if device not in self._tensors:
+            arrays = self.static, self.noun_shares, self.associations, self.association_signs
+            self._tensors[device] = tuple(torch.from_numpy(array).to(device) for array in arrays)
+        return self._tensors[device]
 
 
 def piece_batch(pieces: Pieces, features: PieceFeatures, device: str = "cpu") -> PieceBatch:
@@ -118,18 +130,20 @@ def piece_batch(pieces: Pieces, features: PieceFeatures, device: str = "cpu") ->
 
     from capmeter.metrics.learned.capmeter.matching import PieceBatch
 
-    mask, ids = pieces.word_mask[:, :, None], pieces.ids
-    arrays = (
-        pieces.states,
-        ids.astype(np.int64),
-        pieces.word_mask,
-        _positions(np.where(pieces.word_mask, pieces.sentence, -1)),
-        features.static[ids] * mask,
-        features.associations[ids] * mask,
-        features.association_signs,
-        features.noun_shares[ids] * pieces.word_mask,
+    static, noun_shares, associations, signs = features.on(device)
+    spans = _positions(np.where(pieces.word_mask, pieces.sentence, -1))
+    arrays = pieces.states, pieces.ids.astype(np.int64), pieces.word_mask, spans
+    states, ids, mask, positions = (torch.from_numpy(array).to(device) for array in arrays)
+    return PieceBatch(
+        states,
+        ids,
+        mask,
+        positions,
+        static[ids] * mask[:, :, None],
+        associations[ids] * mask[:, :, None],
+        signs,
+        noun_shares[ids] * mask,
     )
-    return PieceBatch(*(torch.from_numpy(np.ascontiguousarray(array)).to(device) for array in arrays))
 
 
 def _positions(sentence: NDArray[np.int64]) -> NDArray[np.int64]:
