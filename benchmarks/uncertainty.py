@@ -222,7 +222,8 @@ def main() -> None:
         if arguments.corpora:
             evaluate(arguments.corpora, arguments.exclusions, arguments.photos, arguments.seed, metric)
         for each in arguments.judgments:
-            show_agreement(*each.split("=", 1), metric)
+            benchmark, _, file = each.partition("=")
+            show_agreement(benchmark, file, metric)
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ def test_the_formula_by_hand() -> None:
     assert doubted.unsupported.tolist() == [True, False, False]
     one = CaptionFindings([doubted], cosine=0.75, missing=0.5)
     assert one.quantities == pytest.approx((0.25, 2.7512925, 0.5), abs=1e-6)
-    assert one.logit == pytest.approx(6.4 * 0.25 + 0.5 * 2.7512925 + 0.4 * 0.5 - 3.1, abs=1e-6)
+    assert one.logit == pytest.approx(6.0 * 0.25 + 0.53 * 2.7512925 + 0.4 * 0.5 - 3.1, abs=1e-6)
     two = CaptionFindings([doubted, certain], cosine=0.75, missing=0.5)
     assert two.quantities[1] == pytest.approx((2.7512925 + 2.6931472) / 2, abs=1e-6)
 

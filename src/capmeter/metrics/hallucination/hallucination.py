@@ -8,7 +8,7 @@ smallest of its word pieces). With the *error* of a word
 
 the score is a logistic regression on three quantities:
 
-    score = σ(6.4 (1 − cos) + .5 max t(w) + .4 m − 3.1)
+    score = σ(6 (1 − cos) + .53 max t(w) + .4 m − 3.1)
 
 cos is the cosine of the caption with the mean of its references, in the same encoder; m is the agreement on what it
 misses: of the things that the candidate does not name (by its lemma, stem or a synonym, a common synset of WordNet) the
@@ -62,7 +62,7 @@ from capmeter.text.parsing.caption_parser import bundled_caption_parser
 
 MAX_REFERENCE_SENTENCES = 50
 _DISTANCE, _NOT_A_THING = 4.0, 0.5
-_SENTENCE, _WORD, _MISSING, _OFFSET = 6.4, 0.5, 0.4, -3.1
+_SENTENCE, _WORD, _MISSING, _OFFSET = 6.0, 0.53, 0.4, -3.1
 _LEAST = 1e-3  # probability of being right; a tagger is never surer
 _CAPTIONS_AT_ONCE = 128  # the states of all words of their references, up to 50 sentences each, are in memory
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n+")
