@@ -144,7 +144,7 @@ def show_reliability(each: Predictions, right: Flags) -> None:
     weights, wrong = weigh(right), (each.scores >= 0.5) != right
     ranking = np.argsort(each.uncertainties, kind="stable")
     group = np.minimum((10 * (np.cumsum(weights[ranking]) - weights[ranking] / 2)).astype(int), 9)
-    rows = [ranking[group == k] for k in range(10)]
+    rows = [ranking[group == k] for k in range(10) if (group == k).any()]  # few captions: fewer groups
     means, shares = (
         [np.average(values[own], weights=weights[own]) for own in rows] for values in (each.uncertainties, wrong)
     )

@@ -151,7 +151,7 @@ def test_run_on_a_native_file(tmp_path) -> None:
     assert list(report.judgments.ids) == ids
     with pytest.raises(InputError, match="nothing to evaluate"):
         run(benchmark="rated", data=data)
-    with pytest.raises(InputError, match="no score for 1 ids"):
+    with pytest.raises(InputError, match="no score for 1 id,"):
         run(benchmark="rated", data=data, scores={"mine": dict(list(mine.items())[1:])})
     with pytest.raises(InputError, match="two sets of scores are named rouge-l"):
         run("rouge-l", benchmark="rated", data=data, scores={"rouge-l": mine})

@@ -24,7 +24,7 @@ SHARED = (
 )
 FILLER = "On the round table there is a vase with yellow flowers beside a pile of old books and a pair of glasses. "
 CANDIDATE = (
-    SHARED.replace("blue shirt", "red shirt") + "An elephant swims in a deep lake under the moon. " + FILLER * 10
+    SHARED.replace("blue shirt", "red shirt") + "Snow falls on the distant mountain behind a castle. " + FILLER * 10
 )
 REFERENCE = SHARED + FILLER * 10 + "A grey cat sleeps on the carpet near the open door."
 
@@ -45,7 +45,7 @@ def test_sentences_of_a_document(open_page: Any, width: int) -> None:
     assert tab.locator(".verdict.contradicted .wrong").all_text_contents() == ["red"]
     nearest = tab.locator(".verdict.contradicted .nearest").text_content()
     assert nearest == "nearest in the reference: Behind the sofa a man in a blue shirt holds a white cup."
-    assert sentences("unsupported") == ["An elephant swims in a deep lake under the moon."]
+    assert sentences("unsupported") == ["Snow falls on the distant mountain behind a castle."]
     assert sentences("missing") == ["A grey cat sleeps on the carpet near the open door."]
     assert len(sentences("supported")) == 14 and len(sentences("covered")) == 15
     opened = {each: tab.locator(f".verdict.{each}").evaluate("e => e.open") for each in ("missing", "supported")}

@@ -136,7 +136,7 @@ def test_without_labels_whole_captions_are_learned(
     outcome = train_regressor(captions, inputs, recipe, tmp_path / "head", settings=ON_CPU)
     assert "wrong words found" not in outcome.scores and outcome.scores["right order"] > 0.6
     bare = CaptionSet.from_captions(Caption("a", "0", "a red one", (), captions[captions.ids[0]].image) for _ in "a")
-    with pytest.raises(InputError, match="have no human score"):
+    with pytest.raises(InputError, match="1 caption has no human score"):
         train_regressor(bare, inputs, recipe, tmp_path / "bare", settings=ON_CPU)
 
 
