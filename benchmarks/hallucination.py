@@ -23,6 +23,7 @@ import numpy as np
 from capmeter_recipes.capmeter.perturbations import perturb, unsupported_words
 from capmeter_recipes.common.benchmark_exclusions import read_exclusions
 from capmeter_recipes.common.corpus import CAPTIONS_PER_PHOTO, Photo, read_corpus, sample_splits, split_source_file
+from capmeter_recipes.common.logistic_regression import fit_logistic_regression
 from numpy.typing import NDArray
 
 from capmeter.captions.caption_set import Caption, CaptionSet, SentencePool
@@ -80,18 +81,6 @@ def read_findings(examples: Sequence[Example]) -> list[CaptionFindings]:
     return findings
 
 
-def fit_regression(quantities: Floats, hallucinated: Floats, weights: Floats) -> Floats:
-    """The weights of the quantities and the offset that maximise the likelihood."""
-    inputs = np.concatenate([quantities, np.ones((len(quantities), 1))], axis=1)
-    parameters = np.zeros(inputs.shape[1])
-    for _ in range(50):
-        expected = 1 / (1 + np.exp(-inputs @ parameters))
-        gradient = inputs.T @ (weights * (expected - hallucinated))
-        curvature = (inputs * (weights * expected * (1 - expected))[:, None]).T @ inputs
-        parameters -= np.linalg.solve(curvature + 1e-9 * np.eye(len(parameters)), gradient)
-    return parameters
-
-
 def reliability(probabilities: Floats, hallucinated: Floats, weights: Floats) -> list[tuple[float, float, float]]:
     """For each interval of probabilities with captions: its share, their mean probability, and the share that
     hallucinates.
@@ -131,7 +120,8 @@ def main() -> None:
             own = (kinds == kind) & half
             weights[own] = share / max(own.sum(), 1)
     quantities = np.array([each.quantities for each in findings])
-    parameters = fit_regression(quantities[fitting], hallucinated[fitting], weights[fitting])
+    inputs = np.concatenate([quantities, np.ones((len(quantities), 1))], axis=1)
+    parameters = fit_logistic_regression(inputs[fitting], hallucinated[fitting], weights[fitting])
     print(f"{len(photos):,} photos; captions:", dict(zip(KINDS, np.bincount(kinds).tolist(), strict=False)))
     print("fitted: 1 − cos, max t, m, offset:", parameters.round(2).tolist())
     logits = np.array([each.logit for each in findings])

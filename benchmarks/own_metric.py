@@ -41,7 +41,6 @@ import capmeter
 from capmeter.captions.caption_set import Caption, CaptionSet
 from capmeter.captions.load import load_reference_table
 from capmeter.core.progress import show_progress
-from capmeter.core.settings import Settings
 from capmeter.encoders import find_encoder, load_encoder
 from capmeter.encoders.parallel_map import torch_threads
 from capmeter.evaluation.base import RunContext
@@ -74,7 +73,7 @@ THINGS = frozenset(
 def words(references: Path, images: int) -> None:
     """Prints what is words of wrong words."""
     captions = leave_one_out(load_reference_table(references).references, images=images)
-    metric, context = Capmeter(), RunContext(Settings())
+    metric, context = Capmeter(), RunContext()
     scores = metric.measure(captions, context).values[:, 0]
     marked = sum(len(marked_words(each)) for each in metric.explain(captions, context))
     total = sum(len(each.candidate.split()) for each in captions)

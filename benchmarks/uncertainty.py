@@ -28,6 +28,7 @@ import numpy as np
 from capmeter_recipes.capmeter.batch import CaptionBatch
 from capmeter_recipes.capmeter.larger import perturb_held_out
 from capmeter_recipes.common.corpus import sample_splits
+from capmeter_recipes.common.logistic_regression import fit_logistic_regression
 from capmeter_recipes.common.model_selection import kendall_tau, load_selection_judgments
 from capmeter_recipes.common.options import read_corpora
 from numpy.typing import NDArray
@@ -79,17 +80,6 @@ def predict(captions: CaptionSet, metric: Capmeter, count: int | None = None) ->
 def first_references(references: Ragged, count: int) -> Ragged:
     """The first so many references of each row."""
     return Ragged.from_rows([row[:count] for row in (references[k] for k in range(len(references)))], np.int64)
-
-
-def fit_logistic_regression(inputs: Floats, labels: Flags, weights: Floats) -> Floats:
-    """The weights of the inputs (n, k) that maximise the likelihood of the labels, (k,), by Newton's method."""
-    parameters = np.zeros(inputs.shape[1])
-    for _ in range(50):
-        expected = 0.5 * (1 + np.tanh(0.5 * inputs @ parameters))
-        gradient = inputs.T @ (weights * (expected - labels))
-        curvature = (inputs * (weights * expected * (1 - expected))[:, None]).T @ inputs
-        parameters -= np.linalg.solve(curvature + 1e-9 * np.eye(len(parameters)), gradient)
-    return parameters
 
 
 def fit_coefficients(predictions: Predictions, right: Flags) -> tuple[float, float, float]:

@@ -53,7 +53,7 @@ def test_four_workers_share_a_gpu(tmp_path: Path) -> None:
 
 
 def test_a_network_is_loaded_once_by_each_worker(tmp_path: Path) -> None:
-    pattern, folder = write_shards(tmp_path, *"abcd"), tmp_path / "met"
+    pattern, folder = write_shards(tmp_path, *"abcdef"), tmp_path / "met"
     for each in (folder, tmp_path / "met-loaded"):
         each.mkdir()
     score_shards(pattern, [Network(folder=str(folder), size=2)], tmp_path / "scores", gpus=0.5)

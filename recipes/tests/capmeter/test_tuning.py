@@ -132,7 +132,9 @@ def test_a_run_with_judgments_tunes_weights_only(tmp_path: Path) -> None:
     weights = tuple(tuned.parameters["shape"]["parts"])
     assert weights in weight_grid() and weights == tuple(tuned.training["score_weights"])
     assert "flickr8k-cf" in tuned.selection and "flickr8k-cf" not in plain.selection
-    terms = Capmeter(checkpoint=str(tmp_path / "tuned")).component_logits(judgments.captions, RunContext(settings))
+    terms = Capmeter(checkpoint=str(tmp_path / "tuned")).component_logits(
+        judgments.captions, RunContext(settings=settings)
+    )
     np.testing.assert_allclose(terms["score"], score_by_hand(terms, weights), rtol=1e-4)
     tau = kendalltau(terms["score"][judgments.rows], judgments.human).statistic
     assert tuned.scores["flickr8k-cf, tau-b"] == pytest.approx(tau, abs=1e-4)

@@ -54,7 +54,7 @@ class Measurement:
     answers: Answers = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RunContext:
     """What a metric or a corpus state receives besides the captions of a part.
 

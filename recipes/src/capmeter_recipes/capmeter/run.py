@@ -94,7 +94,7 @@ def train_capmeter(
 
 def tune_checkpoint(checkpoint: Checkpoint, learner: CapmeterLearner, judgments: Points, folder: Path) -> Checkpoint:
     """The checkpoint in this folder, and the learner's network, with tuned weights of the score and calibrated anew."""
-    context = RunContext(Settings(device=learner.device_name))
+    context = RunContext(settings=Settings(device=learner.device_name))
     judged_terms = Capmeter(checkpoint=str(folder)).component_logits(judgments.captions, context)
     held_out, network = held_out_batch(learner.examples), learner.network
     tuned = tune_weights(judged_terms, judgments, learner.logits(held_out), held_out)

@@ -112,7 +112,8 @@ class TaggerLearner(WordLearner):
         """Captions laid out for the network, and their sentences, each once."""
         rows = [row for batch in batches for row in batch.rows]
         numbers = np.unique(np.concatenate([[row.candidate, *row.references] for row in rows]))
-        return TaggerStep(self.examples.pieces.take(numbers), [self.lay_out(each, numbers) for each in batches])
+        pieces = self.examples.pieces.take(numbers)
+        return TaggerStep(pieces, [self.lay_out(each, pieces, numbers) for each in batches])
 
     def losses(self, batch: TaggerStep, rng: np.random.Generator) -> Mapping[str, Tensor]:
         """The loss on words."""

@@ -83,7 +83,9 @@ class WordLearner(Learner[bool]):
             )
         return batch
 
-    def lay_out(self, batch: CaptionBatch, numbers: Rows | None = None) -> LaidOutCaptions:
+    def lay_out(
+        self, batch: CaptionBatch, pieces: PieceTable | None = None, numbers: Rows | None = None
+    ) -> LaidOutCaptions:
         """The captions laid out for the network.
 
         If the language model was estimated on the captions of a candidate's photo, their counts are subtracted, so
@@ -91,9 +93,10 @@ class WordLearner(Learner[bool]):
 
         Args:
             batch: the captions.
-            numbers: ascending indices of the sentences whose pieces the states are of; None: of all sentences.
+            pieces: of the sentences whose states there are; None: of all sentences.
+            numbers: ascending indices of these sentences.
         """
-        table = self._table if numbers is None else _without_states(self.examples.pieces.take(numbers))
+        table = self._table if pieces is None else _without_states(pieces)
         candidates, references = (
             Ragged.from_rows(rows, np.int64)
             for rows in ([[each] for each in batch.candidates], [each.tolist() for each in batch.references])

@@ -88,9 +88,9 @@ def test_blocks_on_several_threads_are_those_on_one(monkeypatch: pytest.MonkeyPa
     together = values(rows)
     monkeypatch.setattr(inputs, "BLOCK_FLOATS", 1)  # every caption is a block
     for threads in (1, 3):
-        scores = Capmeter().measure(caption_set(rows), RunContext(Settings(threads=threads))).values
+        scores = Capmeter().measure(caption_set(rows), RunContext(settings=Settings(threads=threads))).values
         np.testing.assert_allclose(scores, together, atol=1e-5)
-    evidence = Capmeter().explain(caption_set(rows), RunContext(Settings(threads=3)))
+    evidence = Capmeter().explain(caption_set(rows), RunContext(settings=Settings(threads=3)))
     assert [" ".join(each.candidate) for each in evidence] == [candidate for candidate, _ in rows]
 
 
