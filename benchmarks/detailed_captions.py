@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from capmeter.text.tokenization.sentence_splitting import document_sentences
+from capmeter.text.tokenization.document_splitting import document_sentences
 
 
 def read_texts(path: Path, field: str) -> list[tuple[str, str]]:

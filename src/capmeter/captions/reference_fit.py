@@ -11,7 +11,8 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+
+import numpy as np
 
 from capmeter.captions.caption_set import CaptionSet
 from capmeter.captions.unsegmented_scripts import CJK, HAN_AND_KANA, is_unsegmented
@@ -70,11 +71,11 @@ class ReferenceFit:
         other_shares = [_overlap(words[candidates[row]], words_of_sets[set_of[other]]) for row, other in others]
         differences = [own_shares[row] - share for (row, _), share in zip(others, other_shares, strict=True)]
         return cls(
-            candidate_words=fmean(lengths[candidates[row]] for row in rows),
-            reference_words=fmean(lengths[index] for row in rows for index in sets[set_of[row]]),
+            candidate_words=float(np.mean([lengths[candidates[row]] for row in rows])),
+            reference_words=float(np.mean([lengths[index] for row in rows for index in sets[set_of[row]]])),
             vocabulary_share=len(vocabulary & known_words) / len(vocabulary) if vocabulary else None,
-            own_share=fmean(own_shares.values()) if own_shares else 0.0,
-            other_share=fmean(other_shares) if others else None,
+            own_share=float(np.mean(list(own_shares.values()))) if own_shares else 0.0,
+            other_share=float(np.mean(other_shares)) if others else None,
             other_count=len(others),
             excess=_standardise(differences),
             distinct_count=len(scored),
@@ -146,8 +147,7 @@ def _standardise(differences: Sequence[float]) -> float:
     """The mean in standard errors."""
     if len(differences) < 2:
         return 0.0
-    spread = stdev(differences)
-    mean = fmean(differences)
+    mean, spread = float(np.mean(differences)), float(np.std(differences, ddof=1))
     if not spread:
         return 0.0 if not mean else float("inf") if mean > 0 else float("-inf")
     return mean / spread * math.sqrt(len(differences))

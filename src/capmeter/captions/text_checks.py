@@ -73,6 +73,7 @@ _NO_ENDS = "60 words and more without the end of a sentence, which are read as o
 _ENDS = re.compile("[.!?\u2026\u3002\uff01\uff1f\n]")
 _EMOJI = re.compile("[\u2600-\u27bf\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff](?:\u200d.)*")
 _WORD = re.compile(r"\w+")
+_LETTER = re.compile("[A-Za-z0-9]")
 _MORE_EMOJI = "more emoji than words, which are left out or taken for unknown words"
 _VERY_LONG = "more than 5,000 words: is it a caption?"
 _MOST_WORDS = 5000
@@ -125,9 +126,7 @@ def is_blank(text: str) -> bool:
 
 def has_no_words(text: str) -> bool:
     """Whether nothing of a text can be compared: it is blank, or punctuation alone."""
-    return (not text.isascii() or not any(map(str.isalnum, text))) and all(
-        unicodedata.category(each)[0] in "CZMP" for each in text
-    )
+    return not _LETTER.search(text) and all(unicodedata.category(each)[0] in "CZMP" for each in text)
 
 
 def find_artefacts(text: str) -> list[str]:
@@ -224,24 +223,25 @@ def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str,
     Returns:
         Reasons in a fixed order, only those that apply.
     """
-    pool, reference_sets = captions.pool, captions.reference_sets
+    sentences, reference_sets = captions.pool.sentences, captions.reference_sets
     notes: dict[str, list[str]] = {}
-    blank = {k for k, text in enumerate(pool.sentences) if has_no_words(text)}
+    blank = {k for k, text in enumerate(sentences) if has_no_words(text)}
     # equal captions with equal references are checked once
     keys = captions.candidates.astype(np.int64) * max(len(reference_sets), 1) + captions.reference_set_indices
     pairs, pair_of_row = np.unique(keys, return_inverse=True)
+    offsets, indices = reference_sets.offsets.tolist(), reference_sets.values.tolist()
     reasons_of_pair: list[list[str]] = []
     for pair in pairs.tolist():
         candidate, row = divmod(pair, max(len(reference_sets), 1))
-        indices = reference_sets[row].tolist()
-        references = [pool[k] for k in indices]
-        reasons = find_artefacts(pool[candidate]) if artefacts else []
-        if references and not (_looks_english(pool[candidate]) and _looks_english(references[0])):
-            reasons += compare_texts(pool[candidate], references)
+        reference_indices = indices[offsets[row] : offsets[row + 1]]
+        text, references = sentences[candidate], [sentences[k] for k in reference_indices]
+        reasons = find_artefacts(text) if artefacts else []
         if references:
-            reasons += compare_lengths(pool[candidate], references)
-            reasons += [_JOINED] * has_joined_references(pool[candidate], references)
-        if not blank.isdisjoint(indices):
+            if not (_looks_english(text) and _looks_english(references[0])):
+                reasons += compare_texts(text, references)
+            reasons += compare_lengths(text, references)
+            reasons += [_JOINED] * has_joined_references(text, references)
+        if not blank.isdisjoint(reference_indices):
             reasons.append("empty reference")
         reasons_of_pair.append(reasons)
     if any(reasons_of_pair):
@@ -253,7 +253,8 @@ def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str,
 
 def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
     """The captions that begin with the same words, if nearly all do: a prompt, or a phrase of the model."""
-    beginnings = {k: " ".join(captions.pool[k].split()[:_BEGINNING]) for k in set(captions.candidates.tolist())}
+    candidates = set(captions.candidates.tolist())
+    beginnings = {k: " ".join(captions.pool[k].split(maxsplit=_BEGINNING)[:_BEGINNING]) for k in candidates}
     if len(beginnings) < _FEWEST:
         return {}
     beginning, count = Counter(beginnings.values()).most_common(1)[0]
@@ -266,13 +267,19 @@ def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
 def _check_vocabulary(captions: CaptionSet) -> dict[str, list[str]]:
     """All captions, if none of their words occurs in any reference."""
     candidates = set(captions.candidates.tolist())
-    if len(candidates) < _FEWEST or not len(captions.references.values):
+    if len(candidates) < _FEWEST or any(_shares_words(captions, row) for row in range(len(captions))):
         return {}
     vocabulary = {word for k in candidates for word in split_words(captions.pool[k])}
-    references = set(captions.references.values.tolist())
-    if not vocabulary or any(not vocabulary.isdisjoint(split_words(captions.pool[k])) for k in references):
+    references = [split_words(captions.pool[k]) for k in set(captions.references.values.tolist())]
+    if not vocabulary or not references or not all(map(vocabulary.isdisjoint, references)):
         return {}
     return {"no word of any candidate occurs in any reference: are these captions?": list(captions.ids)}
+
+
+def _shares_words(captions: CaptionSet, row: int) -> bool:
+    """Whether a caption and its references share a word."""
+    words = {word for k in captions.references[row].tolist() for word in split_words(captions.pool[k])}
+    return not words.isdisjoint(split_words(captions.pool[int(captions.candidates[row])]))
 
 
 def _repeats(words: Sequence[str]) -> bool:

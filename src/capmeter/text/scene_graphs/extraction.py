@@ -2,7 +2,7 @@
 
 Tuples come from SPICE's rules over the trees of a parser (`stanford`), or from the scene-graph parser that was trained
 on human-written graphs (`factual`). A document, a text of several sentences, has one graph too: its sentences are split
-(`sentence_splitting`), pronouns replaced by what they refer to (`coreference`), and what is mentioned twice merges. In
+(`document_splitting`), pronouns replaced by what they refer to (`coreference`), and what is mentioned twice merges. In
 documents, tuples of words for the picture ("the image", "the background") are left out. Tuples are cached in memory and
 on disk under the name and the hash of the model, and the graphs of lists of references in memory.
 """
@@ -32,7 +32,7 @@ from capmeter.text.scene_graphs.rules import MAX_WORDS, SceneTuple, extract_tupl
 from capmeter.text.scene_graphs.triples import IS, Triple
 from capmeter.text.stored_values import stored_values
 from capmeter.text.tokenization.ptb import tokenise_sentences
-from capmeter.text.tokenization.sentence_splitting import document_sentences
+from capmeter.text.tokenization.document_splitting import document_sentences
 from capmeter.text.tokenization.token_tables import SentenceSource
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ It was trained on human-written scene graphs of captions of image regions (FACTU
 factual`). The model card, `capmeter/data/weights/factual/README.md`, reports how often it writes the same graph.
 
 Sentences are processed in batches of equal length, so that calls with many captions are fastest. Sentences with more
-than `MAX_WORDS` words are split, so that time stays linear in the number of words. A document (`sentence_splitting`) is
+than `MAX_WORDS` words are split, so that time stays linear in the number of words. A document (`document_splitting`) is
 parsed sentence by sentence, with pronouns replaced by what they refer to, by a network of its own: the same, with upper
 layers that were trained on graphs of whole documents (DiscoSG, Lin et al. 2025), which leave out what is said about the
 picture.
@@ -38,7 +38,8 @@ from capmeter.text.scene_graphs.triples import Triple, drop_redundant_entities, 
 from capmeter.text.scene_graphs.weight_changes import apply_changes
 from capmeter.text.scene_graphs.word_piece_vocabulary import WordPieceVocabulary
 from capmeter.text.tokenization.ptb import split_as_written
-from capmeter.text.tokenization.sentence_splitting import document_sentences, split_sentences
+from capmeter.text.tokenization.document_splitting import document_sentences
+from capmeter.text.tokenization.sentence_splitting import split_sentences
 
 KIND = BUNDLED = "factual"
 DOCUMENT_KIND = BUNDLED_DOCUMENTS = "factual-documents"

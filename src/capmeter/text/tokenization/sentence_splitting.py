@@ -1,49 +1,19 @@
-"""Sentence boundaries: in a caption's tokens as in Stanford CoreNLP 3.6, and in documents of several sentences.
+"""Sentence boundaries in a caption's tokens, as in Stanford CoreNLP 3.6.
 
-In tokens, a sentence ends after a token "." or a token of "!" and "?"; closing quotation marks and brackets that follow
-belong to it. "..." and abbreviations such as "etc." do not end a sentence.
+A sentence ends after a token "." or a token of "!" and "?"; closing quotation marks and brackets that follow belong to
+it. "..." and abbreviations such as "etc." do not end a sentence. Texts of many sentences: `document_splitting`.
 
 >>> split_sentences(["A", "dog", ".", "It", "runs", "!", "''"])
 [['A', 'dog', '.'], ['It', 'runs', '!', "''"]]
-
-A *document* is a text of at least `MIN_DOCUMENT_SENTENCES` sentences and `MIN_DOCUMENT_WORDS` words, as vision-language
-models write them. There, lines end sentences too, Markdown is read as what it renders (headings, list items and table
-cells are sentences of their own, emphasis and links are their texts, code blocks and images are left out), and ". "
-after an abbreviation or an initial does not end a sentence.
-
->>> split_document("## Scene\\n- **Two dogs** run.Dr. Who's [cat](x.html) sleeps. It is old.")
-['Scene', 'Two dogs run.', "Dr. Who's cat sleeps.", 'It is old.']
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import islice
-
-MIN_DOCUMENT_SENTENCES, MIN_DOCUMENT_WORDS = 3, 60
-"""Sizes from which a text is a document; what is shorter is a caption, as the published metrics take it."""
+from collections.abc import Sequence
 
 _END = re.compile(r"\.|[!?]+")
 _CLOSING = frozenset(("''", "'", '"', ")", "]", "}", "-RRB-", "-RSB-", "-RCB-", "»", "”", "’", "›"))
-
-_CODE_BLOCK = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)", re.MULTILINE | re.DOTALL)
-_IMAGE = re.compile(r"!\[[^\]\n]{0,500}\]\([^)\n]{0,2000}\)")
-_LINK = re.compile(r"\[([^\]\n]{1,500})\]\([^)\n]{0,2000}\)")
-_TAG = re.compile(r"</?[A-Za-z][^<>\n]{0,500}>|<!--.{0,2000}?-->", re.DOTALL)
-_LINE_START = re.compile(r"^\s*(?:>\s*)*(?:#{1,6}\s+|[-*+•‣◦·]\s+|\(?\d{1,3}[.)]\s+)?")
-_INLINE_ITEM = re.compile(
-    r"(?<=[.:!?*])\s+(?=(?:\d{1,2}\.\s+[*A-Z]|-\s+[*A-Za-z]))"
-)  # "… building.  2. The man", on one line
-_RULE = re.compile(r"[\s|:=*_-]*")  # a line of a table or a rule, without words
-_EMPHASIS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)|~~|`+")
-_BOUNDARY = re.compile(r"(?<![.!?。！？…])[.!?。！？…]+[\"'”’»)\]]*(?=\s|[A-Z][a-z]|[。-\uffff]|$)|[。！？]")
-_MARKS = re.compile(r"[^\w\s]+\s?|\n")
-_SPACED_MARKS, _UNSPACED_MARKS = re.compile(r"[.!?].*\s|[。！？\n]", re.DOTALL), re.compile("[。！？]")
-_ABBREVIATION = re.compile(
-    r"(?:^|[\s(\"'“])(?:[A-Z]|[A-Za-z]\.(?:[A-Za-z]\.)*[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|St|Mt|Jr|Sr|Inc|Ltd|Co|No|Fig|Vol|Ave"
-    r"|approx|ca|cf|vs|etc|e\.g|i\.e|al|est|dept|sq|ft|in)\.$"
-)
 
 
 def split_sentences(tokens: Sequence[str]) -> list[list[str]]:
@@ -57,65 +27,3 @@ def split_sentences(tokens: Sequence[str]) -> list[list[str]]:
         sentences[-1].append(token)
         at_end = at_end or _END.fullmatch(token) is not None
     return sentences
-
-
-def split_document(text: str) -> list[str]:
-    """Splits a text of any length into sentences, without its Markdown; time is linear in its length."""
-    text = _TAG.sub(" ", _LINK.sub(r"\1", _IMAGE.sub(" ", _CODE_BLOCK.sub("\n", text))))
-    sentences: list[str] = []
-    for line in _INLINE_ITEM.sub("\n", text).splitlines():
-        if _RULE.fullmatch(line):
-            continue
-        cells = line.strip().strip("|").split("|") if line.count("|") > 1 else [line]
-        for cell in cells:
-            sentences += _split_line(_EMPHASIS.sub("", _LINE_START.sub("", cell, count=1)).strip())
-    return sentences
-
-
-def document_sentences(text: str) -> list[str]:
-    """The sentences of a document; none if the text is a caption.
-
-    >>> document_sentences("A dog runs. It is old. It barks."), len(document_sentences("A dog runs on grass. " * 12))
-    ([], 12)
-    """
-    if len(text) < 2 * MIN_DOCUMENT_WORDS - 1 or len(text.split()) < MIN_DOCUMENT_WORDS:
-        return []
-    if len(list(islice(_spaced_ends(text.strip()), MIN_DOCUMENT_SENTENCES - 1))) < MIN_DOCUMENT_SENTENCES - 1:
-        return []
-    sentences = split_document(text)
-    return sentences if len(sentences) >= MIN_DOCUMENT_SENTENCES else []
-
-
-def _spaced_ends(text: str) -> Iterator[re.Match[str]]:
-    """Ends of sentences with a blank after them: captions of 2015 run sentences together ("a dog.Two cats")."""
-    for marks in _MARKS.finditer(text):
-        pattern = _SPACED_MARKS if marks[0][-1].isspace() else _UNSPACED_MARKS
-        yield from pattern.finditer(marks[0])
-
-
-def _split_line(line: str) -> list[str]:
-    """Splits a line at the ends of its sentences, except after abbreviations."""
-    sentences, start = [], 0
-    for boundary in _BOUNDARY.finditer(line):
-        if line[boundary.start()] == "." and _is_abbreviation(line, start, boundary.end()):
-            continue
-        sentences.append(line[start : boundary.end()].strip())
-        start = boundary.end()
-    sentences.append(line[start:].strip())
-    return [sentence for sentence in sentences if any(map(str.isalnum, sentence))]
-
-
-def _is_abbreviation(line: str, start: int, end: int) -> bool:
-    """Whether the sentence from `start` up to `end` ends in an abbreviation, after which it may go on."""
-    match = _ABBREVIATION.search(line[max(start, end - 12) : end])
-    following = _NEXT_CHARACTER.match(line, end)
-    if match is None or following is None:
-        return False
-    name = match[0].strip(" \t(\"'“.")
-    if name == "No":
-        return following[1].isdigit()
-    return name in _TITLES or len(name) == 1 or not following[1].isupper()
-
-
-_TITLES = frozenset("Mr Mrs Ms Dr Prof St Mt Fig Vol".split())  # noqa: SIM905
-_NEXT_CHARACTER = re.compile(r"\s*(\S)")

@@ -1,6 +1,6 @@
 """`capmeter` for documents: their claims, judged one by one by the networks that judge captions.
 
-A document (`text.tokenization.sentence_splitting`) makes claims: its sentences, and the tuples of its scene graph. With
+A document (`text.tokenization.document_splitting`) makes claims: its sentences, and the tuples of its scene graph. With
 c_1 … c_m the candidate's sentences, r_1 … r_n those of a reference, near(c_i) the sentence of each reference that is
 most similar to c_i (by the cosine of the matcher's sentence vectors), near(r_j) that of the candidate, and s(c, R) the
 score of a caption c with the references R:
@@ -59,7 +59,7 @@ from capmeter.metrics.learned.capmeter.words import label_words
 from capmeter.text.scene_graphs.extraction import Scenes, SceneTable
 from capmeter.text.scene_graphs.graph import SceneGraph, no_synsets
 from capmeter.text.scene_graphs.matching import match
-from capmeter.text.tokenization.sentence_splitting import document_sentences
+from capmeter.text.tokenization.document_splitting import document_sentences
 
 GRAPHS = "caption"
 """The source of scene graphs: SPICE's rules over the bundled parser's trees."""
