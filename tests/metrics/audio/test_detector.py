@@ -63,12 +63,24 @@ def test_errors_that_people_marked(shared: Path) -> None:
     assert (values[labels == 1] > 0.9).mean() > 0.6
 
 
+COMBINED = "fense(metric=combine(sbert,sbert(pooling=mean),meteor,weights=0.385+0.385+0.23),threshold=0.8,penalty=0.4)"
+
+
 @pytest.mark.slow
 @pytest.mark.neural
-@pytest.mark.parametrize(("name", "least"), [("audiocaps_eval", 83.0), ("clotho_eval", 76.0)])
-def test_agreement_with_people(shared: Path, name: str, least: float) -> None:
+@pytest.mark.meteor
+@pytest.mark.parametrize(
+    ("metric", "name", "least"),
+    [
+        ("fense", "audiocaps_eval", 83.0),
+        ("fense", "clotho_eval", 76.0),
+        (COMBINED, "audiocaps_eval", 85.3),
+        (COMBINED, "clotho_eval", 77.0),
+    ],
+)
+def test_agreement_with_people(shared: Path, metric: str, name: str, least: float) -> None:
     (result,) = run(
-        ["fense"],
+        [metric],
         benchmark=name.replace("_", "-"),
         data=shared / "data" / f"{name}.jsonl.gz",
         sample=True,

@@ -31,8 +31,8 @@ from capmeter.text.scene_graphs.graph import SceneGraph, Synsets, build_scene_gr
 from capmeter.text.scene_graphs.rules import MAX_WORDS, SceneTuple, extract_tuples
 from capmeter.text.scene_graphs.triples import IS, Triple
 from capmeter.text.stored_values import stored_values
-from capmeter.text.tokenization.ptb import tokenise_sentences
 from capmeter.text.tokenization.document_splitting import document_sentences
+from capmeter.text.tokenization.ptb import tokenise_sentences
 from capmeter.text.tokenization.token_tables import SentenceSource
 
 if TYPE_CHECKING:

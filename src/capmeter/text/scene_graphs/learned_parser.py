@@ -37,8 +37,8 @@ from capmeter.text.scene_graphs.spelling import Spelling
 from capmeter.text.scene_graphs.triples import Triple, drop_redundant_entities, parse_triples
 from capmeter.text.scene_graphs.weight_changes import apply_changes
 from capmeter.text.scene_graphs.word_piece_vocabulary import WordPieceVocabulary
-from capmeter.text.tokenization.ptb import split_as_written
 from capmeter.text.tokenization.document_splitting import document_sentences
+from capmeter.text.tokenization.ptb import split_as_written
 from capmeter.text.tokenization.sentence_splitting import split_sentences
 
 KIND = BUNDLED = "factual"
