@@ -42,7 +42,9 @@ def open_member(file: BinaryIO, archive_name: str, member_name: str, max_content
 
     try:
         with zipfile.ZipFile(file) as archive:
-            members = [each for each in archive.infolist() if each.filename and not each.is_dir()]
+            members = [
+                member_info for member_info in archive.infolist() if member_info.filename and not member_info.is_dir()
+            ]
             member = _select_member(members, archive_name, member_name)
             if member.file_size > max_content:
                 raise InputError(
@@ -53,13 +55,13 @@ def open_member(file: BinaryIO, archive_name: str, member_name: str, max_content
                 raise InputError(
                     f"{archive_name}: {member.filename[:80]} in it is encrypted; unzip it with its password"
                 )
-            content = archive.open(member)
+            member_content = archive.open(member)
     except zip_errors() as error:
         raise InputError(
             f"{archive_name}: its zip data is cut off or damaged ({describe_error(error)}); fetch it again"
         ) from None
-    with content:
-        yield content
+    with member_content:
+        yield member_content
 
 
 def is_workbook(path: Path) -> bool:
@@ -73,18 +75,18 @@ def is_workbook(path: Path) -> bool:
         return False  # opening the file reports why
 
 
-def _select_member(members: list[zipfile.ZipInfo], archive_name: str, name: str) -> zipfile.ZipInfo:
-    if name:
-        selected = [each for each in members if each.filename == name]
+def _select_member(members: list[zipfile.ZipInfo], archive_name: str, member_name: str) -> zipfile.ZipInfo:
+    if member_name:
+        selected = [member for member in members if member.filename == member_name]
         if len(selected) == 1:
             return selected[0]
-        count = "several files" if selected else "no file"
+        count_text = "several files" if selected else "no file"
         contents = _list_members(members)
-        raise InputError(f"{archive_name}: {count} called {name[:80]} in this archive; it holds {contents}")
-    selected = [each for each in members if _may_hold_captions(each.filename)]
-    leaderboard = [each for each in selected if _LEADERBOARD.fullmatch(each.filename.rpartition("/")[2])]
-    if len(leaderboard) == len(selected) == 2:
-        selected = [each for each in leaderboard if "captions_val2014_" in each.filename] or selected
+        raise InputError(f"{archive_name}: {count_text} called {member_name[:80]} in this archive; it holds {contents}")
+    selected = [member for member in members if _may_hold_captions(member.filename)]
+    leaderboard_members = [member for member in selected if _LEADERBOARD.fullmatch(member.filename.rpartition("/")[2])]
+    if len(leaderboard_members) == len(selected) == 2:
+        selected = [member for member in leaderboard_members if "captions_val2014_" in member.filename] or selected
     if len(selected) != 1:
         contents = _list_members(selected or members)
         advice = f"; choose one, such as {archive_name}/{selected[0].filename[:80]}" if selected else ""
@@ -95,14 +97,14 @@ def _select_member(members: list[zipfile.ZipInfo], archive_name: str, name: str)
 
 
 def _list_members(members: list[zipfile.ZipInfo]) -> str:
-    names = ", ".join(each.filename[:80] for each in members[:5])
-    return (names + f" and {len(members) - 5:,} more" * (len(members) > 5)) or "nothing"
+    listed_names = ", ".join(member_info.filename[:80] for member_info in members[:5])
+    return (listed_names + f" and {len(members) - 5:,} more" * (len(members) > 5)) or "nothing"
 
 
-def _may_hold_captions(name: str) -> bool:
+def _may_hold_captions(member_name: str) -> bool:
     """Whether a member's name ends as files of captions do, and macOS or an editor did not add it."""
-    hidden = any(part.startswith((".", "__MACOSX")) and part != ".." for part in name.split("/"))
-    return name.lower().endswith(_CAPTION_SUFFIXES) and not hidden
+    is_hidden = any(part.startswith((".", "__MACOSX")) and part != ".." for part in member_name.split("/"))
+    return member_name.lower().endswith(_CAPTION_SUFFIXES) and not is_hidden
 
 
 def largest_member(path: Path) -> int:
@@ -111,6 +113,6 @@ def largest_member(path: Path) -> int:
 
     try:
         with zipfile.ZipFile(path) as archive:
-            return max((each.file_size for each in archive.infolist()), default=0)
+            return max((member_info.file_size for member_info in archive.infolist()), default=0)
     except zip_errors():
         return 0

@@ -49,9 +49,9 @@ class CaptionColumns:
         """Raises an `InputError` if two captions have one id."""
         if len(set(self.ids)) == len(self.ids):
             return
-        positions: dict[str, int] = {}
+        first_positions: dict[str, int] = {}
         for position, id in enumerate(self.ids):
-            if (first := positions.setdefault(id, position)) != position:
+            if (first := first_positions.setdefault(id, position)) != position:
                 raise InputError(
                     f"duplicate id {id!r} (captions {first} and {position}, counted from 0); scores are keyed by id: "
                     "give each caption an id of its own"
@@ -64,16 +64,18 @@ class CaptionColumns:
             The sentences; each caption's candidate, and the distinct lists of references, as indices into them; each
             caption's list, as an index into the lists.
         """
-        sentences: dict[str, int] = {}
+        sentence_indices: dict[str, int] = {}
         list_indices: dict[tuple[str, ...], int] = {}
         reference_lists: list[list[int]] = []
-        candidates: list[int] = []
+        candidate_indices: list[int] = []
         list_of_caption: list[int] = []
-        for candidate, texts in zip(self.candidates, self.references, strict=True):
-            candidates.append(sentences.setdefault(candidate, len(sentences)))
-            index = list_indices.get(texts)
-            if index is None:
-                index = list_indices[texts] = len(reference_lists)
-                reference_lists.append([sentences.setdefault(text, len(sentences)) for text in texts])
-            list_of_caption.append(index)
-        return tuple(sentences), candidates, reference_lists, list_of_caption
+        for candidate, reference_texts in zip(self.candidates, self.references, strict=True):
+            candidate_indices.append(sentence_indices.setdefault(candidate, len(sentence_indices)))
+            list_index = list_indices.get(reference_texts)
+            if list_index is None:
+                list_index = list_indices[reference_texts] = len(reference_lists)
+                reference_lists.append(
+                    [sentence_indices.setdefault(text, len(sentence_indices)) for text in reference_texts]
+                )
+            list_of_caption.append(list_index)
+        return tuple(sentence_indices), candidate_indices, reference_lists, list_of_caption

@@ -224,20 +224,20 @@ class CaptionSet:
         """The set of these captions, in their order. Two captions with one id are an `InputError`."""
         captions = tuple(captions)
         names = ("id", "image_id", "candidate", "references", "image", "system", "human", "events")
-        columns = CaptionColumns(*([getattr(caption, name) for caption in captions] for name in names))
+        columns = CaptionColumns(*([getattr(caption, field_name) for caption in captions] for field_name in names))
         return cls.from_columns(columns, notes=notes, images_root=images_root, regions=regions)
 
     @classmethod
     def from_columns(cls, columns: CaptionColumns, *, notes: dict[str, list[str]] | None = None, **places: Any) -> Self:
         """The set of captions that are given column by column, as `from_captions` makes it of captions."""
         columns.refuse_repeated_ids()
-        sentences, candidates, reference_lists, list_of_caption = columns.number_sentences()
+        distinct_sentences, candidate_indices, reference_lists, list_of_caption = columns.number_sentences()
         set_indices = np.array(list_of_caption, np.int32)
         return cls(
             ids=tuple(columns.ids),
             image_ids=tuple(columns.image_ids),
-            pool=SentencePool(sentences),
-            candidates=np.array(candidates, np.int32),
+            pool=SentencePool(distinct_sentences),
+            candidates=np.array(candidate_indices, np.int32),
             references=Ragged.from_rows(reference_lists, np.int32).take(set_indices),
             reference_set_indices=set_indices,
             images=tuple(columns.images),
@@ -250,7 +250,7 @@ class CaptionSet:
 
     def replace(self, **changes: Any) -> CaptionSet:
         """The same captions with other values of these arguments of `CaptionSet`; analyses of sentences are shared."""
-        arguments: dict[str, Any] = {name: getattr(self, name) for name in _ATTRIBUTES}
+        arguments: dict[str, Any] = {attribute_name: getattr(self, attribute_name) for attribute_name in _ATTRIBUTES}
         if "references" not in changes:
             arguments["reference_set_indices"] = self._reference_set_indices
         if not changes.keys() & {"images", "images_root", "image_ids"}:
@@ -265,7 +265,7 @@ class CaptionSet:
         return len(self.ids)
 
     def __iter__(self) -> Iterator[Caption]:
-        return (self._caption(row) for row in range(len(self)))
+        return (self._caption(row_index) for row_index in range(len(self)))
 
     def __getitem__(self, id: str) -> Caption:
         return self._caption(self.row(id))
@@ -277,29 +277,29 @@ class CaptionSet:
     def row(self, id: str) -> int:
         """The position of the caption with this id."""
         if self._rows is None:
-            self._rows = {each: row for row, each in enumerate(self.ids)}
+            self._rows = {caption_id: row_index for row_index, caption_id in enumerate(self.ids)}
         if id not in self._rows:
             raise InputError(f"there is no caption with the id {id!r} among the {len(self)} captions of this set")
         return self._rows[id]
 
-    def _caption(self, row: int) -> Caption:
+    def _caption(self, row_index: int) -> Caption:
         return Caption(
-            id=self.ids[row],
-            image_id=self.image_ids[row],
-            candidate=self.pool[int(self.candidates[row])],
-            references=tuple(self.pool[int(i)] for i in self.references[row]),
-            image=self.images[row],
-            system=self.systems[row],
-            human=self.humans[row],
-            events=self.events[row],
+            id=self.ids[row_index],
+            image_id=self.image_ids[row_index],
+            candidate=self.pool[int(self.candidates[row_index])],
+            references=tuple(self.pool[int(sentence_index)] for sentence_index in self.references[row_index]),
+            image=self.images[row_index],
+            system=self.systems[row_index],
+            human=self.humans[row_index],
+            events=self.events[row_index],
         )
 
     @property
     def reference_set_indices(self) -> npt.NDArray[np.int32]:
         """int[n]: each caption's row in `reference_sets`, numbered in the order of their first caption."""
         if self._reference_set_indices is None:
-            numbers: dict[bytes, int] = {}
-            indices = (numbers.setdefault(self.references[k].tobytes(), len(numbers)) for k in range(len(self)))
+            set_numbers: dict[bytes, int] = {}
+            indices = (set_numbers.setdefault(self.references[k].tobytes(), len(set_numbers)) for k in range(len(self)))
             self._reference_set_indices = np.fromiter(indices, np.int32, len(self))
         return self._reference_set_indices
 
@@ -324,17 +324,17 @@ class CaptionSet:
 
     def _pooled_images(self) -> tuple[ImagePool, Indices]:
         if self._image_pool is None:
-            numbers: dict[str, int] = {}
-            pictures: list[ImageRef] = []
-            indices = np.full(len(self), -1, np.int64)
-            for row, name in enumerate(self.images):
-                if name is not None:
-                    if name not in numbers:
-                        numbers[name] = len(pictures)
-                        path = name if "://" in name else str(Path(self.images_root, name))
-                        pictures.append(ImageRef(path, self.image_ids[row]))
-                    indices[row] = numbers[name]
-            self._image_pool = ImagePool(tuple(pictures)), indices
+            image_numbers: dict[str, int] = {}
+            image_refs: list[ImageRef] = []
+            image_indices = np.full(len(self), -1, np.int64)
+            for row_index, image_name in enumerate(self.images):
+                if image_name is not None:
+                    if image_name not in image_numbers:
+                        image_numbers[image_name] = len(image_refs)
+                        image_path = image_name if "://" in image_name else str(Path(self.images_root, image_name))
+                        image_refs.append(ImageRef(image_path, self.image_ids[row_index]))
+                    image_indices[row_index] = image_numbers[image_name]
+            self._image_pool = ImagePool(tuple(image_refs)), image_indices
         return self._image_pool
 
     def analyse(self, analysis: SetAnalysis[Table]) -> Table:
@@ -346,31 +346,31 @@ class CaptionSet:
 
     def select(self, rows: Iterable[int] | npt.NDArray[Any]) -> CaptionSet:
         """The captions at these positions, in this order; the selection's pool holds only their sentences."""
-        selected = np.asarray(rows if isinstance(rows, np.ndarray | range) else list(rows), np.int64)
-        references = self.references.take(selected)
+        selected_rows = np.asarray(rows if isinstance(rows, np.ndarray | range) else list(rows), np.int64)
+        references = self.references.take(selected_rows)
         sentence_indices, new_indices = np.unique(
-            np.concatenate([self.candidates[selected], references.values]).astype(np.int64), return_inverse=True
+            np.concatenate([self.candidates[selected_rows], references.values]).astype(np.int64), return_inverse=True
         )
         new_indices = new_indices.astype(np.int32)
-        order, image_pool = selected.tolist(), None
-        if any(self.images[i] is not None for i in order):
-            pool, image_indices = self._pooled_images()
-            used_images, new_image_indices = np.unique(image_indices[selected], return_inverse=True)
+        row_order, image_pool = selected_rows.tolist(), None
+        if any(self.images[i] is not None for i in row_order):
+            parent_pool, image_indices = self._pooled_images()
+            used_images, new_image_indices = np.unique(image_indices[selected_rows], return_inverse=True)
             some_without = int(used_images[0] < 0)
-            image_pool = pool.part(used_images[some_without:]), new_image_indices - some_without
+            image_pool = parent_pool.part(used_images[some_without:]), new_image_indices - some_without
         set_indices = self._reference_set_indices
         return self.replace(
-            ids=tuple(self.ids[i] for i in order),
-            image_ids=tuple(self.image_ids[i] for i in order),
+            ids=tuple(self.ids[i] for i in row_order),
+            image_ids=tuple(self.image_ids[i] for i in row_order),
             pool=self.pool.part(sentence_indices),
-            candidates=new_indices[: len(selected)],
-            references=Ragged(new_indices[len(selected) :], references.offsets),
-            images=tuple(self.images[i] for i in order),
-            systems=tuple(self.systems[i] for i in order),
-            humans=tuple(self.humans[i] for i in order),
-            events=tuple(self.events[i] for i in order),
+            candidates=new_indices[: len(selected_rows)],
+            references=Ragged(new_indices[len(selected_rows) :], references.offsets),
+            images=tuple(self.images[i] for i in row_order),
+            systems=tuple(self.systems[i] for i in row_order),
+            humans=tuple(self.humans[i] for i in row_order),
+            events=tuple(self.events[i] for i in row_order),
             notes=None,
-            reference_set_indices=None if set_indices is None else _renumber(set_indices[selected]),
+            reference_set_indices=None if set_indices is None else _renumber(set_indices[selected_rows]),
             image_pool=image_pool,
         )
 
@@ -379,14 +379,14 @@ class CaptionSet:
         if len(self) <= rows:
             yield self
             return
-        for start in range(0, len(self), rows):
-            notes = None if start else self.notes
-            yield self.select(range(start, min(start + rows, len(self)))).replace(notes=notes)
+        for first_row in range(0, len(self), rows):
+            notes = None if first_row else self.notes
+            yield self.select(range(first_row, min(first_row + rows, len(self)))).replace(notes=notes)
 
 
-def _renumber(numbers: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
+def _renumber(group_numbers: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
     """The same partition, numbered from 0 in the order of first use."""
-    _, first_rows, groups = np.unique(numbers, return_index=True, return_inverse=True)
-    rank = np.empty(len(first_rows), np.int32)
-    rank[np.argsort(first_rows)] = np.arange(len(first_rows))
-    return rank[groups]
+    _, first_rows, group_indices = np.unique(group_numbers, return_index=True, return_inverse=True)
+    group_ranks = np.empty(len(first_rows), np.int32)
+    group_ranks[np.argsort(first_rows)] = np.arange(len(first_rows))
+    return group_ranks[group_indices]

@@ -49,38 +49,38 @@ _PASSES = 8  # what is removed may leave another leftover: "<e@@ os>"
 def clean_chat_artifacts(text: str) -> str:
     """Remove reasoning, turns and tokens of chat templates, code fences, role names and marks of tokenizers."""
     for _ in range(_PASSES):
-        cleaned = _clean_once(text)
-        if cleaned == text:
+        cleaned_text = _clean_once(text)
+        if cleaned_text == text:
             break
-        text = re.sub(r"[ \t]+", " ", cleaned).strip()
+        text = re.sub(r"[ \t]+", " ", cleaned_text).strip()
     return text
 
 
 def clean_row(row: CaptionRow) -> None:
     """Clean a row's candidate and the sentences of its events, and mark the row if that changed it."""
-    candidate, events = row.candidate, row.events
-    if candidate is None:
+    original_candidate, original_events = row.candidate, row.events
+    if original_candidate is None:
         return
-    row.candidate = clean_chat_artifacts(candidate)
-    if events is not None:
-        row.events = events.map(clean_chat_artifacts)
-        if candidate == events.paragraph:
+    row.candidate = clean_chat_artifacts(original_candidate)
+    if original_events is not None:
+        row.events = original_events.map(clean_chat_artifacts)
+        if original_candidate == original_events.paragraph:
             row.candidate = row.events.paragraph
-    row.cleaned = (row.candidate, row.events) != (candidate, events)
+    row.cleaned = (row.candidate, row.events) != (original_candidate, original_events)
 
 
 def _clean_once(text: str) -> str:
-    cleaned = _last_visible(_END_OF_THOUGHTS.split(_THOUGHTS.sub(" ", text)))
-    cleaned = _FENCE.sub("", _ONLY_TOKENS.sub(" ", _after_roles(_answer(cleaned))))
-    cleaned = re.sub(r"(?<=[^\s@])(?:@@(?:\s|\Z))+|(?<=\w) ##(?=\w)", "", _BYTES.sub(_decode_bytes, cleaned))
-    return re.sub(r"[▁ĠĊ]|</?w>|(?:\A|(?<=\s))##(?=\w)", " ", cleaned)
+    cleaned_text = _last_visible(_END_OF_THOUGHTS.split(_THOUGHTS.sub(" ", text)))
+    cleaned_text = _FENCE.sub("", _ONLY_TOKENS.sub(" ", _after_roles(_answer(cleaned_text))))
+    cleaned_text = re.sub(r"(?<=[^\s@])(?:@@(?:\s|\Z))+|(?<=\w) ##(?=\w)", "", _BYTES.sub(_decode_bytes, cleaned_text))
+    return re.sub(r"[▁ĠĊ]|</?w>|(?:\A|(?<=\s))##(?=\w)", " ", cleaned_text)
 
 
 def _answer(text: str) -> str:
     """What follows the last beginning of an answer that anything follows; else what precedes the first question."""
     beginning, *answers = _ANSWER.split(text)
-    captions = (_QUESTION.split(each, maxsplit=1)[0] for each in (*reversed(answers), beginning))
-    caption = next(filter(_is_visible, captions), "")
+    possible_captions = (_QUESTION.split(answer_text, maxsplit=1)[0] for answer_text in (*reversed(answers), beginning))
+    caption = next(filter(_is_visible, possible_captions), "")
     return caption if caption or answers else _QUESTION.sub(" ", text)
 
 
@@ -92,8 +92,8 @@ def _after_roles(text: str) -> str:
     return _FIRST_ROLES.sub("", text)
 
 
-def _last_visible(parts: list[str]) -> str:
-    return parts[0] if len(parts) == 1 else next(filter(_is_visible, reversed(parts)), "")
+def _last_visible(text_parts: list[str]) -> str:
+    return text_parts[0] if len(text_parts) == 1 else next(filter(_is_visible, reversed(text_parts)), "")
 
 
 def _is_visible(text: str) -> bool:
@@ -101,6 +101,6 @@ def _is_visible(text: str) -> bool:
     return bool(_ONLY_TOKENS.sub("", text).strip())
 
 
-def _decode_bytes(match: re.Match[str]) -> str:
+def _decode_bytes(byte_tokens: re.Match[str]) -> str:
     """The text of byte tokens such as <0xC3><0xA9>."""
-    return bytes(int(each, 16) for each in re.findall(r"0x(..)", match[0])).decode("utf-8", "replace")
+    return bytes(int(hex_digits, 16) for hex_digits in re.findall(r"0x(..)", byte_tokens[0])).decode("utf-8", "replace")

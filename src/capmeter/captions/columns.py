@@ -70,28 +70,28 @@ class Columns:
     def detect_layout(self, names: Iterable[Any]) -> RowLayout | None:
         """The layout of the rows, decided by the names in the first; None where the user maps any of these."""
         if self._first_names is None:
-            first = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
-            self._first_names = {name for name in first if isinstance(name, str)}
-            named = not self._first_names.isdisjoint(self.mapping)
-            self.layout = None if named else find_layout(self._first_names)
-            self._image_name = self._find_image_name(first)
+            first_row = dict(names) if isinstance(names, Mapping) else dict.fromkeys(names)
+            self._first_names = {column_name for column_name in first_row if isinstance(column_name, str)}
+            any_mapped = not self._first_names.isdisjoint(self.mapping)
+            self.layout = None if any_mapped else find_layout(self._first_names)
+            self._image_name = self._find_image_name(first_row)
         return self.layout
 
-    def _find_image_name(self, row: Mapping[Any, Any]) -> str | None:
+    def _find_image_name(self, first_row: Mapping[Any, Any]) -> str | None:
         """The field of this row that names its image; None where a native field, the user or a layout does."""
-        names = [name for name in row if isinstance(name, str) and len(name) <= _LONGEST_NAME]
-        fields = {self.mapping.get(name, name.strip().casefold().replace(" ", "_")) for name in names}
-        if self.layout is not None or fields & {"image_id", "image"}:
+        column_names = [name for name in first_row if isinstance(name, str) and len(name) <= _LONGEST_NAME]
+        native_names = {self.mapping.get(name, name.strip().casefold().replace(" ", "_")) for name in column_names}
+        if self.layout is not None or native_names & {"image_id", "image"}:
             return None
-        known = _IMAGE_IDS if "id" in fields else _IMAGE_NAMES
-        named = (name for name in known if name in row and name not in self.mapping)
-        return next((name for name in named if isinstance(row[name], str | int | None)), None)
+        known_names = _IMAGE_IDS if "id" in native_names else _IMAGE_NAMES
+        present_names = (name for name in known_names if name in first_row and name not in self.mapping)
+        return next((name for name in present_names if isinstance(first_row[name], str | int | None)), None)
 
     def native(self, names: Iterable[str]) -> list[str]:
         """The native names of these columns, as far as their layout has them."""
         names = list(names)
         layout = self.detect_layout(names)
-        return names if layout is None else [layout.renamed.get(name, name) for name in names]
+        return names if layout is None else [layout.renamed.get(column_name, column_name) for column_name in names]
 
     def field(self, name: str) -> str | None:
         """The field that a column of this name holds; None where the name is not known."""
@@ -104,7 +104,7 @@ class Columns:
         row.number = number
         if self.keep and isinstance(fields, Mapping):
             self.names.update(dict.fromkeys(fields))
-            row.kept = tuple(fields.get(name) for name in self.keep)
+            row.kept = tuple(fields.get(column_name) for column_name in self.keep)
         return row
 
     def note(self, assumption: str, detail: str) -> None:
@@ -113,36 +113,36 @@ class Columns:
             self._noted.add((assumption, detail))
             self.notes.setdefault(assumption, []).append(detail)
 
-    def _field(self, name: str) -> str | None:
-        if name == self._image_name:
-            self.note("images_by", name)
-            return _IMAGE_NAMES[name]
-        for known in (name, *self._equal_without_case(name)):
-            field = self.mapping.get(known)
-            if field is not None:
-                self.used.add(known)
+    def _field(self, column_name: str) -> str | None:
+        if column_name == self._image_name:
+            self.note("images_by", column_name)
+            return _IMAGE_NAMES[column_name]
+        for known_name in (column_name, *self._equal_without_case(column_name)):
+            field_name = self.mapping.get(known_name)
+            if field_name is not None:
+                self.used.add(known_name)
             else:
-                field = _known_field(known)
-                field = None if field in self.mapping.values() else field
-            if field is not None:
-                if known != name:
-                    self.note("headings_read_without_case", f"{shorten(name)[1:-1]} as {known}")
-                return field
+                field_name = _known_field(known_name)
+                field_name = None if field_name in self.mapping.values() else field_name
+            if field_name is not None:
+                if known_name != column_name:
+                    self.note("headings_read_without_case", f"{shorten(column_name)[1:-1]} as {known_name}")
+                return field_name
         return None
 
-    def _equal_without_case(self, name: str) -> list[str]:
+    def _equal_without_case(self, column_name: str) -> list[str]:
         """The names that this one equals but for its case, unless the rows have these names, too."""
-        if len(name) > _LONGEST_NAME or name in _KNOWN:
+        if len(column_name) > _LONGEST_NAME or column_name in _KNOWN:
             return []
-        folded = name.strip().casefold().replace(" ", "_")
-        names = [known for known in self.mapping if known.casefold() in (folded, name.casefold())]
-        names += [folded] if _known_field(folded) is not None else []
-        return [known for known in names if known != name and known not in (self._first_names or ())]
+        folded_name = column_name.strip().casefold().replace(" ", "_")
+        equal_names = [known for known in self.mapping if known.casefold() in (folded_name, column_name.casefold())]
+        equal_names += [folded_name] if _known_field(folded_name) is not None else []
+        return [known for known in equal_names if known != column_name and known not in (self._first_names or ())]
 
 
-def _known_field(name: str) -> str | None:
-    field = name if name in (*FIELDS, *_EVENT_FIELDS) else OTHER_NAMES.get(name)
-    return "references" if field is None and reference_number(name) is not None else field
+def _known_field(column_name: str) -> str | None:
+    field_name = column_name if column_name in (*FIELDS, *_EVENT_FIELDS) else OTHER_NAMES.get(column_name)
+    return "references" if field_name is None and reference_number(column_name) is not None else field_name
 
 
 def parse_columns(texts: Sequence[str], flag: str = "--column") -> dict[str, str]:
@@ -153,22 +153,24 @@ def parse_columns(texts: Sequence[str], flag: str = "--column") -> dict[str, str
     A column that holds both the candidate and the references is, in one file, the candidate, and in the other the
     reference: it is stored as the candidate's, which files of references are read by, too.
     """
-    mapping: dict[str, str] = {}
-    for text in texts:
-        field, equals, names = text.partition("=")
-        if not equals or not names or field not in (*FIELDS, *_EVENT_FIELDS):
+    column_mapping: dict[str, str] = {}
+    for option_text in texts:
+        field, equals, column_names = option_text.partition("=")
+        if not equals or not column_names or field not in (*FIELDS, *_EVENT_FIELDS):
             raise InputError(
-                f"{flag} {text}: expected FIELD=NAME, such as candidate=output; the fields are "
+                f"{flag} {option_text}: expected FIELD=NAME, such as candidate=output; the fields are "
                 f"{', '.join((*FIELDS, *_EVENT_FIELDS))}"
             )
-        for name in filter(None, names.split(",")) if field in _SEVERAL else [names]:
-            if {field, mapping.get(name)} == {"candidate", "references"}:
-                mapping[name] = "candidate"
-            elif name in mapping or (field in mapping.values() and field not in _SEVERAL):
-                raise InputError(f"{flag} {text}: {shorten(name)} or {field} was given before; give each once")
+        for column_name in filter(None, column_names.split(",")) if field in _SEVERAL else [column_names]:
+            if {field, column_mapping.get(column_name)} == {"candidate", "references"}:
+                column_mapping[column_name] = "candidate"
+            elif column_name in column_mapping or (field in column_mapping.values() and field not in _SEVERAL):
+                raise InputError(
+                    f"{flag} {option_text}: {shorten(column_name)} or {field} was given before; give each once"
+                )
             else:
-                mapping[name] = field
-    return mapping
+                column_mapping[column_name] = field
+    return column_mapping
 
 
 def reference_number(name: Any) -> int | None:
@@ -177,8 +179,8 @@ def reference_number(name: Any) -> int | None:
 
 
 @lru_cache(maxsize=1024)  # called for every row
-def _parse_number(name: str) -> int | None:
-    match = _NUMBERED.fullmatch(name)
+def _parse_number(column_name: str) -> int | None:
+    match = _NUMBERED.fullmatch(column_name)
     return int(match[1]) if match else None
 
 
@@ -201,9 +203,9 @@ class KeyedFields(dict[Any, Any]):
 
 def suggest_names(names: Iterable[Any], most: int = 8) -> str:
     """The first names, each unknown one followed by the known name that was probably meant."""
-    names, texts = names.own_names if isinstance(names, KeyedFields) else list(names), []
-    for name in names[:most]:
-        close = close_name(name)
-        text = name if isinstance(name, str) else f"({type(name).__name__})"
-        texts.append(f"{text} ({close}?)" if close else text)
-    return list_names([*texts, *[""] * (len(names) - most)], most)
+    names, shown_names = names.own_names if isinstance(names, KeyedFields) else list(names), []
+    for column_name in names[:most]:
+        similar_name = close_name(column_name)
+        shown_name = column_name if isinstance(column_name, str) else f"({type(column_name).__name__})"
+        shown_names.append(f"{shown_name} ({similar_name}?)" if similar_name else shown_name)
+    return list_names([*shown_names, *[""] * (len(names) - most)], most)

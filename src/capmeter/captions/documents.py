@@ -63,14 +63,14 @@ def detect_format(document: Any, name: str) -> str:
                 f"{name}: it has images, but neither annotations (COCO) nor sentences (Karpathy): it holds no captions"
             )
         return "clipscore" if isinstance(next(iter(document.values())), str) else "pycocoevalcap"
-    first = document[0]
-    if isinstance(first, Mapping):
-        times = ("captions", "timestamps", "start", "end", "box")
-        row_names = {"candidate", "references", "system", "human", *times, *OTHER_NAMES} - {"caption"}
-        is_result = "caption" in first and not first.keys() & row_names and find_layout(first) is None
+    first_item = document[0]
+    if isinstance(first_item, Mapping):
+        event_names = ("captions", "timestamps", "start", "end", "box")
+        row_names = {"candidate", "references", "system", "human", *event_names, *OTHER_NAMES} - {"caption"}
+        is_result = "caption" in first_item and not first_item.keys() & row_names and find_layout(first_item) is None
         return "coco" if is_result else "json"
-    if first is None or isinstance(first, bool | int | float):
-        raise InputError(f"{name}[0]: {describe(first)}, expected a caption, a list of references or an object")
+    if first_item is None or isinstance(first_item, bool | int | float):
+        raise InputError(f"{name}[0]: {describe(first_item)}, expected a caption, a list of references or an object")
     return "named" if are_named_pairs(document) else "list"
 
 
@@ -100,23 +100,23 @@ def events_in(document: Any) -> Mapping[Any, Any] | None:
     """
     if not isinstance(document, Mapping):
         return None
-    for key in ("results", "database"):
-        if isinstance(document.get(key), Mapping):
-            document = document[key]
+    for wrapper_key in ("results", "database"):
+        if isinstance(document.get(wrapper_key), Mapping):
+            document = document[wrapper_key]
             break
-    first = next(iter(document.values()), None)
-    names: set[Any] = set(first) if isinstance(first, Mapping) else set()
-    if isinstance(first, list) and first and isinstance(first[0], Mapping):
-        names = set(first[0])
+    first_value = next(iter(document.values()), None)
+    field_names: set[Any] = set(first_value) if isinstance(first_value, Mapping) else set()
+    if isinstance(first_value, list) and first_value and isinstance(first_value[0], Mapping):
+        field_names = set(first_value[0])
     marks = ({"timestamps", "sentences"}, {"timestamp", "sentence"}, {"chapters"}, {"subset", "annotations"})
-    return document if any(mark <= names for mark in marks) else None
+    return document if any(mark <= field_names for mark in marks) else None
 
 
 def wrong_form(document: Any, name: str, format: str, key: str = "") -> InputError:
     """The error for a document that does not have this format, which is a list under `key` or at the top."""
     if isinstance(document, Mapping) and key:
-        keys = list_names(key if isinstance(key, str) else describe(key) for key in document)
-        return InputError(f"{name}: no list {key!r}, which the format {format} has (the keys are {keys})")
+        listed_keys = list_names(key if isinstance(key, str) else describe(key) for key in document)
+        return InputError(f"{name}: no list {key!r}, which the format {format} has (the keys are {listed_keys})")
     return InputError(f"{name}: {describe(document)} is not in the format {format}; leave the format out")
 
 
@@ -133,72 +133,80 @@ def unwrap(document: Any, name: str, columns: Columns) -> Any:
     """
     if not isinstance(document, Mapping) or not document or is_row(document) or _is_dataset(document):
         return document
-    lists = [
+    row_keys = [
         key for key, value in document.items() if isinstance(key, str) and _holds_rows(key, value, columns.mapping)
     ]
-    if lists and all(key.lower() in SPLITS for key in lists):
+    if row_keys and all(key.lower() in SPLITS for key in row_keys):
         columns.ignored |= {key for key in document if isinstance(key, str) and key.lower() not in SPLITS}
-        return [{"split": key, **row} if isinstance(row, Mapping) else row for key in lists for row in document[key]]
-    rest = document.keys() - lists if lists else ()
-    others = [key for key in rest if _holds_captions(document[key], columns.mapping)]
-    if lists and len(lists) + len(others) > 1:
-        keys = list_names(map(str, [*lists, *others]))
+        return [{"split": key, **row} if isinstance(row, Mapping) else row for key in row_keys for row in document[key]]
+    other_keys = document.keys() - row_keys if row_keys else ()
+    caption_keys = [key for key in other_keys if _holds_captions(document[key], columns.mapping)]
+    if row_keys and len(row_keys) + len(caption_keys) > 1:
+        keys = list_names(map(str, [*row_keys, *caption_keys]))
         raise InputError(
             f"{name}: there are rows of captions under several keys ({keys}), and any could be meant; write one of the "
             "lists to a file of its own"
         )
-    if lists:
-        columns.ignored |= {key for key in document if isinstance(key, str) and key not in (*lists, "videos")}
-        return _with_splits(document[lists[0]], document.get("videos"))
-    holders = [key for key, value in document.items() if isinstance(value, Mapping | list) and value]
-    wrappers = [key for key in holders if isinstance(key, str) and key.lower() in WRAPPERS]
-    if len(holders) > 1:  # beside settings and the like
-        wrappers = [key for key in wrappers if _holds_list(document[key], columns.mapping)]
-    if len(wrappers) == 1:
-        columns.ignored |= {key for key in document if isinstance(key, str) and key != wrappers[0]}
-        return unwrap(document[wrappers[0]], f"{name}, {wrappers[0]}", columns)
+    if row_keys:
+        columns.ignored |= {key for key in document if isinstance(key, str) and key not in (*row_keys, "videos")}
+        return _with_splits(document[row_keys[0]], document.get("videos"))
+    holder_keys = [key for key, value in document.items() if isinstance(value, Mapping | list) and value]
+    wrapper_keys = [key for key in holder_keys if isinstance(key, str) and key.lower() in WRAPPERS]
+    if len(holder_keys) > 1:  # beside settings and the like
+        wrapper_keys = [key for key in wrapper_keys if _holds_list(document[key], columns.mapping)]
+    if len(wrapper_keys) == 1:
+        columns.ignored |= {key for key in document if isinstance(key, str) and key != wrapper_keys[0]}
+        return unwrap(document[wrapper_keys[0]], f"{name}, {wrapper_keys[0]}", columns)
     return document
 
 
 def _is_dataset(document: Mapping[Any, Any]) -> bool:
     """Whether these are COCO's annotations, or a dataset file of Karpathy."""
     images = document.get("images")
-    first = images[0] if isinstance(images, list) and images else None
-    return isinstance(document.get("annotations"), list) or (isinstance(first, Mapping) and "sentences" in first)
+    first_image = images[0] if isinstance(images, list) and images else None
+    return isinstance(document.get("annotations"), list) or (
+        isinstance(first_image, Mapping) and "sentences" in first_image
+    )
 
 
-def _holds_captions(value: Any, mapping: Mapping[str, str]) -> bool:
+def _holds_captions(value: Any, column_mapping: Mapping[str, str]) -> bool:
     """Whether a value is a list of objects with captions."""
     if not isinstance(value, list) or not value or not isinstance(value[0], Mapping):
         return False
-    fields = Columns(mapping)
-    return any(fields.field(name) in ("candidate", "references") for name in value[0] if isinstance(name, str))
+    known_columns = Columns(column_mapping)
+    return any(known_columns.field(name) in ("candidate", "references") for name in value[0] if isinstance(name, str))
 
 
-def _holds_rows(key: str, value: Any, mapping: Mapping[str, str]) -> bool:
+def _holds_rows(key: str, value: Any, column_mapping: Mapping[str, str]) -> bool:
     """Whether a key holds rows rather than captions of the image that it names."""
     if not isinstance(value, list) or not value or not isinstance(value[0], Mapping):
         return False
-    fields = Columns(mapping)
-    layout = fields.detect_layout(value[0])
-    names = {fields.field(name): name for name in value[0] if isinstance(name, str)}
-    texts = names.keys() & {"candidate", "references"} or "captions" in value[0]
-    if layout is not None or key.lower() in WRAPPERS | SPLITS:
-        return bool(texts) or layout is not None
-    if not texts or "image_id" not in names:
+    known_columns = Columns(column_mapping)
+    row_layout = known_columns.detect_layout(value[0])
+    field_columns = {
+        known_columns.field(column_name): column_name for column_name in value[0] if isinstance(column_name, str)
+    }
+    text_fields = field_columns.keys() & {"candidate", "references"} or "captions" in value[0]
+    if row_layout is not None or key.lower() in WRAPPERS | SPLITS:
+        return bool(text_fields) or row_layout is not None
+    if not text_fields or "image_id" not in field_columns:
         return False
-    image_id = value[0][names["image_id"]]
+    image_id = value[0][field_columns["image_id"]]
     return image_id is None or image_key(image_id, key) != key
 
 
-def _holds_list(value: Any, mapping: Mapping[str, str]) -> bool:
+def _holds_list(value: Any, column_mapping: Mapping[str, str]) -> bool:
     """Whether a value is an object that holds rows under a key."""
-    return isinstance(value, Mapping) and any(_holds_rows(str(key), each, mapping) for key, each in value.items())
+    return isinstance(value, Mapping) and any(
+        _holds_rows(str(key), held_value, column_mapping) for key, held_value in value.items()
+    )
 
 
-def _with_splits(rows: list[Any], videos: Any) -> list[Any]:
+def _with_splits(sentence_rows: list[Any], videos: Any) -> list[Any]:
     """The rows; sentences of MSR-VTT get the split of their video."""
     if not isinstance(videos, list):
-        return rows
-    splits = {each.get("video_id"): each.get("split") for each in videos if isinstance(each, Mapping)}
-    return [{**row, "split": splits.get(row.get("video_id"))} if isinstance(row, Mapping) else row for row in rows]
+        return sentence_rows
+    splits = {video.get("video_id"): video.get("split") for video in videos if isinstance(video, Mapping)}
+    return [
+        {**row, "split": splits.get(row.get("video_id"))} if isinstance(row, Mapping) else row for row in sentence_rows
+    ]

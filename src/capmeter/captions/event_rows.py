@@ -26,15 +26,21 @@ def read_events(times: Any, sentences: Any, location: str) -> Events:
     Raises:
         InputError: lists of different lengths, or a time that is missing, negative, not finite, or before the start.
     """
-    for name, values in (("timestamps", times), ("sentences", sentences)):
-        if isinstance(values, str) or not isinstance(values, Sequence):
-            raise InputError(f"{location}: {name} is {describe(values)}, expected a list with one entry per event")
+    for field_name, field_values in (("timestamps", times), ("sentences", sentences)):
+        if isinstance(field_values, str) or not isinstance(field_values, Sequence):
+            raise InputError(
+                f"{location}: {field_name} is {describe(field_values)}, expected a list with one entry per event"
+            )
     if len(times) != len(sentences):
         raise InputError(
             f"{location}: {len(times):,} timestamps for {len(sentences):,} sentences; give each event one of both"
         )
-    texts = tuple(caption_text(text, location, f"sentences[{k}]").strip() for k, text in enumerate(sentences))
-    return Events(tuple(_span(each, f"{location}, event {k}") for k, each in enumerate(times)), texts)
+    sentence_texts = tuple(
+        caption_text(sentence_text, location, f"sentences[{k}]").strip() for k, sentence_text in enumerate(sentences)
+    )
+    return Events(
+        tuple(_span(event_time, f"{location}, event {k}") for k, event_time in enumerate(times)), sentence_texts
+    )
 
 
 def _span(value: Any, location: str) -> tuple[float, ...]:
@@ -44,11 +50,13 @@ def _span(value: Any, location: str) -> tuple[float, ...]:
             f"{location}: {describe(value)}, expected [start, end] in seconds, or a box of four (in space six) numbers"
         )
     half, is_time = len(value) // 2, len(value) == 2
-    names = ("start", "end") if is_time else tuple(f"number {k + 1}" for k in range(len(value)))
-    for name, number in zip(names, value, strict=True):
+    number_names = (
+        ("start", "end") if is_time else tuple(f"number {number_index + 1}" for number_index in range(len(value)))
+    )
+    for number_name, number in zip(number_names, value, strict=True):
         if not is_finite(number) or (is_time and number < 0):
-            what = "seconds from 0 on" if is_time else "a finite number"
-            raise InputError(f"{location}: its {name} is {describe(number)}, expected {what}")
+            expected_form = "seconds from 0 on" if is_time else "a finite number"
+            raise InputError(f"{location}: its {number_name} is {describe(number)}, expected {expected_form}")
     numbers = tuple(map(float, value))
     if is_time and numbers[1] < numbers[0]:
         raise InputError(
@@ -67,31 +75,31 @@ def join_events(rows: Iterable[CaptionRow]) -> Iterator[CaptionRow]:
             yield row
             continue
         videos.setdefault((row.image_id, row.system, row.annotator), []).append(row)
-    for parts in videos.values():
-        row, events = parts[0], [part.events for part in parts if part.events is not None]
+    for event_rows in videos.values():
+        row, event_lists = event_rows[0], [event_row.events for event_row in event_rows if event_row.events is not None]
         is_reference = row.candidate is None and row.reference_events == (row.events,)
         row.events = Events(
-            tuple(time for each in events for time in each.times),
-            tuple(text for each in events for text in each.sentences),
+            tuple(time for event_list in event_lists for time in event_list.times),
+            tuple(text for event_list in event_lists for text in event_list.sentences),
         )
         if is_reference:
             row.references, row.reference_events = (row.events.paragraph,), (row.events,)
         else:
-            row.references, row.reference_events = _references_of_video(parts)
+            row.references, row.reference_events = _references_of_video(event_rows)
         if row.candidate is not None:
             row.id, row.candidate = None, row.events.paragraph
         yield row
 
 
-def _references_of_video(rows: list[CaptionRow]) -> tuple[tuple[str, ...] | None, tuple[Events, ...]]:
+def _references_of_video(event_rows: list[CaptionRow]) -> tuple[tuple[str, ...] | None, tuple[Events, ...]]:
     """The references of a video, which rows of its events repeat or leave out."""
-    texts = rows[0].references, rows[0].reference_events
-    for row in rows[1:]:
-        if row.references and not texts[0]:
-            texts = row.references, row.reference_events
-        elif row.references and (row.references, row.reference_events) != texts:
+    video_references = event_rows[0].references, event_rows[0].reference_events
+    for row in event_rows[1:]:
+        if row.references and not video_references[0]:
+            video_references = row.references, row.reference_events
+        elif row.references and (row.references, row.reference_events) != video_references:
             raise InputError(
                 f"{row.location}: other references than an earlier event of {row.image_id!a}; repeat all references "
                 "of the video beside each event, or give them in a file of their own, a row for each with start and end"
             )
-    return texts
+    return video_references

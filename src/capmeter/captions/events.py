@@ -39,8 +39,8 @@ class Events:
 
     def in_order(self) -> Events:
         """The same events by start, then end, then their order in the file."""
-        order = sorted(range(len(self.times)), key=lambda k: self.times[k])
-        return Events(tuple(self.times[k] for k in order), tuple(self.sentences[k] for k in order))
+        event_order = sorted(range(len(self.times)), key=lambda k: self.times[k])
+        return Events(tuple(self.times[k] for k in event_order), tuple(self.sentences[k] for k in event_order))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,27 +34,27 @@ class PictureFiles:
     def find(self, image_id: str) -> str | None:
         """The name of the image's file in the folder, or None."""
         for files in self._files:
-            if (name := files.get(image_id)) is not None:
-                return name
+            if (file_name := files.get(image_id)) is not None:
+                return file_name
         return None
 
     @cached_property
     def _files(self) -> tuple[dict[str, str | None], ...]:
         """Files by their name, by their name without its ending, and by number; None where two have the same."""
         try:
-            names = sorted(
+            file_names = sorted(
                 entry.name for entry in os.scandir(self.folder) if Path(entry.name).suffix.lower() in ENDINGS
             )
         except OSError:
-            names = []
-        stems: dict[str, str | None] = {}
-        numbers: dict[str, str | None] = {}
-        for name in names:
-            stem = Path(name).stem
-            stems[stem] = None if stem in stems else name
-            if (number := _NUMBER.fullmatch(stem)) is not None:
-                numbers[number[1]] = None if number[1] in numbers else name
-        return {name: name for name in names}, stems, numbers
+            file_names = []
+        files_by_stem: dict[str, str | None] = {}
+        files_by_number: dict[str, str | None] = {}
+        for file_name in file_names:
+            file_stem = Path(file_name).stem
+            files_by_stem[file_stem] = None if file_stem in files_by_stem else file_name
+            if (number_match := _NUMBER.fullmatch(file_stem)) is not None:
+                files_by_number[number_match[1]] = None if number_match[1] in files_by_number else file_name
+        return {file_name: file_name for file_name in file_names}, files_by_stem, files_by_number
 
 
 def with_picture_files(captions: CaptionSet, folder: str | os.PathLike[str]) -> CaptionSet:

@@ -54,7 +54,7 @@ class RowLayout:
 
     def fields(self, row: Fields, location: str) -> dict[Any, Any]:
         """The row with the native names of its fields; unknown fields stay as they are."""
-        renamed = {self.renamed.get(name, name): value for name, value in row.items()}
+        renamed = {self.renamed.get(field_name, field_name): field_value for field_name, field_value in row.items()}
         return renamed if self.convert is None else self.convert(renamed, location)
 
 
@@ -62,15 +62,15 @@ def _lmms_eval(row: Fields, location: str) -> dict[Any, Any]:
     """A sample's entry for a metric has the caption, the references and the image; tasks without one have `target`."""
     for value in row.values():
         if isinstance(value, Mapping) and "pred" in value and "image_id" in value:
-            fields = {"image_id": value["image_id"], "candidate": _only_item(value["pred"], location, "pred")}
-            return fields | (
+            native_fields = {"image_id": value["image_id"], "candidate": _only_item(value["pred"], location, "pred")}
+            return native_fields | (
                 {"references": reference_list_of(value["answer"], location, "answer")} if "answer" in value else {}
             )
     candidate = _only_item(row.get("filtered_resps"), location, "filtered_resps")
-    fields = {"image_id": row.get("doc_id"), "candidate": candidate}
+    native_fields = {"image_id": row.get("doc_id"), "candidate": candidate}
     if row.get("target"):
-        fields["references"] = reference_list_of(row["target"], location, "target")
-    return fields | {name: row[name] for name in ("doc_id", "doc_hash") if name in row}
+        native_fields["references"] = reference_list_of(row["target"], location, "target")
+    return native_fields | {field_name: row[field_name] for field_name in ("doc_id", "doc_hash") if field_name in row}
 
 
 def _vlmevalkit(row: Fields, location: str) -> dict[Any, Any]:
@@ -78,17 +78,17 @@ def _vlmevalkit(row: Fields, location: str) -> dict[Any, Any]:
 
 
 def _clip_benchmark(row: Fields, location: str) -> dict[Any, Any]:
-    generated = reference_list_of(row.get("gen"), location, "gen")
-    if len(generated) != 1:
+    generated_captions = reference_list_of(row.get("gen"), location, "gen")
+    if len(generated_captions) != 1:
         raise InputError(f"{location}: gen is {describe(row.get('gen'))}, expected a list of one caption")
     references = reference_list_of(row.get("true"), location, "true")
-    return _without(row, "gen", "true") | {"candidate": _text_of(generated[0]), "references": references}
+    return _without(row, "gen", "true") | {"candidate": _text_of(generated_captions[0]), "references": references}
 
 
 def _blip(row: Fields, location: str) -> dict[Any, Any]:
     captions = row.get("caption")
-    field = "references" if isinstance(captions, Sequence) and not isinstance(captions, str) else "caption"
-    return _without(row, "caption") | {"image": row.get("image_id"), field: captions}
+    caption_field = "references" if isinstance(captions, Sequence) and not isinstance(captions, str) else "caption"
+    return _without(row, "caption") | {"image": row.get("image_id"), caption_field: captions}
 
 
 def _one_reference(row: Fields, location: str) -> dict[Any, Any]:
@@ -106,17 +106,17 @@ def _inspect(row: Fields, location: str) -> dict[Any, Any]:
 def _batch_answer(row: Fields, location: str) -> dict[Any, Any]:
     """A line of a batch output: the answer is in the body of the response; failed requests are refused."""
     response = row.get("response")
-    body = response.get("body") if isinstance(response, Mapping) else None
-    if row.get("error") is not None or not isinstance(body, Mapping) or body.get("error") is not None:
+    response_body = response.get("body") if isinstance(response, Mapping) else None
+    if row.get("error") is not None or not isinstance(response_body, Mapping) or response_body.get("error") is not None:
         status = response.get("status_code") if isinstance(response, Mapping) else None
         raise InputError(
             f"{location}: the request failed (status {status}), so there is no caption; ask for it again, or leave "
             "the row out"
         )
-    choice = _only_item(body.get("choices"), location, "choices")
+    choice = _only_item(response_body.get("choices"), location, "choices")
     message = choice.get("message") if isinstance(choice, Mapping) else None
-    text = message.get("content") if isinstance(message, Mapping) else _text_field(choice)
-    return {"image_id": row.get("custom_id"), "candidate": text}
+    answer_text = message.get("content") if isinstance(message, Mapping) else _text_field(choice)
+    return {"image_id": row.get("custom_id"), "candidate": answer_text}
 
 
 def _text_field(choice: Any) -> Any:
@@ -126,14 +126,14 @@ def _text_field(choice: Any) -> Any:
 
 def _training_answer(row: Fields, location: str) -> dict[Any, Any]:
     """A row of ms-swift: the only picture, a path or an object with one, is the image's id."""
-    reference = reference_list_of(row.get("reference"), location, "the label")
-    fields = _without(row, "reference", "images") | {"references": reference}
+    reference_texts = reference_list_of(row.get("reference"), location, "the label")
+    native_fields = _without(row, "reference", "images") | {"references": reference_texts}
     pictures = row.get("images")
     if isinstance(pictures, Sequence) and not isinstance(pictures, str) and len(pictures) == 1:
         picture = pictures[0].get("path") if isinstance(pictures[0], Mapping) else pictures[0]
         if isinstance(picture, str) and picture.strip():
-            fields.setdefault("image_id", picture)
-    return fields
+            native_fields.setdefault("image_id", picture)
+    return native_fields
 
 
 def _llava(row: Fields, location: str) -> dict[Any, Any]:
@@ -144,24 +144,24 @@ def _llava(row: Fields, location: str) -> dict[Any, Any]:
 
 def _opencompass(row: Fields, location: str) -> dict[Any, Any]:
     """A prediction, whose references are `gold`, if there are any."""
-    fields = _without(row, "gold")
-    return fields | ({"references": reference_list_of(row["gold"], location, "gold")} if row.get("gold") else {})
+    native_fields = _without(row, "gold")
+    return native_fields | ({"references": reference_list_of(row["gold"], location, "gold")} if row.get("gold") else {})
 
 
 def _vitt(row: Fields, location: str) -> dict[Any, Any]:
     """Tags with their start in milliseconds: a tag ends where the next begins, the last at the end of the video."""
-    tags: Any = row["annotations"]
-    if isinstance(tags, str) or not isinstance(tags, Sequence):
-        raise InputError(f"{location}: annotations is {describe(tags)}, expected a list of {{timestamp, tag}}")
-    starts = []
-    for k, tag in enumerate(tags):
-        start = tag.get("timestamp") if isinstance(tag, Mapping) else None
-        if not is_finite(start):
-            raise InputError(f"{location}, annotations[{k}]: {describe(tag)}, expected {{timestamp (ms), tag}}")
-        starts.append(start / 1000)
-    times = chapter_times(starts, row.get("duration"), location)
-    events = {"timestamps": times, "sentences": [tag.get("tag") for tag in tags]}
-    return _without(row, "annotations", "duration") | events
+    tag_entries: Any = row["annotations"]
+    if isinstance(tag_entries, str) or not isinstance(tag_entries, Sequence):
+        raise InputError(f"{location}: annotations is {describe(tag_entries)}, expected a list of {{timestamp, tag}}")
+    start_times = []
+    for tag_index, tag in enumerate(tag_entries):
+        start_time = tag.get("timestamp") if isinstance(tag, Mapping) else None
+        if not is_finite(start_time):
+            raise InputError(f"{location}, annotations[{tag_index}]: {describe(tag)}, expected {{timestamp (ms), tag}}")
+        start_times.append(start_time / 1000)
+    event_times = chapter_times(start_times, row.get("duration"), location)
+    event_fields = {"timestamps": event_times, "sentences": [tag.get("tag") for tag in tag_entries]}
+    return _without(row, "annotations", "duration") | event_fields
 
 
 def chapter_times(starts: Sequence[Any], duration: Any, location: str) -> list[list[Any]]:
@@ -171,19 +171,21 @@ def chapter_times(starts: Sequence[Any], duration: Any, location: str) -> list[l
             f"{location}: it has the starts of its events but no duration, so that the last one has no end; add "
             '"duration": seconds'
         )
-    return [[start, end] for start, end in zip(starts, [*starts[1:], duration], strict=False)]
+    return [[start_time, end_time] for start_time, end_time in zip(starts, [*starts[1:], duration], strict=False)]
 
 
 def _without(row: Fields, *names: str) -> dict[Any, Any]:
-    return {name: value for name, value in row.items() if name not in names}
+    return {field_name: field_value for field_name, field_value in row.items() if field_name not in names}
 
 
-def _only_item(value: Any, location: str, name: str) -> Any:
+def _only_item(field_value: Any, location: str, field_name: str) -> Any:
     """The only text of a list, of lists of lists too: a model's answers, of which a captioner gives one."""
-    item = value
+    item = field_value
     while isinstance(item, Sequence) and not isinstance(item, str):
         if len(item) != 1:
-            raise InputError(f"{location}: {name} is {describe(value)}, expected the one caption that the model gave")
+            raise InputError(
+                f"{location}: {field_name} is {describe(field_value)}, expected the one caption that the model gave"
+            )
         item = item[0]
     return item
 
@@ -318,5 +320,7 @@ LAYOUTS = (
 
 def find_layout(names: Iterable[Any]) -> RowLayout | None:
     """The layout of rows with these fields; None for native rows and any other."""
-    texts = {name for name in names if isinstance(name, str)}
-    return next((each for each in LAYOUTS if each.marks <= texts and not each.without & texts), None)
+    field_names = {field_name for field_name in names if isinstance(field_name, str)}
+    return next(
+        (layout for layout in LAYOUTS if layout.marks <= field_names and not layout.without & field_names), None
+    )

@@ -71,21 +71,21 @@ def load_systems(
     options = LoadOptions.of(options, keywords, references)
     reader = open_rows(candidates, options.format, columns=options.columns)
     inputs = CaptionInputs(reader, options)
-    rows: dict[str, list[CaptionRow]] = {}
-    for row in inputs.rows():
-        rows.setdefault(row.system or reader.label, []).append(row)
-    matched = {system: match_captions(system_rows, inputs)[1:] for system, system_rows in rows.items()}
+    rows_by_system: dict[str, list[CaptionRow]] = {}
+    for caption_row in inputs.rows():
+        rows_by_system.setdefault(caption_row.system or reader.label, []).append(caption_row)
+    matched = {system: match_captions(system_rows, inputs)[1:] for system, system_rows in rows_by_system.items()}
     captions, notes = next(iter(matched.values()))
     if len(matched) == 1:
         return dict.fromkeys(matched, inputs.make_set(captions, notes))
     captions = CaptionColumns.join(captions for captions, _ in matched.values())
-    captions.ids = [str(k) for k in range(len(captions))]
-    all_systems, start = inputs.make_set(captions), 0
+    captions.ids = [str(caption_index) for caption_index in range(len(captions))]
+    all_systems, first_caption = inputs.make_set(captions), 0
     systems: dict[str, CaptionSet] = {}
     for system, (captions, notes) in matched.items():
-        part = all_systems.select(np.arange(start, start + len(captions)))
-        systems[system] = part.replace(ids=tuple(captions.ids), notes=notes)
-        start += len(captions)
+        system_set = all_systems.select(np.arange(first_caption, first_caption + len(captions)))
+        systems[system] = system_set.replace(ids=tuple(captions.ids), notes=notes)
+        first_caption += len(captions)
     return systems
 
 

@@ -31,8 +31,8 @@ OnMissing = Literal["error", "skip", "keep"]
 OnAbsent = Literal["skip", "empty"]
 
 
-def _reference_files(paths: Sequence[str]) -> str | list[Path]:
-    return paths[0] if len(paths) == 1 else [Path(path) for path in paths]
+def _reference_files(file_paths: Sequence[str]) -> str | list[Path]:
+    return file_paths[0] if len(file_paths) == 1 else [Path(file_path) for file_path in file_paths]
 
 
 def _is_file(value: Any) -> bool:
@@ -139,11 +139,13 @@ class LoadOptions:
     regions: str = option("", "Pictures' regions for metrics that need them: a folder of .npz files, or an LMDB.")
 
     def __post_init__(self) -> None:
-        for name, choices, default in _CHOICES:
-            allowed = (*choices, None) if default is None else choices
-            if (value := getattr(self, name)) not in allowed:
-                *others, last = map(repr, allowed)
-                raise InputError(f"{name} is {value!a}, expected {', '.join(others)} or {last}")
+        for option_name, option_choices, default_value in _CHOICES:
+            allowed_values = (*option_choices, None) if default_value is None else option_choices
+            if (option_value := getattr(self, option_name)) not in allowed_values:
+                *other_values, last_value = map(repr, allowed_values)
+                raise InputError(
+                    f"{option_name} is {option_value!a}, expected {', '.join(other_values)} or {last_value}"
+                )
         object.__setattr__(self, "images_root", Path(self.images_root) if self.images_root else None)
         object.__setattr__(self, "regions", os.fspath(self.regions))
 
@@ -151,7 +153,7 @@ class LoadOptions:
     def adjustments(self) -> dict[str, str]:
         """The options by which texts are changed when they are read, for signatures."""
         chosen = {"clean": self.clean, "unicode": self.unicode}
-        return {name: value for name, value in chosen.items() if value is not None}
+        return {option_name: option_value for option_name, option_value in chosen.items() if option_value is not None}
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -177,16 +179,18 @@ class LoadOptions:
     def columns_of_references(self) -> dict[str, str]:
         """The columns of separate references: those of `reference_columns`, and those of `columns` for other fields."""
         special = dict(self.reference_columns or {})
-        shared = {name: field for name, field in (self.columns or {}).items() if field not in special.values()}
-        return shared | special
+        shared_columns = {
+            column_name: field for column_name, field in (self.columns or {}).items() if field not in special.values()
+        }
+        return shared_columns | special
 
     @classmethod
     def of(
         cls, options: LoadOptions | None, keywords: Mapping[str, Any], references: Source | None = None
     ) -> LoadOptions:
         """The options (None: the defaults) with the fields in `keywords`, and `references` if given, replaced."""
-        replaced = keywords if references is None else {**keywords, "references": references}
-        return replace(options or cls(), **replaced)
+        changed_options = keywords if references is None else {**keywords, "references": references}
+        return replace(options or cls(), **changed_options)
 
 
 _CHOICES = [

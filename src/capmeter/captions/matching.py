@@ -52,29 +52,29 @@ class Matching:
         if table is None:
             return cls(table)
         distinct_ids = dict.fromkeys(image_ids)
-        best = cls(table, IMAGE_ID, {each: each for each in distinct_ids if each in table.references})
+        best = cls(table, IMAGE_ID, {image_id: image_id for image_id in distinct_ids if image_id in table.references})
         if len(best.table_ids) == len(distinct_ids):
             return best
         ambiguous: dict[str, list[str]] = {}
-        for key, value_of in KEYS.items():
-            reference_ids = table.image_ids_by(key)
+        for match_key, value_of in KEYS.items():
+            reference_ids = table.image_ids_by(match_key)
             candidate_ids: dict[str, list[str]] = {}
-            for each in distinct_ids:
-                if (value := value_of(each)) in reference_ids:
-                    candidate_ids.setdefault(value, []).append(each)
-            pairs = [(ids, reference_ids[value]) for value, ids in candidate_ids.items()]
+            for image_id in distinct_ids:
+                if (key_value := value_of(image_id)) in reference_ids:
+                    candidate_ids.setdefault(key_value, []).append(image_id)
+            pairs = [(ids, reference_ids[key_value]) for key_value, ids in candidate_ids.items()]
             table_ids = {ids[0]: next(iter(images)) for ids, images in pairs if len(ids) == len(images) == 1}
             ambiguous.update(
-                (each, ids if len(ids) > 1 else sorted(images))
+                (image_id, ids if len(ids) > 1 else sorted(images))
                 for ids, images in pairs
                 if len(ids) > 1 or len(images) > 1
-                for each in ids
+                for image_id in ids
             )
             if len(table_ids) > len(best.table_ids):
-                best = cls(table, key, table_ids)
+                best = cls(table, match_key, table_ids)
             if len(table_ids) == len(distinct_ids):
                 break
-        best.ambiguous = {each: names for each, names in ambiguous.items() if each not in best.table_ids}
+        best.ambiguous = {image_id: names for image_id, names in ambiguous.items() if image_id not in best.table_ids}
         return best
 
     def references(self, row: CaptionRow) -> tuple[str, ...]:
@@ -93,10 +93,10 @@ class Matching:
     def empty_captions(self, image_ids: Sequence[str]) -> CaptionColumns:
         """An empty candidate for each of these images of the table."""
         assert self.table is not None
-        references, events = [self.table.references[each] for each in image_ids], map(self.table.events.get, image_ids)
+        references, events = [self.table.references[id] for id in image_ids], map(self.table.events.get, image_ids)
         columns = CaptionColumns(image_ids, image_ids, [""] * len(image_ids), references)
         columns.images = list(map(self.table.images.get, image_ids))
-        columns.events = [None if each is None else VideoEvents(Events(), each) for each in events]
+        columns.events = [None if video is None else VideoEvents(Events(), video) for video in events]
         return columns
 
     def reference_events(self, row: CaptionRow) -> tuple[Events, ...]:
@@ -139,39 +139,39 @@ class CaptionInputs:
         if options.references is not None:
             self.reader.columns.numbered = False
             next(self.reader.rows("candidates"), None)  # errors in the candidates are reported first
-            references = open_references(options)
-            self.table = ReferenceTable.read(references, options.splits)
-            self._used_columns = set().union(*(each.columns.used for each in references))
-            self._columns += [each.columns for each in references]
-            texts = [text for texts in self.table.references.values() for text in texts]
-            refuse_paths(texts, self.table.name, "references")
+            reference_readers = open_references(options)
+            self.table = ReferenceTable.read(reference_readers, options.splits)
+            self._used_columns = set().union(*(reference_reader.columns.used for reference_reader in reference_readers))
+            self._columns += [reference_reader.columns for reference_reader in reference_readers]
+            reference_texts = [text for reference_texts in self.table.references.values() for text in reference_texts]
+            refuse_paths(reference_texts, self.table.name, "references")
 
     def rows(self) -> Iterator[CaptionRow]:
         """The candidates, of one system or split if the options choose one."""
         system, splits = self.options.system, self.options.splits if self.table is None else ()
         others, is_empty = set[str](), True
-        for row in self.reader.rows("candidates"):
-            if system is not None and row.system != system:
-                others.add(f"system {row.system}" if row.system else "captions without a system name")
-            elif splits and row.split not in splits:
-                others.add(f"split {row.split}" if row.split else "captions without a named split")
+        for caption_row in self.reader.rows("candidates"):
+            if system is not None and caption_row.system != system:
+                others.add(f"system {caption_row.system}" if caption_row.system else "captions without a system name")
+            elif splits and caption_row.split not in splits:
+                others.add(f"split {caption_row.split}" if caption_row.split else "captions without a named split")
             else:
                 is_empty = False
                 if self.options.clean is not None:
-                    clean_row(row)
-                if row.image is None and self._pictures is not None:
-                    row.image = self._pictures.find(row.image_id)
-                yield row
+                    clean_row(caption_row)
+                if caption_row.image is None and self._pictures is not None:
+                    caption_row.image = self._pictures.find(caption_row.image_id)
+                yield caption_row
         self._refuse_absent_columns()
-        name = self.reader.name
+        source_name = self.reader.name
         if is_empty:
             selection = " and ".join(
-                f"{what} {value!a}"
-                for what, value in (("system", system), *(("split", each) for each in splits))
-                if value
+                f"{option_name} {option_value!a}"
+                for option_name, option_value in (("system", system), *(("split", split_name) for split_name in splits))
+                if option_value
             )
-            only = f" of {selection}; it has {list_names(sorted(others), 12)}" if selection and others else ""
-            raise InputError(f"{name}: there are no candidates{only}")
+            selection_text = f" of {selection}; it has {list_names(sorted(others), 12)}" if selection and others else ""
+            raise InputError(f"{source_name}: there are no candidates{selection_text}")
 
     @property
     def reading_notes(self) -> dict[str, list[str]]:
@@ -184,14 +184,14 @@ class CaptionInputs:
 
     def _refuse_absent_columns(self) -> None:
         """Raises if no row, of candidates or of references, has a column that the user named."""
-        columns = {**(self.options.columns or {}), **(self.options.reference_columns or {})}
-        absent = [column for column in columns if column not in self._used_columns | self.reader.columns.used]
+        chosen_columns = {**(self.options.columns or {}), **(self.options.reference_columns or {})}
+        absent = [column for column in chosen_columns if column not in self._used_columns | self.reader.columns.used]
         if absent:
-            unknown = list_names(sorted(self.reader.ignored), 8)
-            others = f"the columns that are not used are {unknown}" if unknown else "all columns are used"
+            unused_columns = list_names(sorted(self.reader.ignored), 8)
+            others = f"the columns that are not used are {unused_columns}" if unused_columns else "all columns are used"
             raise InputError(
                 f"{self.reader.name}: no row has the column {list_names(absent)} that was chosen for "
-                f"{columns[absent[0]]}; {others}"
+                f"{chosen_columns[absent[0]]}; {others}"
             )
 
     def make_set(self, captions: CaptionColumns, notes: dict[str, list[str]] | None = None) -> CaptionSet:
@@ -207,11 +207,11 @@ def open_references(options: LoadOptions) -> list[RowReader]:
         InputError: a file cannot be read, or is named twice.
     """
     format, columns = options.references_format, options.columns_of_references
-    readers = [open_rows(each, format, side="references", columns=columns) for each in options.reference_sources]
-    paths = [each.path for each in readers if each.path is not None]
-    for k, path in enumerate(paths):
-        if any(path.samefile(other) for other in paths[:k]):
-            raise InputError(f"{readers[k].name} is named twice as references; name each file once")
+    readers = [open_rows(source, format, side="references", columns=columns) for source in options.reference_sources]
+    file_paths = [reader.path for reader in readers if reader.path is not None]
+    for path_index, file_path in enumerate(file_paths):
+        if any(file_path.samefile(earlier_path) for earlier_path in file_paths[:path_index]):
+            raise InputError(f"{readers[path_index].name} is named twice as references; name each file once")
     return readers
 
 
@@ -228,34 +228,34 @@ def match_captions(
         InputError: ids are duplicated, candidates lack references, or the sources do not fit each other.
     """
     on_missing = inputs.options.on_missing
-    counts = Counter([row.image_id for row in rows])
-    refuse_mismatch(rows, inputs, counts)
-    matching = Matching.find(counts, inputs.table)
-    unused = matching.unused_references(counts)
-    are_single = len(counts) == len(rows)  # one candidate of each image
-    ids, references = final_ids(rows, counts), [matching.references(row) for row in rows]
-    ids_without = [id for id, texts in zip(ids, references, strict=True) if not texts]
-    refuse_missing(MissingCount.of(rows, references), inputs, matching, unused)
+    image_counts = Counter([row.image_id for row in rows])
+    refuse_mismatch(rows, inputs, image_counts)
+    matching = Matching.find(image_counts, inputs.table)
+    unused_ids = matching.unused_references(image_counts)
+    are_single = len(image_counts) == len(rows)  # one candidate of each image
+    caption_ids, reference_lists = final_ids(rows, image_counts), [matching.references(row) for row in rows]
+    ids_without = [id for id, reference_texts in zip(caption_ids, reference_lists, strict=True) if not reference_texts]
+    refuse_missing(MissingCount.of(rows, reference_lists), inputs, matching, unused_ids)
     if ids_without and on_missing != "keep":
-        rows = [row for row, texts in zip(rows, references, strict=True) if texts]
-        ids = [id for id, texts in zip(ids, references, strict=True) if texts]
-        references = list(filter(None, references))
-    captions = make_columns(rows, ids, references, repeat(matching, len(rows)))
+        rows = [row for row, reference_texts in zip(rows, reference_lists, strict=True) if reference_texts]
+        caption_ids = [id for id, reference_texts in zip(caption_ids, reference_lists, strict=True) if reference_texts]
+        reference_lists = list(filter(None, reference_lists))
+    captions = make_columns(rows, caption_ids, reference_lists, repeat(matching, len(rows)))
     scores_absent = inputs.options.on_absent == "empty"
     if scores_absent:
-        captions = CaptionColumns.join([captions, matching.empty_captions(unused)])
+        captions = CaptionColumns.join([captions, matching.empty_captions(unused_ids)])
     normalised_ids = normalise_captions(captions, inputs.options.unicode)
     notes = {
-        CLEANED: [id for row, id in zip(rows, ids, strict=True) if row.cleaned],
+        CLEANED: [id for row, id in zip(rows, caption_ids, strict=True) if row.cleaned],
         f"normalised to Unicode {inputs.options.unicode}": normalised_ids,
         "skipped_without_references" if on_missing == "skip" else "kept_without_references": ids_without,
-        "scored_as_empty" if scores_absent else "references_without_candidate": unused,
+        "scored_as_empty" if scores_absent else "references_without_candidate": unused_ids,
         "repeated_candidates": [] if are_single else _repeated_candidates(captions),
         "matched_by": matching.matched_by,
         "ambiguous_names": list(matching.ambiguous),
         **inputs.reading_notes,
     }
-    return rows, captions, {reason: ids for reason, ids in notes.items() if ids}
+    return rows, captions, {reason: noted_ids for reason, noted_ids in notes.items() if noted_ids}
 
 
 def make_columns(
@@ -265,22 +265,22 @@ def make_columns(
     matchings: Iterable[Matching],
 ) -> CaptionColumns:
     """Rows under their final ids, with their references, as captions; each is matched by its own `Matching`."""
-    images = [row.image for row in rows]
-    events = list[VideoEvents | None]([None]) * len(rows)
-    for k, (matching, row) in enumerate(zip(matchings, rows, strict=True)):
+    image_names = [row.image for row in rows]
+    video_events = list[VideoEvents | None]([None]) * len(rows)
+    for caption_index, (matching, row) in enumerate(zip(matchings, rows, strict=True)):
         if row.image is None and matching.table is not None and matching.table.images:
-            images[k] = matching.table_image(row.image_id)
+            image_names[caption_index] = matching.table_image(row.image_id)
         if row.events is not None:
-            events[k] = VideoEvents(row.events, matching.reference_events(row))
+            video_events[caption_index] = VideoEvents(row.events, matching.reference_events(row))
     return CaptionColumns(
         ids,
         [row.image_id for row in rows],
         [row.candidate or "" for row in rows],
         references,
-        images,
+        image_names,
         [row.system for row in rows],
         [row.human for row in rows],
-        events,
+        video_events,
     )
 
 
@@ -293,18 +293,18 @@ def final_ids(rows: Sequence[CaptionRow], counts: Mapping[str, int]) -> list[str
     """
     if len(counts) == len(rows) and all(row.id is None for row in rows):
         return [row.image_id for row in rows]
-    positions: Counter[str] = Counter()
-    ids: list[str] = []
+    image_positions: Counter[str] = Counter()
+    caption_ids: list[str] = []
     for row in rows:
         image_id = row.image_id
-        of_image = image_id if counts[image_id] == 1 else f"{image_id}#{positions[image_id]}"
-        ids.append(of_image if row.id is None else row.id)
-        positions[image_id] += 1
-    if len(set(ids)) != len(ids):
+        of_image = image_id if counts[image_id] == 1 else f"{image_id}#{image_positions[image_id]}"
+        caption_ids.append(of_image if row.id is None else row.id)
+        image_positions[image_id] += 1
+    if len(set(caption_ids)) != len(caption_ids):
         first_rows: dict[str, CaptionRow] = {}
-        for id, row in zip(ids, rows, strict=True):
-            refuse_repeated_id(row, id, first_rows)
-    return ids
+        for caption_id, row in zip(caption_ids, rows, strict=True):
+            refuse_repeated_id(row, caption_id, first_rows)
+    return caption_ids
 
 
 def refuse_repeated_id(row: CaptionRow, id: str, first_rows: dict[str, CaptionRow]) -> None:
@@ -338,7 +338,7 @@ def refuse_mismatch(rows: Sequence[CaptionRow], inputs: CaptionInputs, counts: M
     if reader.format not in ("coco", "pycocoevalcap", "clipscore"):
         return
     # several candidates for every image and one reference each
-    if min(counts.values()) > 1 and all(len(texts) == 1 for texts in table.references.values()):
+    if min(counts.values()) > 1 and all(len(reference_texts) == 1 for reference_texts in table.references.values()):
         raise InputError(
             f"{reader.name} has {max(counts.values())} candidates for an image, {table.name} one reference for each; "
             "are the two swapped? If these are samples of a system, give them as rows of JSON lines"
@@ -347,30 +347,30 @@ def refuse_mismatch(rows: Sequence[CaptionRow], inputs: CaptionInputs, counts: M
 
 def refuse_paths(captions: Sequence[str], name: str, side: Side) -> None:
     """Raises if most captions look like file names: names were passed instead of the files' contents."""
-    paths = [text for text in captions if "." in text and " " not in text and _PATH.fullmatch(text)]
-    if paths and 2 * len(paths) > len(captions):
+    file_paths = [text for text in captions if "." in text and " " not in text and _PATH.fullmatch(text)]
+    if file_paths and 2 * len(file_paths) > len(captions):
         raise InputError(
-            f"{name}: the {side} look like file names, not captions ({list_names(paths, 3)}); pass the captions "
+            f"{name}: the {side} look like file names, not captions ({list_names(file_paths, 3)}); pass the captions "
             "themselves, or one file of captions as the argument"
         )
 
 
 def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Matching, unused: list[str]) -> None:
     """Raises where candidates without references are an error, or where no others are left."""
-    name, table, on_missing = inputs.reader.name, inputs.table, inputs.options.on_missing
+    source_name, reference_table, on_missing = inputs.reader.name, inputs.table, inputs.options.on_missing
     if not missing.count or on_missing == "keep" or (on_missing == "skip" and missing.count < missing.total):
         return
     first_images = ", ".join(map(shorten, missing.first)) + " and more" * missing.more
     have = "has" if missing.count == 1 else "have"
-    message = f"{name}: {missing.count:,} of {missing.total:,} candidates {have} no references"
-    if table is None:
+    message = f"{source_name}: {missing.count:,} of {missing.total:,} candidates {have} no references"
+    if reference_table is None:
         ignored = sorted(inputs.reader.ignored)
         columns = f"or their column (--column references=NAME; not used: {list_names(ignored, 8)}), " if ignored else ""
         raise InputError(
             f"{message}: {first_images}. Name a file of references (references=, --references), {columns}leave these "
             "out (on_missing='skip', --on-missing skip), or keep them for metrics that need none (on_missing='keep')"
         )
-    message += f" in {table.name}: {first_images}."
+    message += f" in {reference_table.name}: {first_images}."
     if matching.ambiguous:
         names = ", ".join(map(shorten, next(iter(matching.ambiguous.values()))[:5]))
         message += (
@@ -379,8 +379,8 @@ def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Match
         )
     if unused:
         images_have = "image there has" if len(unused) == 1 else "images there have"
-        quoted = ", ".join(map(shorten, unused[:5])) + f" and {len(unused) - 5:,} more" * (len(unused) > 5)
-        message += f" {len(unused):,} {images_have} no candidate: {quoted}."
+        example_images = ", ".join(map(shorten, unused[:5])) + f" and {len(unused) - 5:,} more" * (len(unused) > 5)
+        message += f" {len(unused):,} {images_have} no candidate: {example_images}."
     raise InputError(
         f"{message} Check that both are of the same split and name the images alike, or leave these candidates out "
         "(on_missing='skip', --on-missing skip)"
@@ -389,11 +389,11 @@ def refuse_missing(missing: MissingCount, inputs: CaptionInputs, matching: Match
 
 def _repeated_candidates(captions: CaptionColumns) -> list[str]:
     """The ids of captions that repeat an earlier one of the same image and system, as padded data loaders write."""
-    earlier: set[tuple[str, str | None, str]] = set()
+    earlier_keys: set[tuple[str, str | None, str]] = set()
     repeated_ids: list[str] = []
-    keys = zip(captions.image_ids, captions.systems, captions.candidates, strict=True)
-    for id, key in zip(captions.ids, keys, strict=True):
-        if key in earlier:
-            repeated_ids.append(id)
-        earlier.add(key)
+    caption_keys = zip(captions.image_ids, captions.systems, captions.candidates, strict=True)
+    for caption_id, caption_key in zip(captions.ids, caption_keys, strict=True):
+        if caption_key in earlier_keys:
+            repeated_ids.append(caption_id)
+        earlier_keys.add(caption_key)
     return repeated_ids

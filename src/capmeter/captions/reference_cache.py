@@ -72,26 +72,28 @@ class CachedReferencePool:
 
     def __init__(self, pool: SentencePool, references: Indices, others: Indices, cache: DiskCache) -> None:
         self._pool, self._cache, self._indices = pool, cache, (references, others)
-        self._others = SentencePool([pool.sentences[k] for k in others.tolist()])
-        texts = [pool.sentences[k] for k in references.tolist()]
-        lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-        digest = hashlib.blake2b("".join(texts).encode("utf-8", "surrogatepass"), digest_size=32)
-        digest.update(lengths.tobytes())
+        self._others = SentencePool([pool.sentences[sentence_index] for sentence_index in others.tolist()])
+        reference_texts = [pool.sentences[sentence_index] for sentence_index in references.tolist()]
+        text_lengths = np.fromiter(map(len, reference_texts), np.int64, len(reference_texts))
+        digest = hashlib.blake2b("".join(reference_texts).encode("utf-8", "surrogatepass"), digest_size=32)
+        digest.update(text_lengths.tobytes())
         self._digest = digest.digest()
 
     def table(self, analysis: MergeableAnalysis[Table]) -> Table:
         """The analysis's table of the whole pool."""
-        keys = {name: self._digest + name.encode() for name in analysis.ARRAYS}
-        cached: dict[bytes, Any] = {}
+        cache_keys = {array_name: self._digest + array_name.encode() for array_name in analysis.ARRAYS}
+        cached_arrays: dict[bytes, Any] = {}
         with suppress(AssetError, OSError):  # the folder cannot be created or read
-            cached = self._cache.get(analysis.identity, keys.values())
-        if len(cached) == len(keys):
-            references = analysis.table({name: cached[key] for name, key in keys.items()})
-            return analysis.merge_tables([references, self._others.analyse(analysis)], self._indices)
+            cached_arrays = self._cache.get(analysis.identity, cache_keys.values())
+        if len(cached_arrays) == len(cache_keys):
+            reference_table = analysis.table(
+                {array_name: cached_arrays[cache_key] for array_name, cache_key in cache_keys.items()}
+            )
+            return analysis.merge_tables([reference_table, self._others.analyse(analysis)], self._indices)
         table = analysis.run(self._pool)
         arrays = analysis.arrays(table, self._indices[0])
         with suppress(AssetError, OSError):
-            self._cache.put(analysis.identity, {keys[name]: array for name, array in arrays.items()})
+            self._cache.put(analysis.identity, {cache_keys[array_name]: array for array_name, array in arrays.items()})
         return table
 
 
@@ -105,9 +107,9 @@ def enable_reference_cache(captions: CaptionSet, settings: Settings) -> None:
     is_reference[captions.references.values] = True
     if is_reference.sum() >= MIN_REFERENCES and cache is not None:
         # sorted by text: systems give their captions in any order, and a candidate may equal another image's reference
-        references = sorted(np.flatnonzero(is_reference).tolist(), key=pool.sentences.__getitem__)
-        others = np.flatnonzero(~is_reference)
-        pool.cached_references = CachedReferencePool(pool, np.array(references, np.int64), others, cache)
+        reference_indices = sorted(np.flatnonzero(is_reference).tolist(), key=pool.sentences.__getitem__)
+        other_indices = np.flatnonzero(~is_reference)
+        pool.cached_references = CachedReferencePool(pool, np.array(reference_indices, np.int64), other_indices, cache)
 
 
 def compact_integers(numbers: npt.NDArray[Any]) -> npt.NDArray[Any]:

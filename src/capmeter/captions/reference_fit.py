@@ -53,33 +53,36 @@ class ReferenceFit:
     @classmethod
     def measure(cls, captions: CaptionSet) -> ReferenceFit:
         """Compares the candidates that have references; there must be at least one."""
-        lists = [split_words(sentence) for sentence in captions.pool.sentences]
-        lengths, words = list(map(len, lists)), list(map(frozenset, lists))
+        word_lists = [split_words(sentence) for sentence in captions.pool.sentences]
+        word_counts, word_sets = list(map(len, word_lists)), list(map(frozenset, word_lists))
         reference_sets = captions.reference_sets
         sets = [reference_sets[k].tolist() for k in range(len(reference_sets))]  # the distinct lists of references
         words_of_sets = [
-            words[each[0]] if len(each) == 1 else frozenset().union(*(words[k] for k in each)) for each in sets
+            word_sets[members[0]] if len(members) == 1 else frozenset().union(*(word_sets[k] for k in members))
+            for members in sets
         ]
         candidates, set_of = captions.candidates.tolist(), captions.reference_set_indices.tolist()
         rows = [row for row, k in enumerate(set_of) if sets[k]]
-        scored, used = {candidates[row] for row in rows}, {set_of[row] for row in rows}
-        vocabulary = frozenset[str]().union(*(words[k] for k in scored))
-        known_words = frozenset[str]().union(*(words_of_sets[k] for k in used))
-        with_words = [row for row in rows if lengths[candidates[row]]]
-        others = _pair_with_other_images(captions, with_words)
-        own_shares = {row: _overlap(words[candidates[row]], words_of_sets[set_of[row]]) for row in with_words}
-        other_shares = [_overlap(words[candidates[row]], words_of_sets[set_of[other]]) for row, other in others]
-        differences = [own_shares[row] - share for (row, _), share in zip(others, other_shares, strict=True)]
+        scored_candidates, used_sets = {candidates[row] for row in rows}, {set_of[row] for row in rows}
+        vocabulary = frozenset[str]().union(*(word_sets[k] for k in scored_candidates))
+        known_words = frozenset[str]().union(*(words_of_sets[k] for k in used_sets))
+        with_words = [row for row in rows if word_counts[candidates[row]]]
+        other_pairs = _pair_with_other_images(captions, with_words)
+        own_shares = {row: _overlap(word_sets[candidates[row]], words_of_sets[set_of[row]]) for row in with_words}
+        other_shares = [
+            _overlap(word_sets[candidates[row]], words_of_sets[set_of[other_row]]) for row, other_row in other_pairs
+        ]
+        share_differences = [own_shares[row] - share for (row, _), share in zip(other_pairs, other_shares, strict=True)]
         return cls(
-            candidate_words=float(np.mean([lengths[candidates[row]] for row in rows])),
-            reference_words=float(np.mean([lengths[index] for row in rows for index in sets[set_of[row]]])),
+            candidate_words=float(np.mean([word_counts[candidates[row]] for row in rows])),
+            reference_words=float(np.mean([word_counts[index] for row in rows for index in sets[set_of[row]]])),
             vocabulary_share=len(vocabulary & known_words) / len(vocabulary) if vocabulary else None,
             own_share=float(np.mean(list(own_shares.values()))) if own_shares else 0.0,
-            other_share=float(np.mean(other_shares)) if others else None,
-            other_count=len(others),
-            excess=_standardise(differences),
-            distinct_count=len(scored),
-            has_single_references=all(len(sets[k]) == 1 for k in used),
+            other_share=float(np.mean(other_shares)) if other_pairs else None,
+            other_count=len(other_pairs),
+            excess=_standardise(share_differences),
+            distinct_count=len(scored_candidates),
+            has_single_references=all(len(sets[k]) == 1 for k in used_sets),
         )
 
     @property
@@ -118,9 +121,9 @@ def split_words(text: str) -> list[str]:
     """
     if text.isascii():
         return _WORD.findall(text.lower())
-    single = CJK if is_unsegmented(text) else HAN_AND_KANA
-    letter = rf"(?:(?![{single}])\w)"
-    return re.findall(rf"[{single}]|{letter}+(?:['’]{letter}+)*", text.lower())
+    single_characters = CJK if is_unsegmented(text) else HAN_AND_KANA
+    letter = rf"(?:(?![{single_characters}])\w)"
+    return re.findall(rf"[{single_characters}]|{letter}+(?:['’]{letter}+)*", text.lower())
 
 
 def find_untokenised(texts: Iterable[str]) -> list[str]:
@@ -136,18 +139,18 @@ def _pair_with_other_images(captions: CaptionSet, rows: Sequence[int]) -> list[t
     """For each row one of another image, half the set away."""
     shift = len(rows) // 2
     pairs = ((row, rows[(k + shift) % len(rows)]) for k, row in enumerate(rows))
-    return [(row, other) for row, other in pairs if captions.image_ids[row] != captions.image_ids[other]]
+    return [(row, other_row) for row, other_row in pairs if captions.image_ids[row] != captions.image_ids[other_row]]
 
 
-def _overlap(words: frozenset[str], others: frozenset[str]) -> float:
-    return len(words & others) / len(words)
+def _overlap(candidate_words: frozenset[str], reference_words: frozenset[str]) -> float:
+    return len(candidate_words & reference_words) / len(candidate_words)
 
 
-def _standardise(differences: Sequence[float]) -> float:
+def _standardise(share_differences: Sequence[float]) -> float:
     """The mean in standard errors."""
-    if len(differences) < 2:
+    if len(share_differences) < 2:
         return 0.0
-    mean, spread = float(np.mean(differences)), float(np.std(differences, ddof=1))
-    if not spread:
+    mean, standard_deviation = float(np.mean(share_differences)), float(np.std(share_differences, ddof=1))
+    if not standard_deviation:
         return 0.0 if not mean else float("inf") if mean > 0 else float("-inf")
-    return mean / spread * math.sqrt(len(differences))
+    return mean / standard_deviation * math.sqrt(len(share_differences))

@@ -24,9 +24,9 @@ def _file_name(image: str) -> str:
 
 
 def _stem(image: str) -> str:
-    name = _file_name(image)
-    end = name.rfind(".")
-    return name[:end] if 0 < end < len(name) - 1 else name
+    file_name = _file_name(image)
+    dot_position = file_name.rfind(".")
+    return file_name[:dot_position] if 0 < dot_position < len(file_name) - 1 else file_name
 
 
 def _coco_number(image: str) -> str:
@@ -42,9 +42,11 @@ KEYS: dict[str, Callable[[str], str]] = {
 """By what an image of the candidates can equal one of the references if not by its id, in the order of preference."""
 
 
-def _join_lists(lists: dict[str, tuple[Item, ...]], others: dict[str, tuple[Item, ...]]) -> dict[str, tuple[Item, ...]]:
+def _join_lists(
+    lists: dict[str, tuple[Item, ...]], other_lists: dict[str, tuple[Item, ...]]
+) -> dict[str, tuple[Item, ...]]:
     """The items of both by key, those of `lists` first."""
-    return {key: lists.get(key, ()) + others.get(key, ()) for key in lists | others}
+    return {key: lists.get(key, ()) + other_lists.get(key, ()) for key in lists | other_lists}
 
 
 @dataclass
@@ -74,26 +76,26 @@ class ReferenceTable:
         for reader in readers:
             tables.append(cls.collect(reader.rows("references"), reader.name, splits))
             tables[-1].format = reader.format
-        table = tables[0]
-        for other in tables[1:]:
-            table = table._joined(other)
-        return table
+        joined_table = tables[0]
+        for other_table in tables[1:]:
+            joined_table = joined_table._joined(other_table)
+        return joined_table
 
-    def _joined(self, other: ReferenceTable) -> ReferenceTable:
+    def _joined(self, other_table: ReferenceTable) -> ReferenceTable:
         """The references of both, image by image."""
-        if "list" in (self.format, other.format) and len(self.references) != len(other.references):
+        if "list" in (self.format, other_table.format) and len(self.references) != len(other_table.references):
             raise InputError(
-                f"{self.name} has references of {len(self.references):,} images, {other.name} of "
-                f"{len(other.references):,}; in lists the k-th belongs to the k-th: make both equally long"
+                f"{self.name} has references of {len(self.references):,} images, {other_table.name} of "
+                f"{len(other_table.references):,}; in lists the k-th belongs to the k-th: make both equally long"
             )
         return ReferenceTable(
-            f"{self.name} and {other.name}",
-            _join_lists(self.references, other.references),
-            other.images | self.images,
-            _join_lists(self.aliases, other.aliases),
-            other.splits | self.splits,
+            f"{self.name} and {other_table.name}",
+            _join_lists(self.references, other_table.references),
+            other_table.images | self.images,
+            _join_lists(self.aliases, other_table.aliases),
+            other_table.splits | self.splits,
             self.format,
-            _join_lists(self.events, other.events),
+            _join_lists(self.events, other_table.events),
         )
 
     @classmethod
@@ -109,13 +111,13 @@ class ReferenceTable:
             InputError: two rows give an image different lists of references or different splits, or there are no
                 references.
         """
-        lists: dict[str, tuple[str, ...]] = {}
+        reference_lists: dict[str, tuple[str, ...]] = {}
         single_texts: dict[str, list[str]] = {}  # of images with a row for each reference
         locations: dict[str, str] = {}
         all_splits: set[str] = set()
-        table = cls(name, lists, {}, {}, {})
+        table = cls(name, reference_lists, {}, {}, {})
         for row in rows:
-            image_id, texts = row.image_id, row.references or ()
+            image_id, reference_texts = row.image_id, row.references or ()
             if row.split is not None:
                 all_splits.add(row.split)
             if splits and row.split not in splits:
@@ -128,44 +130,44 @@ class ReferenceTable:
             if row.reference_events and (row.one_of_many or image_id not in table.events):
                 table.events[image_id] = (*table.events.get(image_id, ()), *row.reference_events)
             if image_id in single_texts:
-                single_texts[image_id] += texts
-            elif image_id not in lists:
-                lists[image_id], locations[image_id] = texts, row.location
+                single_texts[image_id] += reference_texts
+            elif image_id not in reference_lists:
+                reference_lists[image_id], locations[image_id] = reference_texts, row.location
                 if row.aliases:
                     table.aliases[image_id] = row.aliases
                 if row.image is not None:
                     table.images[image_id] = row.image
             elif row.one_of_many:
-                single_texts[image_id] = [*lists[image_id], *texts]
-            elif lists[image_id] != texts:
+                single_texts[image_id] = [*reference_lists[image_id], *reference_texts]
+            elif reference_lists[image_id] != reference_texts:
                 raise InputError(
                     f"{row.location}: image {image_id!a} has different references here than at {locations[image_id]}; "
                     "give each image one list of references"
                 )
-        absent = [split for split in splits if split not in all_splits]
-        if absent:
+        absent_splits = [split_name for split_name in splits if split_name not in all_splits]
+        if absent_splits:
             named = list_names(sorted(all_splits)) or "not named"
-            raise InputError(f"{name}: no image belongs to the split {absent[0]!a}; the splits are {named}")
-        if not lists:
+            raise InputError(f"{name}: no image belongs to the split {absent_splits[0]!a}; the splits are {named}")
+        if not reference_lists:
             raise InputError(f"{name}: there are no references")
-        lists.update((image_id, tuple(texts)) for image_id, texts in single_texts.items())
+        reference_lists.update((image_id, tuple(reference_texts)) for image_id, reference_texts in single_texts.items())
         return table
 
     def rows(self) -> Iterator[CaptionRow]:
         """One row per image."""
         for image_id, texts in self.references.items():
-            image, split = self.images.get(image_id), self.splits.get(image_id)
+            image_name, split = self.images.get(image_id), self.splits.get(image_id)
             events = self.events.get(image_id, ())
             yield CaptionRow(
-                f"image {image_id}", image_id, references=texts, image=image, split=split, reference_events=events
+                f"image {image_id}", image_id, references=texts, image=image_name, split=split, reference_events=events
             )
 
     def image_ids_by(self, key: str) -> Mapping[str, set[str]]:
         """For each value of this key (of `KEYS`) the images that have it."""
         image_ids: dict[str, set[str]] = {}
         for image_id in self.references:
-            for value in {KEYS[key](name) for name in (image_id, *self.aliases.get(image_id, ()))} - {""}:
-                image_ids.setdefault(value, set()).add(image_id)
+            for key_value in {KEYS[key](name) for name in (image_id, *self.aliases.get(image_id, ()))} - {""}:
+                image_ids.setdefault(key_value, set()).add(image_id)
         return image_ids
 
 
@@ -181,13 +183,13 @@ class MissingCount:
     @classmethod
     def of(cls, rows: Sequence[CaptionRow], references: Sequence[tuple[str, ...]]) -> MissingCount:
         """Counts the candidates without references."""
-        missing = cls(len(rows), references.count(()))
-        images = (row.image_id for row, texts in zip(rows, references, strict=True) if not texts)
-        for image_id in images if missing.count else ():
-            missing.add(image_id, 0, is_present=False)
-            if missing.more:
+        missing_count = cls(len(rows), references.count(()))
+        missing_ids = (caption_row.image_id for caption_row, texts in zip(rows, references, strict=True) if not texts)
+        for image_id in missing_ids if missing_count.count else ():
+            missing_count.add(image_id, 0, is_present=False)
+            if missing_count.more:
                 break
-        return missing
+        return missing_count
 
     def add(self, image_id: str, candidates: int, is_present: bool) -> None:
         """Counts candidates of one image."""

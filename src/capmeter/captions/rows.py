@@ -125,9 +125,11 @@ def reference_list(value: Any, location: str, field: str) -> tuple[str, ...]:
         item
         if type(item) is str and item.isascii()
         else caption_text(
-            item["caption"] if isinstance(item, Mapping) and "caption" in item else item, location, f"{field}[{k}]"
+            item["caption"] if isinstance(item, Mapping) and "caption" in item else item,
+            location,
+            f"{field}[{item_index}]",
         )
-        for k, item in enumerate(value)
+        for item_index, item in enumerate(value)
     )
 
 

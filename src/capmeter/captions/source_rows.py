@@ -45,28 +45,28 @@ class SourceRows:
 
     def __init__(self, source: Source, options: LoadOptions | None = None, *, keep: Sequence[str] = ()) -> None:
         self._options = options or LoadOptions()
-        columns = tuple(dict.fromkeys(keep))
-        self._reader = open_rows(source, self._options.format, columns=self._options.columns, keep=columns)
+        kept_columns = tuple(dict.fromkeys(keep))
+        self._reader = open_rows(source, self._options.format, columns=self._options.columns, keep=kept_columns)
         self._reader.columns.numbered = self._options.references is None
-        kinds: list[set[type]] = [set() for _ in columns]
-        hashes: dict[str, array[int]] = {}
+        column_kinds: list[set[type]] = [set() for _ in kept_columns]
+        image_hashes: dict[str, array[int]] = {}
         are_numbered = False
-        for row in self._candidates():
-            are_numbered = are_numbered or row.id is None
-            hashes.setdefault(self._system_of(row), array("q")).append(hash(row.image_id))
-            for k, value in enumerate(row.kept):
-                kinds[k].add(_kind(value, row.location, columns[k]))
-        self._shared = {system: _repeated(values) for system, values in hashes.items()}
-        names = self._reader.columns.names
-        absent = [name for name in columns if name not in names and name != NUMBER]
+        for caption_row in self._candidates():
+            are_numbered = are_numbered or caption_row.id is None
+            image_hashes.setdefault(self._system_of(caption_row), array("q")).append(hash(caption_row.image_id))
+            for column_index, kept_value in enumerate(caption_row.kept):
+                column_kinds[column_index].add(_kind(kept_value, caption_row.location, kept_columns[column_index]))
+        self._shared = {system: _repeated(system_hashes) for system, system_hashes in image_hashes.items()}
+        known_names = self._reader.columns.names
+        absent = [name for name in kept_columns if name not in known_names and name != NUMBER]
         if absent:
             raise InputError(
                 f"{self._reader.name}: no row has the column {list_names(absent)} that --keep names; the columns are "
-                f"{list_names(map(str, names), 12) or 'not named in this format'}"
+                f"{list_names(map(str, known_names), 12) or 'not named in this format'}"
             )
-        self._positions = {name: k for k, name in enumerate(columns) if name in names}
-        self.kinds = {name: kinds[k] for name, k in self._positions.items()}
-        if (are_numbered or NUMBER in columns) and NUMBER not in self.kinds:
+        self._positions = {name: column_index for column_index, name in enumerate(kept_columns) if name in known_names}
+        self.kinds = {name: column_kinds[column_index] for name, column_index in self._positions.items()}
+        if (are_numbered or NUMBER in kept_columns) and NUMBER not in self.kinds:
             self.kinds = {NUMBER: {int}, **self.kinds}
 
     @property
@@ -76,98 +76,104 @@ class SourceRows:
 
     def read(self, system: str | None = None) -> Iterator[CaptionRow]:
         """The candidates (None: of the only system), each under its final id."""
-        positions: Counter[str] = Counter()
-        for row in self._candidates():
-            name = self._system_of(row)
-            if system is not None and name != system:
+        image_positions: Counter[str] = Counter()
+        for caption_row in self._candidates():
+            system_name = self._system_of(caption_row)
+            if system is not None and system_name != system:
                 continue
-            if row.id is None and hash(row.image_id) in self._shared[name]:
-                row.id = f"{row.image_id}#{positions[row.image_id]}"
-            elif row.id is None:
-                row.id = row.image_id
-            positions[row.image_id] += hash(row.image_id) in self._shared[name]
-            yield row
+            if caption_row.id is None and hash(caption_row.image_id) in self._shared[system_name]:
+                caption_row.id = f"{caption_row.image_id}#{image_positions[caption_row.image_id]}"
+            elif caption_row.id is None:
+                caption_row.id = caption_row.image_id
+            image_positions[caption_row.image_id] += hash(caption_row.image_id) in self._shared[system_name]
+            yield caption_row
 
     def columns(self, rows: Sequence[CaptionRow]) -> dict[str, Any]:
         """Number and carried values of these rows by column: masked arrays of numbers, or lists of texts and None."""
-        columns: dict[str, Any] = {}
-        for name, kinds in self.kinds.items():
-            kind, position = _type_of(kinds), self._positions.get(name)
-            values = [_value(row, position) for row in rows]
-            columns[name] = [_text(value) for value in values] if kind is str else _masked(values, kind)
-        return columns
+        carried_columns: dict[str, Any] = {}
+        for column_name, column_kinds in self.kinds.items():
+            column_type, column_position = _type_of(column_kinds), self._positions.get(column_name)
+            column_values = [_value(caption_row, column_position) for caption_row in rows]
+            carried_columns[column_name] = (
+                [_text(column_value) for column_value in column_values]
+                if column_type is str
+                else _masked(column_values, column_type)
+            )
+        return carried_columns
 
-    def _system_of(self, row: CaptionRow) -> str:
-        return row.system or self._reader.label
+    def _system_of(self, caption_row: CaptionRow) -> str:
+        return caption_row.system or self._reader.label
 
     def _candidates(self) -> Iterator[CaptionRow]:
         """The rows of the system and the splits that the options choose, as `CaptionInputs.rows` gives them."""
         options = self._options
         splits = options.splits if options.references is None else ()
-        for number, row in enumerate(self._reader.rows("candidates")):
-            if (options.system is None or row.system == options.system) and (not splits or row.split in splits):
-                row.number = number if row.number is None else row.number
-                row.references = None  # most of what a row takes
-                yield row
+        for row_number, caption_row in enumerate(self._reader.rows("candidates")):
+            if (options.system is None or caption_row.system == options.system) and (
+                not splits or caption_row.split in splits
+            ):
+                caption_row.number = row_number if caption_row.number is None else caption_row.number
+                caption_row.references = None  # most of what a row takes
+                yield caption_row
 
 
 def unify_columns(sources: Sequence[SourceRows]) -> None:
     """Gives the rows of several files the same columns of the same types."""
-    kinds: dict[str, set[type]] = {}
+    shared_kinds: dict[str, set[type]] = {}
     for source in sources:
-        for name, each in source.kinds.items():
-            kinds.setdefault(name, set()).update(each)
+        for column_name, column_kinds in source.kinds.items():
+            shared_kinds.setdefault(column_name, set()).update(column_kinds)
     for source in sources:
-        source.kinds = dict(kinds)
+        source.kinds = dict(shared_kinds)
 
 
-def _value(row: CaptionRow, position: int | None) -> Any:
+def _value(caption_row: CaptionRow, column_position: int | None) -> Any:
     """The carried value at this position (None: the row's number); None where the row has none."""
-    if position is None:
-        return row.number
-    return row.kept[position] if row.kept else None
+    if column_position is None:
+        return caption_row.number
+    return caption_row.kept[column_position] if caption_row.kept else None
 
 
-def _kind(value: Any, location: str, column: str) -> type:
+def _kind(value: Any, location: str, column_name: str) -> type:
     """The type as which a value is written: a number's, or text; that of a missing value is `NoneType`."""
     if isinstance(value, bytes | bytearray):
-        raise InputError(f"{location}: the column {column} holds bytes, which --keep does not carry; leave it out")
+        raise InputError(f"{location}: the column {column_name} holds bytes, which --keep does not carry; leave it out")
     if _is_no_number(value):
         return type(None)
     is_number = value is None or isinstance(value, bool | float) or (isinstance(value, int) and abs(value) < _LARGEST)
     return type(value) if is_number else str
 
 
-def _type_of(kinds: set[type]) -> type:
-    kinds = kinds - {type(None)}
-    if len(kinds) == 1:
-        return next(iter(kinds))
-    return float if kinds == {int, float} else str
+def _type_of(column_kinds: set[type]) -> type:
+    column_kinds = column_kinds - {type(None)}
+    if len(column_kinds) == 1:
+        return next(iter(column_kinds))
+    return float if column_kinds == {int, float} else str
 
 
-def _masked(values: Sequence[Any], kind: type) -> Any:
-    mask = [value is None or (isinstance(value, float) and not math.isfinite(value)) for value in values]
-    filled = [kind() if is_absent else value for value, is_absent in zip(values, mask, strict=True)]
-    return np.ma.MaskedArray(np.array(filled, {int: np.int64, float: np.float64, bool: np.bool_}[kind]), mask)
+def _masked(column_values: Sequence[Any], column_type: type) -> Any:
+    mask = [value is None or (isinstance(value, float) and not math.isfinite(value)) for value in column_values]
+    filled = [column_type() if is_absent else value for value, is_absent in zip(column_values, mask, strict=True)]
+    return np.ma.MaskedArray(np.array(filled, {int: np.int64, float: np.float64, bool: np.bool_}[column_type]), mask)
 
 
-def _text(value: Any) -> str | None:
+def _text(kept_value: Any) -> str | None:
     """Text as it is, dates in ISO form, other values as JSON; None for what is missing, or no number."""
-    if value is None or _is_no_number(value):
+    if kept_value is None or _is_no_number(kept_value):
         return None
-    if isinstance(value, bool | int | float | list | tuple | dict):
-        return json.dumps(value, ensure_ascii=False, default=str)
-    return str(value.isoformat()) if hasattr(value, "isoformat") else str(value)
+    if isinstance(kept_value, bool | int | float | list | tuple | dict):
+        return json.dumps(kept_value, ensure_ascii=False, default=str)
+    return str(kept_value.isoformat()) if hasattr(kept_value, "isoformat") else str(kept_value)
 
 
-def _is_no_number(value: Any) -> bool:
+def _is_no_number(kept_value: Any) -> bool:
     """Whether this is infinite, or no number, or no time."""
-    if isinstance(value, float):
-        return not math.isfinite(value)
-    return hasattr(value, "isoformat") and bool(value != value)
+    if isinstance(kept_value, float):
+        return not math.isfinite(kept_value)
+    return hasattr(kept_value, "isoformat") and bool(kept_value != kept_value)
 
 
 def _repeated(hashes: array[int]) -> frozenset[int]:
-    values, counts = np.unique(np.frombuffer(hashes, np.int64), return_counts=True)
-    repeated: npt.NDArray[np.int64] = values[counts > 1]
-    return frozenset(repeated.tolist())
+    hash_values, hash_counts = np.unique(np.frombuffer(hashes, np.int64), return_counts=True)
+    repeated_hashes: npt.NDArray[np.int64] = hash_values[hash_counts > 1]
+    return frozenset(repeated_hashes.tolist())

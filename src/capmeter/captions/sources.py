@@ -76,35 +76,35 @@ class CaptionSource:
         Raises:
             InputError: there is no such file, or it cannot be read.
         """
-        text = os.fsdecode(path)
-        if not text:
+        path_text = os.fsdecode(path)
+        if not path_text:
             raise InputError("a file's name is empty; name a file of captions")
-        is_pipe = text in ("-", "/dev/stdin") or (text.startswith("/dev/fd/") and text[8:].isdigit())
-        named_path = _copy_pipe(text) if is_pipe else Path(text)
+        is_pipe = path_text in ("-", "/dev/stdin") or (path_text.startswith("/dev/fd/") and path_text[8:].isdigit())
+        named_path = _copy_pipe(path_text) if is_pipe else Path(path_text)
         name = _STANDARD_INPUT if is_pipe else display_path(named_path)
         with _read_errors(name, named_path):
-            file, member = _split_member(named_path)
-            status = file.stat()
-            if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+            file_path, member_name = _split_member(named_path)
+            file_status = file_path.stat()
+            if not stat.S_ISREG(file_status.st_mode) and not stat.S_ISDIR(file_status.st_mode):
                 raise InputError(
                     f"{name} is a pipe, a socket or a device, which cannot be read twice; write the captions to a file "
                     "first, or pipe them in and name the file -"
                 )
-            with file.open("rb") as opened:
-                head = opened.read(max(map(len, _SIGNATURES)))
-        compression = next((kind for start, kind in _SIGNATURES.items() if head.startswith(start)), None)
-        if compression == "zip" and not member and is_workbook(file):
+            with file_path.open("rb") as open_file:
+                file_head = open_file.read(max(map(len, _SIGNATURES)))
+        compression = next((kind for signature, kind in _SIGNATURES.items() if file_head.startswith(signature)), None)
+        if compression == "zip" and not member_name and is_workbook(file_path):
             compression = None
-        if member and compression != "zip":
-            raise InputError(f"{name}: {display_path(file)} is a file, not a folder or a zip archive")
-        label = named_path.name.removesuffix(".gz").rpartition(".")[0] or named_path.name
+        if member_name and compression != "zip":
+            raise InputError(f"{name}: {display_path(file_path)} is a file, not a folder or a zip archive")
+        source_label = named_path.name.removesuffix(".gz").rpartition(".")[0] or named_path.name
         return cls(
-            path=file,
+            path=file_path,
             name=name,
-            label=_STANDARD_INPUT if is_pipe else label,
-            size=status.st_size,
+            label=_STANDARD_INPUT if is_pipe else source_label,
+            size=file_status.st_size,
             compression=compression,
-            member=member,
+            member=member_name,
         )
 
     @property
@@ -156,13 +156,13 @@ class CaptionSource:
     def first_lines(self) -> tuple[bytes, bytes]:
         """The first two lines that are not blank, without white space around them, and of long ones the ends."""
         with self.open() as file:
-            start = file.read(4)
-            if start == b"PAR1":  # Parquet may have no line breaks
-                return start, b""
-            line = start if start.endswith(b"\n") else start + _line_ends(file)
-            lines = filter(None, (line.strip() for line in iter(lambda: _line_ends(file), b"")))
-            first = line.removeprefix(BOM).strip() or next(lines, b"")
-            return first, next(lines, b"")
+            file_start = file.read(4)
+            if file_start == b"PAR1":  # Parquet may have no line breaks
+                return file_start, b""
+            line = file_start if file_start.endswith(b"\n") else file_start + _line_ends(file)
+            later_lines = filter(None, (line.strip() for line in iter(lambda: _line_ends(file), b"")))
+            first_line = line.removeprefix(BOM).strip() or next(later_lines, b"")
+            return first_line, next(later_lines, b"")
 
     def read_text(self) -> str:
         """The content as text, without a byte order mark."""
@@ -178,18 +178,18 @@ class CaptionSource:
     def lines(self) -> Iterator[tuple[int, str]]:
         """The lines with their numbers from 1, read lazily. Only \\n ends a line (not \\r, not U+2028)."""
         with self.open() as file:
-            number = 0
-            while line := file.readline(LONGEST_LINE + 1):
-                number += 1
-                if len(line) > LONGEST_LINE:
+            line_number = 0
+            while line_bytes := file.readline(LONGEST_LINE + 1):
+                line_number += 1
+                if len(line_bytes) > LONGEST_LINE:
                     raise InputError(f"{self.name}: a line of more than {LONGEST_LINE >> 20:,} MiB, too long for a row")
-                if number == 1:
-                    line = line.removeprefix(BOM)
+                if line_number == 1:
+                    line_bytes = line_bytes.removeprefix(BOM)
                 try:
-                    text = line.decode("utf-8")
+                    line_text = line_bytes.decode("utf-8")
                 except UnicodeDecodeError:
-                    text = decode(line, f"{self.name}, line {number}")  # which raises with a reason
-                yield number, text
+                    line_text = decode(line_bytes, f"{self.name}, line {line_number}")  # which raises with a reason
+                yield line_number, line_text
 
 
 def open_bytes(path: str | os.PathLike[str]) -> Any:
@@ -212,35 +212,35 @@ def decode(data: bytes, name: str) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        where = f"{name}, line {line}" if line > 1 else name
+        line_number = data.count(b"\n", 0, error.start) + 1
+        error_location = f"{name}, line {line_number}" if line_number > 1 else name
         hint = "it looks like UTF-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "it may be Latin-1 or binary"
         raise InputError(
-            f"{where}: byte 0x{data[error.start]:02x} is not UTF-8 ({hint}); save the file as UTF-8"
+            f"{error_location}: byte 0x{data[error.start]:02x} is not UTF-8 ({hint}); save the file as UTF-8"
         ) from None
 
 
 @contextmanager
-def _read_errors(name: str, path: Path) -> Iterator[None]:
+def _read_errors(source_name: str, file_path: Path) -> Iterator[None]:
     """Errors in the block, while this file is read, become an `InputError`."""
     try:
         yield
     except FileNotFoundError:
-        raise InputError(f"{name}: there is no such file; check the name and the folder") from None
+        raise InputError(f"{source_name}: there is no such file; check the name and the folder") from None
     except IsADirectoryError:
-        raise InputError(f"{name} is a folder; name a file of captions in it") from None
+        raise InputError(f"{source_name} is a folder; name a file of captions in it") from None
     except PermissionError:
-        raise InputError(f"{name}: no permission to read it; change its mode or copy it") from None
+        raise InputError(f"{source_name}: no permission to read it; change its mode or copy it") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise InputError(f"{name}: its gzip data is cut off or damaged ({error}); fetch it again") from None
+        raise InputError(f"{source_name}: its gzip data is cut off or damaged ({error}); fetch it again") from None
     except OSError as error:
-        raise InputError(f"{name}: cannot be read ({error.strerror or error})") from None
+        raise InputError(f"{source_name}: cannot be read ({error.strerror or error})") from None
     except RuntimeError as error:
         if "Symlink loop" not in str(error):
             raise
-        raise InputError(f"{name}: its symbolic links form a circle") from None
+        raise InputError(f"{source_name}: its symbolic links form a circle") from None
     except ValueError as error:
-        raise file_name_error(path, error) from None
+        raise file_name_error(file_path, error) from None
 
 
 class _BoundedReader(io.RawIOBase):
@@ -254,18 +254,18 @@ class _BoundedReader(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         try:
-            count = int(self._content.readinto(buffer))
+            byte_count = int(self._content.readinto(buffer))
         except _zip_errors_of(self._source) as error:
             raise InputError(
                 f"{self._source.name}: its zip data is cut off or damaged ({describe_error(error)}); fetch it again"
             ) from None
-        self._bytes_left -= count
+        self._bytes_left -= byte_count
         if self._bytes_left < 0:
             raise InputError(
                 f"{self._source.name}: it unzips to more than {self._source.max_content / 2**30:.1f} GiB and "
                 f"{MAX_RATIO} times its size, which captions never do; unzip it yourself if it is intact"
             )
-        return count
+        return byte_count
 
 
 def _zip_errors_of(source: CaptionSource) -> tuple[type[Exception], ...]:
@@ -277,20 +277,20 @@ def _line_ends(file: BinaryIO) -> bytes:
     line = file.readline(_BUFFER)
     if len(line) < _BUFFER or line.endswith(b"\n"):
         return line
-    start, end, size = line.rstrip(bytes(range(128, 256))), line, len(line)  # not within a character
-    while not end.endswith(b"\n") and size < LARGEST_DOCUMENT and (more := file.readline(_BUFFER)):
-        end, size = end[-1024:] + more, size + len(more)
-    return start + b" " + end.rstrip()[-1:] + b"\n"
+    line_start, line_end, line_size = line.rstrip(bytes(range(128, 256))), line, len(line)  # not within a character
+    while not line_end.endswith(b"\n") and line_size < LARGEST_DOCUMENT and (next_part := file.readline(_BUFFER)):
+        line_end, line_size = line_end[-1024:] + next_part, line_size + len(next_part)
+    return line_start + b" " + line_end.rstrip()[-1:] + b"\n"
 
 
-def _frame_content_size(header: bytes) -> int:
+def _frame_content_size(frame_header: bytes) -> int:
     """The size of the content that the header of a Zstandard frame states (RFC 8878, 3.1.1.1); 0 if it states none."""
-    descriptor = header[4] if len(header) > 4 else 0
+    descriptor = frame_header[4] if len(frame_header) > 4 else 0
     is_single_segment = descriptor >> 5 & 1
     length = (is_single_segment, 2, 4, 8)[descriptor >> 6]
-    start = 6 - is_single_segment + (0, 1, 2, 4)[descriptor & 3]  # after the window and the dictionary's id
-    field = header[start : start + length]
-    return int.from_bytes(field, "little") + 256 * (length == 2) if length and len(field) == length else 0
+    field_start = 6 - is_single_segment + (0, 1, 2, 4)[descriptor & 3]  # after the window and the dictionary's id
+    size_field = frame_header[field_start : field_start + length]
+    return int.from_bytes(size_field, "little") + 256 * (length == 2) if length and len(size_field) == length else 0
 
 
 def _buffered(content: Any) -> BinaryIO:
@@ -298,7 +298,7 @@ def _buffered(content: Any) -> BinaryIO:
 
 
 @contextmanager
-def _open_zstd(file: BinaryIO, name: str) -> Iterator[Any]:
+def _open_zstd(file: BinaryIO, source_name: str) -> Iterator[Any]:
     """The content of a file in the format of Zstandard."""
     import pyarrow
 
@@ -306,39 +306,39 @@ def _open_zstd(file: BinaryIO, name: str) -> Iterator[Any]:
         with pyarrow.CompressedInputStream(pyarrow.PythonFile(file, mode="r"), "zstd") as content:
             yield content
     except pyarrow.ArrowInvalid as error:
-        raise InputError(f"{name}: its zstd data is cut off or damaged ({error}); fetch it again") from None
+        raise InputError(f"{source_name}: its zstd data is cut off or damaged ({error}); fetch it again") from None
 
 
 def _split_member(path: Path) -> tuple[Path, str]:
     """The file that a path names, and the name inside it: empty, unless the path leads into a file."""
     if not path.exists():
-        for parent in path.parents:
-            if parent.is_file():
-                return parent, path.relative_to(parent).as_posix()
+        for parent_path in path.parents:
+            if parent_path.is_file():
+                return parent_path, path.relative_to(parent_path).as_posix()
     return path, ""
 
 
 @cache
-def _copy_pipe(path: str) -> Path:
+def _copy_pipe(path_text: str) -> Path:
     """The file behind an open pipe of this process, or a copy of what comes through it."""
     import shutil  # which only pipes need
     import tempfile
 
     try:
-        descriptor = sys.stdin.fileno() if path in ("-", "/dev/stdin") else int(path[8:])
-        if stat.S_ISREG(os.fstat(descriptor).st_mode) and path != "-":
-            return Path(path)
-        if os.isatty(descriptor):
+        file_descriptor = sys.stdin.fileno() if path_text in ("-", "/dev/stdin") else int(path_text[8:])
+        if stat.S_ISREG(os.fstat(file_descriptor).st_mode) and path_text != "-":
+            return Path(path_text)
+        if os.isatty(file_descriptor):
             raise InputError(f"{_STANDARD_INPUT} is a terminal; pipe captions in, or name a file")
-        handle, name = tempfile.mkstemp(prefix="capmeter-", suffix=".captions")
-        atexit.register(_remove, name)
-        with os.fdopen(handle, "wb") as target, os.fdopen(os.dup(descriptor), "rb") as pipe:
-            shutil.copyfileobj(pipe, target, 1 << 20)
+        file_handle, copy_path = tempfile.mkstemp(prefix="capmeter-", suffix=".captions")
+        atexit.register(_remove, copy_path)
+        with os.fdopen(file_handle, "wb") as copy_file, os.fdopen(os.dup(file_descriptor), "rb") as pipe_file:
+            shutil.copyfileobj(pipe_file, copy_file, 1 << 20)
     except (OSError, ValueError, AttributeError) as error:
         raise InputError(f"{_STANDARD_INPUT} cannot be read ({error}); name a file instead") from None
-    return Path(name)
+    return Path(copy_path)
 
 
-def _remove(name: str) -> None:
+def _remove(file_name: str) -> None:
     with suppress(OSError):
-        Path(name).unlink()
+        Path(file_name).unlink()

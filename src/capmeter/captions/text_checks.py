@@ -120,13 +120,13 @@ for _language_name, _words in _FUNCTION_WORDS.items():
 def is_blank(text: str) -> bool:
     """Whether nothing of a text is visible: white space, controls, zero-width and combining characters."""
     if text.isascii():
-        return not text.strip() or all(unicodedata.category(each)[0] in "CZ" for each in text)
-    return all(unicodedata.category(each)[0] in "CZM" for each in text)
+        return not text.strip() or all(unicodedata.category(character)[0] in "CZ" for character in text)
+    return all(unicodedata.category(character)[0] in "CZM" for character in text)
 
 
 def has_no_words(text: str) -> bool:
     """Whether nothing of a text can be compared: it is blank, or punctuation alone."""
-    return not _LETTER.search(text) and all(unicodedata.category(each)[0] in "CZMP" for each in text)
+    return not _LETTER.search(text) and all(unicodedata.category(character)[0] in "CZMP" for character in text)
 
 
 def find_artefacts(text: str) -> list[str]:
@@ -153,16 +153,16 @@ def compare_texts(candidate: str, references: Sequence[str]) -> list[str]:
     """In what a caption differs from all of its references: language or script, Unicode form, full-width letters."""
     if not references or is_blank(candidate):
         return []
-    together = " ".join(references)
-    if candidate.isascii() and together.isascii():  # one script, one Unicode form, letters of one width
-        return [_OTHER_LANGUAGE] if _other_language(candidate, together) else []
-    scripts = {_script(candidate), _script(together)}
+    joined_references = " ".join(references)
+    if candidate.isascii() and joined_references.isascii():  # one script, one Unicode form, letters of one width
+        return [_OTHER_LANGUAGE] if _other_language(candidate, joined_references) else []
+    scripts = {_script(candidate), _script(joined_references)}
     reasons = []
-    if (len(scripts) > 1 and None not in scripts) or _other_language(candidate, together):
+    if (len(scripts) > 1 and None not in scripts) or _other_language(candidate, joined_references):
         reasons.append(_OTHER_LANGUAGE)
-    if unicodedata.is_normalized("NFC", candidate) != unicodedata.is_normalized("NFC", together):
+    if unicodedata.is_normalized("NFC", candidate) != unicodedata.is_normalized("NFC", joined_references):
         reasons.append(f"accents as characters of their own (Unicode NFD) {_ONE_SIDE} --unicode nfc")
-    if bool(_FULL_WIDTH.search(candidate)) != bool(_FULL_WIDTH.search(together)):
+    if bool(_FULL_WIDTH.search(candidate)) != bool(_FULL_WIDTH.search(joined_references)):
         reasons.append(f"full-width letters {_ONE_SIDE} --unicode nfkc")
     return reasons
 
@@ -175,10 +175,10 @@ def compare_lengths(candidate: str, references: Sequence[str]) -> list[str]:
     """
     if max(len(candidate), *map(len, references), 0) < 2 * _LONG_WORDS or not references or is_blank(candidate):
         return []
-    length, *others = (len(text.split()) for text in (candidate, *references))
-    if length >= _LONG_WORDS and length > _LENGTH_RATIO * max(others):
+    candidate_length, *others = (len(text.split()) for text in (candidate, *references))
+    if candidate_length >= _LONG_WORDS and candidate_length > _LENGTH_RATIO * max(others):
         return [_TOO_LONG]
-    return [_TOO_SHORT] if min(others) >= _LONG_WORDS and _LENGTH_RATIO * length < min(others) else []
+    return [_TOO_SHORT] if min(others) >= _LONG_WORDS and _LENGTH_RATIO * candidate_length < min(others) else []
 
 
 def has_joined_references(candidate: str, references: Sequence[str]) -> bool:
@@ -189,28 +189,30 @@ def has_joined_references(candidate: str, references: Sequence[str]) -> bool:
     """
     if len(references) != 1 or not _SEPARATOR.search(references[0]) or _SEPARATOR.search(candidate):
         return False
-    lengths = [length for part in _SEPARATOR.split(references[0]) if (length := len(part.split()))]
-    return len(lengths) > 1 and min(lengths) >= _FEWEST_OF_PART and max(lengths) <= _LONG_WORDS
+    part_lengths = [part_length for part in _SEPARATOR.split(references[0]) if (part_length := len(part.split()))]
+    return len(part_lengths) > 1 and min(part_lengths) >= _FEWEST_OF_PART and max(part_lengths) <= _LONG_WORDS
 
 
 def normalise_captions(captions: CaptionColumns, unicode: str | None) -> list[str]:
     """Brings captions into a Unicode form, "nfc" or "nfkc" (None: they stay); the ids of those that had another."""
     if unicode is None:
         return []
-    form: Literal["NFC", "NFKC"] = "NFC" if unicode == "nfc" else "NFKC"
-    normalise = partial(unicodedata.normalize, form)
+    unicode_form: Literal["NFC", "NFKC"] = "NFC" if unicode == "nfc" else "NFKC"
+    normalise = partial(unicodedata.normalize, unicode_form)
 
     def normalise_events(events: VideoEvents | None) -> VideoEvents | None:
         if events is None:
             return None
-        return VideoEvents(events.candidate.map(normalise), tuple(each.map(normalise) for each in events.references))
+        return VideoEvents(
+            events.candidate.map(normalise), tuple(reference.map(normalise) for reference in events.references)
+        )
 
-    old = list(zip(captions.candidates, captions.references, captions.events, strict=True))
+    old_captions = list(zip(captions.candidates, captions.references, captions.events, strict=True))
     captions.candidates = list(map(normalise, captions.candidates))
-    captions.references = [tuple(map(normalise, texts)) for texts in captions.references]
+    captions.references = [tuple(map(normalise, reference_texts)) for reference_texts in captions.references]
     captions.events = list(map(normalise_events, captions.events))
-    new = zip(captions.candidates, captions.references, captions.events, strict=True)
-    return [id for id, before, after in zip(captions.ids, old, new, strict=True) if before != after]
+    new_captions = zip(captions.candidates, captions.references, captions.events, strict=True)
+    return [id for id, before, after in zip(captions.ids, old_captions, new_captions, strict=True) if before != after]
 
 
 def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str, list[str]]:
@@ -225,40 +227,40 @@ def check_captions(captions: CaptionSet, *, artefacts: bool = True) -> dict[str,
     """
     sentences, reference_sets = captions.pool.sentences, captions.reference_sets
     notes: dict[str, list[str]] = {}
-    blank = {k for k, text in enumerate(sentences) if has_no_words(text)}
+    blank_indices = {sentence_index for sentence_index, text in enumerate(sentences) if has_no_words(text)}
     # equal captions with equal references are checked once
-    keys = captions.candidates.astype(np.int64) * max(len(reference_sets), 1) + captions.reference_set_indices
-    pairs, pair_of_row = np.unique(keys, return_inverse=True)
-    offsets, indices = reference_sets.offsets.tolist(), reference_sets.values.tolist()
+    pair_keys = captions.candidates.astype(np.int64) * max(len(reference_sets), 1) + captions.reference_set_indices
+    distinct_pairs, pair_of_row = np.unique(pair_keys, return_inverse=True)
+    set_offsets, sentence_indices = reference_sets.offsets.tolist(), reference_sets.values.tolist()
     reasons_of_pair: list[list[str]] = []
-    for pair in pairs.tolist():
-        candidate, row = divmod(pair, max(len(reference_sets), 1))
-        reference_indices = indices[offsets[row] : offsets[row + 1]]
-        text, references = sentences[candidate], [sentences[k] for k in reference_indices]
+    for pair_key in distinct_pairs.tolist():
+        candidate, set_index = divmod(pair_key, max(len(reference_sets), 1))
+        reference_indices = sentence_indices[set_offsets[set_index] : set_offsets[set_index + 1]]
+        text, references = sentences[candidate], [sentences[sentence_index] for sentence_index in reference_indices]
         reasons = find_artefacts(text) if artefacts else []
         if references:
             if not (_looks_english(text) and _looks_english(references[0])):
                 reasons += compare_texts(text, references)
             reasons += compare_lengths(text, references)
             reasons += [_JOINED] * has_joined_references(text, references)
-        if not blank.isdisjoint(reference_indices):
+        if not blank_indices.isdisjoint(reference_indices):
             reasons.append("empty reference")
         reasons_of_pair.append(reasons)
     if any(reasons_of_pair):
-        for id, at in zip(captions.ids, pair_of_row.tolist(), strict=True):
-            for reason in reasons_of_pair[at]:
-                notes.setdefault(reason, []).append(id)
+        for caption_id, pair_index in zip(captions.ids, pair_of_row.tolist(), strict=True):
+            for reason in reasons_of_pair[pair_index]:
+                notes.setdefault(reason, []).append(caption_id)
     return notes | _check_beginnings(captions) | _check_vocabulary(captions)
 
 
 def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
     """The captions that begin with the same words, if nearly all do: a prompt, or a phrase of the model."""
-    candidates = set(captions.candidates.tolist())
-    beginnings = {k: " ".join(captions.pool[k].split(maxsplit=_BEGINNING)[:_BEGINNING]) for k in candidates}
+    candidate_indices = set(captions.candidates.tolist())
+    beginnings = {k: " ".join(captions.pool[k].split(maxsplit=_BEGINNING)[:_BEGINNING]) for k in candidate_indices}
     if len(beginnings) < _FEWEST:
         return {}
-    beginning, count = Counter(beginnings.values()).most_common(1)[0]
-    if count < _SHARE_OF_BEGINNINGS * len(beginnings) or len(beginning.split()) < _BEGINNING:
+    beginning, beginning_count = Counter(beginnings.values()).most_common(1)[0]
+    if beginning_count < _SHARE_OF_BEGINNINGS * len(beginnings) or len(beginning.split()) < _BEGINNING:
         return {}
     ids = [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if beginnings[k] == beginning]
     return {f'begins with "{beginning[:40]}", as nearly all do: a prompt?': ids}
@@ -266,34 +268,36 @@ def _check_beginnings(captions: CaptionSet) -> dict[str, list[str]]:
 
 def _check_vocabulary(captions: CaptionSet) -> dict[str, list[str]]:
     """All captions, if none of their words occurs in any reference."""
-    candidates = set(captions.candidates.tolist())
-    if len(candidates) < _FEWEST or any(_shares_words(captions, row) for row in range(len(captions))):
+    candidate_indices = set(captions.candidates.tolist())
+    if len(candidate_indices) < _FEWEST or any(
+        _shares_words(captions, row_index) for row_index in range(len(captions))
+    ):
         return {}
-    vocabulary = {word for k in candidates for word in split_words(captions.pool[k])}
+    candidate_vocabulary = {word for k in candidate_indices for word in split_words(captions.pool[k])}
     references = [split_words(captions.pool[k]) for k in set(captions.references.values.tolist())]
-    if not vocabulary or not references or not all(map(vocabulary.isdisjoint, references)):
+    if not candidate_vocabulary or not references or not all(map(candidate_vocabulary.isdisjoint, references)):
         return {}
     return {"no word of any candidate occurs in any reference: are these captions?": list(captions.ids)}
 
 
-def _shares_words(captions: CaptionSet, row: int) -> bool:
+def _shares_words(captions: CaptionSet, row_index: int) -> bool:
     """Whether a caption and its references share a word."""
-    words = {word for k in captions.references[row].tolist() for word in split_words(captions.pool[k])}
-    return not words.isdisjoint(split_words(captions.pool[int(captions.candidates[row])]))
+    reference_words = {word for k in captions.references[row_index].tolist() for word in split_words(captions.pool[k])}
+    return not reference_words.isdisjoint(split_words(captions.pool[int(captions.candidates[row_index])]))
 
 
-def _repeats(words: Sequence[str]) -> bool:
+def _repeats(caption_words: Sequence[str]) -> bool:
     """Whether more than half of a long text's runs of four words occur before in it."""
-    grams = [tuple(words[k : k + _GRAM]) for k in range(len(words) - _GRAM + 1)]
-    return 2 * len(set(grams)) < len(grams)
+    word_grams = [tuple(caption_words[k : k + _GRAM]) for k in range(len(caption_words) - _GRAM + 1)]
+    return 2 * len(set(word_grams)) < len(word_grams)
 
 
 def has_foreign_words(text: str) -> bool:
     """Whether a text has another script than Latin, or more function words of another language than English ones."""
     if _script(text) not in ("LATIN", None):
         return True
-    hits = _count_function_words(_split(text))
-    return max(hits.values(), default=0) > hits["en"]
+    language_hits = _count_function_words(_split(text))
+    return max(language_hits.values(), default=0) > language_hits["en"]
 
 
 def _looks_english(text: str) -> bool:
@@ -302,10 +306,10 @@ def _looks_english(text: str) -> bool:
 
 def _other_language(candidate: str, references: str) -> bool:
     """Whether the references have a language whose function words the caption lacks, where it has another's."""
-    hits = _count_function_words(_split(references))
-    if max(hits.values(), default=0) < 2:
+    reference_hits = _count_function_words(_split(references))
+    if max(reference_hits.values(), default=0) < 2:
         return False
-    language = max(_FUNCTION_WORDS, key=lambda name: hits[name])
+    language = max(_FUNCTION_WORDS, key=lambda language_name: reference_hits[language_name])
     candidate_hits = _count_function_words(_split(candidate))
     return not candidate_hits[language] and max(candidate_hits.values(), default=0) >= 2
 
@@ -322,7 +326,7 @@ def _split(text: str) -> Iterable[str]:
 def _script(text: str) -> str | None:
     """The script of most letters, by the first word of their names; None without letters."""
     if text.isascii():
-        return "LATIN" if any(each.isalpha() for each in text) else None
-    letters = (each for each in unicodedata.normalize("NFKC", text[:500]) if each.isalpha())
-    scripts = Counter(unicodedata.name(each, "?").split()[0] for each in letters)
-    return _ONE_SCRIPT.get(name := scripts.most_common(1)[0][0], name) if scripts else None
+        return "LATIN" if any(character.isalpha() for character in text) else None
+    letters = (character for character in unicodedata.normalize("NFKC", text[:500]) if character.isalpha())
+    scripts = Counter(unicodedata.name(character, "?").split()[0] for character in letters)
+    return _ONE_SCRIPT.get(script_name := scripts.most_common(1)[0][0], script_name) if scripts else None

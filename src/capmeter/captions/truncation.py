@@ -26,10 +26,10 @@ _LAST_WORD = re.compile(r"\S\s+\W*(\w+(?:['’]\w+)*)\W*\Z")
 
 def is_truncated(caption: str) -> bool:
     """Whether the caption's last word is a function word that follows another word."""
-    last = _LAST_WORD.search(caption[-_END:].lower())
-    return last is not None and last.group(1) in FINAL_WORDS
+    last_word = _LAST_WORD.search(caption[-_END:].lower())
+    return last_word is not None and last_word.group(1) in FINAL_WORDS
 
 
 def find_truncated(captions: Mapping[str, str]) -> list[str]:
     """The ids of the captions (id → text) that end in a function word."""
-    return [id for id, text in captions.items() if is_truncated(text)]
+    return [caption_id for caption_id, text in captions.items() if is_truncated(text)]

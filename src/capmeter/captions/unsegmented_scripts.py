@@ -22,5 +22,5 @@ def is_unsegmented(text: str) -> bool:
     """Whether a text is mainly in Chinese, Japanese or Korean characters, with hardly any spaces."""
     if text.isascii():
         return False
-    characters = len(re.findall(f"[{CJK}]", text))  # compiled when it is first needed, which is rarely
-    return 2 * characters > len(text) and characters > _LONGEST_WORD * len(text.split())
+    character_count = len(re.findall(f"[{CJK}]", text))  # compiled when it is first needed, which is rarely
+    return 2 * character_count > len(text) and character_count > _LONGEST_WORD * len(text.split())

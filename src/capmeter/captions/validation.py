@@ -113,8 +113,8 @@ def _check_references(table: ReferenceTable, findings: Findings) -> None:
 def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings) -> None:
     """Checks candidates and their references, which are or are not in a separate file."""
     facts, notes = findings.facts, captions.notes
-    pool, candidates = captions.pool, captions.candidates.tolist()
-    texts = {k: pool[k] for k in set(candidates)}
+    pool, candidate_indices = captions.pool, captions.candidates.tolist()
+    candidate_texts = {k: pool[k] for k in set(candidate_indices)}
     facts["holds"] = "candidates and references" if len(captions.references.values) else "candidates"
     facts["captions"] = len(captions)
     facts["images"] = len(set(captions.image_ids))
@@ -138,8 +138,8 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
     )
     if "matched_by" in notes:
         facts["images matched by"] = notes["matched_by"][0]
-    facts["distinct candidates"] = len(texts)
-    blank_ids = _ids_of(captions, {k for k, text in texts.items() if is_blank(text)})
+    facts["distinct candidates"] = len(candidate_texts)
+    blank_ids = _ids_of(captions, {k for k, candidate_text in candidate_texts.items() if is_blank(candidate_text)})
     facts["empty candidates"] = len(blank_ids)
     findings.warn("empty candidates, which get the lowest score", blank_ids)
     findings.warn(
@@ -147,20 +147,22 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
         notes.get("repeated_candidates", []),
     )
     _check_endings(captions, findings)
-    unsegmented_ids = _ids_of(captions, {k for k, text in texts.items() if is_unsegmented(text)})
+    unsegmented_ids = _ids_of(
+        captions, {k for k, candidate_text in candidate_texts.items() if is_unsegmented(candidate_text)}
+    )
     if 2 * len(unsegmented_ids) > len(captions):
         findings.warn(
             "candidates without spaces between words, as in Chinese or Japanese",
             unsegmented_ids,
             "; choose a tokenizer, such as -m 'bleu-4(tokenizer=char)' (docs/languages.md)",
         )
-    most_common, count = Counter(candidates).most_common(1)[0]
-    if len(captions) >= 20 and count > len(captions) / 5:
-        same = shorten(texts[most_common], 60)
-        findings.warnings.append(f"{count:,} of {len(captions):,} candidates are the same: {same}")
-    _check_texts(captions.ids, [texts[k] for k in candidates], "candidates", findings)
-    for reason, ids in check_captions(captions, artefacts=False).items():
-        findings.warn(reason, ids)
+    most_common, repeat_count = Counter(candidate_indices).most_common(1)[0]
+    if len(captions) >= 20 and repeat_count > len(captions) / 5:
+        repeated_text = shorten(candidate_texts[most_common], 60)
+        findings.warnings.append(f"{repeat_count:,} of {len(captions):,} candidates are the same: {repeated_text}")
+    _check_texts(captions.ids, [candidate_texts[k] for k in candidate_indices], "candidates", findings)
+    for reason, caption_ids in check_captions(captions, artefacts=False).items():
+        findings.warn(reason, caption_ids)
     if len(ids_without) < len(captions):
         _compare_words(captions, findings)
 
@@ -168,23 +170,23 @@ def _check_captions(captions: CaptionSet, are_separate: bool, findings: Findings
 def _check_endings(captions: CaptionSet, findings: Findings) -> None:
     """Counts the candidates that end in a function word: by system, where there are several."""
     pool, indices = captions.pool, captions.candidates.tolist()
-    truncated = {k for k in set(indices) if is_truncated(pool[k])}
-    totals = Counter(system or "" for system in captions.systems)
-    truncated_rows: dict[str, list[int]] = {system: [] for system in totals}
-    for row, k in enumerate(indices if truncated else ()):
-        if k in truncated:
+    truncated_indices = {sentence_index for sentence_index in set(indices) if is_truncated(pool[sentence_index])}
+    system_totals = Counter(system or "" for system in captions.systems)
+    truncated_rows: dict[str, list[int]] = {system: [] for system in system_totals}
+    for row, sentence_index in enumerate(indices if truncated_indices else ()):
+        if sentence_index in truncated_indices:
             truncated_rows[captions.systems[row] or ""].append(row)
-    counts = {system: len(rows) for system, rows in truncated_rows.items()}
+    counts = {system: len(system_rows) for system, system_rows in truncated_rows.items()}
     findings.facts["candidates that end in a function word"] = counts if len(counts) > 1 else sum(counts.values())
-    for system, rows in truncated_rows.items():
-        if len(rows) > _MAX_TRUNCATED * totals[system]:
+    for system, system_rows in truncated_rows.items():
+        if len(system_rows) > _MAX_TRUNCATED * system_totals[system]:
             of_system = f" of {system}" if len(counts) > 1 else ""
-            endings = ((captions.ids[row], " ".join(pool[indices[row]].split()[-4:])) for row in rows[:3])
-            examples = ", ".join(f'{id} "… {ending}"' for id, ending in endings)
-            more = f" and {len(rows) - 3:,} more" if len(rows) > 3 else ""
+            endings = ((captions.ids[row], " ".join(pool[indices[row]].split()[-4:])) for row in system_rows[:3])
+            example_endings = ", ".join(f'{caption_id} "… {ending}"' for caption_id, ending in endings)
+            more_text = f" and {len(system_rows) - 3:,} more" if len(system_rows) > 3 else ""
             findings.warnings.append(
-                f"candidates{of_system} that end in a function word, as truncated captions do: {len(rows):,} of "
-                f"{totals[system]:,} ({examples}{more})"
+                f"candidates{of_system} that end in a function word, as truncated captions do: {len(system_rows):,} of "
+                f"{system_totals[system]:,} ({example_endings}{more_text})"
             )
 
 
@@ -204,15 +206,15 @@ def _check_texts(ids: Sequence[str], texts: Sequence[str], side: Side, findings:
         for reason in reasons_of.get(text, ()):
             ids_by_problem.setdefault(reason, []).append(id)
     for problem, problem_ids in ids_by_problem.items():
-        names = list_names(dict.fromkeys(problem_ids))
-        findings.warnings.append(f"{problem}: in {len(problem_ids):,} of the {side} ({names})")
+        listed_ids = list_names(dict.fromkeys(problem_ids))
+        findings.warnings.append(f"{problem}: in {len(problem_ids):,} of the {side} ({listed_ids})")
 
 
-def _ids_of(captions: CaptionSet, candidates: set[int]) -> list[str]:
+def _ids_of(captions: CaptionSet, candidate_indices: set[int]) -> list[str]:
     """The ids of the captions with these candidates."""
-    if not candidates:
+    if not candidate_indices:
         return []
-    return [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if k in candidates]
+    return [id for id, k in zip(captions.ids, captions.candidates.tolist(), strict=True) if k in candidate_indices]
 
 
 def _compare_words(captions: CaptionSet, findings: Findings) -> None:

@@ -88,11 +88,13 @@ def save(
     Raises:
         InputError: the file or the format cannot be written.
     """
-    rows = [CaptionRow("", c.image_id, c.candidate, c.references, c.id, c.image, c.system, c.human) for c in captions]
-    for row, caption in zip(rows, captions, strict=True):
+    caption_rows = [
+        CaptionRow("", c.image_id, c.candidate, c.references, c.id, c.image, c.system, c.human) for c in captions
+    ]
+    for caption_row, caption in zip(caption_rows, captions, strict=True):
         if caption.events is not None:
-            row.events, row.reference_events = caption.events.candidate, caption.events.references
-    return _write(rows, path, to, references, ConversionSummary("captions", "candidates"))
+            caption_row.events, caption_row.reference_events = caption.events.candidate, caption.events.references
+    return _write(caption_rows, path, to, references, ConversionSummary("captions", "candidates"))
 
 
 def convert(
@@ -135,15 +137,15 @@ def convert(
         rows = _Rows(inputs.rows)
         if inputs.table is not None:
             matched_rows, captions, _ = match_captions(list(rows), inputs)
-            texts, images, events = captions.references, captions.images, captions.events
+            reference_lists, images, events = captions.references, captions.images, captions.events
             rows = [
                 replace(
                     row,
-                    references=texts[k] or None,
-                    image=images[k],
-                    reference_events=each.references if (each := events[k]) else (),
+                    references=reference_lists[row_index] or None,
+                    image=images[row_index],
+                    reference_events=video_events.references if (video_events := events[row_index]) else (),
                 )
-                for k, row in enumerate(matched_rows)
+                for row_index, row in enumerate(matched_rows)
             ]
     _write(rows, path, to, references_path, summary)
     summary.ignored = sorted(reader.ignored)
@@ -154,71 +156,75 @@ def detect_side(reader: RowReader) -> Side:
     """Whether a source holds candidates or references only, judging by its form."""
     try:
         rows = reader.rows("candidates")
-        first = next(rows, None)
+        first_row = next(rows, None)
     except NotCandidates:
         if next(reader.rows("references"), None) is None:
             raise
         return "references"
-    if first is None or reader.format != "pycocoevalcap":
+    if first_row is None or reader.format != "pycocoevalcap":
         return "candidates"
-    images = Counter(row.image_id for row in (first, *rows))
-    return "references" if max(images.values()) > 1 else "candidates"
+    image_counts = Counter(caption_row.image_id for caption_row in (first_row, *rows))
+    return "references" if max(image_counts.values()) > 1 else "candidates"
 
 
 def _write(
-    rows: Iterable[CaptionRow],
-    path: str | os.PathLike[str],
-    to: str,
+    caption_rows: Iterable[CaptionRow],
+    target_path: str | os.PathLike[str],
+    target_format: str,
     references_path: str | os.PathLike[str] | None,
     summary: ConversionSummary,
 ) -> ConversionSummary:
-    if to not in TARGETS:
-        raise InputError(f"cannot write the format {to!a}; expected one of {', '.join(TARGETS)}")
-    present: Counter[str] = Counter()
-    for row in rows:
-        present.update(name for name in (*FIELDS, "events") if getattr(row, name) is not None)
-    if not present:
-        raise InputError(f"there is nothing to write to {path}: no rows")
-    if to in ROWS and references_path is not None:
+    if target_format not in TARGETS:
+        raise InputError(f"cannot write the format {target_format!a}; expected one of {', '.join(TARGETS)}")
+    field_counts: Counter[str] = Counter()
+    for caption_row in caption_rows:
+        field_counts.update(
+            field_name for field_name in (*FIELDS, "events") if getattr(caption_row, field_name) is not None
+        )
+    if not field_counts:
+        raise InputError(f"there is nothing to write to {target_path}: no rows")
+    if target_format in ROWS and references_path is not None:
         raise InputError(
-            f"the format {to} holds candidates and references in one file: leave out the file of references"
+            f"the format {target_format} holds candidates and references in one file: leave out the file of references"
         )
     held_fields: set[str] = set()
     with ExitStack() as open_files:
-        for target, what, write, fields in _parts(present, path, to, references_path):
-            entries: Iterable[CaptionRow] = rows
-            if what == "images' references":
-                entries = list(ReferenceTable.collect(rows, "the source").rows())
-            write(entries, open_files.enter_context(atomic_writer(target)))
+        for file_path, content_name, write, fields in _parts(field_counts, target_path, target_format, references_path):
+            written_rows: Iterable[CaptionRow] = caption_rows
+            if content_name == "images' references":
+                written_rows = list(ReferenceTable.collect(caption_rows, "the source").rows())
+            write(written_rows, open_files.enter_context(atomic_writer(file_path)))
             held_fields.update(fields)
-            number = len(entries) if isinstance(entries, list) else present["image_id"]
-            summary.files[str(target)] = (what, number)
-    summary.dropped = {name: count for name, count in present.items() if name not in held_fields}
+            entry_count = len(written_rows) if isinstance(written_rows, list) else field_counts["image_id"]
+            summary.files[str(file_path)] = (content_name, entry_count)
+    summary.dropped = {
+        field_name: field_count for field_name, field_count in field_counts.items() if field_name not in held_fields
+    }
     return summary
 
 
 def _parts(
-    present: Counter[str], path: str | os.PathLike[str], to: str, references_path: str | os.PathLike[str] | None
+    field_counts: Counter[str], path: str | os.PathLike[str], to: str, references_path: str | os.PathLike[str] | None
 ) -> Iterator[tuple[str | os.PathLike[str], str, Writer, Iterable[str]]]:
     """The files to write: where to, what goes in, how, and the fields that it holds."""
-    columns = [name for name in FIELDS if present[name]]
+    columns = [field_name for field_name in FIELDS if field_counts[field_name]]
     if to in ROWS:
         yield path, "rows", _row_writer(to, columns), (*FIELDS, *(("events",) if to in WITH_EVENTS else ()))
-    elif to in CANDIDATES and present["candidate"]:
+    elif to in CANDIDATES and field_counts["candidate"]:
         yield path, "candidates", *CANDIDATES[to]
-        if references_path is not None and present["references"]:
+        if references_path is not None and field_counts["references"]:
             if Path(references_path) == Path(path):
                 raise InputError(f"candidates and references cannot both be written to {path}")
             yield references_path, "images' references", *REFERENCES[to]
-    elif present["references"]:
+    elif field_counts["references"]:
         yield path, "images' references", *REFERENCES[to]
     else:
         raise InputError(f"the format {to} holds references, and the source has none; name them with references=")
 
 
-def _row_writer(to: str, columns: Sequence[str]) -> Writer:
-    if to in table.DELIMITERS:
-        return lambda rows, file: table.write(rows, columns, table.DELIMITERS[to], file)
-    if to == "parquet":
+def _row_writer(target_format: str, columns: Sequence[str]) -> Writer:
+    if target_format in table.DELIMITERS:
+        return lambda rows, file: table.write(rows, columns, table.DELIMITERS[target_format], file)
+    if target_format == "parquet":
         return lambda rows, file: parquet.write(rows, columns, file)
-    return native.write_json_lines if to == "jsonl" else native.write_json
+    return native.write_json_lines if target_format == "jsonl" else native.write_json

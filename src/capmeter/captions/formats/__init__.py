@@ -66,13 +66,13 @@ class RowReader:
         return join_events(self.read(side, self.columns))
 
 
-def _read_list(items: Sequence[Any], name: str, side: Side, _: Columns) -> Iterator[CaptionRow]:
+def _read_list(items: Sequence[Any], source_name: str, side: Side, _: Columns) -> Iterator[CaptionRow]:
     if isinstance(items, Mapping | str) or not isinstance(items, Sequence):
-        raise wrong_form(items, name, "list")
-    for number, item in enumerate(items):
-        location = f"{name}[{number}]"
+        raise wrong_form(items, source_name, "list")
+    for item_number, item in enumerate(items):
+        location = f"{source_name}[{item_number}]"
         if side == "references":
-            yield CaptionRow(location, str(number), references=reference_list(item, location, "the entry"))
+            yield CaptionRow(location, str(item_number), references=reference_list(item, location, "the entry"))
         elif isinstance(item, Sequence) and not isinstance(item, str):
             if item and isinstance(item[0], Mapping):
                 raise InputError(
@@ -84,14 +84,14 @@ def _read_list(items: Sequence[Any], name: str, side: Side, _: Columns) -> Itera
                 "swapped? Several candidates of an image come as a dict {id: [caption, ...]} or as rows"
             )
         else:
-            yield CaptionRow(location, str(number), candidate=caption_text(item, location, "the entry"))
+            yield CaptionRow(location, str(item_number), candidate=caption_text(item, location, "the entry"))
 
 
-def _read_pairs(items: Any, name: str, side: Side, _: Columns) -> Iterator[CaptionRow]:
+def _read_pairs(items: Any, source_name: str, side: Side, _: Columns) -> Iterator[CaptionRow]:
     if not are_named_pairs(items):
-        raise wrong_form(items, name, "named")
-    for number, (image, caption) in enumerate(items):
-        yield lines.named_row(image, caption, f"{name}[{number}]", side)
+        raise wrong_form(items, source_name, "named")
+    for item_number, (image_name, caption) in enumerate(items):
+        yield lines.named_row(image_name, caption, f"{source_name}[{item_number}]", side)
 
 
 _FILE_READERS: dict[str, Callable[[CaptionSource, Side, Columns], Iterator[CaptionRow]]] = {
@@ -144,65 +144,65 @@ def open_rows(
     """
     if format is not None and format not in NAMES:
         raise InputError(f"unknown format {format!a}; the formats are {', '.join(NAMES)}")
-    name, label, detected, document = f"the {side}", "candidates", "document", source
+    source_name, source_label, detected_format, document = f"the {side}", "candidates", "document", source
     known_columns = Columns(columns or {}, keep=keep)
     if isinstance(source, str | os.PathLike):
         source = CaptionSource.resolve(source)
     if isinstance(source, CaptionSource):
-        name, label = source.name, source.label
-        first, second = source.first_lines()
-        detected = _detect_file_format(first, second, source, format)
-        if detected == "document":
-            document = decode_json(source.read_text(), name)
-            detected = "jsonl" if not second and _is_row(document, known_columns) else detected
+        source_name, source_label = source.name, source.label
+        first_line, second_line = source.first_lines()
+        detected_format = _detect_file_format(first_line, second_line, source, format)
+        if detected_format == "document":
+            document = decode_json(source.read_text(), source_name)
+            detected_format = "jsonl" if not second_line and _is_row(document, known_columns) else detected_format
     elif hasattr(source, "tolist"):
         document = source.tolist()
-    if {detected, format} == {"csv", "tsv"}:
-        detected = format or ""
-    if detected == "document":
+    if {detected_format, format} == {"csv", "tsv"}:
+        detected_format = format or ""
+    if detected_format == "document":
         if format not in _BY_IMAGE:
-            document = unwrap(document, name, known_columns)
-        detected = format or detect_format(document, name)
-        if detected not in _DOCUMENT_READERS:
-            raise wrong_form(document, name, detected)
-        read = partial(_DOCUMENT_READERS[detected], document, name)
-    elif format in (None, detected):
-        read = partial(_FILE_READERS[detected], source)
+            document = unwrap(document, source_name, known_columns)
+        detected_format = format or detect_format(document, source_name)
+        if detected_format not in _DOCUMENT_READERS:
+            raise wrong_form(document, source_name, detected_format)
+        read_rows = partial(_DOCUMENT_READERS[detected_format], document, source_name)
+    elif format in (None, detected_format):
+        read_rows = partial(_FILE_READERS[detected_format], source)
     else:
-        raise InputError(f"{name}: this is a {detected} file, not a {format} file; leave the format out")
+        raise InputError(f"{source_name}: this is a {detected_format} file, not a {format} file; leave the format out")
     path = source.path if isinstance(source, CaptionSource) else None
-    return RowReader(name, detected, read, known_columns, label, path)
+    return RowReader(source_name, detected_format, read_rows, known_columns, source_label, path)
 
 
 def _is_row(document: Any, columns: Columns) -> bool:
     """Whether a document is one row, as by the columns that the user named."""
-    named = isinstance(document, Mapping) and not columns.mapping.keys().isdisjoint(document)
-    return is_row(document) or named
+    has_named_column = isinstance(document, Mapping) and not columns.mapping.keys().isdisjoint(document)
+    return is_row(document) or has_named_column
 
 
-def _detect_file_format(first: bytes, second: bytes, source: CaptionSource, format: str | None) -> str:
+def _detect_file_format(first_line: bytes, second_line: bytes, source: CaptionSource, chosen_format: str | None) -> str:
     """The format of a file with these first two lines: "document" for one JSON document."""
-    for known, matches in _SIGNATURES.items():
-        if matches(first):
-            return known
-    is_json = first[:1] in (b"{", b"[")
-    if format == "list" and first[:1] != b"[":
+    for known_format, has_signature in _SIGNATURES.items():
+        if has_signature(first_line):
+            return known_format
+    is_json = first_line[:1] in (b"{", b"[")
+    if chosen_format == "list" and first_line[:1] != b"[":
         return "list"
-    if first[:1] == b"{" and first[-1:] == b"}" and second[:1] == b"{":
+    if first_line[:1] == b"{" and first_line[-1:] == b"}" and second_line[:1] == b"{":
         return "jsonl"
     if is_json:
         return "document"
-    if lines.is_named_line(first) and (b"\t" in first or not second or lines.is_named_line(second)):
+    if lines.is_named_line(first_line) and (b"\t" in first_line or not second_line or lines.is_named_line(second_line)):
         return "named"
-    if b"\t" in first:
+    if b"\t" in first_line:
         return "tsv"
-    kind = source.ending
-    if first and (kind in (".csv", ".tsv") or (lines.is_table(first) and kind != ".txt")):
-        return kind[1:] if kind == ".tsv" else "csv"
-    if first and lines.may_be_plain(kind):
-        return "csv" if lines.is_table(first) and not lines.is_prose(first) else "list"
-    start = f"neither JSON nor a table: it begins with {describe(decode(first, source.name))}"
+    file_ending = source.ending
+    if first_line and (file_ending in (".csv", ".tsv") or (lines.is_table(first_line) and file_ending != ".txt")):
+        return file_ending[1:] if file_ending == ".tsv" else "csv"
+    if first_line and lines.may_be_plain(file_ending):
+        return "csv" if lines.is_table(first_line) and not lines.is_prose(first_line) else "list"
+    start = f"neither JSON nor a table: it begins with {describe(decode(first_line, source.name))}"
     raise InputError(
-        f"{source.name}: {start if first else 'the file is empty'}; expected captions in one of the formats "
+        f"{source.name}: {start if first_line else 'the file is empty'}; expected captions in one of the formats "
         f"{', '.join(NAMES)} (--input-format list: one caption a line)"
     )

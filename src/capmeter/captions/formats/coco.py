@@ -35,20 +35,22 @@ def read(document: Any, name: str, side: Side, columns: Columns) -> Iterator[Cap
     return _read_results(document, name, side, columns)
 
 
-def _read_results(items: Sequence[Any], name: str, side: Side, columns: Columns) -> Iterator[CaptionRow]:
+def _read_results(items: Sequence[Any], source_name: str, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """One row per entry: a candidate, or one reference of its image."""
-    for number, item in enumerate(items):
+    for entry_number, item in enumerate(items):
         split = None
         if isinstance(item, Mapping) and len(item) > 2:
-            columns.ignored.update(field for field in item.keys() - _FIELDS if isinstance(field, str))
+            columns.ignored.update(field_name for field_name in item.keys() - _FIELDS if isinstance(field_name, str))
             if isinstance(item.get("split"), str):
-                split = optional_text(item["split"], f"{name}[{number}]", "split")
-        image_id, caption = _entry(item, name, number)
+                split = optional_text(item["split"], f"{source_name}[{entry_number}]", "split")
+        image_id, caption = _entry(item, source_name, entry_number)
         if side == "candidates":
-            row = CaptionRow(f"{name}[{number}]", image_id, candidate=caption, split=split)
-            yield columns.carry(row, item, number)
+            caption_row = CaptionRow(f"{source_name}[{entry_number}]", image_id, candidate=caption, split=split)
+            yield columns.carry(caption_row, item, entry_number)
         else:
-            yield CaptionRow(f"{name}[{number}]", image_id, references=(caption,), one_of_many=True, split=split)
+            yield CaptionRow(
+                f"{source_name}[{entry_number}]", image_id, references=(caption,), one_of_many=True, split=split
+            )
 
 
 def _read_annotations(document: Mapping[str, Any], name: str, side: Side, columns: Columns) -> Iterator[CaptionRow]:
@@ -62,23 +64,23 @@ def _read_annotations(document: Mapping[str, Any], name: str, side: Side, column
     if not isinstance(images, list):
         raise InputError(f"{name}: annotations and images must be lists, as in COCO's captions_val2014.json")
     file_names: dict[str, str] = {}
-    captions: dict[str, list[str]] = {}
+    image_captions: dict[str, list[str]] = {}
     other_ids: dict[str, str] = {}
-    for number, entry in enumerate(images):
-        location = f"{name}, images[{number}]"
-        if not isinstance(entry, Mapping) or "id" not in entry:
-            raise InputError(f"{location}: {describe(entry)}, expected an object with id (and file_name)")
-        key = image_key(entry["id"], location, "id")
-        captions[key] = []
-        for other in ("open_images_id", "open-images-id"):  # NoCaps
-            if isinstance(entry.get(other), str):
-                other_ids[key] = entry[other]
-        file_name = entry.get("file_name")
+    for entry_number, image_entry in enumerate(images):
+        location = f"{name}, images[{entry_number}]"
+        if not isinstance(image_entry, Mapping) or "id" not in image_entry:
+            raise InputError(f"{location}: {describe(image_entry)}, expected an object with id (and file_name)")
+        key = image_key(image_entry["id"], location, "id")
+        image_captions[key] = []
+        for other_name in ("open_images_id", "open-images-id"):  # NoCaps
+            if isinstance(image_entry.get(other_name), str):
+                other_ids[key] = image_entry[other_name]
+        file_name = image_entry.get("file_name")
         if isinstance(file_name, str):
             file_name = caption_text(file_name, location, "file_name")
         if isinstance(file_name, str) and file_names.setdefault(key, file_name) != file_name:
             raise InputError(f"{location}: duplicate image id {key} with different file names; keep one")
-    for number, item in enumerate(_renamed(_without_rejected(annotations), columns)):
+    for entry_number, item in enumerate(_renamed(_without_rejected(annotations), columns)):
         try:
             raw_id, caption = item["image_id"], item["caption"]
             is_plain = type(raw_id) is int and raw_id < 1 << 63 and type(caption) is str and caption.isascii()
@@ -87,15 +89,17 @@ def _read_annotations(document: Mapping[str, Any], name: str, side: Side, column
         if is_plain:  # inlined, since a file has tens of thousands of these
             image_id = str(raw_id)
         else:
-            image_id, caption = _entry(item, f"{name}, annotations", number)
-        if image_id in captions:
-            captions[image_id].append(caption)
+            image_id, caption = _entry(item, f"{name}, annotations", entry_number)
+        if image_id in image_captions:
+            image_captions[image_id].append(caption)
         else:
-            captions[image_id] = [caption]
-    for image_id, texts in captions.items():
+            image_captions[image_id] = [caption]
+    for image_id, reference_texts in image_captions.items():
         image = file_names.get(image_id)
         aliases = tuple(filter(None, (image, other_ids.get(image_id))))
-        yield CaptionRow(f"{name}, image {image_id}", image_id, references=tuple(texts), image=image, aliases=aliases)
+        yield CaptionRow(
+            f"{name}, image {image_id}", image_id, references=tuple(reference_texts), image=image, aliases=aliases
+        )
 
 
 def _without_rejected(annotations: list[Any]) -> list[Any]:
@@ -103,44 +107,44 @@ def _without_rejected(annotations: list[Any]) -> list[Any]:
     if not annotations or not isinstance(annotations[0], Mapping) or "is_rejected" not in annotations[0]:
         return annotations
     return [
-        each
-        for each in annotations
-        if not isinstance(each, Mapping) or not (each.get("is_rejected") or each.get("is_precanned"))
+        annotation
+        for annotation in annotations
+        if not isinstance(annotation, Mapping) or not (annotation.get("is_rejected") or annotation.get("is_precanned"))
     ]
 
 
 def _renamed(annotations: list[Any], columns: Columns) -> list[Any]:
     """The annotations with COCO's names of the fields that the user named."""
-    fields = {"image_id": "image_id", "references": "caption", "candidate": "caption"}
-    names = {name: fields[field] for name, field in columns.mapping.items() if field in fields}
-    if not names:
+    coco_fields = {"image_id": "image_id", "references": "caption", "candidate": "caption"}
+    coco_names = {name: coco_fields[field] for name, field in columns.mapping.items() if field in coco_fields}
+    if not coco_names:
         return annotations
-    columns.used |= {name for each in annotations if isinstance(each, Mapping) for name in names if name in each}
+    columns.used |= {name for item in annotations if isinstance(item, Mapping) for name in coco_names if name in item}
     return [
-        {key: value for key, value in each.items() if key not in names.values()}
-        | {field: each[name] for name, field in names.items() if name in each}
-        if isinstance(each, Mapping)
-        else each
-        for each in annotations
+        {key: value for key, value in item.items() if key not in coco_names.values()}
+        | {field: item[name] for name, field in coco_names.items() if name in item}
+        if isinstance(item, Mapping)
+        else item
+        for item in annotations
     ]
 
 
-def _entry(item: Any, location: str, number: int) -> tuple[str, str]:
+def _entry(item: Any, location: str, entry_number: int) -> tuple[str, str]:
     """The image id and the caption of an entry of a list."""
     try:
         image_id, caption = item["image_id"], item["caption"]
     except (KeyError, TypeError, IndexError):
         problem = describe(item)
         if isinstance(item, Mapping):
-            missing = "caption" if "image_id" in item else "image_id"
-            problem = f"{missing} is missing: the fields are {suggest_names(item)}"
-            if missing == "caption":
-                missing = "candidate"
-            problem += f"; --column {missing}=NAME says which field it is"
-        raise InputError(f'{location}[{number}]: {problem}, expected {{"image_id": …, "caption": "…"}}') from None
+            missing_field = "caption" if "image_id" in item else "image_id"
+            problem = f"{missing_field} is missing: the fields are {suggest_names(item)}"
+            if missing_field == "caption":
+                missing_field = "candidate"
+            problem += f"; --column {missing_field}=NAME says which field it is"
+        raise InputError(f'{location}[{entry_number}]: {problem}, expected {{"image_id": …, "caption": "…"}}') from None
     if type(image_id) is int and image_id < 1 << 63 and type(caption) is str and caption.isascii():
         return str(image_id), caption
-    location = f"{location}[{number}]"
+    location = f"{location}[{entry_number}]"
     return image_key(image_id, location), candidate_text(caption, location, "caption")
 
 
@@ -154,27 +158,29 @@ def number_or_text(image_id: str) -> int | str:
 
 def write_results(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """The candidates, in their order."""
-    items = [{"image_id": number_or_text(row.image_id), "caption": row.candidate} for row in rows]
+    items = [
+        {"image_id": number_or_text(caption_row.image_id), "caption": caption_row.candidate} for caption_row in rows
+    ]
     _write_list(items, file)
     file.write(b"\n")
 
 
 def write_annotations(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """The references, image by image; annotation ids count from 1."""
-    images: list[dict[str, Any]] = []
+    image_entries: list[dict[str, Any]] = []
     annotations: list[dict[str, Any]] = []
-    for row in rows:
-        key = number_or_text(row.image_id)
-        images.append({"id": key} if row.image is None else {"id": key, "file_name": row.image})
-        for text in row.references or ():
-            annotations.append({"id": len(annotations) + 1, "image_id": key, "caption": text})
+    for caption_row in rows:
+        key = number_or_text(caption_row.image_id)
+        image_entries.append({"id": key} if caption_row.image is None else {"id": key, "file_name": caption_row.image})
+        for reference_text in caption_row.references or ():
+            annotations.append({"id": len(annotations) + 1, "image_id": key, "caption": reference_text})
     file.write(b'{"images": ')
-    _write_list(images, file)
+    _write_list(image_entries, file)
     file.write(b', "annotations": ')
     _write_list(annotations, file)
     file.write(b"}\n")
 
 
 def _write_list(items: list[dict[str, Any]], file: BinaryIO) -> None:
-    lines = b",\n".join(json.dumps(item, ensure_ascii=False).encode() for item in items)
-    file.write(b"[\n" + lines + b"\n]" if items else b"[]")
+    entry_lines = b",\n".join(json.dumps(item, ensure_ascii=False).encode() for item in items)
+    file.write(b"[\n" + entry_lines + b"\n]" if items else b"[]")

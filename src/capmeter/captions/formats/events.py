@@ -34,12 +34,14 @@ def read(document: Any, name: str, side: Side, _: Columns) -> Iterator[CaptionRo
     videos = events_in(document)
     if videos is None:
         raise wrong_form(document, name, "events")
-    for key, value in videos.items():
-        video = image_key(key, name, "the video's id")
-        location = f"{name}, video {video}"
-        events = _read_video(value, location)
-        split = optional_text(value.get("subset"), location, "subset") if isinstance(value, Mapping) else None
-        row = CaptionRow(location, video, events=events, split=split)
+    for video_key, video_entry in videos.items():
+        video_id = image_key(video_key, name, "the video's id")
+        location = f"{name}, video {video_id}"
+        events = _read_video(video_entry, location)
+        split = (
+            optional_text(video_entry.get("subset"), location, "subset") if isinstance(video_entry, Mapping) else None
+        )
+        row = CaptionRow(location, video_id, events=events, split=split)
         if side == "candidates":
             row.candidate = events.paragraph
         else:
@@ -47,31 +49,35 @@ def read(document: Any, name: str, side: Side, _: Columns) -> Iterator[CaptionRo
         yield row
 
 
-def _read_video(value: Any, location: str) -> Events:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return _read_list(value, "timestamp", "sentence", location)
-    if not isinstance(value, Mapping):
-        raise InputError(f"{location}: {describe(value)}, expected its events, each with times and a sentence")
-    if "annotations" in value:
-        return _read_list(value["annotations"], "segment", "sentence", location)
-    if "chapters" in value:
-        items = _objects(value["chapters"], ("time", "label"), location)
-        times = chapter_times([item["time"] for item in items], value.get("duration"), location)
-        return read_events(times, [item["label"] for item in items], location)
-    return read_events(value.get("timestamps"), value.get("sentences"), location)
+def _read_video(video_entry: Any, location: str) -> Events:
+    if isinstance(video_entry, Sequence) and not isinstance(video_entry, str):
+        return _read_list(video_entry, "timestamp", "sentence", location)
+    if not isinstance(video_entry, Mapping):
+        raise InputError(f"{location}: {describe(video_entry)}, expected its events, each with times and a sentence")
+    if "annotations" in video_entry:
+        return _read_list(video_entry["annotations"], "segment", "sentence", location)
+    if "chapters" in video_entry:
+        chapter_entries = _objects(video_entry["chapters"], ("time", "label"), location)
+        event_times = chapter_times([item["time"] for item in chapter_entries], video_entry.get("duration"), location)
+        return read_events(event_times, [item["label"] for item in chapter_entries], location)
+    return read_events(video_entry.get("timestamps"), video_entry.get("sentences"), location)
 
 
-def _read_list(items: Any, time: str, text: str, location: str) -> Events:
-    items = _objects(items, (time, text), location)
-    return read_events([item[time] for item in items], [item[text] for item in items], location)
+def _read_list(event_entries: Any, time_field: str, text_field: str, location: str) -> Events:
+    event_entries = _objects(event_entries, (time_field, text_field), location)
+    return read_events(
+        [item[time_field] for item in event_entries], [item[text_field] for item in event_entries], location
+    )
 
 
-def _objects(items: Any, names: Sequence[str], location: str) -> Sequence[Mapping[str, Any]]:
+def _objects(event_entries: Any, names: Sequence[str], location: str) -> Sequence[Mapping[str, Any]]:
     """The entries of a list, each checked to be an object with these fields."""
-    if isinstance(items, str) or not isinstance(items, Sequence):
-        raise InputError(f"{location}: {describe(items)}, expected a list of events")
-    for k, item in enumerate(items):
-        if not isinstance(item, Mapping) or any(name not in item for name in names):
-            raise InputError(f"{location}, event {k}: {describe(item)}, expected an object with {' and '.join(names)}")
-    events: Sequence[Mapping[str, Any]] = items
+    if isinstance(event_entries, str) or not isinstance(event_entries, Sequence):
+        raise InputError(f"{location}: {describe(event_entries)}, expected a list of events")
+    for event_index, item in enumerate(event_entries):
+        if not isinstance(item, Mapping) or any(field_name not in item for field_name in names):
+            raise InputError(
+                f"{location}, event {event_index}: {describe(item)}, expected an object with {' and '.join(names)}"
+            )
+    events: Sequence[Mapping[str, Any]] = event_entries
     return events

@@ -37,35 +37,35 @@ def read(source: CaptionSource, side: Side, columns: Columns) -> Iterator[Captio
         raise MissingBackend(
             f"{name}: workbooks need openpyxl; install it with: pip install 'capmeter[excel]', or save as CSV"
         ) from None
-    with ExitStack() as opened:
+    with ExitStack() as open_files:
         with _damage(name):
-            file = opened.enter_context(Path(source.path).open("rb"))  # of a path openpyxl looks at the ending, too
+            file = open_files.enter_context(Path(source.path).open("rb"))  # of a path openpyxl looks at the ending, too
             with zipfile.ZipFile(file) as archive:
-                size = sum(each.file_size for each in archive.infolist())
-            if size > source.max_content:
+                content_size = sum(member_info.file_size for member_info in archive.infolist())
+            if content_size > source.max_content:
                 raise InputError(
                     f"{name}: the workbook unzips to more than {source.max_content / 2**30:.1f} GiB, which captions "
                     "never do"
                 )
-            book = load_workbook(file, read_only=True, data_only=True)
-            opened.callback(book.close)
-            if others := book.sheetnames[1:]:
-                columns.note("sheets_not_read", f"{name}: {list_names(others)}")
-            lines = book.worksheets[0].iter_rows(values_only=True)
-            header = ["" if cell is None else str(cell).strip() for cell in next(lines, ())]
+            workbook = load_workbook(file, read_only=True, data_only=True)
+            open_files.callback(workbook.close)
+            if other_sheets := workbook.sheetnames[1:]:
+                columns.note("sheets_not_read", f"{name}: {list_names(other_sheets)}")
+            sheet_rows = workbook.worksheets[0].iter_rows(values_only=True)
+            header = ["" if cell is None else str(cell).strip() for cell in next(sheet_rows, ())]
         check_header(header, name, columns)
-        for number in count(2):
+        for row_number in count(2):
             with _damage(name):
-                cells = next(lines, None)
-            if cells is None:
+                row_cells = next(sheet_rows, None)
+            if row_cells is None:
                 return
-            if any(cell is not None for cell in cells):
-                fields = _fields(header, cells, columns)
-                yield from native_rows(fields, f"{name}, row {number}", side, columns, number - 2)
+            if any(cell is not None for cell in row_cells):
+                fields = _fields(header, row_cells, columns)
+                yield from native_rows(fields, f"{name}, row {row_number}", side, columns, row_number - 2)
 
 
 @contextmanager
-def _damage(name: str) -> Iterator[None]:
+def _damage(source_name: str) -> Iterator[None]:
     """Errors of the block, while a workbook is read, become an `InputError`."""
     damage: tuple[type[Exception], ...] = (*zip_errors(), SyntaxError, AttributeError)  # `SyntaxError`: of its XML
     try:
@@ -73,16 +73,18 @@ def _damage(name: str) -> Iterator[None]:
     except InputError:
         raise
     except damage as error:
-        raise InputError(f"{name}: not a whole workbook ({describe_error(error)}); save it again, or as CSV") from None
+        raise InputError(
+            f"{source_name}: not a whole workbook ({describe_error(error)}); save it again, or as CSV"
+        ) from None
 
 
-def _fields(header: list[str], cells: tuple[Any, ...], columns: Columns) -> dict[str, Any]:
+def _fields(header: list[str], row_cells: tuple[Any, ...], columns: Columns) -> dict[str, Any]:
     """Excel does not store empty text: an empty cell of a candidate is an empty caption."""
-    values = dict(zip(header, cells, strict=False))
-    native = dict(zip(header, columns.native(header), strict=True))
-    candidates = {name for name in header if columns.field(native[name]) == "candidate"}
+    cell_values = dict(zip(header, row_cells, strict=False))
+    native_names = dict(zip(header, columns.native(header), strict=True))
+    candidates = {column_name for column_name in header if columns.field(native_names[column_name]) == "candidate"}
     return {
-        name: "" if value is None else value
-        for name, value in values.items()
-        if value is not None or name in candidates
+        column_name: "" if cell_value is None else cell_value
+        for column_name, cell_value in cell_values.items()
+        if cell_value is not None or column_name in candidates
     }

@@ -26,8 +26,8 @@ def read(document: Any, name: str, side: Side, _: Columns) -> Iterator[CaptionRo
             f"{name}: this is a Karpathy dataset file, which holds references, where candidates were expected; are the "
             "two files swapped?"
         )
-    for number, image in enumerate(document["images"]):
-        location = f"{name}, images[{number}]"
+    for image_number, image in enumerate(document["images"]):
+        location = f"{name}, images[{image_number}]"
         if not isinstance(image, Mapping) or not isinstance(image.get("sentences"), list):
             raise InputError(f"{location}: {describe(image)}, expected an object with filename, split and sentences")
         key = image.get("cocoid", image.get("filename"))
@@ -38,7 +38,8 @@ def read(document: Any, name: str, side: Side, _: Columns) -> Iterator[CaptionRo
             location,
             image_key(key, location, "cocoid" if "cocoid" in image else "filename"),
             references=tuple(
-                _sentence(item, f"{location}, sentences[{k}]") for k, item in enumerate(image["sentences"])
+                _sentence(sentence_entry, f"{location}, sentences[{sentence_index}]")
+                for sentence_index, sentence_entry in enumerate(image["sentences"])
             ),
             image=file_name if isinstance(file_name, str) else None,
             aliases=(file_name,) if isinstance(file_name, str) else (),
@@ -46,27 +47,30 @@ def read(document: Any, name: str, side: Side, _: Columns) -> Iterator[CaptionRo
         )
 
 
-def _sentence(item: Any, location: str) -> str:
-    if not isinstance(item, Mapping) or "raw" not in item:
-        raise InputError(f"{location}: {describe(item)}, expected an object with the caption as raw")
-    return caption_text(item["raw"], location, "raw")
+def _sentence(sentence_entry: Any, location: str) -> str:
+    if not isinstance(sentence_entry, Mapping) or "raw" not in sentence_entry:
+        raise InputError(f"{location}: {describe(sentence_entry)}, expected an object with the caption as raw")
+    return caption_text(sentence_entry["raw"], location, "raw")
 
 
 def write(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """The references; images without a split go to `test`."""
-    images = []
+    image_lines = []
     sentence_count = 0
-    for number, row in enumerate(rows):
-        key = number_or_text(row.image_id)
-        texts = row.references or ()
-        ids = range(sentence_count, sentence_count + len(texts))
-        sentence_count += len(texts)
-        image: dict[str, Any] = {"imgid": number, "split": row.split or "test"}
+    for image_number, caption_row in enumerate(rows):
+        key = number_or_text(caption_row.image_id)
+        reference_texts = caption_row.references or ()
+        sentence_ids = range(sentence_count, sentence_count + len(reference_texts))
+        sentence_count += len(reference_texts)
+        image_entry: dict[str, Any] = {"imgid": image_number, "split": caption_row.split or "test"}
         if isinstance(key, int):
-            image["cocoid"] = key
-        if isinstance(key, str) or row.image is not None:
-            image["filename"] = row.image if isinstance(key, int) else key
-        image["sentids"] = list(ids)
-        image["sentences"] = [{"raw": text, "imgid": number, "sentid": k} for k, text in zip(ids, texts, strict=True)]
-        images.append(json.dumps(image, ensure_ascii=False).encode())
-    file.write(b'{"images": [\n' + b",\n".join(images) + b'\n], "dataset": "capmeter"}\n')
+            image_entry["cocoid"] = key
+        if isinstance(key, str) or caption_row.image is not None:
+            image_entry["filename"] = caption_row.image if isinstance(key, int) else key
+        image_entry["sentids"] = list(sentence_ids)
+        image_entry["sentences"] = [
+            {"raw": reference_text, "imgid": image_number, "sentid": sentence_id}
+            for sentence_id, reference_text in zip(sentence_ids, reference_texts, strict=True)
+        ]
+        image_lines.append(json.dumps(image_entry, ensure_ascii=False).encode())
+    file.write(b'{"images": [\n' + b",\n".join(image_lines) + b'\n], "dataset": "capmeter"}\n')

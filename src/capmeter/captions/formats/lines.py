@@ -38,8 +38,8 @@ def is_table(line: bytes) -> bool:
 
 def is_prose(line: bytes) -> bool:
     """Whether every comma or semicolon ends a word, as in a sentence and not in a header."""
-    start = line[:_LONGEST]
-    return b"|" not in start and re.search(rb"[,;](?! |$)", start) is None
+    line_start = line[:_LONGEST]
+    return b"|" not in line_start and re.search(rb"[,;](?! |$)", line_start) is None
 
 
 def may_be_plain(kind: str) -> bool:
@@ -50,35 +50,35 @@ def may_be_plain(kind: str) -> bool:
 def read(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """A row for each line, an empty one too: its number, from 0, is the image."""
     columns.note("read_as_lines", f"{source.name}: a caption a line, images are numbered from 0")
-    is_candidate, place = side == "candidates", f"{source.name}, line "
-    for number, line in source.lines():
-        text = line.rstrip("\r\n")
+    is_candidate, line_prefix = side == "candidates", f"{source.name}, line "
+    for line_number, line in source.lines():
+        line_text = line.rstrip("\r\n")
         if is_candidate:
-            yield CaptionRow(f"{place}{number}", str(number - 1), text)
+            yield CaptionRow(f"{line_prefix}{line_number}", str(line_number - 1), line_text)
         else:
-            yield CaptionRow(f"{place}{number}", str(number - 1), None, (text,))
+            yield CaptionRow(f"{line_prefix}{line_number}", str(line_number - 1), None, (line_text,))
 
 
 def read_named(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """A row for each line: a reference of its image, or a candidate."""
-    for number, line in source.lines():
-        location = f"{source.name}, line {number}"
+    for line_number, line in source.lines():
+        location = f"{source.name}, line {line_number}"
         if not line.strip():
             continue
         if not is_named_line(line.encode("utf-8", "surrogatepass")):
             raise InputError(
                 f"{location}: {describe(line.strip())}, expected NAME#0, a tab and a caption, or NAME.jpg and a caption"
             )
-        name, caption = re.split(r"\t" if "\t" in line else " ", line.rstrip("\r\n"), maxsplit=1)
-        yield named_row(re.sub(r"#\d+$", "", name), caption.strip(), location, side)
+        image_name, caption = re.split(r"\t" if "\t" in line else " ", line.rstrip("\r\n"), maxsplit=1)
+        yield named_row(re.sub(r"#\d+$", "", image_name), caption.strip(), location, side)
 
 
 def named_row(name: str | int, caption: Any, location: str, side: Side) -> CaptionRow:
     """The row of one image's name and one caption."""
     text = caption_text(caption, location, "the caption")
-    row = CaptionRow(location, image_key(name, location, "the name"))
+    caption_row = CaptionRow(location, image_key(name, location, "the name"))
     if side == "candidates":
-        row.candidate = text
+        caption_row.candidate = text
     else:
-        row.references, row.one_of_many = (text,), True
-    return row
+        caption_row.references, caption_row.one_of_many = (text,), True
+    return caption_row

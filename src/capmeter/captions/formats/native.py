@@ -48,68 +48,76 @@ def native_rows(
     fields: Mapping[Any, Any], location: str, side: Side, columns: Columns, number: int
 ) -> list[CaptionRow]:
     """The rows that one object, the one with this number, holds: one, or one for each system in `captions`."""
-    rows = _rows_of(fields, location, side, columns, number)
-    return [columns.carry(row, fields, number) for row in rows] if columns.keep is not None else rows
+    caption_rows = _rows_of(fields, location, side, columns, number)
+    return [columns.carry(row, fields, number) for row in caption_rows] if columns.keep is not None else caption_rows
 
 
 def _rows_of(fields: Mapping[Any, Any], location: str, side: Side, columns: Columns, number: int) -> list[CaptionRow]:
     if type(fields) is not dict and not isinstance(fields, Mapping):
         raise InputError(f"{location}: {describe(fields)}, expected an object with image_id, candidate and references")
-    layout = columns.detect_layout(fields)
-    if layout is not None:
-        fields = layout.fields(fields, location)
-    values, candidates, references = _sort_fields(fields, location, columns)
-    row = CaptionRow(location, _image_id(values, fields, bool(candidates and references), location, columns, number))
-    if "timestamps" in fields or "box" in values or ("start" in values and "end" in values):
-        fields = _with_events(row, fields, values, candidates)
-    row.references = _references(fields, references, location, columns) if references else None
-    for name, value in values.items():
-        if name in _NAMES:
-            setattr(row, name, optional_text(value, location, name))
-    row.human = human_ratings(values.get("human"), location)
-    if row.image is not None and row.image != row.image_id:
-        row.aliases = (row.image,)
+    row_layout = columns.detect_layout(fields)
+    if row_layout is not None:
+        fields = row_layout.fields(fields, location)
+    field_values, candidate_names, reference_names = _sort_fields(fields, location, columns)
+    caption_row = CaptionRow(
+        location, _image_id(field_values, fields, bool(candidate_names and reference_names), location, columns, number)
+    )
+    if "timestamps" in fields or "box" in field_values or ("start" in field_values and "end" in field_values):
+        fields = _with_events(caption_row, fields, field_values, candidate_names)
+    caption_row.references = _references(fields, reference_names, location, columns) if reference_names else None
+    for field_name, field_value in field_values.items():
+        if field_name in _NAMES:
+            setattr(caption_row, field_name, optional_text(field_value, location, field_name))
+    caption_row.human = human_ratings(field_values.get("human"), location)
+    if caption_row.image is not None and caption_row.image != caption_row.image_id:
+        caption_row.aliases = (caption_row.image,)
     if side == "candidates":
-        return _candidate_rows(row, fields, candidates, columns)
-    one_text = len(references) == 1 and isinstance(fields[references[0]], str) and len(row.references or ()) == 1
-    row.one_of_many = (layout is not None and layout.single) or (one_text and not candidates)
-    return [_reference_row(row, fields, candidates, columns)]
+        return _candidate_rows(caption_row, fields, candidate_names, columns)
+    one_text = (
+        len(reference_names) == 1
+        and isinstance(fields[reference_names[0]], str)
+        and len(caption_row.references or ()) == 1
+    )
+    caption_row.one_of_many = (row_layout is not None and row_layout.single) or (one_text and not candidate_names)
+    return [_reference_row(caption_row, fields, candidate_names, columns)]
 
 
 def _sort_fields(
     fields: Mapping[Any, Any], location: str, columns: Columns
 ) -> tuple[dict[str, Any], list[str], list[str]]:
     """The values of fields that occur once, and the names of the candidates and of the references."""
-    values: dict[str, Any] = {}
-    names: dict[str, str] = {}
-    candidates, references = [], []
-    for name, value in fields.items():
+    field_values: dict[str, Any] = {}
+    column_names: dict[str, str] = {}
+    candidate_names, reference_names = [], []
+    for name, field_value in fields.items():
         field = columns.field(name) if isinstance(name, str) else None
         if field is None and isinstance(name, str) and name == "captions":
             # by system, or a list of human captions
-            field = "candidate" if isinstance(value, Mapping | str) or value is None else "references"
+            field = "candidate" if isinstance(field_value, Mapping | str) or field_value is None else "references"
         if field == "candidate":
-            candidates.append(name)
+            candidate_names.append(name)
         elif field == "references":
-            references.append(name)
+            reference_names.append(name)
         elif field is None and not (isinstance(name, str) and name in EVENT_LISTS and "timestamps" in fields):
             columns.ignored.add(name if isinstance(name, str) else f"({type(name).__name__})")
-        elif field is not None and names.setdefault(field, name) != name:
-            raise InputError(f"{location}: both {names[field]} and {name} are given for {field}; keep one of the two")
+        elif field is not None and column_names.setdefault(field, name) != name:
+            raise InputError(
+                f"{location}: both {column_names[field]} and {name} are given for {field}; keep one of the two"
+            )
         elif field is not None:
-            values[field] = value
-    return values, candidates, references
+            field_values[field] = field_value
+    return field_values, candidate_names, reference_names
 
 
 def _image_id(
-    values: dict[str, Any], fields: Mapping[Any, Any], is_whole: bool, location: str, columns: Columns, number: int
+    values: dict[str, Any], fields: Mapping[Any, Any], is_whole: bool, location: str, columns: Columns, row_number: int
 ) -> str:
     """The row's image: `image_id`, else its picture or id; rows with a candidate and references may be numbered."""
     if columns.image_field is None:
         columns.image_field = _image_field(values, fields, is_whole, columns)
     name = columns.image_field
     if name == "" and "image_id" not in values:
-        return str(number)
+        return str(row_number)
     if name in ("image", "id") and values.get("image_id") is not None:
         raise InputError(
             f"{location}: image_id is given, but not in the first row, where {name} names the image; give image_id in "
@@ -125,10 +133,10 @@ def _image_id(
     )
 
 
-def _image_field(values: dict[str, Any], fields: Mapping[Any, Any], is_whole: bool, columns: Columns) -> str:
+def _image_field(field_values: dict[str, Any], fields: Mapping[Any, Any], is_whole: bool, columns: Columns) -> str:
     """The field that names the image in rows like this one; "" if they are numbered."""
     for name in ("image_id", "image", "id"):
-        if name in values:
+        if name in field_values:
             if name != "image_id" and name in fields:
                 columns.note("images_by", name)
             return name
@@ -139,67 +147,67 @@ def _image_field(values: dict[str, Any], fields: Mapping[Any, Any], is_whole: bo
 
 
 def _with_events(
-    row: CaptionRow, fields: Mapping[Any, Any], values: Mapping[str, Any], candidates: list[str]
+    row: CaptionRow, fields: Mapping[Any, Any], field_values: Mapping[str, Any], candidates: list[str]
 ) -> dict[Any, Any]:
     """Reads the row's events; returns its fields with paragraphs in place of references that are events."""
     if "timestamps" in fields:
         row.events = read_events(fields["timestamps"], fields.get("sentences"), row.location)
     else:
-        caption = next((fields[name] for name in (*candidates, "caption") if name in fields), None)
-        box = values.get("box")
+        caption = next((fields[field_name] for field_name in (*candidates, "caption") if field_name in fields), None)
+        box = field_values.get("box")
         if box is not None:
-            times = [decode_cell(box, row.location, "box") if isinstance(box, str) else box]
+            event_times = [decode_cell(box, row.location, "box") if isinstance(box, str) else box]
         else:
-            times = [[_seconds(values[name], row.location, name) for name in TIMES]]
-        row.events, row.single_event = read_events(times, [caption], row.location), True
-        row.annotator = optional_text(values.get("annotator"), row.location, "annotator")
+            event_times = [[_seconds(field_values[field_name], row.location, field_name) for field_name in TIMES]]
+        row.events, row.single_event = read_events(event_times, [caption], row.location), True
+        row.annotator = optional_text(field_values.get("annotator"), row.location, "annotator")
     references = fields.get("references")
     if isinstance(references, Sequence) and references and isinstance(references[0], Mapping):
-        locations = (f"{row.location}, references[{k}]" for k in range(len(references)))
+        locations = (f"{row.location}, references[{reference_index}]" for reference_index in range(len(references)))
         row.reference_events = tuple(
-            read_events(each.get("timestamps"), each.get("sentences"), location)
-            for each, location in zip(references, locations, strict=True)
+            read_events(reference_entry.get("timestamps"), reference_entry.get("sentences"), event_location)
+            for reference_entry, event_location in zip(references, locations, strict=True)
         )
         return {**fields, "references": [events.paragraph for events in row.reference_events]}
     return dict(fields)
 
 
-def _seconds(value: Any, location: str, name: str) -> Any:
+def _seconds(time_value: Any, location: str, field_name: str) -> Any:
     """A time in seconds, which tables hold as text."""
-    if not isinstance(value, str):
-        return value
+    if not isinstance(time_value, str):
+        return time_value
     try:
-        return float(value)
+        return float(time_value)
     except ValueError:
-        raise InputError(f"{location}: {name} is {describe(value)}, expected seconds") from None
+        raise InputError(f"{location}: {field_name} is {describe(time_value)}, expected seconds") from None
 
 
 def _references(fields: Mapping[Any, Any], names: list[str], location: str, columns: Columns) -> tuple[str, ...] | None:
     """The references under these names: one list (or its JSON text), one text, or a column for each text."""
-    names = [name for name in names if fields[name] is not None]
+    names = [column_name for column_name in names if fields[column_name] is not None]
     if not names:
         return None
     if len(names) == 1 and reference_number(names[0]) is None:
         return _reference_field(fields[names[0]], location, names[0], columns)
-    if all(name in columns.mapping for name in names):
-        lists = [_reference_field(fields[name], location, name, columns) for name in names]
-        return tuple(text for texts in lists for text in texts)
-    names.sort(key=lambda name: -1 if (number := reference_number(name)) is None else number)
+    if all(column_name in columns.mapping for column_name in names):
+        lists = [_reference_field(fields[column_name], location, column_name, columns) for column_name in names]
+        return tuple(reference_text for reference_texts in lists for reference_text in reference_texts)
+    names.sort(key=lambda column_name: -1 if (name_number := reference_number(column_name)) is None else name_number)
     if reference_number(names[0]) is None:
         raise InputError(f"{location}: both {names[0]} and {names[1]} are given; keep one of the two")
-    values = [fields[name] for name in names]
-    texts = [value for value in values if not (isinstance(value, str) and not value)]
-    return reference_list(texts, location, "reference")
+    reference_values = [fields[column_name] for column_name in names]
+    reference_texts = [value for value in reference_values if not (isinstance(value, str) and not value)]
+    return reference_list(reference_texts, location, "reference")
 
 
-def _reference_field(value: Any, location: str, name: str, columns: Columns) -> tuple[str, ...]:
-    if isinstance(value, str) and value.lstrip()[:1] == "[":
+def _reference_field(field_value: Any, location: str, column_name: str, columns: Columns) -> tuple[str, ...]:
+    if isinstance(field_value, str) and field_value.lstrip()[:1] == "[":
         try:
-            value = decode_cell(value, location, name)
+            field_value = decode_cell(field_value, location, column_name)
         except InputError as error:
-            if name in FIELDS or PYTHON_LIST in str(error):
+            if column_name in FIELDS or PYTHON_LIST in str(error):
                 raise
-    return reference_list(value, location, name)
+    return reference_list(field_value, location, column_name)
 
 
 def decode_cell(text: str, location: str, column: str) -> Any:
@@ -236,9 +244,9 @@ def _candidate_rows(row: CaptionRow, fields: Mapping[Any, Any], names: list[str]
                 "it holds pairs (candidate_a, candidate_b), as benchmarks of human judgment do: see `capmeter meta`"
             )
         elif row.references is not None:
-            unknown = any(isinstance(name, str) and columns.field(name) is None for name in fields)
+            has_unknown = any(isinstance(name, str) and columns.field(name) is None for name in fields)
             reason = "it holds references only: name the file as references, and a file of candidates with it"
-            reason += ", or say which field is the candidate: --column candidate=NAME" * unknown
+            reason += ", or say which field is the candidate: --column candidate=NAME" * has_unknown
             reason += f" (the fields are {suggest_names(fields)})"
         else:
             reason = f"the fields are {suggest_names(fields) or 'none'}; --column candidate=NAME says which one it is"
@@ -252,8 +260,8 @@ def _candidate_rows(row: CaptionRow, fields: Mapping[Any, Any], names: list[str]
             f'{location}: captions is {describe(captions)}, expected {{"system": "caption", ...}}; a list of human '
             "captions is called references"
         )
-    systems = {image_key(name, location, "the system's name"): text for name, text in captions.items()}
-    if len(systems) < len(captions):
+    system_texts = {image_key(name, location, "the system's name"): text for name, text in captions.items()}
+    if len(system_texts) < len(captions):
         raise InputError(f"{location}: captions names a system twice, as number and as text; name each system once")
     return [
         CaptionRow(
@@ -267,7 +275,7 @@ def _candidate_rows(row: CaptionRow, fields: Mapping[Any, Any], names: list[str]
             human=row.human,
             split=row.split,
         )
-        for system, text in systems.items()
+        for system, text in system_texts.items()
     ]
 
 
@@ -277,9 +285,9 @@ def _reference_row(row: CaptionRow, fields: Mapping[Any, Any], candidates: list[
         row.references, row.reference_events, row.one_of_many = (row.events.paragraph,), (row.events,), True
     if row.references is not None:
         return row
-    caption = candidates[0] if len(candidates) == 1 else ""
-    if caption and (caption.casefold() == "caption" or caption in columns.mapping):
-        row.references = (candidate_text(fields[caption], row.location, caption),)
+    caption_field = candidates[0] if len(candidates) == 1 else ""
+    if caption_field and (caption_field.casefold() == "caption" or caption_field in columns.mapping):
+        row.references = (candidate_text(fields[caption_field], row.location, caption_field),)
         row.one_of_many = True
         return row
     if candidates:
@@ -296,10 +304,10 @@ def _reference_row(row: CaptionRow, fields: Mapping[Any, Any], candidates: list[
 def read_json_lines(source: CaptionSource, side: Side, columns: Columns) -> Iterator[CaptionRow]:
     """The rows of a file with one JSON object per line, one line in memory at a time."""
     row_number = 0
-    for number, line in source.lines():
+    for line_number, line in source.lines():
         if line.strip():
-            fields = decode_json(line.rstrip("\r\n"), source.name, number)
-            yield from native_rows(fields, f"{source.name}, line {number}", side, columns, row_number)
+            fields = decode_json(line.rstrip("\r\n"), source.name, line_number)
+            yield from native_rows(fields, f"{source.name}, line {line_number}", side, columns, row_number)
             row_number += 1
 
 
@@ -308,46 +316,48 @@ def read_document(document: Any, name: str, side: Side, columns: Columns) -> Ite
     items = [document] if is_row(document) else document
     if isinstance(items, Mapping | str) or not isinstance(items, Sequence):
         raise wrong_form(items, name, "json")
-    for number, item in enumerate(items):
-        yield from native_rows(item, f"{name}[{number}]", side, columns, number)
+    for item_number, item in enumerate(items):
+        yield from native_rows(item, f"{name}[{item_number}]", side, columns, item_number)
 
 
 def row_fields(row: CaptionRow) -> dict[str, Any]:
     """The row as an object, without the fields that it does not have."""
-    values = {name: getattr(row, name) for name in FIELDS}
+    field_values = {field_name: getattr(row, field_name) for field_name in FIELDS}
     return {
-        name: list(value) if isinstance(value, tuple) else value for name, value in values.items() if value is not None
+        field_name: list(field_value) if isinstance(field_value, tuple) else field_value
+        for field_name, field_value in field_values.items()
+        if field_value is not None
     }
 
 
-def _json_fields(row: CaptionRow) -> dict[str, Any]:
+def _json_fields(caption_row: CaptionRow) -> dict[str, Any]:
     """The fields of a row, with its events and those of its references in place of the paragraphs."""
-    fields = row_fields(row)
-    if row.events is None:
+    fields = row_fields(caption_row)
+    if caption_row.events is None:
         return fields
-    if row.candidate is None or row.reference_events:
+    if caption_row.candidate is None or caption_row.reference_events:
         fields.pop("references", None)
     fields.pop("candidate", None)
-    fields |= _event_lists(row.events)
-    if row.candidate is not None and row.reference_events:
-        fields["references"] = [_event_lists(each) for each in row.reference_events]
+    fields |= _event_lists(caption_row.events)
+    if caption_row.candidate is not None and caption_row.reference_events:
+        fields["references"] = [_event_lists(event_list) for event_list in caption_row.reference_events]
     return fields
 
 
 def _event_lists(events: Events) -> dict[str, Any]:
-    return {"timestamps": [list(each) for each in events.times], "sentences": list(events.sentences)}
+    return {"timestamps": [list(event_time) for event_time in events.times], "sentences": list(events.sentences)}
 
 
 def write_json_lines(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """One object per line."""
-    for row in rows:
-        file.write(json.dumps(_json_fields(row), ensure_ascii=False).encode() + b"\n")
+    for caption_row in rows:
+        file.write(json.dumps(_json_fields(caption_row), ensure_ascii=False).encode() + b"\n")
 
 
 def write_json(rows: Iterable[CaptionRow], file: BinaryIO) -> None:
     """A JSON list, one row a line."""
     separator = b"[\n"
-    for row in rows:
-        file.write(separator + json.dumps(_json_fields(row), ensure_ascii=False).encode())
+    for caption_row in rows:
+        file.write(separator + json.dumps(_json_fields(caption_row), ensure_ascii=False).encode())
         separator = b",\n"
     file.write(b"\n]\n" if separator == b",\n" else b"[]\n")

@@ -31,61 +31,67 @@ def read(source: CaptionSource, side: Side, columns: Columns) -> Iterator[Captio
     import pyarrow
     from pyarrow import parquet
 
-    number, name, most = 0, source.name, source.max_content
+    row_number, source_name, max_content = 0, source.name, source.max_content
     with source.open() as file:
         try:
-            content = pyarrow.BufferReader(file.read()) if source.compression else file
-            metadata = parquet.read_metadata(content)
-            _check_size(sum(metadata.row_group(k).total_byte_size for k in range(metadata.num_row_groups)), most, name)
+            file_content = pyarrow.BufferReader(file.read()) if source.compression else file
+            metadata = parquet.read_metadata(file_content)
+            _check_size(
+                sum(metadata.row_group(group_index).total_byte_size for group_index in range(metadata.num_row_groups)),
+                max_content,
+                source_name,
+            )
             # pyarrow ends the process when it shows a damaged column's metadata; reading through it raises an error
-            parquet.ParquetFile(content, metadata=metadata).scan_contents()
-            _check_size(_stored_size(metadata), most, name)
-            table = parquet.ParquetFile(content, metadata=metadata, read_dictionary=_text_columns(metadata))
-            header: list[str] = table.schema_arrow.names
-            check_header(header, name, columns)
+            parquet.ParquetFile(file_content, metadata=metadata).scan_contents()
+            _check_size(_stored_size(metadata), max_content, source_name)
+            parquet_file = parquet.ParquetFile(file_content, metadata=metadata, read_dictionary=_text_columns(metadata))
+            header: list[str] = parquet_file.schema_arrow.names
+            check_header(header, source_name, columns)
             native = columns.native(header)
             candidates = {c for c, field in zip(header, native, strict=True) if columns.field(field) == "candidate"}
             has_layout = columns.layout is not None
-            used = [c for c in header if has_layout or c == "captions" or columns.field(c) is not None]
-            columns.ignored |= set(header) - set(used)
-            used += [c for c in columns.keep or () if c in header and c not in used]
+            used_columns = [c for c in header if has_layout or c == "captions" or columns.field(c) is not None]
+            columns.ignored |= set(header) - set(used_columns)
+            used_columns += [c for c in columns.keep or () if c in header and c not in used_columns]
             columns.names.update(dict.fromkeys(header))
             total_size = 0
-            for batch in table.iter_batches(batch_size=_BATCH, columns=used):
-                size = sum(map(_text_size, batch.columns))
-                total_size += size
-                _check_size(total_size, most, name)
-                rows = max(1, batch.num_rows * _BLOCK_BYTES // max(size, _BLOCK_BYTES))
-                for start in range(0, batch.num_rows, rows):
-                    for fields in batch.slice(start, rows).to_pylist():
+            for batch in parquet_file.iter_batches(batch_size=_BATCH, columns=used_columns):
+                batch_bytes = sum(map(_text_size, batch.columns))
+                total_size += batch_bytes
+                _check_size(total_size, max_content, source_name)
+                slice_rows = max(1, batch.num_rows * _BLOCK_BYTES // max(batch_bytes, _BLOCK_BYTES))
+                for first_row in range(0, batch.num_rows, slice_rows):
+                    for fields in batch.slice(first_row, slice_rows).to_pylist():
                         present = {c: value for c, value in fields.items() if value is not None or c in candidates}
-                        yield from native_rows(present, f"{name}, row {number}", side, columns, number)
-                        number += 1
+                        yield from native_rows(present, f"{source_name}, row {row_number}", side, columns, row_number)
+                        row_number += 1
         except UnicodeDecodeError as error:
-            raise InputError(f"{name}, after row {number}: text that is not UTF-8 ({error}); write it again") from None
+            raise InputError(
+                f"{source_name}, after row {row_number}: text that is not UTF-8 ({error}); write it again"
+            ) from None
         except (pyarrow.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-            raise InputError(f"{name}: not a whole Parquet file: {error}; write or copy it again") from None
+            raise InputError(f"{source_name}: not a whole Parquet file: {error}; write or copy it again") from None
 
 
-def _check_size(size: int, most: int, name: str) -> None:
+def _check_size(size: int, most: int, source_name: str) -> None:
     if size > most:
         raise InputError(
-            f"{name}: it holds more than {most / 2**30:.1f} GiB and {MAX_RATIO} times its size, which captions "
+            f"{source_name}: it holds more than {most / 2**30:.1f} GiB and {MAX_RATIO} times its size, which captions "
             "never do; write it as JSON lines if it is intact"
         )
 
 
 def _stored_size(metadata: Any) -> int:
     """The bytes of all columns, as the file states them, and at least one for each value (nulls take none)."""
-    groups = (metadata.row_group(k) for k in range(metadata.num_row_groups))
-    columns = [group.column(k) for group in groups for k in range(group.num_columns)]
-    return sum(max(each.total_uncompressed_size, each.num_values) for each in columns)
+    row_groups = (metadata.row_group(k) for k in range(metadata.num_row_groups))
+    column_chunks = [row_group.column(k) for row_group in row_groups for k in range(row_group.num_columns)]
+    return sum(max(column_chunk.total_uncompressed_size, column_chunk.num_values) for column_chunk in column_chunks)
 
 
 def _text_columns(metadata: Any) -> list[str]:
     """The columns of text, as paths in the schema."""
-    columns = [metadata.schema.column(k) for k in range(metadata.num_columns)]
-    return [each.path for each in columns if each.physical_type == "BYTE_ARRAY"]
+    schema_columns = [metadata.schema.column(k) for k in range(metadata.num_columns)]
+    return [schema_column.path for schema_column in schema_columns if schema_column.physical_type == "BYTE_ARRAY"]
 
 
 def _text_size(column: Any) -> int:
@@ -97,8 +103,8 @@ def _text_size(column: Any) -> int:
         column = column.flatten()
     if not pyarrow.types.is_dictionary(column.type):
         return int(column.nbytes)
-    lengths = compute.cast(compute.binary_length(column.dictionary), pyarrow.int64())
-    return int(compute.sum(lengths.take(column.indices)).as_py() or 0)
+    text_lengths = compute.cast(compute.binary_length(column.dictionary), pyarrow.int64())
+    return int(compute.sum(text_lengths.take(column.indices)).as_py() or 0)
 
 
 def write(rows: Iterable[CaptionRow], columns: Sequence[str], file: BinaryIO) -> None:
@@ -106,14 +112,14 @@ def write(rows: Iterable[CaptionRow], columns: Sequence[str], file: BinaryIO) ->
     import pyarrow
     from pyarrow import parquet
 
-    text, texts, numbers = pyarrow.string(), pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float64())
-    kinds = {"references": texts, "human": numbers}
-    schema = pyarrow.schema([(column, kinds.get(column, text)) for column in columns])
+    text_type, texts_type, numbers = pyarrow.string(), pyarrow.list_(pyarrow.string()), pyarrow.list_(pyarrow.float64())
+    column_types = {"references": texts_type, "human": numbers}
+    schema = pyarrow.schema([(column, column_types.get(column, text_type)) for column in columns])
     with parquet.ParquetWriter(file, schema) as writer:
-        batch: list[dict[str, Any]] = []
-        for row in rows:
-            batch.append(row_fields(row))
-            if len(batch) == _BATCH:
-                writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
-                batch.clear()
-        writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
+        row_batch: list[dict[str, Any]] = []
+        for caption_row in rows:
+            row_batch.append(row_fields(caption_row))
+            if len(row_batch) == _BATCH:
+                writer.write_table(pyarrow.Table.from_pylist(row_batch, schema=schema))
+                row_batch.clear()
+        writer.write_table(pyarrow.Table.from_pylist(row_batch, schema=schema))

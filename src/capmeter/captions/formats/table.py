@@ -33,72 +33,76 @@ def read(source: CaptionSource, side: Side, columns: Columns, *, delimiter: str)
     """The rows, one line in memory at a time."""
     if csv.field_size_limit() < _LONGEST_CELL:
         csv.field_size_limit(_LONGEST_CELL)
-    lines = (line for _, line in source.lines())
-    first = next(lines, "")
-    delimiter = _detect_delimiter(first, delimiter, columns)
+    source_lines = (line for _, line in source.lines())
+    first_line = next(source_lines, "")
+    delimiter = _detect_delimiter(first_line, delimiter, columns)
     if delimiter == "|":  # Flickr30k's results.csv, whose captions hold quotes
-        reader = csv.reader(chain([first], lines), delimiter=delimiter, quoting=csv.QUOTE_NONE)
+        reader = csv.reader(chain([first_line], source_lines), delimiter=delimiter, quoting=csv.QUOTE_NONE)
     else:
-        reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
-    cells = _cells(reader, source.name)
-    header = [column.strip() for column in next(cells, [])]
+        reader = csv.reader(chain([first_line], source_lines), delimiter=delimiter, strict=True)
+    cell_rows = _cells(reader, source.name)
+    header = [column_name.strip() for column_name in next(cell_rows, [])]
     check_header(header, source.name, columns)
     columns.names.update(dict.fromkeys(header))
-    fields_of_header = [columns.field(column) for column in columns.native(header)]
-    may_be_empty = [field in ("candidate", "image_id") for field in fields_of_header]
+    fields_of_header = [columns.field(column_name) for column_name in columns.native(header)]
+    may_be_empty = [field_name in ("candidate", "image_id") for field_name in fields_of_header]
     list_columns = [
-        column
-        for column, field in zip(header, fields_of_header, strict=True)
-        if field == "human" or (column == "references" and column not in columns.mapping)
+        column_name
+        for column_name, field_name in zip(header, fields_of_header, strict=True)
+        if field_name == "human" or (column_name == "references" and column_name not in columns.mapping)
     ]
-    for number, values in enumerate(cells):
+    for row_number, row_cells in enumerate(cell_rows):
         location = f"{source.name}, line {reader.line_num}"
         if delimiter == "|":
-            values = _bar_cells(values, len(header))
-        if len(values) != len(header):
+            row_cells = _bar_cells(row_cells, len(header))
+        if len(row_cells) != len(header):
             raise InputError(
-                f"{location}: {len(values)} cells where the header has {len(header)}; put quotes around text that "
+                f"{location}: {len(row_cells)} cells where the header has {len(header)}; put quotes around text that "
                 f"holds {_DELIMITER_NAMES[delimiter]}, a quote or a line break"
             )
         fields: dict[str, Any] = {
-            column: value
-            for column, value, is_kept in zip(header, values, may_be_empty, strict=True)
-            if value or is_kept
+            column_name: cell_value
+            for column_name, cell_value, is_kept in zip(header, row_cells, may_be_empty, strict=True)
+            if cell_value or is_kept
         }
-        for column in list_columns:
-            if column in fields:
-                fields[column] = _list_cell(fields[column], location, column)
-        yield from native_rows(fields, location, side, columns, number)
+        for column_name in list_columns:
+            if column_name in fields:
+                fields[column_name] = _list_cell(fields[column_name], location, column_name)
+        yield from native_rows(fields, location, side, columns, row_number)
 
 
-def _detect_delimiter(header: str, delimiter: str, columns: Columns) -> str:
+def _detect_delimiter(header_line: str, delimiter: str, columns: Columns) -> str:
     """A semicolon (as in files from Excel with decimal commas) or a bar if names are recognised only that way."""
 
     def count_known(separator: str) -> tuple[int, int]:
-        names = [name.strip().strip('"') for name in header.rstrip("\r\n").split(separator)]
+        column_names = [column_name.strip().strip('"') for column_name in header_line.rstrip("\r\n").split(separator)]
         scratch = Columns(columns.mapping)
-        return sum(scratch.field(name) is not None for name in scratch.native(names[:_MOST_TRIED])), len(names)
+        return sum(
+            scratch.field(column_name) is not None for column_name in scratch.native(column_names[:_MOST_TRIED])
+        ), len(column_names)
 
     return max((delimiter, ";", "|"), key=count_known) if delimiter == "," else delimiter
 
 
-def _bar_cells(cells: list[str], count: int) -> list[str]:
+def _bar_cells(cells: list[str], cell_count: int) -> list[str]:
     """The cells without spaces around them; a row of Flickr30k's file lacks the bar after its number."""
     cells = [cell.strip() for cell in cells]
     number, space, text = cells[-1].partition(" ")
-    return [*cells[:-1], number, text.strip()] if len(cells) == count - 1 and space and number.isdigit() else cells
+    return [*cells[:-1], number, text.strip()] if len(cells) == cell_count - 1 and space and number.isdigit() else cells
 
 
 def check_header(header: list[str], name: str, columns: Columns) -> None:
     """Raises if the columns are not those of captions: a candidate and references, or one of them and its image."""
-    duplicates = {column for column, count in Counter(header).items() if column and count > 1}
-    if duplicates:
-        raise InputError(f"{name}: duplicate column {list_names(sorted(duplicates))} in the header; keep one")
-    fields = {columns.field(column) for column in columns.native(header)}
+    duplicate_columns = {
+        column_name for column_name, column_count in Counter(header).items() if column_name and column_count > 1
+    }
+    if duplicate_columns:
+        raise InputError(f"{name}: duplicate column {list_names(sorted(duplicate_columns))} in the header; keep one")
+    native_fields = {columns.field(column_name) for column_name in columns.native(header)}
     if "captions" in header:
-        fields.add("references")
-    texts = fields & {"candidate", "references"}
-    if not texts or not (fields & {"image_id", "image", "id"} or len(texts) == 2):
+        native_fields.add("references")
+    text_fields = native_fields & {"candidate", "references"}
+    if not text_fields or not (native_fields & {"image_id", "image", "id"} or len(text_fields) == 2):
         names = "the columns" if len(header) != 1 else "one column,"
         raise InputError(
             f"{name}: the first line names {names} {suggest_names(header)}; expected image_id with candidate (or "
@@ -111,7 +115,7 @@ def check_header(header: list[str], name: str, columns: Columns) -> None:
 def _cells(reader: Any, name: str) -> Iterator[list[str]]:
     while True:
         try:
-            values = next(reader)
+            row_cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
@@ -123,8 +127,8 @@ def _cells(reader: Any, name: str) -> Iterator[list[str]]:
             raise InputError(
                 f"{name}, line {reader.line_num}: not valid CSV or TSV: {error}; repair the quotes"
             ) from None
-        if values:
-            yield values
+        if row_cells:
+            yield row_cells
 
 
 def _list_cell(cell: str, location: str, column: str) -> Any:
@@ -134,16 +138,16 @@ def _list_cell(cell: str, location: str, column: str) -> Any:
 
 def write(rows: Iterable[CaptionRow], columns: Sequence[str], delimiter: str, file: BinaryIO) -> None:
     """These columns of the rows; the references are a JSON list."""
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    text_file = io.TextIOWrapper(file, encoding="utf-8", newline="")
     try:
-        table = CsvWriter(text, delimiter)
-        table.write(columns)
-        for row in rows:
-            fields = row_fields(row)
+        csv_writer = CsvWriter(text_file, delimiter)
+        csv_writer.write(columns)
+        for caption_row in rows:
+            fields = row_fields(caption_row)
             for column in ("references", "human"):
                 if column in fields:
                     fields[column] = json.dumps(fields[column], ensure_ascii=False)
-            table.write([fields.get(column, "") for column in columns])
-        text.flush()
+            csv_writer.write([fields.get(column, "") for column in columns])
+        text_file.flush()
     finally:
-        text.detach()
+        text_file.detach()

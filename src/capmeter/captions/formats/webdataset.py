@@ -38,9 +38,11 @@ def read(source: CaptionSource, side: Side, columns: Columns) -> Iterator[Captio
 
     try:
         with source.open() as file, TarShard.open_stream(file) as archive:
-            for number, (key, sample) in enumerate(_samples(archive, source.name)):
-                where = f"{source.name}/{key}"
-                yield from native_rows(_fields(key, sample, where, side, columns), where, side, columns, number)
+            for sample_number, (sample_key, sample_texts) in enumerate(_samples(archive, source.name)):
+                where = f"{source.name}/{sample_key}"
+                yield from native_rows(
+                    _fields(sample_key, sample_texts, where, side, columns), where, side, columns, sample_number
+                )
     except tarfile.TarError as error:
         raise InputError(f"{source.name}: its tar data is cut off or damaged ({error}); fetch it again") from None
 
@@ -51,29 +53,29 @@ def _samples(archive: tarfile.TarFile, name: str) -> Iterator[tuple[str, dict[st
     for member in archive:
         if not member.isfile():
             continue
-        folder, _, base = member.name.rpartition("/")
-        stem, _, ending = base.partition(".")
-        key = f"{folder}/{stem}" if folder else stem
-        if key != current_key and sample:
+        folder, _, base_name = member.name.rpartition("/")
+        file_stem, _, file_ending = base_name.partition(".")
+        sample_key = f"{folder}/{file_stem}" if folder else file_stem
+        if sample_key != current_key and sample:
             yield current_key, sample
             sample = {}
-        current_key = key
-        if ending.lower() in ("json", "txt"):
+        current_key = sample_key
+        if file_ending.lower() in ("json", "txt"):
             if member.size > LONGEST_LINE:
                 raise InputError(f"{name}/{member.name}: more than {LONGEST_LINE >> 20:,} MiB, too long for a row")
             content = archive.extractfile(member)
-            sample[ending.lower()] = decode(b"" if content is None else content.read(), f"{name}/{member.name}")
+            sample[file_ending.lower()] = decode(b"" if content is None else content.read(), f"{name}/{member.name}")
     if sample:
         yield current_key, sample
 
 
-def _fields(key: str, sample: Mapping[str, str], location: str, side: Side, columns: Columns) -> dict[Any, Any]:
+def _fields(sample_key: str, sample: Mapping[str, str], location: str, side: Side, columns: Columns) -> dict[Any, Any]:
     fields = decode_json(sample["json"], f"{location}.json") if "json" in sample else {}
     if not isinstance(fields, dict):
         raise InputError(f"{location}.json: {describe(fields)}, expected an object with the fields of a row")
-    known_fields = {columns.field(name) for name in fields if isinstance(name, str)}
+    known_fields = {columns.field(field_name) for field_name in fields if isinstance(field_name, str)}
     if "image_id" not in known_fields:
-        fields["image_id"] = key
+        fields["image_id"] = sample_key
     text_field = "candidate" if side == "candidates" else "references"
     if "txt" in sample and text_field not in known_fields and "captions" not in fields:
         text = sample["txt"].removesuffix("\n")

@@ -73,14 +73,14 @@ def join_on_disk(
 
     folder = Path(folder)
     candidate_file, reference_file, joined_file = (
-        folder / f"{name}.parquet" for name in ("candidates", "references", "joined")
+        folder / f"{file_stem}.parquet" for file_stem in ("candidates", "references", "joined")
     )
     _write_rows(_candidate_rows(candidates), {**_TYPES, "number": "int"}, candidate_file)
     types = {"image_id": "text", "texts": "texts", "part": "bool", "number": "int", "file": "int", "split": "text"}
     _write_rows(_reference_rows(references), types, reference_file)
-    names = " and ".join(each.name for each in references)
-    spill = str(folder / "spill")
-    with duckdb.connect(config={"memory_limit": memory, "threads": 1, "temp_directory": spill}) as database:
+    names = " and ".join(reference_reader.name for reference_reader in references)
+    spill_folder = str(folder / "spill")
+    with duckdb.connect(config={"memory_limit": memory, "threads": 1, "temp_directory": spill_folder}) as database:
         database.read_parquet(str(candidate_file)).create_view("candidate_rows")
         database.read_parquet(str(reference_file)).create_view("reference_rows")
         database.execute(_JOIN)
@@ -94,8 +94,8 @@ def join_on_disk(
         if on_missing == "error":
             _refuse_missing(database, candidates.name, names)
         database.sql(_ROWS).write_parquet(str(joined_file))
-    for path in (candidate_file, reference_file):
-        path.unlink()
+    for row_file in (candidate_file, reference_file):
+        row_file.unlink()
     return joined_file
 
 
@@ -110,34 +110,34 @@ def _refuse_missing(database: Any, candidates: str, references: str) -> None:
 
 
 def _without_events(reader: RowReader, side: Side) -> Iterator[CaptionRow]:
-    for row in reader.rows(side):
-        if row.events is not None or row.reference_events:
+    for caption_row in reader.rows(side):
+        if caption_row.events is not None or caption_row.reference_events:
             raise HasEvents
-        yield row
+        yield caption_row
 
 
 def _candidate_rows(reader: RowReader) -> Iterator[dict[str, Any]]:
-    for number, row in enumerate(_without_events(reader, "candidates")):
-        yield {**{name: getattr(row, name) for name in _TYPES}, "number": number}
+    for row_number, caption_row in enumerate(_without_events(reader, "candidates")):
+        yield {**{field_name: getattr(caption_row, field_name) for field_name in _TYPES}, "number": row_number}
 
 
 def _reference_rows(readers: Sequence[RowReader]) -> Iterator[dict[str, Any]]:
-    for file, reader in enumerate(readers):
-        for number, row in enumerate(_without_events(reader, "references")):
-            texts = list(row.references or ())
-            joined = {"image_id": row.image_id, "texts": texts, "part": row.one_of_many, "split": row.split}
-            yield {**joined, "number": number, "file": file}
+    for file_number, reader in enumerate(readers):
+        for row_number, row in enumerate(_without_events(reader, "references")):
+            reference_texts = list(row.references or ())
+            joined = {"image_id": row.image_id, "texts": reference_texts, "part": row.one_of_many, "split": row.split}
+            yield {**joined, "number": row_number, "file": file_number}
 
 
-def _write_rows(rows: Iterable[dict[str, Any]], column_types: dict[str, str], path: Path) -> None:
+def _write_rows(rows: Iterable[dict[str, Any]], column_types: dict[str, str], parquet_path: Path) -> None:
     import pyarrow
     from pyarrow import parquet
 
     text = pyarrow.string()
-    types = {"text": text, "int": pyarrow.int64(), "bool": pyarrow.bool_(), "texts": pyarrow.list_(text)}
-    types["numbers"] = pyarrow.list_(pyarrow.float64())
-    schema = pyarrow.schema([(name, types[type_name]) for name, type_name in column_types.items()])
+    arrow_types = {"text": text, "int": pyarrow.int64(), "bool": pyarrow.bool_(), "texts": pyarrow.list_(text)}
+    arrow_types["numbers"] = pyarrow.list_(pyarrow.float64())
+    schema = pyarrow.schema([(column_name, arrow_types[type_name]) for column_name, type_name in column_types.items()])
     rows = iter(rows)
-    with parquet.ParquetWriter(path, schema) as writer:
-        while batch := list(islice(rows, _BATCH)):
-            writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
+    with parquet.ParquetWriter(parquet_path, schema) as writer:
+        while row_batch := list(islice(rows, _BATCH)):
+            writer.write_table(pyarrow.Table.from_pylist(row_batch, schema=schema))

@@ -64,7 +64,7 @@ class StreamScanner:
 
     def add(self, row: CaptionRow) -> None:
         """Adds one caption."""
-        table = self._inputs.table
+        reference_table = self._inputs.table
         image_hash = hash(row.image_id)
         self._images.append(image_hash)
         if row.id is None:
@@ -72,11 +72,11 @@ class StreamScanner:
         else:
             self._ids.append(hash(row.id))
         self._any_marked = self._any_marked or "#" in row.image_id or (row.id is not None and "#" in row.id)
-        if table is None:
+        if reference_table is None:
             self._missing.add(row.image_id, 1, bool(row.references))
         else:
             self._counts[row.image_id] += 1
-        if table is None or not table.images:
+        if reference_table is None or not reference_table.images:
             self._pictureless.add(row.image_id, 1, row.image is not None)
         elif row.image is None:
             self._pictureless_counts[row.image_id] += 1
@@ -92,16 +92,16 @@ class StreamScanner:
         Raises:
             InputError: as `match_captions`.
         """
-        counts = self._counts
-        refuse_mismatch(self._sample, self._inputs, counts)
-        matching = Matching.find(counts, self._inputs.table)
-        for image_id, count in self._pictureless_counts.items():
-            self._pictureless.add(image_id, count, matching.table_image(image_id) is not None)
-        for image_id, count in counts.items():
-            self._missing.add(image_id, count, bool(matching.table_references(image_id)))
-        unused = matching.unused_references(counts)
+        image_counts = self._counts
+        refuse_mismatch(self._sample, self._inputs, image_counts)
+        matching = Matching.find(image_counts, self._inputs.table)
+        for image_id, image_count in self._pictureless_counts.items():
+            self._pictureless.add(image_id, image_count, matching.table_image(image_id) is not None)
+        for image_id, image_count in image_counts.items():
+            self._missing.add(image_id, image_count, bool(matching.table_references(image_id)))
+        unused_ids = matching.unused_references(image_counts)
         notes = {
-            "references_without_candidate": unused,
+            "references_without_candidate": unused_ids,
             "matched_by": matching.matched_by,
             "ambiguous_names": list(matching.ambiguous),
             **self._inputs.reading_notes,
@@ -112,42 +112,42 @@ class StreamScanner:
             self._missing,
             self._pictureless,
             shared_images,
-            {reason: ids for reason, ids in notes.items() if ids},
+            {reason: noted_ids for reason, noted_ids in notes.items() if noted_ids},
         )
         without_id = np.asarray(self._without_id, np.int64)
-        single = without_id[~_is_among(without_id, shared_images)]
-        repeated_ids = _repeated(np.concatenate([np.asarray(self._ids, np.int64), single]))
+        single_hashes = without_id[~_is_among(without_id, shared_images)]
+        repeated_ids = _repeated(np.concatenate([np.asarray(self._ids, np.int64), single_hashes]))
         if len(repeated_ids) or (self._any_marked and len(shared_images)):
             _refuse_repeated_ids(lambda: rows_with_ids(summary))
-        refuse_missing(self._missing, self._inputs, matching, unused)
+        refuse_missing(self._missing, self._inputs, matching, unused_ids)
         del self._images, self._ids, self._without_id, self._counts, self._pictureless_counts  # no longer needed
         return summary
 
 
 def _refuse_repeated_ids(rows_with_ids: Callable[[], Iterable[tuple[CaptionRow, str]]]) -> None:
     """Raises if an id is duplicated; equal hashes alone are no proof."""
-    hashes = array("q", (hash(id) for _, id in rows_with_ids()))
-    suspects = set(_repeated(np.asarray(hashes, np.int64)).tolist())
+    id_hashes = array("q", (hash(caption_id) for _, caption_id in rows_with_ids()))
+    suspect_hashes = set(_repeated(np.asarray(id_hashes, np.int64)).tolist())
     first_rows: dict[str, CaptionRow] = {}
-    for row, id in rows_with_ids():
-        if hash(id) in suspects:
-            refuse_repeated_id(row, id, first_rows)
+    for caption_row, caption_id in rows_with_ids():
+        if hash(caption_id) in suspect_hashes:
+            refuse_repeated_id(caption_row, caption_id, first_rows)
 
 
 def _hashes(texts: list[str]) -> Hashes:
     return np.fromiter(map(hash, texts), np.int64, len(texts))
 
 
-def _is_among(hashes: Hashes, ordered: Hashes) -> npt.NDArray[np.bool_]:
+def _is_among(hashes: Hashes, sorted_hashes: Hashes) -> npt.NDArray[np.bool_]:
     """bool[hashes]: which of these are among the sorted ones."""
-    if not len(ordered):
+    if not len(sorted_hashes):
         return np.zeros(len(hashes), bool)
-    positions = np.searchsorted(ordered, hashes).clip(max=len(ordered) - 1)
-    result: npt.NDArray[np.bool_] = ordered[positions] == hashes
+    positions = np.searchsorted(sorted_hashes, hashes).clip(max=len(sorted_hashes) - 1)
+    result: npt.NDArray[np.bool_] = sorted_hashes[positions] == hashes
     return result
 
 
 def _repeated(hashes: Hashes) -> Hashes:
     """The values that occur more than once, sorted."""
-    values, counts = np.unique(hashes, return_counts=True)
-    return np.asarray(values[counts > 1])
+    hash_values, hash_counts = np.unique(hashes, return_counts=True)
+    return np.asarray(hash_values[hash_counts > 1])

@@ -67,15 +67,15 @@ def stream_systems(
 ) -> dict[str, CaptionStream]:
     """Reads captions of several systems in parts: one stream for each, as `load_systems` gives one set for each."""
     options = LoadOptions.of(options, keywords, references)
-    file = _StreamedFile(candidates, options, rows, by_system=True)
-    systems = file.systems()
-    label = file.inputs.reader.label
+    streamed_file = _StreamedFile(candidates, options, rows, by_system=True)
+    systems = streamed_file.systems()
+    source_label = streamed_file.inputs.reader.label
     if len(systems) == 1:
         (system,) = systems
-        return {system or label: CaptionStream(file, system)}
+        return {system or source_label: CaptionStream(streamed_file, system)}
     if None in systems:
-        raise InputError(f"{label}: some captions name their system and some do not; name it in all, or in none")
-    return {system: CaptionStream(file, system) for system in systems if system is not None}
+        raise InputError(f"{source_label}: some captions name their system and some do not; name it in all, or in none")
+    return {system: CaptionStream(streamed_file, system) for system in systems if system is not None}
 
 
 class CaptionStream:
@@ -85,8 +85,8 @@ class CaptionStream:
         self._file, self._system = file, system
 
     def __len__(self) -> int:
-        missing = self.summary.missing
-        return missing.total if self._file.keeps_missing else missing.total - missing.count
+        missing_count = self.summary.missing
+        return missing_count.total if self._file.keeps_missing else missing_count.total - missing_count.count
 
     @property
     def notes(self) -> dict[str, list[str]]:
@@ -115,15 +115,17 @@ class CaptionStream:
         return self._file.summary(self._system)
 
     def __iter__(self) -> Iterator[CaptionSet]:
-        reason = "kept_without_references" if self._file.keeps_missing else "skipped_without_references"
+        missing_reason = "kept_without_references" if self._file.keeps_missing else "skipped_without_references"
         for part in self._file.parts():
             selection = part.systems.get(self._system)
             if selection is None or not selection.rows:
                 continue
             is_all = len(selection.rows) == len(part.captions)
             captions = part.captions if is_all else part.captions.select(selection.rows)
-            notes = {**selection.notes, reason: selection.ids_without}
-            yield captions.replace(ids=tuple(selection.ids), notes={each: ids for each, ids in notes.items() if ids})
+            notes = {**selection.notes, missing_reason: selection.ids_without}
+            yield captions.replace(
+                ids=tuple(selection.ids), notes={note_reason: ids for note_reason, ids in notes.items() if ids}
+            )
 
 
 @dataclass
@@ -164,11 +166,12 @@ class _StreamedFile:
     def _open(self, candidates: Source, options: LoadOptions) -> CaptionInputs:
         """The inputs; with a large file of references without events, and DuckDB, one of both, joined on disk."""
         reader = open_rows(candidates, options.format, columns=options.columns)
-        files = [
-            each if isinstance(each, CaptionSource) else CaptionSource.resolve(each) for each in options.reference_files
+        reference_files = [
+            reference_source if isinstance(reference_source, CaptionSource) else CaptionSource.resolve(reference_source)
+            for reference_source in options.reference_files
         ]
-        options = replace(options, references=files) if files else options
-        if options.splits or not any(file.is_large for file in files) or find_spec("duckdb") is None:
+        options = replace(options, references=reference_files) if reference_files else options
+        if options.splits or not any(file.is_large for file in reference_files) or find_spec("duckdb") is None:
             return CaptionInputs(reader, options)
         self._folder = tempfile.TemporaryDirectory(prefix="capmeter-")
         reader.columns.numbered = False
@@ -200,17 +203,17 @@ class _StreamedFile:
             return
         summaries = {system: self.summary(system) for system in self.systems()}
         stored_parts = TemporaryRows()
-        rows = self._rows_with_ids(summaries)
-        while batch := list(islice(rows, self._rows * min(len(summaries), _MAX_SYSTEMS))):
-            part = self._part(batch, summaries)
+        caption_rows = self._rows_with_ids(summaries)
+        while row_batch := list(islice(caption_rows, self._rows * min(len(summaries), _MAX_SYSTEMS))):
+            part = self._part(row_batch, summaries)
             if part is not None:
                 yield part
                 stored_parts.write(part)
         self._stored_parts, self._stored_rows, self._parts_are_stored = stored_parts, TemporaryRows(), True
 
     def _part(self, batch: list[tuple[CaptionRow, str]], summaries: dict[str | None, StreamSummary]) -> _Part | None:
-        rows: list[CaptionRow] = []
-        texts: list[tuple[str, ...]] = []
+        caption_rows: list[CaptionRow] = []
+        reference_lists: list[tuple[str, ...]] = []
         matchings: list[Matching] = []
         selections: dict[str | None, _Selection] = {}
         for row, id in batch:
@@ -220,54 +223,54 @@ class _StreamedFile:
             if not references:
                 selection.ids_without.append(id)
             if references or self.keeps_missing:
-                selection.rows.append(len(rows))
+                selection.rows.append(len(caption_rows))
                 selection.ids.append(id)
                 if row.cleaned:
                     selection.notes.setdefault(CLEANED, []).append(id)
-                rows.append(row)
-                texts.append(references)
+                caption_rows.append(row)
+                reference_lists.append(references)
                 matchings.append(matching)
-        unicode = self.inputs.options.unicode
-        captions = make_columns(rows, list(map(str, range(len(rows)))), texts, matchings)
-        normalised_ids = normalise_captions(captions, unicode)
+        unicode_form = self.inputs.options.unicode
+        captions = make_columns(caption_rows, list(map(str, range(len(caption_rows)))), reference_lists, matchings)
+        normalised_ids = normalise_captions(captions, unicode_form)
         normalised_rows = set(map(int, normalised_ids))  # until here, a caption's id is its row
         for selection in selections.values():
-            ids = [id for row, id in zip(selection.rows, selection.ids, strict=True) if row in normalised_rows]
-            selection.notes[f"normalised to Unicode {unicode}"] = ids
-        return _Part(self.inputs.make_set(captions), selections) if rows else None
+            system_ids = [id for row, id in zip(selection.rows, selection.ids, strict=True) if row in normalised_rows]
+            selection.notes[f"normalised to Unicode {unicode_form}"] = system_ids
+        return _Part(self.inputs.make_set(captions), selections) if caption_rows else None
 
-    def _system_of(self, row: CaptionRow) -> str | None:
-        return row.system if self._by_system else None
+    def _system_of(self, caption_row: CaptionRow) -> str | None:
+        return caption_row.system if self._by_system else None
 
     def _scan(self) -> None:
         """The one pass over the file."""
         if self._scanners:
             return
         stored_rows, scanners = TemporaryRows(), dict[str | None, StreamScanner]()
-        rows = self.inputs.rows()
-        while batch := list(islice(rows, self._rows)):
-            for row in batch:
-                system = self._system_of(row)
+        caption_rows = self.inputs.rows()
+        while row_batch := list(islice(caption_rows, self._rows)):
+            for caption_row in row_batch:
+                system = self._system_of(caption_row)
                 if system not in scanners:
                     scanners[system] = StreamScanner(self.inputs)
-                scanners[system].add(row)
-            stored_rows.write(batch)
+                scanners[system].add(caption_row)
+            stored_rows.write(row_batch)
         self._stored_rows, self._scanners = stored_rows, scanners
 
     def _rows_with_ids(self, summaries: dict[str | None, StreamSummary]) -> Iterator[tuple[CaptionRow, str]]:
         """The rows of these systems with their final ids, as `load` gives them."""
-        positions: dict[str | None, Counter[str]] = {system: Counter() for system in summaries}
-        for batch in self._stored_rows.read():
+        image_positions: dict[str | None, Counter[str]] = {system: Counter() for system in summaries}
+        for row_batch in self._stored_rows.read():
             image_ids: dict[str | None, list[str]] = {system: [] for system in summaries}
-            for row in batch:
-                if (system := self._system_of(row)) in summaries:
-                    image_ids[system].append(row.image_id)
+            for caption_row in row_batch:
+                if (system := self._system_of(caption_row)) in summaries:
+                    image_ids[system].append(caption_row.image_id)
             shared = {system: iter(summaries[system].are_shared(ids).tolist()) for system, ids in image_ids.items()}
-            for row in batch:
-                if (system := self._system_of(row)) not in summaries:
+            for caption_row in row_batch:
+                if (system := self._system_of(caption_row)) not in summaries:
                     continue
-                id = row.image_id
+                caption_id = caption_row.image_id
                 if next(shared[system]):
-                    id = f"{row.image_id}#{positions[system][row.image_id]}"
-                    positions[system][row.image_id] += 1
-                yield row, id if row.id is None else row.id
+                    caption_id = f"{caption_row.image_id}#{image_positions[system][caption_row.image_id]}"
+                    image_positions[system][caption_row.image_id] += 1
+                yield caption_row, caption_id if caption_row.id is None else caption_row.id

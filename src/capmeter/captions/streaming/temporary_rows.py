@@ -42,6 +42,6 @@ class TemporaryRows:
 
     def read(self) -> Iterator[Any]:
         """The objects, one in memory at a time."""
-        for start in self._ends[:-1]:
-            self._file.seek(start)
+        for object_start in self._ends[:-1]:
+            self._file.seek(object_start)
             yield pickle.load(self._file)
