@@ -44,9 +44,9 @@ def base_form(word: str, tag: str, dictionary: Synonyms) -> str:
     Returns:
         The base form, or the word itself if the dictionary has none.
     """
-    kind = tag[:1] if tag[:1] in _RULES else "N"
-    forms = dictionary.bases(word) if _IRREGULAR[kind](word) else []
+    word_class = tag[:1] if tag[:1] in _RULES else "N"
+    forms = dictionary.bases(word) if _IRREGULAR[word_class](word) else []
     if not forms:
-        forms = [word[: -len(suffix)] + ending for suffix, ending in _RULES[kind] if word.endswith(suffix)]
-        forms = [form for form in forms if form not in _OTHER_WORDS.get(kind, ())]
+        forms = [word[: -len(suffix)] + ending for suffix, ending in _RULES[word_class] if word.endswith(suffix)]
+        forms = [form for form in forms if form not in _OTHER_WORDS.get(word_class, ())]
     return min((form for form in (word, *forms) if dictionary.knows(form)), key=len, default=word)

@@ -90,8 +90,8 @@ class Concepts:
     def run(self, pool: SentenceSource) -> ConceptTable:
         """Extracts the concepts of every sentence of the pool."""
         concept_ids: dict[str, int] = {}
-        rows = [
+        concept_rows = [
             sorted({concept_ids.setdefault(concept, len(concept_ids)) for concept in extract_concepts(sentence)})
             for sentence in pool.sentences
         ]
-        return ConceptTable(tuple(concept_ids), Ragged.from_rows(rows, np.int32))
+        return ConceptTable(tuple(concept_ids), Ragged.from_rows(concept_rows, np.int32))

@@ -59,19 +59,19 @@ _SLOTS = {
 @cache
 def _load_index() -> dict[str, tuple[tuple[str, int], ...]]:
     """Indexes every word and every stem: its slots, each with the number of its meaning there."""
-    index: dict[str, dict[str, int]] = {}
+    slot_index: dict[str, dict[str, int]] = {}
     for slot, meanings in _SLOTS.items():
-        for number, synonyms in enumerate(meanings.split()):
+        for meaning_number, synonyms in enumerate(meanings.split()):
             for word in synonyms.split("/"):
-                for form in (word, stem(word)):
-                    index.setdefault(form, {}).setdefault(slot, number)
-    return {word: tuple(slots.items()) for word, slots in index.items()}
+                for word_form in (word, stem(word)):
+                    slot_index.setdefault(word_form, {}).setdefault(slot, meaning_number)
+    return {word: tuple(slots.items()) for word, slots in slot_index.items()}
 
 
 @lru_cache(maxsize=1 << 16)
 def _find_meanings(word: str) -> tuple[tuple[str, int], ...]:
-    lower = word.lower()
-    return _load_index().get(lower) or _load_index().get(stem(lower), ())
+    lower_word = word.lower()
+    return _load_index().get(lower_word) or _load_index().get(stem(lower_word), ())
 
 
 def find_slot(word: str) -> str | None:
@@ -91,6 +91,6 @@ def contrasting_words(word: str) -> tuple[str, ...]:
     return tuple(
         synonyms.split("/")[0]
         for slot, own_number in _find_meanings(word)
-        for number, synonyms in enumerate(_SLOTS[slot].split())
-        if number != own_number
+        for meaning_number, synonyms in enumerate(_SLOTS[slot].split())
+        if meaning_number != own_number
     )

@@ -31,12 +31,12 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 _STEP = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+def _mixed(hash_values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Mixes every bit of the input into every bit of the output (the finaliser of splitmix64)."""
     for shift, factor in ((np.uint64(30), _MIX[0]), (np.uint64(27), _MIX[1])):
-        values = (values ^ (values >> shift)) * factor
-    mixed: npt.NDArray[np.uint64] = values ^ (values >> np.uint64(31))
-    return mixed
+        hash_values = (hash_values ^ (hash_values >> shift)) * factor
+    mixed_values: npt.NDArray[np.uint64] = hash_values ^ (hash_values >> np.uint64(31))
+    return mixed_values
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,14 +56,14 @@ class NGramTable:
 
     def take(self, rows: Integers) -> NGramTable:
         """The table of some sentences, in time that depends on these alone; ids keep the order of the hashes."""
-        entries, counts = self.entries.take(rows), Ragged(self.counts, self.entries.offsets).take(rows)
-        grams, position = entries.values, np.arange(len(entries.values))
+        selected_entries, counts = self.entries.take(rows), Ragged(self.counts, self.entries.offsets).take(rows)
+        gram_ids, entry_positions = selected_entries.values, np.arange(len(selected_entries.values))
         new_ids = np.empty(self.size, np.int64)  # of the n-grams of these sentences; the others are never read
-        new_ids[grams] = position
-        used = np.sort(grams[new_ids[grams] == position])  # each n-gram once
-        new_ids[used] = position[: len(used)]
-        taken = Ragged(new_ids[grams], entries.offsets)
-        return NGramTable(taken, counts.values, self.order[used], self.hashes[used], self.lengths[rows])
+        new_ids[gram_ids] = entry_positions
+        used_grams = np.sort(gram_ids[new_ids[gram_ids] == entry_positions])  # each n-gram once
+        new_ids[used_grams] = entry_positions[: len(used_grams)]
+        taken = Ragged(new_ids[gram_ids], selected_entries.offsets)
+        return NGramTable(taken, counts.values, self.order[used_grams], self.hashes[used_grams], self.lengths[rows])
 
     def document_frequencies(self, groups: Ragged, multiplicity: Integers) -> tuple[npt.NDArray[np.uint64], Integers]:
         """Counts the groups of sentences that contain each n-gram.
@@ -75,17 +75,17 @@ class NGramTable:
         Returns:
             The sorted hashes of the n-grams that occur, and their document frequencies.
         """
-        spread = self.entries.take(groups.values)
-        group = np.repeat(groups.rows, spread.lengths)
-        bits = self.size.bit_length()
-        keys = group << bits | spread.values
-        if len(groups) << bits < 1 << 32:
-            keys = keys.astype(np.uint32)  # sorted in half the time
-        keys = distinct(keys)
-        weights = None if np.all(multiplicity == 1) else multiplicity[keys >> bits]
-        frequency = np.bincount(keys & ((1 << bits) - 1), weights, self.size).astype(np.int64)
-        occurring = np.flatnonzero(frequency)
-        return self.hashes[occurring], frequency[occurring]
+        group_entries = self.entries.take(groups.values)
+        entry_groups = np.repeat(groups.rows, group_entries.lengths)
+        gram_bits = self.size.bit_length()
+        gram_keys = entry_groups << gram_bits | group_entries.values
+        if len(groups) << gram_bits < 1 << 32:
+            gram_keys = gram_keys.astype(np.uint32)  # sorted in half the time
+        gram_keys = distinct(gram_keys)
+        key_weights = None if np.all(multiplicity == 1) else multiplicity[gram_keys >> gram_bits]
+        gram_frequencies = np.bincount(gram_keys & ((1 << gram_bits) - 1), key_weights, self.size).astype(np.int64)
+        occurring_grams = np.flatnonzero(gram_frequencies)
+        return self.hashes[occurring_grams], gram_frequencies[occurring_grams]
 
 
 @dataclass(frozen=True)
@@ -105,69 +105,75 @@ class NGrams:
 
     def arrays(self, table: NGramTable, rows: Integers) -> Arrays:
         """Encodes rows as arrays over the n-grams that they contain."""
-        entry = Ragged(np.arange(len(table.counts)), table.entries.offsets).take(rows)
-        grams = table.entries.values[entry.values]
+        entry_rows = Ragged(np.arange(len(table.counts)), table.entries.offsets).take(rows)
+        gram_ids = table.entries.values[entry_rows.values]
         is_used = np.zeros(table.size, bool)
-        is_used[grams] = True
-        arrays = {
-            "entries": (np.cumsum(is_used) - 1)[grams],
-            "distinct": entry.lengths,
-            "counts": table.counts[entry.values],
+        is_used[gram_ids] = True
+        gram_arrays = {
+            "entries": (np.cumsum(is_used) - 1)[gram_ids],
+            "distinct": entry_rows.lengths,
+            "counts": table.counts[entry_rows.values],
             "order": table.order[is_used],
             "lengths": table.lengths[rows],
         }
-        return {name: compact_integers(numbers) for name, numbers in arrays.items()} | {"hashes": table.hashes[is_used]}
+        return {array_name: compact_integers(array_values) for array_name, array_values in gram_arrays.items()} | {
+            "hashes": table.hashes[is_used]
+        }
 
     def table(self, arrays: Arrays) -> NGramTable:
         """Decodes what `arrays` returned."""
-        columns = {name: arrays[name].astype(np.int64) for name in ("entries", "counts", "order", "lengths")}
+        columns = {
+            array_name: arrays[array_name].astype(np.int64) for array_name in ("entries", "counts", "order", "lengths")
+        }
         entries = Ragged.from_lengths(columns.pop("entries"), arrays["distinct"])
         return NGramTable(entries, hashes=arrays["hashes"], **columns)
 
     def merge_tables(self, tables: Sequence[NGramTable], places: Sequence[Integers]) -> NGramTable:
         """Merges the tables of disjoint parts of a pool; ids follow the order of the hashes, as in one table."""
-        gram_ids, first, hashes = _rank_hashes(np.concatenate([table.hashes for table in tables]), sorted_runs=True)
-        order = np.concatenate([table.order for table in tables])[first]
-        rows, start = [], 0
+        gram_ids, first_positions, hashes = _rank_hashes(
+            np.concatenate([table.hashes for table in tables]), sorted_runs=True
+        )
+        gram_orders = np.concatenate([table.order for table in tables])[first_positions]
+        entry_rows, gram_start = [], 0
         for table in tables:  # id and count in one number, so that both are moved at once
-            entry = gram_ids[start : start + table.size].take(table.entries.values) << 32 | table.counts
-            rows.append(Ragged(entry, table.entries.offsets))
-            start += table.size
-        merged = Ragged.merged(rows, places)
-        lengths = np.empty(sum(map(len, places)), np.int64)
-        lengths[np.concatenate(list(places))] = np.concatenate([table.lengths for table in tables])
-        entries = Ragged(merged.values >> 32, merged.offsets)
-        return NGramTable(entries, merged.values & 0xFFFFFFFF, order, hashes, lengths)
+            entry_codes = gram_ids[gram_start : gram_start + table.size].take(table.entries.values) << 32 | table.counts
+            entry_rows.append(Ragged(entry_codes, table.entries.offsets))
+            gram_start += table.size
+        merged_rows = Ragged.merged(entry_rows, places)
+        sentence_lengths = np.empty(sum(map(len, places)), np.int64)
+        sentence_lengths[np.concatenate(list(places))] = np.concatenate([table.lengths for table in tables])
+        entries = Ragged(merged_rows.values >> 32, merged_rows.offsets)
+        return NGramTable(entries, merged_rows.values & 0xFFFFFFFF, gram_orders, hashes, sentence_lengths)
 
     def run(self, pool: SentenceSource) -> NGramTable:
         """Counts the n-grams of this pool's sentences."""
-        words: TokenTable = pool.analyse(WhitespaceTokens(self.tokenizer, self.letters))
-        sentence = words.ids.rows
-        last = words.ids.offsets[1:][sentence]
-        position = np.arange(len(sentence))
-        word = words.vocabulary.hashes[words.ids.values]
-        gram = _mixed(word + _STEP)
-        hashes, sentences, orders = [gram], [sentence], [np.ones(len(gram), np.int8)]
-        for order in range(2, self.n + 1):
-            starts = np.flatnonzero(position + order <= last)
-            gram_at = np.zeros(len(word), np.uint64)
-            gram_at[starts] = _mixed(gram[starts] * _STEP + word[starts + order - 1])
-            gram = gram_at
-            hashes.append(gram[starts])
-            sentences.append(sentence[starts])
-            orders.append(np.full(len(starts), order, np.int8))
-        gram_ids, first, distinct_hashes = _rank_hashes(np.concatenate(hashes))
-        bits = len(first).bit_length()
-        occurrences = np.sort(np.concatenate(sentences) << bits | gram_ids)
+        word_table: TokenTable = pool.analyse(WhitespaceTokens(self.tokenizer, self.letters))
+        word_sentences = word_table.ids.rows
+        sentence_ends = word_table.ids.offsets[1:][word_sentences]
+        word_positions = np.arange(len(word_sentences))
+        word_hashes = word_table.vocabulary.hashes[word_table.ids.values]
+        gram_hashes = _mixed(word_hashes + _STEP)
+        hash_parts, sentence_parts, order_parts = [gram_hashes], [word_sentences], [np.ones(len(gram_hashes), np.int8)]
+        for gram_order in range(2, self.n + 1):
+            starts = np.flatnonzero(word_positions + gram_order <= sentence_ends)
+            gram_at = np.zeros(len(word_hashes), np.uint64)
+            gram_at[starts] = _mixed(gram_hashes[starts] * _STEP + word_hashes[starts + gram_order - 1])
+            gram_hashes = gram_at
+            hash_parts.append(gram_hashes[starts])
+            sentence_parts.append(word_sentences[starts])
+            order_parts.append(np.full(len(starts), gram_order, np.int8))
+        gram_ids, first_positions, distinct_hashes = _rank_hashes(np.concatenate(hash_parts))
+        gram_bits = len(first_positions).bit_length()
+        occurrences = np.sort(np.concatenate(sentence_parts) << gram_bits | gram_ids)
         starts = np.flatnonzero(differ(occurrences))
-        keys, counts = occurrences[starts], np.diff(starts, append=len(occurrences))
-        per_sentence = np.bincount(keys >> bits, minlength=len(words.ids))
+        gram_keys, gram_counts = occurrences[starts], np.diff(starts, append=len(occurrences))
+        per_sentence = np.bincount(gram_keys >> gram_bits, minlength=len(word_table.ids))
         return NGramTable(
-            entries=Ragged.from_lengths(keys & ((1 << bits) - 1), per_sentence),
-            counts=counts,
-            order=np.concatenate(orders)[first].astype(np.int64),
+            entries=Ragged.from_lengths(gram_keys & ((1 << gram_bits) - 1), per_sentence),
+            counts=gram_counts,
+            order=np.concatenate(order_parts)[first_positions].astype(np.int64),
             hashes=distinct_hashes,
-            lengths=words.ids.lengths,
+            lengths=word_table.ids.lengths,
         )
 
 
@@ -178,13 +184,13 @@ def _rank_hashes(
 
     sorted_runs: the hashes are several sorted lists in a row, which the stable sort merges in a tenth of the time.
     """
-    order = np.argsort(hashes, kind="stable" if sorted_runs else None)
-    ordered = hashes.take(order)
-    is_new = differ(ordered)
-    rank = np.empty(len(hashes), np.int64)
-    rank[order] = np.cumsum(is_new) - 1
-    firsts = np.flatnonzero(is_new)
-    return rank, order[firsts], ordered[firsts]
+    hash_order = np.argsort(hashes, kind="stable" if sorted_runs else None)
+    sorted_hashes = hashes.take(hash_order)
+    is_new = differ(sorted_hashes)
+    hash_ranks = np.empty(len(hashes), np.int64)
+    hash_ranks[hash_order] = np.cumsum(is_new) - 1
+    first_positions = np.flatnonzero(is_new)
+    return hash_ranks, hash_order[first_positions], sorted_hashes[first_positions]
 
 
 class CaptionIndices(Protocol):
@@ -238,19 +244,19 @@ def match_ngrams(captions: CaptionIndices, grams: NGramTable) -> MatchTable:
         captions: candidates and references.
         grams: the n-grams of the captions' pool.
     """
-    positions = Ragged(np.arange(len(grams.entries.values)), grams.entries.offsets)
-    slots = positions.take(captions.candidates)
+    entry_positions = Ragged(np.arange(len(grams.entries.values)), grams.entries.offsets)
+    slots = entry_positions.take(captions.candidates)
     candidate_grams = grams.entries.values[slots.values]
     in_candidates = np.zeros(grams.size, bool)
     in_candidates[candidate_grams] = True
-    entries = positions.take(captions.references.values)
-    shared = np.flatnonzero(in_candidates.take(grams.entries.values.take(entries.values)))  # with any candidate
-    pair, entry = entries.rows.take(shared), entries.values.take(shared)
+    entries = entry_positions.take(captions.references.values)
+    shared_entries = np.flatnonzero(in_candidates.take(grams.entries.values.take(entries.values)))  # with any candidate
+    pair, entry = entries.rows.take(shared_entries), entries.values.take(shared_entries)
     candidate_keys = slots.rows * grams.size + candidate_grams
     reference_keys = captions.references.rows.take(pair) * grams.size + grams.entries.values.take(entry)
     slot = np.searchsorted(candidate_keys, reference_keys)
     if len(candidate_keys):
-        matching = np.flatnonzero(candidate_keys.take(slot, mode="clip") == reference_keys)
+        matching_indices = np.flatnonzero(candidate_keys.take(slot, mode="clip") == reference_keys)
     else:
-        matching = slot[:0]
-    return MatchTable(grams, slots, slot[matching], pair[matching], entry[matching])
+        matching_indices = slot[:0]
+    return MatchTable(grams, slots, slot[matching_indices], pair[matching_indices], entry[matching_indices])

@@ -52,15 +52,15 @@ def stored_values(
     # a sentence may hold half a surrogate pair
     contents = [sentence.encode("utf-8", "surrogatepass") for sentence in sentences]
     identity = analysis.identity
-    values = {} if store is None else store.get(identity, contents)
-    missing = [row for row, content in enumerate(contents) if content not in values]
-    with progress.task(identity.partition("/")[0], total=len(missing)) as advance:
-        for start in range(0, len(missing), batch_size):
-            rows = missing[start : start + batch_size]
-            computed = analysis.compute([sentences[row] for row in rows])
-            batch = {contents[row]: as_cached(value) for row, value in zip(rows, computed, strict=True)}
+    cached_values = {} if store is None else store.get(identity, contents)
+    missing_rows = [row for row, content in enumerate(contents) if content not in cached_values]
+    with progress.task(identity.partition("/")[0], total=len(missing_rows)) as advance:
+        for batch_start in range(0, len(missing_rows), batch_size):
+            batch_rows = missing_rows[batch_start : batch_start + batch_size]
+            computed_values = analysis.compute([sentences[row] for row in batch_rows])
+            batch = {contents[row]: as_cached(value) for row, value in zip(batch_rows, computed_values, strict=True)}
             if store is not None:
                 store.put(identity, {content: value for content, value in batch.items() if value is not None})
-            values |= batch
-            advance(len(rows))
-    return tuple(values[content] for content in contents)
+            cached_values |= batch
+            advance(len(batch_rows))
+    return tuple(cached_values[content] for content in contents)

@@ -73,28 +73,28 @@ class MatchedPairs:
         """
         lengths = _Lengths(sentences.lengths[candidates], sentences.lengths[references])
         too_long = lengths.candidate * lengths.reference > _MAX_CELLS
-        pairs = np.flatnonzero(~too_long)
-        order = pairs[np.lexsort((lengths.candidate[pairs], lengths.reference[pairs]))]
-        lengths = lengths.take(order)
-        parts, settled_parts, unaligned = [], [np.zeros(0, bool)], [np.flatnonzero(too_long)]
+        pair_indices = np.flatnonzero(~too_long)
+        pair_order = pair_indices[np.lexsort((lengths.candidate[pair_indices], lengths.reference[pair_indices]))]
+        lengths = lengths.take(pair_order)
+        match_parts, settled_parts, unaligned_parts = [], [np.zeros(0, bool)], [np.flatnonzero(too_long)]
         min_chunks: list[Ints] = [np.zeros(0, np.int64)]
-        for first, last in _batches(lengths, _BATCH_PAIRS):
-            batch, batch_lengths = order[first:last], lengths.take(slice(first, last))
-            matches, settled, skipped = _match_batch(sentences, candidates[batch], references[batch], beam)
-            if len(matches.pair) > matches_per_pair * len(batch):
+        for batch_start, batch_end in _batches(lengths, _BATCH_PAIRS):
+            batch_pairs, batch_lengths = pair_order[batch_start:batch_end], lengths.take(slice(batch_start, batch_end))
+            matches, settled, skipped = _match_batch(sentences, candidates[batch_pairs], references[batch_pairs], beam)
+            if len(matches.pair) > matches_per_pair * len(batch_pairs):
                 matches = matches.take(np.sort(_best_matches(matches, settled, batch_lengths, beam)))
                 settled = np.ones(len(matches.pair), bool)
-            parts.append(replace(matches, pair=matches.pair + first))
+            match_parts.append(replace(matches, pair=matches.pair + batch_start))
             settled_parts.append(settled)
-            min_chunks.append(_min_chunks(matches, settled, len(batch)))
-            unaligned.append(batch[skipped])
+            min_chunks.append(_min_chunks(matches, settled, len(batch_pairs)))
+            unaligned_parts.append(batch_pairs[skipped])
         return cls(
-            order,
+            pair_order,
             lengths,
-            WordMatches.concatenate(parts),
+            WordMatches.concatenate(match_parts),
             np.concatenate(settled_parts),
             np.concatenate(min_chunks),
-            np.sort(np.concatenate(unaligned)),
+            np.sort(np.concatenate(unaligned_parts)),
             beam,
         )
 
@@ -107,22 +107,22 @@ class MatchedPairs:
         Returns:
             The matches of their alignments, by pair (numbered from 0, as in `pairs`) and position in the reference.
         """
-        number = np.full(int(max(self.order.max(initial=-1), pairs.max(initial=-1))) + 1, -1)
-        number[pairs] = np.arange(len(pairs))
-        selected = np.flatnonzero(number[self.order] >= 0)
-        lengths = self.lengths.take(selected)
-        begin = np.searchsorted(self.matches.pair, np.arange(len(self.order) + 1))
-        indices = []
-        for first, last in _batches(lengths, _SEARCH_PAIRS):
-            batch = selected[first:last]
-            count = begin[batch + 1] - begin[batch]
-            inside = expand_ranges(begin[batch], count)
-            matches = replace(self.matches.take(inside), pair=np.repeat(np.arange(len(batch)), count))
-            batch_lengths = lengths.take(slice(first, last))
-            indices.append(inside[_best_matches(matches, self.settled.take(inside), batch_lengths, self.beam)])
-        best = self.matches.take(np.concatenate([np.zeros(0, np.int64), *indices]))
-        best = replace(best, pair=number[self.order[best.pair]])
-        return best.take(np.argsort(best.pair << 32 | best.start))
+        pair_numbers = np.full(int(max(self.order.max(initial=-1), pairs.max(initial=-1))) + 1, -1)
+        pair_numbers[pairs] = np.arange(len(pairs))
+        selected_pairs = np.flatnonzero(pair_numbers[self.order] >= 0)
+        selected_lengths = self.lengths.take(selected_pairs)
+        match_begins = np.searchsorted(self.matches.pair, np.arange(len(self.order) + 1))
+        match_indices = []
+        for batch_start, batch_end in _batches(selected_lengths, _SEARCH_PAIRS):
+            batch_pairs = selected_pairs[batch_start:batch_end]
+            match_counts = match_begins[batch_pairs + 1] - match_begins[batch_pairs]
+            inside = expand_ranges(match_begins[batch_pairs], match_counts)
+            matches = replace(self.matches.take(inside), pair=np.repeat(np.arange(len(batch_pairs)), match_counts))
+            batch_lengths = selected_lengths.take(slice(batch_start, batch_end))
+            match_indices.append(inside[_best_matches(matches, self.settled.take(inside), batch_lengths, self.beam)])
+        best_matches = self.matches.take(np.concatenate([np.zeros(0, np.int64), *match_indices]))
+        best_matches = replace(best_matches, pair=pair_numbers[self.order[best_matches.pair]])
+        return best_matches.take(np.argsort(best_matches.pair << 32 | best_matches.start))
 
 
 def _best_matches(matches: WordMatches, settled: Mask, lengths: _Lengths, beam: int) -> Ints:
@@ -130,24 +130,24 @@ def _best_matches(matches: WordMatches, settled: Mask, lengths: _Lengths, beam: 
     # Pairs whose matches are all settled need no search.
     is_searched = np.zeros(len(lengths.candidate), bool)
     is_searched[matches.pair.take(np.flatnonzero(~settled))] = True
-    searched = np.flatnonzero(is_searched.take(matches.pair))
-    number, inside = np.cumsum(is_searched) - 1, matches.take(searched)
-    inside = replace(inside, pair=number.take(inside.pair))
-    best = find_best_alignments(inside, settled[searched], lengths.take(is_searched), beam)
-    elsewhere = settled.copy()
-    elsewhere[searched] = False
-    return np.concatenate([np.flatnonzero(elsewhere), searched[best]])
+    searched_indices = np.flatnonzero(is_searched.take(matches.pair))
+    pair_numbers, searched_matches = np.cumsum(is_searched) - 1, matches.take(searched_indices)
+    searched_matches = replace(searched_matches, pair=pair_numbers.take(searched_matches.pair))
+    best_indices = find_best_alignments(searched_matches, settled[searched_indices], lengths.take(is_searched), beam)
+    settled_elsewhere = settled.copy()
+    settled_elsewhere[searched_indices] = False
+    return np.concatenate([np.flatnonzero(settled_elsewhere), searched_indices[best_indices]])
 
 
 def _batches(lengths: _Lengths, max_pairs: int) -> Iterator[tuple[int, int]]:
     """Yields ranges of neighbouring pairs with a limited number of pairs and of pairs of words."""
-    first = 0
-    while first < len(lengths.candidate):
-        width, depth = map(np.maximum.accumulate, lengths.take(slice(first, first + max_pairs)))
-        cells = np.arange(1, len(depth) + 1) * depth * width  # of a table of all pairs of words
-        size = max(1, int(np.searchsorted(cells, _BATCH_CELLS, side="right")))
-        yield first, min(first + size, len(lengths.candidate))
-        first += size
+    batch_start = 0
+    while batch_start < len(lengths.candidate):
+        width, depth = map(np.maximum.accumulate, lengths.take(slice(batch_start, batch_start + max_pairs)))
+        cell_counts = np.arange(1, len(depth) + 1) * depth * width  # of a table of all pairs of words
+        batch_size = max(1, int(np.searchsorted(cell_counts, _BATCH_CELLS, side="right")))
+        yield batch_start, min(batch_start + batch_size, len(lengths.candidate))
+        batch_start += batch_size
 
 
 def _match_batch(
@@ -158,27 +158,27 @@ def _match_batch(
     matches = _find_matches(sentences, candidates, references, lengths)
     settled = _find_settled(matches, lengths)
     depth = int(lengths.reference.max(initial=0)) + 1
-    cell = matches.pair[~settled] * depth + matches.start[~settled]
-    competing = np.bincount(cell, minlength=len(candidates) * depth).reshape(len(candidates), -1)
+    cell_indices = matches.pair[~settled] * depth + matches.start[~settled]
+    competing_counts = np.bincount(cell_indices, minlength=len(candidates) * depth).reshape(len(candidates), -1)
     size = beam * ((lengths.candidate + lengths.reference) // 64 + 1)
-    too_slow = (competing.sum(axis=1) * size > _MAX_WORK) | (competing.max(axis=1) * size > _MAX_OPTIONS)
+    too_slow = (competing_counts.sum(axis=1) * size > _MAX_WORK) | (competing_counts.max(axis=1) * size > _MAX_OPTIONS)
     if too_slow.any():
-        fast = ~too_slow[matches.pair]
-        matches, settled = matches.take(fast), settled[fast]
+        is_fast = ~too_slow[matches.pair]
+        matches, settled = matches.take(is_fast), settled[is_fast]
     return matches, settled, too_slow
 
 
 def _find_matches(sentences: AlignerSentences, candidates: Ints, references: Ints, lengths: _Lengths) -> WordMatches:
     """Returns every match of each pair, ordered by pair, position in the reference, and then as in the program."""
     depth, width, pairs = int(lengths.reference.max(initial=0)), int(lengths.candidate.max(initial=0)), len(candidates)
-    rows, columns = np.arange(depth)[:, None], np.arange(width)[:, None]
-    reference_words = sentences.padded.take(sentences.offsets[references] + rows)
-    candidate_words = sentences.padded.take(sentences.offsets[candidates] + columns)
+    reference_positions, candidate_positions = np.arange(depth)[:, None], np.arange(width)[:, None]
+    reference_words = sentences.padded.take(sentences.offsets[references] + reference_positions)
+    candidate_words = sentences.padded.take(sentences.offsets[candidates] + candidate_positions)
 
     def equal_cells(numbers: npt.NDArray[np.int32]) -> Mask:
         """Returns a table (words of the reference, words of the candidate, pairs)."""
-        reference = np.where(rows < lengths.reference, numbers.take(reference_words), -1)
-        candidate = np.where(columns < lengths.candidate, numbers.take(candidate_words), -2)
+        reference = np.where(reference_positions < lengths.reference, numbers.take(reference_words), -1)
+        candidate = np.where(candidate_positions < lengths.candidate, numbers.take(candidate_words), -2)
         cells: Mask = reference[:, None] == candidate
         return cells
 
@@ -197,25 +197,27 @@ def _find_matches(sentences: AlignerSentences, candidates: Ints, references: Int
     cells, relation = sentences.relations.find(sentences.phrase.take(phrase), sentences.phrase.take(other))
     pair, phrase, other = pair[cells], phrase[cells], other[cells]
     is_synonym = relation >> RANK_BITS == SYNONYM
-    synonyms = np.flatnonzero(is_synonym)
-    word, other_word = (sentences.exact[sentences.phrase[side[synonyms]]] for side in (phrase, other))
-    synonyms = synonyms[word != other_word]
-    starts = sentences.phrase_start[phrase[synonyms]], sentences.phrase_start[other[synonyms]]
-    single_words.append((2, pair[synonyms], *starts))
-    parts = [
-        WordMatches(pair, np.full(len(pair), kind), start, np.ones_like(start), other_start, np.ones_like(other_start))
-        for kind, pair, start, other_start in single_words
+    synonym_indices = np.flatnonzero(is_synonym)
+    word, other_word = (sentences.exact[sentences.phrase[side[synonym_indices]]] for side in (phrase, other))
+    synonym_indices = synonym_indices[word != other_word]
+    synonym_starts = sentences.phrase_start[phrase[synonym_indices]], sentences.phrase_start[other[synonym_indices]]
+    single_words.append((2, pair[synonym_indices], *synonym_starts))
+    match_parts = [
+        WordMatches(
+            pair, np.full(len(pair), match_kind), start, np.ones_like(start), other_start, np.ones_like(other_start)
+        )
+        for match_kind, pair, start, other_start in single_words
     ]
     rest = ~is_synonym
-    parts.append(_match_paraphrases(sentences, pair[rest], phrase[rest], other[rest], relation[rest]))
-    matches = WordMatches.concatenate(parts)
+    match_parts.append(_match_paraphrases(sentences, pair[rest], phrase[rest], other[rest], relation[rest]))
+    matches = WordMatches.concatenate(match_parts)
     rank = (matches.pair * max(depth, 1) + matches.start) * len(KINDS) + matches.kind
     return matches.take(np.sort(rank << 32 | np.arange(len(rank))) & 0xFFFFFFFF)  # faster than a stable argsort
 
 
-def _unravel_cells(cells: Ints, width: int, pairs: int) -> tuple[Ints, Ints, Ints]:
+def _unravel_cells(cell_indices: Ints, width: int, pair_count: int) -> tuple[Ints, Ints, Ints]:
     """Returns the (pair, row, column) of cells of a table (depth, width, pairs)."""
-    cell, pair = np.divmod(cells, max(pairs, 1))
+    cell, pair = np.divmod(cell_indices, max(pair_count, 1))
     return pair, *np.divmod(cell, max(width, 1))
 
 
@@ -224,27 +226,27 @@ def _find_related(
 ) -> tuple[Ints, Ints, Ints]:
     """Returns phrases that may be synonyms or paraphrases: (pair, the reference's phrase, the candidate's phrase)."""
     offsets = sentences.phrase_offsets
-    count = np.where(differ, offsets[references + 1] - offsets[references], 0)
-    order = np.argsort(-count, kind="stable")  # so that the pairs with a k-th phrase of the reference are the first
-    count, first, other_first = count[order], offsets[references[order]], offsets[candidates[order]]
+    phrase_counts = np.where(differ, offsets[references + 1] - offsets[references], 0)
+    order = np.argsort(-phrase_counts, kind="stable")  # the pairs with a k-th phrase of the reference first
+    phrase_counts, first, other_first = phrase_counts[order], offsets[references[order]], offsets[candidates[order]]
     other_count = offsets[candidates[order] + 1] - other_first
-    column = np.arange(int(other_count.max(initial=0)))[:, None]
+    column_numbers = np.arange(int(other_count.max(initial=0)))[:, None]
     # Phrases beyond a sentence's last one are related to nothing.
-    sign = np.where(column < other_count, sentences.sign.take(other_first + column), 0)
-    parts = []
-    for row in range(int(count.max(initial=0))):  # a table of all rows would not fit the processor's cache
-        pairs = int(np.searchsorted(-count, -row))
-        cells = np.flatnonzero((sentences.related_signs.take(first[:pairs] + row) & sign[:, :pairs]) != 0)
-        place, pair = np.divmod(cells, pairs)
-        parts.append((order.take(pair), first.take(pair) + row, other_first.take(pair) + place))
-    if not parts:
+    candidate_signs = np.where(column_numbers < other_count, sentences.sign.take(other_first + column_numbers), 0)
+    related_parts = []
+    for row in range(int(phrase_counts.max(initial=0))):  # a table of all rows would not fit the processor's cache
+        pairs = int(np.searchsorted(-phrase_counts, -row))
+        cells = np.flatnonzero((sentences.related_signs.take(first[:pairs] + row) & candidate_signs[:, :pairs]) != 0)
+        other_place, pair = np.divmod(cells, pairs)
+        related_parts.append((order.take(pair), first.take(pair) + row, other_first.take(pair) + other_place))
+    if not related_parts:
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64)
-    pair, phrase, other = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    return pair, phrase, other
+    pair, phrase, other_phrase = (np.concatenate(columns) for columns in zip(*related_parts, strict=True))
+    return pair, phrase, other_phrase
 
 
 def _match_paraphrases(
-    sentences: AlignerSentences, pair: Ints, phrase: Ints, other: Ints, relation: Ints
+    sentences: AlignerSentences, pair: Ints, phrase: Ints, other_phrase: Ints, relation: Ints
 ) -> WordMatches:
     """Returns the matches of related phrases of references and candidates, in the program's order.
 
@@ -253,33 +255,33 @@ def _match_paraphrases(
     candidate, rank).
     """
     start, length = sentences.phrase_start[phrase], sentences.phrase_length[phrase]
-    other_start, other_length = sentences.phrase_start[other], sentences.phrase_length[other]
+    other_start, other_length = sentences.phrase_start[other_phrase], sentences.phrase_length[other_phrase]
     backward, rank = relation >> RANK_BITS == BACKWARD, relation & ((1 << RANK_BITS) - 1)
     order = np.where(backward, other_start << 32 | other_length << 28 | rank, length << 60 | rank << 28 | other_start)
     matches = WordMatches(pair, np.full(len(pair), 3), start, length, other_start, other_length)
     return matches.take(np.lexsort((order, pair << 32 | start << 1 | backward)))
 
 
-def _min_chunks(matches: WordMatches, settled: Mask, pairs: int) -> Ints:
+def _min_chunks(matches: WordMatches, settled: Mask, pair_count: int) -> Ints:
     """Counts the settled matches of each pair that begin where no match ends: each begins a chunk in any alignment."""
-    end, candidate_end = matches.start + matches.length, matches.candidate_start + matches.candidate_length
-    depth, width = int(end.max(initial=0)) + 1, int(candidate_end.max(initial=0)) + 1
-    is_end = np.zeros(pairs * depth * width, bool)
-    is_end[(matches.pair * depth + end) * width + candidate_end] = True
-    begins = settled & ~is_end.take((matches.pair * depth + matches.start) * width + matches.candidate_start)
-    return np.bincount(matches.pair[begins], minlength=pairs)
+    reference_end, candidate_end = matches.start + matches.length, matches.candidate_start + matches.candidate_length
+    depth, width = int(reference_end.max(initial=0)) + 1, int(candidate_end.max(initial=0)) + 1
+    is_end = np.zeros(pair_count * depth * width, bool)
+    is_end[(matches.pair * depth + reference_end) * width + candidate_end] = True
+    begins_chunk = settled & ~is_end.take((matches.pair * depth + matches.start) * width + matches.candidate_start)
+    return np.bincount(matches.pair[begins_chunk], minlength=pair_count)
 
 
 def _find_settled(matches: WordMatches, lengths: _Lengths) -> Mask:
     """Returns which matches compete with no other: no other match covers a word of theirs, on both sides."""
-    settled = np.ones(len(matches.pair), bool)
-    for words, start, length in (
+    is_settled = np.ones(len(matches.pair), bool)
+    for word_counts, start, length in (
         (lengths.reference, matches.start, matches.length),
         (lengths.candidate, matches.candidate_start, matches.candidate_length),
     ):
-        first = np.cumsum(words)[matches.pair] - words[matches.pair] + start
-        cover_count = np.bincount(expand_ranges(first, length), minlength=int(words.sum()))
+        first_words = np.cumsum(word_counts)[matches.pair] - word_counts[matches.pair] + start
+        cover_count = np.bincount(expand_ranges(first_words, length), minlength=int(word_counts.sum()))
         for step in range(int(length.max(initial=0))):
-            inside = length > step
-            settled[inside] &= cover_count[first[inside] + step] == 1
-    return settled
+            is_inside = length > step
+            is_settled[is_inside] &= cover_count[first_words[is_inside] + step] == 1
+    return is_settled

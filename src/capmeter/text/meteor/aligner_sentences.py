@@ -34,10 +34,10 @@ class PairTable:
     """
 
     def __init__(self, left: Ints, right: Ints, values: Ints) -> None:
-        keys = left.astype(np.int64) << 32 | right.astype(np.int64)
-        order = np.argsort(keys, kind="stable")
-        self._keys, self._values = keys[order], values[order]
-        self._shift = np.uint64(64 - max(12, (8 * len(keys)).bit_length()))
+        pair_keys = left.astype(np.int64) << 32 | right.astype(np.int64)
+        key_order = np.argsort(pair_keys, kind="stable")
+        self._keys, self._values = pair_keys[key_order], values[key_order]
+        self._shift = np.uint64(64 - max(12, (8 * len(pair_keys)).bit_length()))
         # This hash table rejects nearly all queries at once.
         self._occupied = np.zeros(1 << int(64 - self._shift), bool)
         self._occupied[self._hash(self._keys)] = True
@@ -45,9 +45,9 @@ class PairTable:
     def __len__(self) -> int:
         return len(self._keys)
 
-    def _hash(self, keys: Ints) -> npt.NDArray[np.uint64]:
-        hashes: npt.NDArray[np.uint64] = keys.view(np.uint64) * _HASH_FACTOR >> self._shift
-        return hashes
+    def _hash(self, pair_keys: Ints) -> npt.NDArray[np.uint64]:
+        key_hashes: npt.NDArray[np.uint64] = pair_keys.view(np.uint64) * _HASH_FACTOR >> self._shift
+        return key_hashes
 
     def sides(self) -> tuple[Ints, Ints]:
         """Returns the left and the right numbers of all pairs."""
@@ -55,11 +55,11 @@ class PairTable:
 
     def find(self, left: Ints, right: Ints) -> tuple[Ints, Ints]:
         """Looks pairs up; returns the indices of those in the table (one per occurrence), and their values."""
-        keys = left.astype(np.int64, copy=False) << 32 | right
-        possible = np.flatnonzero(self._occupied.take(self._hash(keys).view(np.int64)))
-        first = np.searchsorted(self._keys, keys[possible])
-        count = np.searchsorted(self._keys, keys[possible], side="right") - first
-        return np.repeat(possible, count), self._values[expand_ranges(first, count)]
+        pair_keys = left.astype(np.int64, copy=False) << 32 | right
+        possible_indices = np.flatnonzero(self._occupied.take(self._hash(pair_keys).view(np.int64)))
+        entry_starts = np.searchsorted(self._keys, pair_keys[possible_indices])
+        entry_counts = np.searchsorted(self._keys, pair_keys[possible_indices], side="right") - entry_starts
+        return np.repeat(possible_indices, entry_counts), self._values[expand_ranges(entry_starts, entry_counts)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,55 +111,59 @@ def prepare_sentences(features: MeteorFeatureTable, resources: MeteorResources, 
         resources: METEOR's resources.
         candidates: indices of the sentences that are candidates; other synonyms and paraphrases are left out.
     """
-    table, count = features.table, len(features.table.vocabulary)
-    words, offsets = table.ids.values, table.ids.offsets
-    in_candidate = np.zeros(count, bool)
-    in_candidate[table.ids.take(candidates).values] = True
-    synonyms = _pair_synonyms(features.synsets, in_candidate)
-    long_phrases, paraphrases, phrase_id = _pair_paraphrases(features, resources, candidates, in_candidate)
+    token_table, word_count = features.table, len(features.table.vocabulary)
+    word_ids, sentence_offsets = token_table.ids.values, token_table.ids.offsets
+    in_candidate = np.zeros(word_count, bool)
+    in_candidate[token_table.ids.take(candidates).values] = True
+    synonym_pairs = _pair_synonyms(features.synsets, in_candidate)
+    long_phrases, paraphrase_pairs, phrase_id = _pair_paraphrases(features, resources, candidates, in_candidate)
     # A word is a phrase if a synonym or a paraphrase of it occurs; longer phrases have been selected already.
-    is_phrase = np.zeros(count, bool)
-    for side in (*synonyms, *paraphrases[:2]):
-        is_phrase[side[side < count]] = True
-    single = np.flatnonzero(is_phrase[words])
-    single_sentence = table.ids.rows[single]
-    sentence = np.concatenate([single_sentence, features.phrases.rows[long_phrases]])
-    order = np.argsort(sentence, kind="stable")
-    start = np.concatenate([single - offsets[single_sentence], features.start[long_phrases]])
-    length = np.concatenate([np.ones(len(single), np.int64), features.length[long_phrases]])
-    phrase_id = np.concatenate([words[single], phrase_id])[order]
-    padding = np.zeros(int(np.bincount(sentence).max(initial=0)) + 1, np.uint64)
-    relations = _build_relations(synonyms, paraphrases)
-    related_signs, sign = _compute_signs(phrase_id, relations)
+    is_phrase = np.zeros(word_count, bool)
+    for pair_side in (*synonym_pairs, *paraphrase_pairs[:2]):
+        is_phrase[pair_side[pair_side < word_count]] = True
+    single_words = np.flatnonzero(is_phrase[word_ids])
+    single_sentence = token_table.ids.rows[single_words]
+    phrase_sentences = np.concatenate([single_sentence, features.phrases.rows[long_phrases]])
+    phrase_order = np.argsort(phrase_sentences, kind="stable")
+    phrase_starts = np.concatenate([single_words - sentence_offsets[single_sentence], features.start[long_phrases]])
+    phrase_lengths = np.concatenate([np.ones(len(single_words), np.int64), features.length[long_phrases]])
+    phrase_id = np.concatenate([word_ids[single_words], phrase_id])[phrase_order]
+    padding = np.zeros(int(np.bincount(phrase_sentences).max(initial=0)) + 1, np.uint64)
+    relations = _build_relations(synonym_pairs, paraphrase_pairs)
+    related_signs, phrase_signs = _compute_signs(phrase_id, relations)
     return AlignerSentences(
-        table=table,
+        table=token_table,
         exact=_rank_codes(features.exact),
         stem=_rank_codes(features.stem) if resources.stem else None,
-        function_sum=_offsets(features.function[words].astype(np.int64)),
+        function_sum=_offsets(features.function[word_ids].astype(np.int64)),
         relations=relations,
-        phrase_start=start[order],
-        phrase_length=length[order],
+        phrase_start=phrase_starts[phrase_order],
+        phrase_length=phrase_lengths[phrase_order],
         phrase=phrase_id,
-        phrase_offsets=_offsets(np.bincount(sentence, minlength=len(table.ids))),
+        phrase_offsets=_offsets(np.bincount(phrase_sentences, minlength=len(token_table.ids))),
         related_signs=np.concatenate([related_signs[phrase_id], padding]),
-        sign=np.concatenate([sign[phrase_id], padding]),
+        sign=np.concatenate([phrase_signs[phrase_id], padding]),
     )
 
 
-def _rank_codes(codes: Ints) -> npt.NDArray[np.int32]:
-    ranks: npt.NDArray[np.int32] = np.unique(codes, return_inverse=True)[1].astype(np.int32)
-    return ranks
+def _rank_codes(word_codes: Ints) -> npt.NDArray[np.int32]:
+    code_ranks: npt.NDArray[np.int32] = np.unique(word_codes, return_inverse=True)[1].astype(np.int32)
+    return code_ranks
 
 
 def _offsets(lengths: Ints) -> Ints:
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
 
 
-def _build_relations(synonyms: tuple[Ints, Ints], paraphrases: tuple[Ints, Ints, Ints]) -> PairTable:
+def _build_relations(synonym_pairs: tuple[Ints, Ints], paraphrase_pairs: tuple[Ints, Ints, Ints]) -> PairTable:
     """Returns the pairs of words that share a synset, and those of the paraphrase table in both directions."""
-    (one, other), (left, right, rank) = synonyms, paraphrases
-    values = np.zeros(len(one), np.int64), FORWARD << RANK_BITS | rank, BACKWARD << RANK_BITS | rank
-    return PairTable(np.concatenate([one, left, right]), np.concatenate([other, right, left]), np.concatenate(values))
+    (one, other), (left, right, rank) = synonym_pairs, paraphrase_pairs
+    relation_values = np.zeros(len(one), np.int64), FORWARD << RANK_BITS | rank, BACKWARD << RANK_BITS | rank
+    return PairTable(
+        np.concatenate([one, left, right]),
+        np.concatenate([other, right, left]),
+        np.concatenate(relation_values),
+    )
 
 
 def _compute_signs(phrase_id: Ints, relations: PairTable) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
@@ -167,25 +171,27 @@ def _compute_signs(phrase_id: Ints, relations: PairTable) -> tuple[npt.NDArray[n
 
     Phrases may be related to ones that none of the sentences has: the vocabulary can be that of more sentences.
     """
-    one, other = relations.sides()
-    phrases = 1 + max(int(ids.max(initial=0)) for ids in (phrase_id, one, other))
-    sign = np.uint64(1) << (np.arange(phrases, dtype=np.uint64) * _HASH_FACTOR >> np.uint64(58))
-    related_signs = np.zeros(phrases, np.uint64)
-    np.bitwise_or.at(related_signs, one, sign[other])
-    return related_signs, sign
+    left_phrases, right_phrases = relations.sides()
+    phrase_count = 1 + max(int(side_ids.max(initial=0)) for side_ids in (phrase_id, left_phrases, right_phrases))
+    phrase_signs = np.uint64(1) << (np.arange(phrase_count, dtype=np.uint64) * _HASH_FACTOR >> np.uint64(58))
+    related_signs = np.zeros(phrase_count, np.uint64)
+    np.bitwise_or.at(related_signs, left_phrases, phrase_signs[right_phrases])
+    return related_signs, phrase_signs
 
 
 def _pair_synonyms(synsets: Ragged, in_candidate: Mask) -> tuple[Ints, Ints]:
     """Returns all pairs of words that share a synset, at least one of them in a candidate, in both orders."""
-    synset, word = synsets.values.astype(np.int64), synsets.rows
-    order = np.argsort(synset, kind="stable")
-    _, first, count = np.unique(synset[order], return_index=True, return_counts=True)
-    members = word[order]
-    left = np.repeat(members, np.repeat(count, count))
-    right = members[expand_ranges(np.repeat(first, count), np.repeat(count, count))]
-    pairs = (left != right) & (in_candidate[left] | in_candidate[right])
-    keys = distinct(left[pairs] << 32 | right[pairs])
-    return keys >> 32, keys & 0xFFFFFFFF
+    synset_ids, word_ids = synsets.values.astype(np.int64), synsets.rows
+    synset_order = np.argsort(synset_ids, kind="stable")
+    _, first_members, member_counts = np.unique(synset_ids[synset_order], return_index=True, return_counts=True)
+    synset_words = word_ids[synset_order]
+    left_words = np.repeat(synset_words, np.repeat(member_counts, member_counts))
+    right_words = synset_words[
+        expand_ranges(np.repeat(first_members, member_counts), np.repeat(member_counts, member_counts))
+    ]
+    is_pair = (left_words != right_words) & (in_candidate[left_words] | in_candidate[right_words])
+    pair_keys = distinct(left_words[is_pair] << 32 | right_words[is_pair])
+    return pair_keys >> 32, pair_keys & 0xFFFFFFFF
 
 
 def _pair_paraphrases(
@@ -197,27 +203,27 @@ def _pair_paraphrases(
         The indices of longer phrases that may be paraphrases; all pairs of phrases, at least one of them in a
         candidate, with their ranks; and the ids of these longer phrases.
     """
-    nothing = np.zeros(0, np.int64)
+    no_ids = np.zeros(0, np.int64)
     if resources.paraphrases is None:
-        return nothing, (nothing, nothing, nothing), nothing
-    index, count = resources.paraphrases, len(in_candidate)
-    word = np.flatnonzero(features.node >= 0)
-    nodes = distinct(np.concatenate([features.node[word], features.phrases.values]))
+        return no_ids, (no_ids, no_ids, no_ids), no_ids
+    paraphrase_index, word_count = resources.paraphrases, len(in_candidate)
+    word_ids = np.flatnonzero(features.node >= 0)
+    distinct_nodes = distinct(np.concatenate([features.node[word_ids], features.phrases.values]))
     # The id of a single word is that in the vocabulary; those of longer phrases follow; other nodes of the table: -1.
-    phrase_ids = np.full(index.nodes, -1, np.int32)
-    phrase_ids[nodes] = count + np.arange(len(nodes))
-    phrase_ids[features.node[word]] = word
-    is_candidate_phrase = np.zeros(count + len(nodes), bool)
-    is_candidate_phrase[:count] = in_candidate
+    phrase_ids = np.full(paraphrase_index.nodes, -1, np.int32)
+    phrase_ids[distinct_nodes] = word_count + np.arange(len(distinct_nodes))
+    phrase_ids[features.node[word_ids]] = word_ids
+    is_candidate_phrase = np.zeros(word_count + len(distinct_nodes), bool)
+    is_candidate_phrase[:word_count] = in_candidate
     is_candidate_phrase[phrase_ids[features.phrases.take(candidates).values]] = True
-    left, right, rank = index.rights(nodes)
-    left, right = phrase_ids[nodes[left]], phrase_ids[right]
-    occurring = np.flatnonzero(right >= 0)
-    left, right, rank = left[occurring], right[occurring], rank[occurring]
-    pairs = is_candidate_phrase[left] | is_candidate_phrase[right]
-    left, right, rank = left[pairs], right[pairs], rank[pairs]
-    ids = phrase_ids[features.phrases.values]
-    is_related = np.zeros(count + len(nodes), bool)
+    left, right, rank = paraphrase_index.rights(distinct_nodes)
+    left, right = phrase_ids[distinct_nodes[left]], phrase_ids[right]
+    occurring_pairs = np.flatnonzero(right >= 0)
+    left, right, rank = left[occurring_pairs], right[occurring_pairs], rank[occurring_pairs]
+    relevant_pairs = is_candidate_phrase[left] | is_candidate_phrase[right]
+    left, right, rank = left[relevant_pairs], right[relevant_pairs], rank[relevant_pairs]
+    occurrence_ids = phrase_ids[features.phrases.values]
+    is_related = np.zeros(word_count + len(distinct_nodes), bool)
     is_related[left] = is_related[right] = True
-    related = np.flatnonzero(is_related[ids])
-    return related, (left, right, rank), ids[related]
+    related_occurrences = np.flatnonzero(is_related[occurrence_ids])
+    return related_occurrences, (left, right, rank), occurrence_ids[related_occurrences]

@@ -96,22 +96,22 @@ class MeteorNormaliser:
     def _split_dots(self, words: list[str]) -> str:
         """Splits a sentence's final dot off, keeps an abbreviation's dot, removes an acronym's dots."""
         tokens: list[str] = []
-        for word, after in zip(words, [*words[1:], ""], strict=False):
-            stem = word[:-1]
-            if not (stem and word.endswith(".")):
+        for word, next_word in zip(words, [*words[1:], ""], strict=False):
+            bare_word = word[:-1]
+            if not (bare_word and word.endswith(".")):
                 tokens.append(word)
-            elif "." in stem and re.search(_HAS_ALPHA, stem):
+            elif "." in bare_word and re.search(_HAS_ALPHA, bare_word):
                 tokens.append(word.replace(".", ""))
-            elif self._keeps_dot(stem, after[:1]):
+            elif self._keeps_dot(bare_word, next_word[:1]):
                 tokens.append(word)
             else:
-                tokens.append(stem + " .")
+                tokens.append(bare_word + " .")
         return "".join(word + " " for word in tokens)
 
-    def _keeps_dot(self, stem: str, after: str) -> bool:
+    def _keeps_dot(self, bare_word: str, next_letter: str) -> bool:
         """Whether an abbreviation's dot, or one before a small letter, does not end the sentence."""
-        kind = self.prefixes.get(stem)
-        return kind == 1 or "a" <= after <= "z" or (kind == 2 and "0" <= after <= "9")
+        prefix_kind = self.prefixes.get(bare_word)
+        return prefix_kind == 1 or "a" <= next_letter <= "z" or (prefix_kind == 2 and "0" <= next_letter <= "9")
 
 
 def _protect_dots(line: str) -> str:
@@ -151,13 +151,13 @@ def normalise_texts(tokens: TokenTable, texts: Ragged, normalise: Normaliser) ->
         else -1
         for word in tokens.vocabulary.words
     ]
-    sentences = tokens.ids.take(texts.values)
-    rows = Ragged(np.array([*lower_ids, -1], np.int64)[sentences.values], sentences.offsets[texts.offsets])
+    sentence_tokens = tokens.ids.take(texts.values)
+    rows = Ragged(np.array([*lower_ids, -1], np.int64)[sentence_tokens.values], sentence_tokens.offsets[texts.offsets])
     other_rows = distinct(rows.rows[rows.values < 0])
     # The program's pipe uses ||| to separate captions; a caption cannot hold it.
     lines = [
-        normalise(" ".join(" ".join(tokens.row(k)) for k in texts[row].tolist()).replace("|||", ""))
-        for row in other_rows.tolist()
+        normalise(" ".join(" ".join(tokens.row(k)) for k in texts[text_index].tolist()).replace("|||", ""))
+        for text_index in other_rows.tolist()
     ]
     others = Ragged.from_rows([[word_ids.setdefault(word, len(word_ids)) for word in line] for line in lines], np.int64)
     simple_rows = np.delete(np.arange(len(rows)), other_rows)

@@ -128,12 +128,12 @@ def load_meteor_resources(language: str = "en", path: str | None = None) -> Mete
 @lru_cache(maxsize=8)
 def load_release(language: str, directory: Path) -> MeteorResources:
     """Returns the resources in a release's folder, loaded once per process."""
-    settings = LANGUAGES[language]
-    name = settings.name
-    table = _find_table(language, directory)
-    modules = tuple(module for module in settings.modules if module != "paraphrase" or table)
-    version = table_version(table) if table else "none"
-    paraphrases = load_paraphrases(table, version) if table else None
+    language_settings = LANGUAGES[language]
+    language_name = language_settings.name
+    paraphrase_table = _find_table(language, directory)
+    modules = tuple(module for module in language_settings.modules if module != "paraphrase" or paraphrase_table)
+    version = table_version(paraphrase_table) if paraphrase_table else "none"
+    paraphrases = load_paraphrases(paraphrase_table, version) if paraphrase_table else None
     try:
         with zipfile.ZipFile(directory / JAR) as jar:
 
@@ -141,15 +141,15 @@ def load_release(language: str, directory: Path) -> MeteorResources:
                 return jar.read(member).decode("utf-8")
 
             return MeteorResources(
-                settings=settings,
+                settings=language_settings,
                 modules=modules,
-                normalise=MeteorNormaliser(name, _read_prefixes(text(f"nonbreaking/{name}.prefixes")))
-                if name in WESTERN
+                normalise=MeteorNormaliser(language_name, _read_prefixes(text(f"nonbreaking/{language_name}.prefixes")))
+                if language_name in WESTERN
                 else lowercase_words,
                 # The program reads the English list for every language, and so do we.
                 function_words=frozenset(text("function/english.words").splitlines()),
-                stem=_load_stemmer(name, jar) if "stem" in modules else None,
-                synonyms=_load_synonyms(jar, name) if "synonym" in modules else None,
+                stem=_load_stemmer(language_name, jar) if "stem" in modules else None,
+                synonyms=_load_synonyms(jar, language_name) if "synonym" in modules else None,
                 paraphrases=paraphrases,
                 paraphrase_version=version,
                 word_list_version=_checksum(jar),
@@ -161,7 +161,7 @@ def load_release(language: str, directory: Path) -> MeteorResources:
 
 
 def _checksum(jar: zipfile.ZipFile) -> str:
-    return f"{zlib.crc32(repr([(each.filename, each.CRC) for each in jar.infolist()]).encode()):08x}"
+    return f"{zlib.crc32(repr([(member.filename, member.CRC) for member in jar.infolist()]).encode()):08x}"
 
 
 def load_english_synonyms(path: str | None = None) -> Synonyms:
@@ -170,53 +170,55 @@ def load_english_synonyms(path: str | None = None) -> Synonyms:
 
 
 @lru_cache(maxsize=1)
-def _read_english_synonyms(jar: Path) -> Synonyms:
+def _read_english_synonyms(jar_path: Path) -> Synonyms:
     try:
-        with zipfile.ZipFile(jar) as members:
-            synsets, exceptions = (members.read(f"synonym/english.{kind}") for kind in ("synsets", "exceptions"))
+        with zipfile.ZipFile(jar_path) as jar_archive:
+            synsets, exceptions = (
+                jar_archive.read(f"synonym/english.{list_kind}") for list_kind in ("synsets", "exceptions")
+            )
         return Synonyms(synsets.decode("utf-8"), exceptions.decode("utf-8"))
     except (KeyError, zipfile.BadZipFile, UnicodeDecodeError) as error:
-        raise AssetError(f"{jar} is not METEOR 1.5's jar, or is damaged ({error}); install it again") from error
+        raise AssetError(f"{jar_path} is not METEOR 1.5's jar, or is damaged ({error}); install it again") from error
 
 
 def _find_table(language: str, directory: Path) -> Path | None:
-    table = directory / "data" / f"paraphrase-{language}.gz"
-    return table if "paraphrase" in LANGUAGES[language].modules and table.is_file() else None
+    table_path = directory / "data" / f"paraphrase-{language}.gz"
+    return table_path if "paraphrase" in LANGUAGES[language].modules and table_path.is_file() else None
 
 
 def table_version(table: Path) -> str:
     """Returns the checksum and length of a table's text, as at the end of its gzip file, and the file's size."""
-    with table.open("rb") as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(size - 8, 0))
-        return f"{file.read(8).hex()}-{size:x}"
+    with table.open("rb") as table_file:
+        table_size = table_file.seek(0, os.SEEK_END)
+        table_file.seek(max(table_size - 8, 0))
+        return f"{table_file.read(8).hex()}-{table_size:x}"
 
 
-def _load_synonyms(jar: zipfile.ZipFile, name: str) -> SynonymIndex:
-    members = [f"synonym/{name}.{kind}" for kind in ("synsets", "exceptions")]
-    version = "-".join(f"{jar.getinfo(member).CRC:08x}" for member in members)
+def _load_synonyms(jar: zipfile.ZipFile, language_name: str) -> SynonymIndex:
+    member_names = [f"synonym/{language_name}.{list_kind}" for list_kind in ("synsets", "exceptions")]
+    list_version = "-".join(f"{jar.getinfo(member_name).CRC:08x}" for member_name in member_names)
 
     def read_lists() -> tuple[str, str]:
-        synsets, exceptions = (jar.read(member).decode("utf-8") for member in members)
+        synsets, exceptions = (jar.read(member_name).decode("utf-8") for member_name in member_names)
         return synsets, exceptions
 
-    return load_synonym_index(f"synonyms-{name}", version, read_lists)
+    return load_synonym_index(f"synonyms-{language_name}", list_version, read_lists)
 
 
 def _read_prefixes(text: str) -> dict[str, int]:
     """Reads the abbreviations that keep their dot: 1 always, 2 before numbers only."""
     prefixes = {}
-    for fields in map(str.split, text.splitlines()):
-        if fields and not fields[0].startswith("#"):
-            prefixes[fields[0]] = 2 if fields[1:2] == ["#NUMERIC_ONLY#"] else 1
+    for line_fields in map(str.split, text.splitlines()):
+        if line_fields and not line_fields[0].startswith("#"):
+            prefixes[line_fields[0]] = 2 if line_fields[1:2] == ["#NUMERIC_ONLY#"] else 1
     return prefixes
 
 
-def _load_stemmer(name: str, jar: zipfile.ZipFile) -> Stem:
-    if name != "arabic-buckwalter-reduced":
-        return stemmer(name)
-    lines = gzip.decompress(jar.read(f"stem/{name}.gz")).decode("utf-8").splitlines()
-    stems = {fields[0]: fields[2] for fields in map(str.split, lines) if len(fields) > 2}
+def _load_stemmer(language_name: str, jar: zipfile.ZipFile) -> Stem:
+    if language_name != "arabic-buckwalter-reduced":
+        return stemmer(language_name)
+    stem_lines = gzip.decompress(jar.read(f"stem/{language_name}.gz")).decode("utf-8").splitlines()
+    stems = {line_fields[0]: line_fields[2] for line_fields in map(str.split, stem_lines) if len(line_fields) > 2}
     return lambda word: stems.get(word, word)
 
 
@@ -227,13 +229,13 @@ def meteor_status() -> tuple[bool, str]:
         stemmer("english")
     except (MissingBackend, AssetError) as error:
         return False, str(error)
-    table = _find_table("en", directory)
-    if table is None:
+    paraphrase_table = _find_table("en", directory)
+    if paraphrase_table is None:
         return (
             False,
             f"{directory} has no English paraphrase table (data/paraphrase-en.gz); install it with: {INSTALL_COMMAND}",
         )
-    path = index_path(table, table_version(table))
+    path = index_path(paraphrase_table, table_version(paraphrase_table))
     if not path.exists():
         return True, f"resources in {directory}; the paraphrase index will be built on first use, in {path.parent}"
     if read_index(path) is None:

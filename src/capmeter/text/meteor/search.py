@@ -44,34 +44,34 @@ def find_best_alignments(matches: WordMatches, settled: Mask, lengths: tuple[Int
     """
     if not len(lengths[0]):
         return np.zeros(0, np.int64)
-    competing = np.flatnonzero(~settled)
-    steps = _Steps.from_matches(matches, competing, lengths)
-    options = _Options.from_matches(matches, competing, lengths, steps)
+    competing_matches = np.flatnonzero(~settled)
+    steps = _Steps.from_matches(matches, competing_matches, lengths)
+    options = _Options.from_matches(matches, competing_matches, lengths, steps)
     paths = _Paths.start(len(lengths[0]), options)
-    step = steps.first.copy()
+    pair_steps = steps.first.copy()
     trail: list[tuple[Ints, Ints, Ints]] = []
     while len(paths.pair):
         if int(np.bincount(paths.pair).max()) > beam:
             paths = paths.take(paths.sort(paths.key, options.bits, beam))
-        at = step.take(paths.pair)
+        step_indices = pair_steps.take(paths.pair)
         # The words between the last step and this one may break a chunk, and end with the same match for all paths.
-        skipped = steps.skips_words.take(at)
-        breaks = skipped & (paths.end != _NONE) & (paths.end != steps.skipped_start.take(at))
-        paths.key += breaks * options.chunk_unit
-        paths.end = np.where(skipped, steps.skipped_end.take(at), paths.end)
-        order = paths.sort(paths.key << 1 | skipped & ~breaks, options.bits + 1)
-        last = steps.is_last.take(at).take(order)
-        trail.append((paths.parent, paths.option, order[np.flatnonzero(last & differ(paths.pair))]))
-        paths = paths.extend(order[np.flatnonzero(~last)], at, steps.start, options)
-        step += 1
-    taken: list[Ints] = []
-    rows: Ints = np.zeros(0, np.int64)
+        is_skipped = steps.skips_words.take(step_indices)
+        breaks_chunk = is_skipped & (paths.end != _NONE) & (paths.end != steps.skipped_start.take(step_indices))
+        paths.key += breaks_chunk * options.chunk_unit
+        paths.end = np.where(is_skipped, steps.skipped_end.take(step_indices), paths.end)
+        path_order = paths.sort(paths.key << 1 | is_skipped & ~breaks_chunk, options.bits + 1)
+        is_last = steps.is_last.take(step_indices).take(path_order)
+        trail.append((paths.parent, paths.option, path_order[np.flatnonzero(is_last & differ(paths.pair))]))
+        paths = paths.extend(path_order[np.flatnonzero(~is_last)], step_indices, steps.start, options)
+        pair_steps += 1
+    chosen_matches: list[Ints] = []
+    path_rows: Ints = np.zeros(0, np.int64)
     for parent, option, last_rows in reversed(trail):
-        rows = np.concatenate([rows, last_rows])
-        taken.append(options.match[option[rows]])
-        rows = parent[rows]
-    indices = np.concatenate([*taken, np.flatnonzero(settled)])
-    return np.sort(indices[indices != _NONE])
+        path_rows = np.concatenate([path_rows, last_rows])
+        chosen_matches.append(options.match[option[path_rows]])
+        path_rows = parent[path_rows]
+    match_indices = np.concatenate([*chosen_matches, np.flatnonzero(settled)])
+    return np.sort(match_indices[match_indices != _NONE])
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,28 +89,28 @@ class _Steps:
 
     @classmethod
     def from_matches(cls, matches: WordMatches, competing: Ints, lengths: tuple[Ints, Ints]) -> _Steps:
-        pairs, width = len(lengths[0]), int(lengths[1].max()) + 2
-        cell = matches.pair * width + matches.start
-        ends = np.arange(pairs) * width + lengths[1] + 1
-        is_open = np.zeros(pairs * width, bool)
-        is_open[expand_ranges(cell[competing], matches.length[competing])] = True
-        is_open[ends] = True
-        # In the first column nothing precedes; `before` is that column or the cell after the previous step.
-        steps = np.flatnonzero(is_open)
-        pair = steps // width
-        before = np.maximum(np.concatenate([[0], steps[:-1] + 1]), pair * width)
+        pair_count, width = len(lengths[0]), int(lengths[1].max()) + 2
+        match_cells = matches.pair * width + matches.start
+        end_cells = np.arange(pair_count) * width + lengths[1] + 1
+        is_open = np.zeros(pair_count * width, bool)
+        is_open[expand_ranges(match_cells[competing], matches.length[competing])] = True
+        is_open[end_cells] = True
+        # In the first column nothing precedes; `gap_starts` is that column or the cell after the previous step.
+        step_cells = np.flatnonzero(is_open)
+        step_pairs = step_cells // width
+        gap_starts = np.maximum(np.concatenate([[0], step_cells[:-1] + 1]), step_pairs * width)
         match_start, match_end = np.full(len(is_open), _NONE), np.full(len(is_open), _NONE)
-        match_start[cell] = matches.candidate_start  # of settled matches, and of others at open words
-        match_end[cell + matches.length - 1] = matches.candidate_start + matches.candidate_length
+        match_start[match_cells] = matches.candidate_start  # of settled matches, and of others at open words
+        match_end[match_cells + matches.length - 1] = matches.candidate_start + matches.candidate_length
         return cls(
-            first=np.searchsorted(pair, np.arange(pairs)),
-            start=steps - pair * width,
-            cell=steps,
+            first=np.searchsorted(step_pairs, np.arange(pair_count)),
+            start=step_cells - step_pairs * width,
+            cell=step_cells,
             width=width,
-            is_last=steps == ends[pair],
-            skips_words=before < steps,
-            skipped_start=match_start[before],
-            skipped_end=match_end[steps - 1],
+            is_last=step_cells == end_cells[step_pairs],
+            skips_words=gap_starts < step_cells,
+            skipped_start=match_start[gap_starts],
+            skipped_end=match_end[step_cells - 1],
         )
 
 
@@ -138,49 +138,49 @@ class _Options:
     def from_matches(cls, matches: WordMatches, competing: Ints, lengths: tuple[Ints, Ints], steps: _Steps) -> _Options:
         matches = matches.take(competing)
         pair, start, end = matches.pair, matches.candidate_start, matches.candidate_start + matches.candidate_length
-        gain = np.where(matches.kind == 0, 2, matches.length // 2 + matches.candidate_length // 2)
-        distance = np.abs(matches.start - start)
-        step = np.searchsorted(steps.cell, pair * steps.width + matches.start)
-        skip = np.cumsum(np.bincount(step, minlength=len(steps.cell)) + 1) - 1
-        option = np.arange(len(competing)) + step
+        match_gains = np.where(matches.kind == 0, 2, matches.length // 2 + matches.candidate_length // 2)
+        match_distances = np.abs(matches.start - start)
+        match_steps = np.searchsorted(steps.cell, pair * steps.width + matches.start)
+        skip_options = np.cumsum(np.bincount(match_steps, minlength=len(steps.cell)) + 1) - 1
+        match_options = np.arange(len(competing)) + match_steps
 
         def spread(values: Ints, skip_value: int) -> Ints:
             of_options = np.full(len(competing) + len(steps.cell), skip_value)
-            of_options[option] = values
+            of_options[match_options] = values
             return of_options
 
-        pairs = len(lengths[0])
-        max_gain = int(np.minimum(np.bincount(pair, gain, pairs), lengths[0] + lengths[1]).max())
-        distance_bits = int(np.bincount(pair, distance, pairs).max()).bit_length()
+        pair_count = len(lengths[0])
+        max_gain = int(np.minimum(np.bincount(pair, match_gains, pair_count), lengths[0] + lengths[1]).max())
+        distance_bits = int(np.bincount(pair, match_distances, pair_count).max()).bit_length()
         chunk_bits = (2 * int(np.bincount(steps.cell // steps.width).max())).bit_length()
         return cls(
-            first=np.concatenate([[0], skip[:-1] + 1]),
-            skip=skip,
+            first=np.concatenate([[0], skip_options[:-1] + 1]),
+            skip=skip_options,
             match=spread(competing, _NONE),
-            gain=spread(gain << distance_bits + chunk_bits, 0),
-            distance=spread(distance, 0),
+            gain=spread(match_gains << distance_bits + chunk_bits, 0),
+            distance=spread(match_distances, 0),
             start=spread(start, _NONE),
             end=spread(end, _NONE),
             length=spread(matches.length, 1),
-            words=_word_bits(matches, int(lengths[0].max()) + 1, option, skip[-1] + 1),
+            words=_word_bits(matches, int(lengths[0].max()) + 1, match_options, skip_options[-1] + 1),
             max_gain=max_gain << distance_bits + chunk_bits,
             chunk_unit=1 << distance_bits,
             bits=max_gain.bit_length() + chunk_bits + distance_bits,
         )
 
 
-def _word_bits(matches: WordMatches, width: int, option: Ints, options: int) -> Bits:
+def _word_bits(matches: WordMatches, width: int, match_options: Ints, option_count: int) -> Bits:
     """Returns the candidate's words of each match as bits (columns, options), one for each competed word of a pair."""
-    cell = matches.pair * width + matches.candidate_start
+    match_cells = matches.pair * width + matches.candidate_start
     is_competed = np.zeros((int(matches.pair.max(initial=-1)) + 1, width), bool)
-    is_competed.ravel()[expand_ranges(cell, matches.candidate_length)] = True
-    bit = (np.cumsum(is_competed, axis=1) - 1).ravel()
-    words = np.zeros((int(bit.max(initial=0)) // 64 + 1, options), np.uint64)
-    for step in range(int(matches.candidate_length.max(initial=0))):
-        longer = np.flatnonzero(matches.candidate_length > step)
-        word_bit = bit[cell[longer] + step]
-        words[word_bit >> 6, option[longer]] |= np.uint64(1) << (word_bit & 63).astype(np.uint64)
-    return words
+    is_competed.ravel()[expand_ranges(match_cells, matches.candidate_length)] = True
+    bit_indices = (np.cumsum(is_competed, axis=1) - 1).ravel()
+    word_bits = np.zeros((int(bit_indices.max(initial=0)) // 64 + 1, option_count), np.uint64)
+    for word_step in range(int(matches.candidate_length.max(initial=0))):
+        longer_matches = np.flatnonzero(matches.candidate_length > word_step)
+        word_bit = bit_indices[match_cells[longer_matches] + word_step]
+        word_bits[word_bit >> 6, match_options[longer_matches]] |= np.uint64(1) << (word_bit & 63).astype(np.uint64)
+    return word_bits
 
 
 @dataclass(eq=False)
@@ -199,57 +199,59 @@ class _Paths:
     def start(cls, pairs: int, options: _Options) -> _Paths:
         """Returns the empty path of each pair."""
         pair, zeros = np.arange(pairs), np.zeros(pairs, np.int64)
-        used = np.zeros((len(options.words), pairs), np.uint64)
-        return cls(pair, zeros + options.max_gain, zeros, zeros + _NONE, used, pair, zeros + options.skip[0])
+        used_words = np.zeros((len(options.words), pairs), np.uint64)
+        return cls(pair, zeros + options.max_gain, zeros, zeros + _NONE, used_words, pair, zeros + options.skip[0])
 
     def take(self, rows: Ints) -> _Paths:
-        names = self.__dataclass_fields__
-        return _Paths(*(np.take(getattr(self, name), rows, axis=-1) for name in names))
+        field_names = self.__dataclass_fields__
+        return _Paths(*(np.take(getattr(self, field_name), rows, axis=-1) for field_name in field_names))
 
     def sort(self, key: Ints, bits: int, beam: int | None = None) -> Ints:
         """Returns the rows in order of pair and key, or those of the `beam` best paths of each pair."""
-        row = np.arange(len(key))
+        row_numbers = np.arange(len(key))
         is_first = differ(self.pair)
         if is_first.all():
-            return row
+            return row_numbers
         row_bits = len(key).bit_length()
         if int(self.pair[-1]).bit_length() + bits + row_bits <= _KEY_BITS:
-            codes = (self.pair << bits | key) << row_bits | row
-            codes.sort()
-            order = codes & ((1 << row_bits) - 1)
+            sort_codes = (self.pair << bits | key) << row_bits | row_numbers
+            sort_codes.sort()
+            order = sort_codes & ((1 << row_bits) - 1)
         else:
             order = np.lexsort((key, self.pair))
         if beam is None:
             return order
-        first = np.flatnonzero(is_first)
-        best: Ints = order[row - np.repeat(first, np.diff(np.append(first, len(row)))) < beam]
+        first_rows = np.flatnonzero(is_first)
+        best: Ints = order[row_numbers - np.repeat(first_rows, np.diff(np.append(first_rows, len(row_numbers)))) < beam]
         return best
 
     def extend(self, rows: Ints, at: Ints, start: Ints, options: _Options) -> _Paths:
         """Extends the paths in these rows, in this order, at the steps `at`, with every option whose words are free."""
-        position, skip = start.take(at), options.skip.take(at)
-        in_match = self.next > position
-        first = np.where(in_match, skip, options.first.take(at)).take(rows)
-        count = skip.take(rows) - first + 1
-        parent, option = np.repeat(rows, count), expand_ranges(first, count)
+        step_positions, skip_options = start.take(at), options.skip.take(at)
+        in_match = self.next > step_positions
+        first_options = np.where(in_match, skip_options, options.first.take(at)).take(rows)
+        option_counts = skip_options.take(rows) - first_options + 1
+        parent, option = np.repeat(rows, option_counts), expand_ranges(first_options, option_counts)
         if len(self.used) == 1:
             fits = self.used[0].take(parent) & options.words[0].take(option) == 0
         else:
             fits = ~(self.used[:, parent] & options.words[:, option]).any(axis=0)
-        free = np.flatnonzero(fits)  # selects four times as fast as the mask
-        parent, option = parent.take(free), option.take(free)
+        free_options = np.flatnonzero(fits)  # selects four times as fast as the mask
+        parent, option = parent.take(free_options), option.take(free_options)
         # The distances of the options tried before this one: those before it less those before its path's first.
-        distance = options.distance.take(option)
-        tried = np.cumsum(distance) - distance
-        new = np.flatnonzero(differ(parent))
-        tried -= np.repeat(tried[new], np.diff(np.append(new, len(parent))))
-        end = self.end.take(parent)
-        breaks = (end != _NONE) & (end != options.start.take(option))
-        passed, new_end = position.take(parent) + options.length.take(option), options.end.take(option)
+        option_distances = options.distance.take(option)
+        earlier_distances = np.cumsum(option_distances) - option_distances
+        new_parents = np.flatnonzero(differ(parent))
+        earlier_distances -= np.repeat(earlier_distances[new_parents], np.diff(np.append(new_parents, len(parent))))
+        path_ends = self.end.take(parent)
+        breaks_chunk = (path_ends != _NONE) & (path_ends != options.start.take(option))
+        passed, new_end = step_positions.take(parent) + options.length.take(option), options.end.take(option)
         if in_match.any():
             continues = in_match[parent]
-            breaks &= ~continues
-            passed, new_end = np.where(continues, self.next[parent], passed), np.where(continues, end, new_end)
-        key = self.key.take(parent) + tried - options.gain.take(option) + breaks * options.chunk_unit
-        used = self.used.take(parent, axis=1) | options.words.take(option, axis=1)
-        return _Paths(self.pair.take(parent), key, passed, new_end, used, parent, option)
+            breaks_chunk &= ~continues
+            passed, new_end = np.where(continues, self.next[parent], passed), np.where(continues, path_ends, new_end)
+        path_keys = (
+            self.key.take(parent) + earlier_distances - options.gain.take(option) + breaks_chunk * options.chunk_unit
+        )
+        used_words = self.used.take(parent, axis=1) | options.words.take(option, axis=1)
+        return _Paths(self.pair.take(parent), path_keys, passed, new_end, used_words, parent, option)

@@ -47,33 +47,33 @@ class MeteorFeatureTable:
 
 def compute_features(table: TokenTable, resources: MeteorResources) -> MeteorFeatureTable:
     """Computes the features of sentences, given as normalised tokens."""
-    vocabulary, words, offsets = table.vocabulary.words, table.ids.values, table.ids.offsets
-    exact, count, nothing = java_hashes(vocabulary), len(vocabulary), np.zeros(0, np.int64)
-    phrases = Ragged(nothing, np.zeros(len(table.ids) + 1, np.int64))
-    start: Ints = nothing
-    length: Ints = nothing
-    node = np.full(count, -1)
-    if (index := resources.paraphrases) is not None:
-        node = np.fromiter((index.words.get(word, -1) for word in vocabulary), np.int64, count)
-        position, size, nodes = index.phrases(node[words], offsets)
-        long = np.flatnonzero(size > 1)
-        position = position[long]
+    vocabulary, word_ids, sentence_offsets = table.vocabulary.words, table.ids.values, table.ids.offsets
+    exact_codes, word_count, no_ids = java_hashes(vocabulary), len(vocabulary), np.zeros(0, np.int64)
+    phrases = Ragged(no_ids, np.zeros(len(table.ids) + 1, np.int64))
+    phrase_starts: Ints = no_ids
+    phrase_lengths: Ints = no_ids
+    word_nodes = np.full(word_count, -1)
+    if (paraphrase_index := resources.paraphrases) is not None:
+        word_nodes = np.fromiter((paraphrase_index.words.get(word, -1) for word in vocabulary), np.int64, word_count)
+        position, size, nodes = paraphrase_index.phrases(word_nodes[word_ids], sentence_offsets)
+        long_phrases = np.flatnonzero(size > 1)
+        position = position[long_phrases]
         sentence = table.ids.rows[position]
         order = np.argsort(sentence, kind="stable")
-        phrases = Ragged.from_lengths(nodes[long][order], np.bincount(sentence, minlength=len(table.ids)))
-        start, length = (position - offsets[sentence])[order], size[long][order]
+        phrases = Ragged.from_lengths(nodes[long_phrases][order], np.bincount(sentence, minlength=len(table.ids)))
+        phrase_starts, phrase_lengths = (position - sentence_offsets[sentence])[order], size[long_phrases][order]
     return MeteorFeatureTable(
         table=table,
-        exact=exact,
-        stem=java_hashes([resources.stem(word) for word in vocabulary]) if resources.stem else exact,
-        function=np.fromiter((word in resources.function_words for word in vocabulary), bool, count),
+        exact=exact_codes,
+        stem=java_hashes([resources.stem(word) for word in vocabulary]) if resources.stem else exact_codes,
+        function=np.fromiter((word in resources.function_words for word in vocabulary), bool, word_count),
         synsets=resources.synonyms.synsets(vocabulary)
         if resources.synonyms
-        else Ragged(nothing, np.zeros(count + 1, np.int64)),
-        node=node,
+        else Ragged(no_ids, np.zeros(word_count + 1, np.int64)),
+        node=word_nodes,
         phrases=phrases,
-        start=start,
-        length=length,
+        start=phrase_starts,
+        length=phrase_lengths,
     )
 
 
@@ -98,85 +98,86 @@ class MeteorFeatures:
     @property
     def identity(self) -> str:
         """The name, the versions of the tokenizer and of METEOR's resources, and the package's."""
-        versions = f"{self._resources.word_list_version}/{self._resources.paraphrase_version}"
-        return f"meteor/{tokenizer_version(self.tokenizer)}/{self.language}/{versions}/{__version__}"
+        resource_versions = f"{self._resources.word_list_version}/{self._resources.paraphrase_version}"
+        return f"meteor/{tokenizer_version(self.tokenizer)}/{self.language}/{resource_versions}/{__version__}"
 
     def run(self, pool: SentenceSource) -> MeteorFeatureTable:
         """Computes the features of this pool's sentences."""
         tokens: TokenTable = pool.analyse(Tokens(self.tokenizer))
-        count = len(tokens.ids)
-        each = Ragged(np.arange(count), np.arange(count + 1))
-        return compute_features(normalise_texts(tokens, each, self._resources.normalise), self._resources)
+        sentence_count = len(tokens.ids)
+        text_sentences = Ragged(np.arange(sentence_count), np.arange(sentence_count + 1))
+        return compute_features(normalise_texts(tokens, text_sentences, self._resources.normalise), self._resources)
 
     def arrays(self, table: MeteorFeatureTable, rows: npt.NDArray[np.int64]) -> Arrays:
         """Encodes rows as arrays over the words that they contain."""
-        _, words = table.table.compact(rows)
-        synsets = table.synsets.take(words)
-        phrase = Ragged(np.arange(len(table.start)), table.phrases.offsets).take(rows)
+        _, word_ids = table.table.compact(rows)
+        word_synsets = table.synsets.take(word_ids)
+        phrase_positions = Ragged(np.arange(len(table.start)), table.phrases.offsets).take(rows)
         arrays = {
-            "exact": table.exact[words],
-            "stem": table.stem[words],
-            "function": table.function[words].astype(np.int64),
-            "synsets": synsets.values,
-            "synset-counts": synsets.lengths,
-            "node": table.node[words] + 1,
-            "phrases": table.phrases.values[phrase.values],
-            "phrase-counts": phrase.lengths,
-            "start": table.start[phrase.values],
-            "length": table.length[phrase.values],
+            "exact": table.exact[word_ids],
+            "stem": table.stem[word_ids],
+            "function": table.function[word_ids].astype(np.int64),
+            "synsets": word_synsets.values,
+            "synset-counts": word_synsets.lengths,
+            "node": table.node[word_ids] + 1,
+            "phrases": table.phrases.values[phrase_positions.values],
+            "phrase-counts": phrase_positions.lengths,
+            "start": table.start[phrase_positions.values],
+            "length": table.length[phrase_positions.values],
         }
-        small_arrays = {name: compact_integers(numbers) for name, numbers in arrays.items()}
+        small_arrays = {array_name: compact_integers(array_values) for array_name, array_values in arrays.items()}
         return {**Tokens(self.tokenizer).arrays(table.table, rows), **small_arrays}
 
     def table(self, arrays: Arrays) -> MeteorFeatureTable:
         """Decodes what `arrays` returned."""
-        columns = {name: arrays[name].astype(np.int64) for name in self.ARRAYS if name not in Tokens.ARRAYS}
+        feature_columns = {name: arrays[name].astype(np.int64) for name in self.ARRAYS if name not in Tokens.ARRAYS}
         return MeteorFeatureTable(
             table=Tokens(self.tokenizer).table(arrays),
-            exact=columns["exact"],
-            stem=columns["stem"],
-            function=columns["function"].astype(bool),
-            synsets=Ragged.from_lengths(columns["synsets"], columns["synset-counts"]),
-            node=columns["node"] - 1,
-            phrases=Ragged.from_lengths(columns["phrases"], columns["phrase-counts"]),
-            start=columns["start"],
-            length=columns["length"],
+            exact=feature_columns["exact"],
+            stem=feature_columns["stem"],
+            function=feature_columns["function"].astype(bool),
+            synsets=Ragged.from_lengths(feature_columns["synsets"], feature_columns["synset-counts"]),
+            node=feature_columns["node"] - 1,
+            phrases=Ragged.from_lengths(feature_columns["phrases"], feature_columns["phrase-counts"]),
+            start=feature_columns["start"],
+            length=feature_columns["length"],
         )
 
     def merge_tables(
         self, tables: Sequence[MeteorFeatureTable], places: Sequence[npt.NDArray[np.int64]]
     ) -> MeteorFeatureTable:
         """Merges the tables of disjoint parts of a pool."""
-        vocabulary, new_ids = merge_vocabularies(each.table.vocabulary for each in tables)
-        rows, new_words, synsets, phrase_rows, word_count, begin = [], [], [], [], 0, 0
-        for each, ids in zip(tables, new_ids, strict=True):
-            rows.append(Ragged(ids[each.table.ids.values], each.table.ids.offsets))
-            new_words.append(np.flatnonzero(ids >= word_count))  # the words of no table before, in their order
-            synsets.append(each.synsets.take(new_words[-1]))
-            phrase_rows.append(Ragged(np.arange(begin, begin + len(each.start)), each.phrases.offsets))
-            word_count, begin = word_count + len(new_words[-1]), begin + len(each.start)
-        phrase = Ragged.merged(phrase_rows, places)
+        vocabulary, new_ids = merge_vocabularies(table.table.vocabulary for table in tables)
+        id_rows, new_words, synsets, phrase_rows, word_count, phrase_begin = [], [], [], [], 0, 0
+        for table, table_ids in zip(tables, new_ids, strict=True):
+            id_rows.append(Ragged(table_ids[table.table.ids.values], table.table.ids.offsets))
+            new_words.append(np.flatnonzero(table_ids >= word_count))  # the words of no table before, in their order
+            synsets.append(table.synsets.take(new_words[-1]))
+            phrase_rows.append(Ragged(np.arange(phrase_begin, phrase_begin + len(table.start)), table.phrases.offsets))
+            word_count, phrase_begin = word_count + len(new_words[-1]), phrase_begin + len(table.start)
+        merged_phrases = Ragged.merged(phrase_rows, places)
 
         def of_words(name: str) -> Any:
             columns = zip(tables, new_words, strict=True)
-            return np.concatenate([getattr(each, name)[words] for each, words in columns])
+            return np.concatenate([getattr(table, name)[words] for table, words in columns])
 
         def of_phrases(columns: list[Ints]) -> Ints:
-            values: Ints = np.concatenate(columns)[phrase.values]
+            values: Ints = np.concatenate(columns)[merged_phrases.values]
             return values
 
         return MeteorFeatureTable(
-            table=TokenTable(Ragged.merged(rows, places), vocabulary),
+            table=TokenTable(Ragged.merged(id_rows, places), vocabulary),
             exact=of_words("exact"),
             stem=of_words("stem"),
             function=of_words("function"),
             synsets=Ragged.from_lengths(
-                np.concatenate([each.values for each in synsets]), np.concatenate([each.lengths for each in synsets])
+                np.concatenate([word_synsets.values for word_synsets in synsets]),
+                np.concatenate([word_synsets.lengths for word_synsets in synsets]),
             ),
             node=of_words("node"),
-            phrases=Ragged(of_phrases([each.phrases.values for each in tables]), phrase.offsets),
-            start=of_phrases([each.start for each in tables]),
-            length=of_phrases([each.length for each in tables]),
+            phrases=Ragged(of_phrases([table.phrases.values for table in tables]), merged_phrases.offsets),
+            start=of_phrases([table.start for table in tables]),
+            length=of_phrases([table.length for table in tables]),
         )
 
 
@@ -191,5 +192,5 @@ def java_hash(word: str) -> int:
 
 def java_hashes(words: Sequence[str]) -> Ints:
     """Returns Java's hash codes of strings: Σ unitᵢ 31^(n−1−i) over the n units of UTF-16, modulo 2³²."""
-    codes: Ints = (polynomial_hashes(words, 31) & np.uint64(0xFFFFFFFF)).astype(np.int64)
-    return codes
+    hash_codes: Ints = (polynomial_hashes(words, 31) & np.uint64(0xFFFFFFFF)).astype(np.int64)
+    return hash_codes

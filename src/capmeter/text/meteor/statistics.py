@@ -56,18 +56,18 @@ def count_alignment_statistics(
     Returns:
         The statistics of each pair (pairs, 23).
     """
-    counts, function = _count_lengths(sentences, candidates, references), sentences.function_sum
-    module = _module_numbers(modules)[matches.kind]
-    for side, (sentence, start, length) in enumerate(_sides(candidates, references, matches)):
-        first = sentences.offsets[sentence[matches.pair]] + start
-        function_words = function[first + length] - function[first]
-        for column, words in (
-            (4 + 4 * module, length - function_words),
-            (6 + 4 * module, function_words),
-            (0 * module + CHUNKS + 1, length),
+    counts, function_sums = _count_lengths(sentences, candidates, references), sentences.function_sum
+    match_modules = _module_numbers(modules)[matches.kind]
+    for side, (sentence_ids, match_starts, match_lengths) in enumerate(_sides(candidates, references, matches)):
+        first_words = sentences.offsets[sentence_ids[matches.pair]] + match_starts
+        function_words = function_sums[first_words + match_lengths] - function_sums[first_words]
+        for column, word_counts in (
+            (4 + 4 * match_modules, match_lengths - function_words),
+            (6 + 4 * match_modules, function_words),
+            (0 * match_modules + CHUNKS + 1, match_lengths),
         ):
-            cell = matches.pair * len(COLUMNS) + column + side
-            counts += np.bincount(cell, weights=words, minlength=counts.size).reshape(counts.shape)
+            cell_indices = matches.pair * len(COLUMNS) + column + side
+            counts += np.bincount(cell_indices, weights=word_counts, minlength=counts.size).reshape(counts.shape)
     continues_chunk = (
         (matches.pair[1:] == matches.pair[:-1])
         & (matches.start[1:] == (matches.start + matches.length)[:-1])
@@ -87,26 +87,26 @@ def bound_statistics(
     Precision and recall are not below those of any alignment, and fragmentation is not above.
     """
     matches, candidates, references = pairs.matches, candidates[pairs.order], references[pairs.order]
-    numbers = _module_numbers(resources.modules)
-    lightest_first = sorted(range(len(KINDS)), key=lambda kind: resources.weights[numbers[kind]])
+    module_numbers = _module_numbers(resources.modules)
+    lightest_first = sorted(range(len(KINDS)), key=lambda kind: resources.weights[module_numbers[kind]])
     counts = _count_lengths(sentences, candidates, references)
-    for side, (sentence, start, length) in enumerate(_sides(candidates, references, matches)):
-        lengths = sentences.lengths[sentence]
-        begin = np.cumsum(lengths) - lengths
-        first = begin[matches.pair] + start
-        module = np.full(int(lengths.sum()), -1, np.int8)
+    for side, (sentence_ids, match_starts, match_lengths) in enumerate(_sides(candidates, references, matches)):
+        sentence_lengths = sentences.lengths[sentence_ids]
+        sentence_begins = np.cumsum(sentence_lengths) - sentence_lengths
+        first_words = sentence_begins[matches.pair] + match_starts
+        word_modules = np.full(int(sentence_lengths.sum()), -1, np.int8)
         for kind in lightest_first:
             of_kind = np.flatnonzero(matches.kind == kind)
-            for step in range(int(length[of_kind].max(initial=0))):
-                longer = of_kind if step == 0 else of_kind[length[of_kind] > step]
-                module[first[longer] + step] = numbers[kind]
-        matched = np.flatnonzero(module >= 0)
-        pair = np.repeat(np.arange(len(sentence)), lengths)[matched]
-        word = matched + (sentences.offsets[sentence] - begin)[pair]
-        is_function_word = sentences.function_sum[word + 1] - sentences.function_sum[word]
-        cell = pair * len(COLUMNS) + (4 + side) + 4 * module[matched].astype(np.int64) + 2 * is_function_word
+            for word_step in range(int(match_lengths[of_kind].max(initial=0))):
+                longer_matches = of_kind if word_step == 0 else of_kind[match_lengths[of_kind] > word_step]
+                word_modules[first_words[longer_matches] + word_step] = module_numbers[kind]
+        matched = np.flatnonzero(word_modules >= 0)
+        pair = np.repeat(np.arange(len(sentence_ids)), sentence_lengths)[matched]
+        word_positions = matched + (sentences.offsets[sentence_ids] - sentence_begins)[pair]
+        is_function_word = sentences.function_sum[word_positions + 1] - sentences.function_sum[word_positions]
+        cell = pair * len(COLUMNS) + (4 + side) + 4 * word_modules[matched].astype(np.int64) + 2 * is_function_word
         counts += np.bincount(cell, minlength=counts.size).reshape(counts.shape)
-        counts[:, CHUNKS + 1 + side] = np.bincount(pair, minlength=len(sentence))
+        counts[:, CHUNKS + 1 + side] = np.bincount(pair, minlength=len(sentence_ids))
     counts[:, CHUNKS] = np.maximum(pairs.min_chunks, counts[:, CHUNKS + 1] > 0)
     return counts
 
@@ -127,10 +127,10 @@ def _module_numbers(modules: tuple[str, ...]) -> Ints:
 def _count_lengths(sentences: AlignerSentences, candidates: Ints, references: Ints) -> Floats:
     """Returns statistics with the numbers of words and of function words alone (pairs, 23)."""
     counts = np.zeros((len(candidates), len(COLUMNS)))
-    for column, sentence in enumerate((candidates, references)):
-        first, last = sentences.offsets[sentence], sentences.offsets[sentence + 1]
-        counts[:, column] = last - first
-        counts[:, 2 + column] = sentences.function_sum[last] - sentences.function_sum[first]
+    for column, sentence_ids in enumerate((candidates, references)):
+        sentence_begins, sentence_ends = sentences.offsets[sentence_ids], sentences.offsets[sentence_ids + 1]
+        counts[:, column] = sentence_ends - sentence_begins
+        counts[:, 2 + column] = sentences.function_sum[sentence_ends] - sentences.function_sum[sentence_begins]
     return counts
 
 
@@ -164,22 +164,24 @@ def compute_scores(
         weights: of the modules.
     """
     alpha, beta, gamma, delta = parameters
-    matched, length = [], []
+    weighted_matches, length = [], []
     for side in (0, 1):
-        total = np.zeros(counts.shape[:-1])
-        for module, weight in enumerate(weights):
-            total = total + counts[..., 4 + 4 * module + side] * weight * delta
-        for module, weight in enumerate(weights):
-            total = total + counts[..., 6 + 4 * module + side] * weight * (1.0 - delta)
-        matched.append(total)
+        side_total = np.zeros(counts.shape[:-1])
+        for module, module_weight in enumerate(weights):
+            side_total = side_total + counts[..., 4 + 4 * module + side] * module_weight * delta
+        for module, module_weight in enumerate(weights):
+            side_total = side_total + counts[..., 6 + 4 * module + side] * module_weight * (1.0 - delta)
+        weighted_matches.append(side_total)
         length.append(delta * (counts[..., side] - counts[..., 2 + side]) + (1.0 - delta) * counts[..., 2 + side])
     with np.errstate(divide="ignore", invalid="ignore"):
-        precision, recall = matched[0] / length[0], matched[1] / length[1]
+        precision, recall = weighted_matches[0] / length[0], weighted_matches[1] / length[1]
         mean = 1.0 / ((1.0 - alpha) / precision + alpha / recall)
         fragmentation = counts[..., CHUNKS] / ((counts[..., CHUNKS + 1] + counts[..., CHUNKS + 2]) / 2.0)
     fragmentation = np.where(is_perfect_match(counts), 0.0, fragmentation)
     # Python's power agrees with Java's to the last digit; numpy's may not.
     penalty = gamma * np.asarray(_power(fragmentation, beta), np.float64)
     score = np.maximum(np.nan_to_num(mean * (1.0 - penalty)), 0.0)
-    components = (np.nan_to_num(each) for each in (precision, recall, mean, fragmentation, penalty))
+    components = (
+        np.nan_to_num(score_component) for score_component in (precision, recall, mean, fragmentation, penalty)
+    )
     return MeteorScores(score, *components)

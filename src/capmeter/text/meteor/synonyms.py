@@ -46,8 +46,8 @@ def base_candidates(word: str) -> list[str]:
     """Applies WordNet's suffix rules in their order: the first result that is a word is the base form."""
     if word.endswith("ss") or len(word) <= 2:
         return []
-    rules = _SUFFIXES_BY_LETTER.get(word[-1], ())
-    return [word[: -len(suffix)] + replacement for suffix, replacement in rules if word.endswith(suffix)]
+    suffix_rules = _SUFFIXES_BY_LETTER.get(word[-1], ())
+    return [word[: -len(suffix)] + replacement for suffix, replacement in suffix_rules if word.endswith(suffix)]
 
 
 def _read_lists(synsets: str, exceptions: str) -> tuple[dict[str, str], dict[str, list[str]]]:
@@ -57,11 +57,11 @@ def _read_lists(synsets: str, exceptions: str) -> tuple[dict[str, str], dict[str
         lines = text.split("\n")
         return zip(lines[0::2], lines[1::2], strict=False)
 
-    bases: dict[str, list[str]] = {}
-    for base, forms in dict(pairs(exceptions)).items():
-        for form in forms.split():
-            bases.setdefault(form, []).append(base)
-    return dict(pairs(synsets)), bases
+    base_forms: dict[str, list[str]] = {}
+    for base_form, irregular_forms in dict(pairs(exceptions)).items():
+        for irregular_form in irregular_forms.split():
+            base_forms.setdefault(irregular_form, []).append(base_form)
+    return dict(pairs(synsets)), base_forms
 
 
 class Synonyms:
@@ -77,11 +77,11 @@ class Synonyms:
 
     def synsets(self, word: str) -> frozenset[int]:
         """Returns the numbers of the synsets of a word and of its base forms."""
-        numbers = self._synsets.get(word, "")
-        for base in self._bases.get(word) or (self._find_base(word),):
-            if base != word and base in self._synsets:
-                numbers = f"{numbers} {self._synsets[base]}"
-        return frozenset(map(int, numbers.split()))
+        synset_numbers = self._synsets.get(word, "")
+        for base_form in self._bases.get(word) or (self._find_base(word),):
+            if base_form != word and base_form in self._synsets:
+                synset_numbers = f"{synset_numbers} {self._synsets[base_form]}"
+        return frozenset(map(int, synset_numbers.split()))
 
     @property
     def words(self) -> Iterable[str]:
@@ -97,7 +97,7 @@ class Synonyms:
         return list(self._bases.get(word, ()))
 
     def _find_base(self, word: str) -> str:
-        return next((base for base in base_candidates(word) if base in self._synsets), "")
+        return next((base_form for base_form in base_candidates(word) if base_form in self._synsets), "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +117,12 @@ class SynonymIndex:
     @classmethod
     def from_lists(cls, synsets: str, exceptions: str) -> SynonymIndex:
         """Builds the index of these lists, which are those of `Synonyms`."""
-        numbers_of_word, bases = _read_lists(synsets, exceptions)
-        number_rows = [[*map(int, each.split())] for each in numbers_of_word.values()]
-        words, numbers = _sort_by_hash(list(numbers_of_word), number_rows, np.int32)
-        base_rows = [word_hashes(each).tolist() for each in bases.values()]
-        forms, base_hashes = _sort_by_hash(list(bases), base_rows, np.uint64)
-        return cls(words, numbers.offsets, numbers.values, forms, base_hashes.offsets, base_hashes.values)
+        numbers_of_word, base_forms = _read_lists(synsets, exceptions)
+        number_rows = [[*map(int, text.split())] for text in numbers_of_word.values()]
+        words, synset_numbers = _sort_by_hash(list(numbers_of_word), number_rows, np.int32)
+        base_rows = [word_hashes(bases).tolist() for bases in base_forms.values()]
+        forms, base_hashes = _sort_by_hash(list(base_forms), base_rows, np.uint64)
+        return cls(words, synset_numbers.offsets, synset_numbers.values, forms, base_hashes.offsets, base_hashes.values)
 
     def synsets(self, words: Sequence[str]) -> Ragged:
         """Looks words up.
@@ -130,40 +130,40 @@ class SynonymIndex:
         Returns:
             The numbers of the synsets of each word and of its base forms, in no order; a number may occur twice.
         """
-        hashes = word_hashes(words)
-        irregular, form = _find_hashes(self.forms, hashes)
-        irregular_bases = Ragged(self.bases, self.base_starts).take(form)
+        query_hashes = word_hashes(words)
+        irregular, form_positions = _find_hashes(self.forms, query_hashes)
+        irregular_bases = Ragged(self.bases, self.base_starts).take(form_positions)
         # the base of a word that is not an irregular form is the first word of the dictionary that the rules give
         rule_bases = [base_candidates(word) for word in words]
-        row = np.repeat(np.arange(len(words)), [len(each) for each in rule_bases])
+        candidate_rows = np.repeat(np.arange(len(words)), [len(word_bases) for word_bases in rule_bases])
         is_regular = np.ones(len(words), bool)
         is_regular[irregular] = False
-        regular = np.flatnonzero(is_regular[row])
-        rule_hashes = word_hashes([base for each in rule_bases for base in each])[regular]
+        regular_indices = np.flatnonzero(is_regular[candidate_rows])
+        rule_hashes = word_hashes([base for word_bases in rule_bases for base in word_bases])[regular_indices]
         in_dictionary, _ = _find_hashes(self.words, rule_hashes)
-        first = in_dictionary[np.unique(row[regular][in_dictionary], return_index=True)[1]]
-        base_rows = np.concatenate([irregular[irregular_bases.rows], row[regular][first]])
-        base_hashes = np.concatenate([irregular_bases.values, rule_hashes[first]])
-        new = base_hashes != hashes[base_rows]  # a form may be its own base
-        all_rows = np.concatenate([np.arange(len(words)), base_rows[new]])
-        which, positions = _find_hashes(self.words, np.concatenate([hashes, base_hashes[new]]))
-        numbers = Ragged(self.numbers, self.starts).take(positions)
-        number_rows = all_rows[which][numbers.rows]
-        order = np.argsort(number_rows, kind="stable")
-        return Ragged.from_lengths(numbers.values[order], np.bincount(number_rows, minlength=len(words)))
+        first_bases = in_dictionary[np.unique(candidate_rows[regular_indices][in_dictionary], return_index=True)[1]]
+        base_rows = np.concatenate([irregular[irregular_bases.rows], candidate_rows[regular_indices][first_bases]])
+        base_hashes = np.concatenate([irregular_bases.values, rule_hashes[first_bases]])
+        is_new = base_hashes != query_hashes[base_rows]  # a form may be its own base
+        all_rows = np.concatenate([np.arange(len(words)), base_rows[is_new]])
+        known_words, word_positions = _find_hashes(self.words, np.concatenate([query_hashes, base_hashes[is_new]]))
+        synset_numbers = Ragged(self.numbers, self.starts).take(word_positions)
+        number_rows = all_rows[known_words][synset_numbers.rows]
+        row_order = np.argsort(number_rows, kind="stable")
+        return Ragged.from_lengths(synset_numbers.values[row_order], np.bincount(number_rows, minlength=len(words)))
 
 
 def load_synonym_index(name: str, version: str, read_lists: Callable[[], tuple[str, str]]) -> SynonymIndex:
     """Returns the index of this version of the lists, from the user's cache, or built and stored there."""
     path = cache_folder(f"{name}-{version}-{_FORMAT}.index")
-    names = [each.name for each in fields(SynonymIndex)]
-    saved = read_arrays(path)
-    if saved is not None and list(saved[0]) == names:
-        return SynonymIndex(**saved[0])
-    index = SynonymIndex.from_lists(*read_lists())
+    field_names = [index_field.name for index_field in fields(SynonymIndex)]
+    saved_arrays = read_arrays(path)
+    if saved_arrays is not None and list(saved_arrays[0]) == field_names:
+        return SynonymIndex(**saved_arrays[0])
+    synonym_index = SynonymIndex.from_lists(*read_lists())
     with suppress(OSError):  # then it is built again in the next run
-        write_arrays(path, {each: getattr(index, each) for each in names})
-    return index
+        write_arrays(path, {field_name: getattr(synonym_index, field_name) for field_name in field_names})
+    return synonym_index
 
 
 def word_hashes(words: Sequence[str]) -> Hashes:
@@ -173,30 +173,32 @@ def word_hashes(words: Sequence[str]) -> Hashes:
 
 def polynomial_hashes(words: Sequence[str], factor: int) -> Hashes:
     """Returns Σ unitᵢ factorⁿ⁻¹⁻ⁱ over the n units of UTF-16 of each word, modulo 2⁶⁴."""
-    encoded = [word.encode("utf-16-le", "surrogatepass") for word in words]
-    units = np.frombuffer(b"".join(encoded), "<u2").astype(np.uint64)
-    lengths = np.fromiter(map(len, encoded), np.int64, len(encoded)) // 2
-    ends = np.cumsum(lengths)
-    powers = np.full(int(lengths.max(initial=0)) + 1, factor, np.uint64)
-    powers[0] = 1
-    powers = np.cumprod(powers)
-    exponent = np.repeat(ends, lengths) - np.arange(len(units)) - 1
-    sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(units * powers[exponent])])
-    hashes: Hashes = sums[ends] - sums[ends - lengths]
+    encoded_words = [word.encode("utf-16-le", "surrogatepass") for word in words]
+    code_units = np.frombuffer(b"".join(encoded_words), "<u2").astype(np.uint64)
+    word_lengths = np.fromiter(map(len, encoded_words), np.int64, len(encoded_words)) // 2
+    word_ends = np.cumsum(word_lengths)
+    factor_powers = np.full(int(word_lengths.max(initial=0)) + 1, factor, np.uint64)
+    factor_powers[0] = 1
+    factor_powers = np.cumprod(factor_powers)
+    unit_exponents = np.repeat(word_ends, word_lengths) - np.arange(len(code_units)) - 1
+    prefix_sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(code_units * factor_powers[unit_exponents])])
+    hashes: Hashes = prefix_sums[word_ends] - prefix_sums[word_ends - word_lengths]
     return hashes
 
 
-def _sort_by_hash(words: Sequence[str], rows: Sequence[Sequence[int]], kind: npt.DTypeLike) -> tuple[Hashes, Ragged]:
+def _sort_by_hash(
+    words: Sequence[str], value_rows: Sequence[Sequence[int]], kind: npt.DTypeLike
+) -> tuple[Hashes, Ragged]:
     """Returns the words' hashes, sorted, and their rows in that order."""
     hashes = word_hashes(words)
-    order = np.argsort(hashes)
-    return hashes[order], Ragged.from_rows([rows[k] for k in order.tolist()], kind)
+    hash_order = np.argsort(hashes)
+    return hashes[hash_order], Ragged.from_rows([value_rows[word_index] for word_index in hash_order.tolist()], kind)
 
 
-def _find_hashes(sorted_hashes: Hashes, queries: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _find_hashes(sorted_hashes: Hashes, query_hashes: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Returns the indices of the queries that are among sorted hashes, and their positions there."""
-    positions = np.searchsorted(sorted_hashes, queries)
-    is_present = positions < len(sorted_hashes)
-    is_present[is_present] = sorted_hashes[positions[is_present]] == queries[is_present]
-    which = np.flatnonzero(is_present)
-    return which, positions[which]
+    hash_positions = np.searchsorted(sorted_hashes, query_hashes)
+    is_present = hash_positions < len(sorted_hashes)
+    is_present[is_present] = sorted_hashes[hash_positions[is_present]] == query_hashes[is_present]
+    present_queries = np.flatnonzero(is_present)
+    return present_queries, hash_positions[present_queries]

@@ -25,15 +25,15 @@ class WordMatches:
 
     def take(self, which: npt.NDArray[Any]) -> WordMatches:
         """Selects matches by their indices or by a mask."""
-        rows = np.flatnonzero(which) if which.dtype == bool else which
-        return WordMatches(*(getattr(self, name).take(rows) for name in self.__dataclass_fields__))
+        match_indices = np.flatnonzero(which) if which.dtype == bool else which
+        return WordMatches(*(getattr(self, field_name).take(match_indices) for field_name in self.__dataclass_fields__))
 
     @classmethod
     def concatenate(cls, parts: list[WordMatches]) -> WordMatches:
         """Concatenates matches."""
-        names = cls.__dataclass_fields__
+        field_names = cls.__dataclass_fields__
         return cls(
-            *(np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)]) for name in names)
+            *(np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)]) for name in field_names)
         )
 
 
@@ -43,6 +43,6 @@ def expand_ranges(first: Ints, count: Ints) -> Ints:
     >>> expand_ranges(np.array([5, 9, 1]), np.array([2, 0, 3])).tolist()
     [5, 6, 1, 2, 3]
     """
-    shift = first - (np.cumsum(count) - count)
-    numbers: Ints = np.arange(int(count.sum())) + np.repeat(shift, count)
-    return numbers
+    range_shifts = first - (np.cumsum(count) - count)
+    range_numbers: Ints = np.arange(int(count.sum())) + np.repeat(range_shifts, count)
+    return range_numbers

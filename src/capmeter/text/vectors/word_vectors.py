@@ -92,32 +92,32 @@ class FileVectors:
         """Looks words up; see `WordVectors.find`."""
         in_file = np.zeros(len(words), np.bool_)
         vectors = np.zeros((len(words), self.width), np.float32)
-        index = self._index
-        hashes = np.array([_hash(word.encode()) for word in words], np.uint64)
-        slots = np.searchsorted(index.hashes, hashes)
-        for k, (word, slot) in enumerate(zip(words, slots.tolist(), strict=True)):
-            if slot < len(index.hashes) and index.hashes[slot] == hashes[k]:
-                in_file[k] = True
+        file_index = self._index
+        word_hashes = np.array([_hash(word.encode()) for word in words], np.uint64)
+        hash_slots = np.searchsorted(file_index.hashes, word_hashes)
+        for word_index, (word, hash_slot) in enumerate(zip(words, hash_slots.tolist(), strict=True)):
+            if hash_slot < len(file_index.hashes) and file_index.hashes[hash_slot] == word_hashes[word_index]:
+                in_file[word_index] = True
                 try:
-                    vectors[k] = self._vector(word.encode(), int(index.places[slot]))
+                    vectors[word_index] = self._vector(word.encode(), int(file_index.places[hash_slot]))
                 except ValueError as error:
                     raise AssetError(f"word vectors: {self.path}, word {word!r}: {error}; expected numbers") from error
-                if not np.isfinite(vectors[k]).all():
+                if not np.isfinite(vectors[word_index]).all():
                     raise AssetError(
                         f"word vectors: {self.path}, word {word!r}: its vector has numbers that are not finite; the "
                         f"file is damaged or its training diverged"
                     )
         return in_file, vectors
 
-    def _vector(self, word: bytes, place: int) -> NDArray[np.float32]:
+    def _vector(self, word: bytes, byte_offset: int) -> NDArray[np.float32]:
         if self._model is not None:
-            return self._model.vector(word, place)
-        start = place + len(word) + 1
+            return self._model.vector(word, byte_offset)
+        vector_start = byte_offset + len(word) + 1
         if self._index.kind == "binary":
-            return np.frombuffer(self._bytes, "<f4", self.width, start).astype(np.float32)
-        stop = self._bytes.find(b"\n", start)
-        line = self._bytes[start : stop if stop >= 0 else len(self._bytes)]
-        return np.array(line.split(), np.float32)
+            return np.frombuffer(self._bytes, "<f4", self.width, vector_start).astype(np.float32)
+        vector_end = self._bytes.find(b"\n", vector_start)
+        vector_text = self._bytes[vector_start : vector_end if vector_end >= 0 else len(self._bytes)]
+        return np.array(vector_text.split(), np.float32)
 
 
 @lru_cache(maxsize=8)
@@ -133,13 +133,13 @@ def open_vectors(name: str) -> FileVectors:
     """
     path = Path(name).expanduser()
     try:
-        stat = path.stat()
+        file_stat = path.stat()
     except OSError as error:
         raise AssetError(
             f"word vectors: {name}: {error.strerror}; expected `minilm` or a file in the format of GloVe, word2vec or "
             f"fastText (unzipped)"
         ) from error
-    return _open_file(path.resolve(), (stat.st_size, stat.st_mtime_ns))
+    return _open_file(path.resolve(), (file_stat.st_size, file_stat.st_mtime_ns))
 
 
 def _hash(word: bytes) -> int:
@@ -147,21 +147,21 @@ def _hash(word: bytes) -> int:
 
 
 def _load_index(path: Path) -> _Index:
-    stat = path.stat()
-    key = hashlib.sha256(f"{_FORMAT} {path} {stat.st_size} {stat.st_mtime_ns}".encode()).hexdigest()[:32]
+    file_stat = path.stat()
+    key = hashlib.sha256(f"{_FORMAT} {path} {file_stat.st_size} {file_stat.st_mtime_ns}".encode()).hexdigest()[:32]
     cache_path = cache_folder("word-vectors", f"{key}.index")
-    saved = read_arrays(cache_path)
-    if saved is not None and saved[0].keys() == {"hashes", "places"}:
-        arrays, properties = saved
+    saved_index = read_arrays(cache_path)
+    if saved_index is not None and saved_index[0].keys() == {"hashes", "places"}:
+        arrays, properties = saved_index
         return _Index(**properties, hashes=arrays["hashes"], places=arrays["places"])
-    index = _build_index(path)
+    vector_index = _build_index(path)
     with suppress(OSError):  # works without a writable cache
         write_arrays(
             cache_path,
-            {"hashes": index.hashes, "places": index.places},
-            {"kind": index.kind, "width": index.width, "sha256": index.sha256},
+            {"hashes": vector_index.hashes, "places": vector_index.places},
+            {"kind": vector_index.kind, "width": vector_index.width, "sha256": vector_index.sha256},
         )
-    return index
+    return vector_index
 
 
 def _build_index(path: Path) -> _Index:
@@ -170,39 +170,39 @@ def _build_index(path: Path) -> _Index:
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         if content[:2] == b"\x1f\x8b":
             raise AssetError(f"word vectors: {path} is gzipped; unzip it first, so that it can be memory-mapped")
-        entries: Iterator[tuple[bytes, int]]
+        word_entries: Iterator[tuple[bytes, int]]
         if content[:4] == struct.pack("<i", FASTTEXT_MAGIC):
-            model = read_fasttext(path, content)
-            kind, width = "fasttext", model.width
-            entries = ((word, row) for row, word in enumerate(model.vocabulary))
+            fasttext_model = read_fasttext(path, content)
+            file_kind, vector_width = "fasttext", fasttext_model.width
+            word_entries = ((word, row) for row, word in enumerate(fasttext_model.vocabulary))
         else:
-            kind, width, entries = _detect_format(path, content)
+            file_kind, vector_width, word_entries = _detect_format(path, content)
         place_of_hash: dict[int, int] = {}
-        for word, place in entries:
+        for word, place in word_entries:
             place_of_hash.setdefault(_hash(word), place)
     hashes = np.fromiter(place_of_hash, np.uint64, len(place_of_hash))
     places = np.fromiter(place_of_hash.values(), np.int64, len(place_of_hash))
-    order = np.argsort(hashes)
-    return _Index(kind, width, sha256(path), hashes[order], places[order])
+    hash_order = np.argsort(hashes)
+    return _Index(file_kind, vector_width, sha256(path), hashes[hash_order], places[hash_order])
 
 
 def _detect_format(path: Path, content: mmap.mmap) -> tuple[str, int, Iterator[tuple[bytes, int]]]:
     """Returns the format of a word2vec or GloVe file, its width, and its words with their byte offsets."""
-    end = content.find(b"\n")
-    first = content[: end if end >= 0 else len(content)].split()
-    if len(first) == 2 and first[0].isdigit() and first[1].isdigit() and end >= 0:
-        count, width = int(first[0]), int(first[1])
-        stop = content.find(b"\n", end + 1, end + 1 + 4096 + 32 * width)
-        second = content[end + 1 : stop if stop >= 0 else end + 1 + 4096 + 32 * width].rstrip()
-        if _count_numbers(second.rsplit(b" ", width)[1:]) == width:
-            return "text", width, _text_entries(path, content, end + 1, width, 2)
-        return "binary", width, _binary_entries(path, content, end + 1, count, width)
-    width = _count_numbers(first[1:])
-    if width < 2:
+    line_end = content.find(b"\n")
+    first_fields = content[: line_end if line_end >= 0 else len(content)].split()
+    if len(first_fields) == 2 and first_fields[0].isdigit() and first_fields[1].isdigit() and line_end >= 0:
+        word_count, vector_width = int(first_fields[0]), int(first_fields[1])
+        stop = content.find(b"\n", line_end + 1, line_end + 1 + 4096 + 32 * vector_width)
+        second_line = content[line_end + 1 : stop if stop >= 0 else line_end + 1 + 4096 + 32 * vector_width].rstrip()
+        if _count_numbers(second_line.rsplit(b" ", vector_width)[1:]) == vector_width:
+            return "text", vector_width, _text_entries(path, content, line_end + 1, vector_width, 2)
+        return "binary", vector_width, _binary_entries(path, content, line_end + 1, word_count, vector_width)
+    vector_width = _count_numbers(first_fields[1:])
+    if vector_width < 2:
         raise AssetError(
             f"word vectors: {path} begins with {content[:60]!r}; expected a word and its numbers, or `words width`"
         )
-    return "text", width, _text_entries(path, content, 0, width, 1)
+    return "text", vector_width, _text_entries(path, content, 0, vector_width, 1)
 
 
 def _count_numbers(fields: list[bytes]) -> int:
@@ -215,32 +215,36 @@ def _count_numbers(fields: list[bytes]) -> int:
     return len(fields)
 
 
-def _text_entries(path: Path, content: mmap.mmap, start: int, width: int, number: int) -> Iterator[tuple[bytes, int]]:
-    size = len(content)
-    while start < size:
-        stop = content.find(b"\n", start)
-        stop = size if stop < 0 else stop
-        line = content[start:stop].rstrip()
+def _text_entries(
+    path: Path, content: mmap.mmap, line_start: int, width: int, number: int
+) -> Iterator[tuple[bytes, int]]:
+    content_size = len(content)
+    while line_start < content_size:
+        line_end = content.find(b"\n", line_start)
+        line_end = content_size if line_end < 0 else line_end
+        line = content[line_start:line_end].rstrip()
         if line:
-            fields = line.rsplit(b" ", width)
-            if len(fields) != width + 1 or (number < 100 and _count_numbers(fields[1:]) != width):
+            line_fields = line.rsplit(b" ", width)
+            if len(line_fields) != width + 1 or (number < 100 and _count_numbers(line_fields[1:]) != width):
                 raise AssetError(
                     f"word vectors: {path}, line {number}: expected a word and {width} numbers, but got {line[:80]!r}"
                 )
-            yield fields[0], start
-        start, number = stop + 1, number + 1
+            yield line_fields[0], line_start
+        line_start, number = line_end + 1, number + 1
 
 
-def _binary_entries(path: Path, content: mmap.mmap, start: int, count: int, width: int) -> Iterator[tuple[bytes, int]]:
+def _binary_entries(
+    path: Path, content: mmap.mmap, word_start: int, count: int, width: int
+) -> Iterator[tuple[bytes, int]]:
     for number in range(1, count + 1):
-        while content[start : start + 1] == b"\n":
-            start += 1
-        blank = content.find(b" ", start, start + 4096)
-        stop = blank + 1 + 4 * width
-        if blank < 0 or stop > len(content):
+        while content[word_start : word_start + 1] == b"\n":
+            word_start += 1
+        blank_position = content.find(b" ", word_start, word_start + 4096)
+        vector_end = blank_position + 1 + 4 * width
+        if blank_position < 0 or vector_end > len(content):
             raise AssetError(
                 f"word vectors: {path}, word {number} of {count}: expected a word, a space and {width} float32, but "
-                f"the file ends or has other data at byte {start}; it is truncated or damaged"
+                f"the file ends or has other data at byte {word_start}; it is truncated or damaged"
             )
-        yield content[start:blank], start
-        start = stop
+        yield content[word_start:blank_position], word_start
+        word_start = vector_end
