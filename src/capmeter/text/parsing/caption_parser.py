@@ -41,8 +41,8 @@ _AMBIGUOUS = 1.0  # a tag whose log odds to the next are smaller is ambiguous
 _APOSTROPHES = str.maketrans({"\u2019": "'", "\u2018": "`"})
 
 
-def _batch_size(length: int) -> int:
-    return _BATCH_WORDS // length
+def _batch_size(sentence_length: int) -> int:
+    return _BATCH_WORDS // sentence_length
 
 
 class CaptionParser:
@@ -59,15 +59,18 @@ class CaptionParser:
     batch: int = 4096  # enough captions for large batches of one length
 
     def __init__(self, checkpoint: str | Path = BUNDLED) -> None:
-        loaded = load_checkpoint(str(checkpoint), KIND)
-        parameters = loaded.parameters
+        parser_checkpoint = load_checkpoint(str(checkpoint), KIND)
+        parameters = parser_checkpoint.parameters
         with rebuilding("a caption parser", checkpoint):
-            feature_ids = {name: number for number, name in enumerate(loaded.vocabulary, start=FIRST_FEATURE_ID)}
+            feature_ids = {
+                feature_name: feature_id
+                for feature_id, feature_name in enumerate(parser_checkpoint.vocabulary, start=FIRST_FEATURE_ID)
+            }
             self.vocabulary = ParserVocabulary(feature_ids, parameters["tags"], parameters["labels"])
             self.lemmas = LemmaRules(**parameters["lemmas"])
-            self.network = ParserNetwork(loaded.weights, ParserShape(**parameters["shape"]))
+            self.network = ParserNetwork(parser_checkpoint.weights, ParserShape(**parameters["shape"]))
             self._root = self.vocabulary.labels.index("root")
-        self.version = f"caption-{loaded.label}"
+        self.version = f"caption-{parser_checkpoint.label}"
 
     def parse(self, captions: Sequence[str]) -> list[CaptionParse | None]:
         """Parses captions.
@@ -76,29 +79,29 @@ class CaptionParser:
             The parse of each caption, without sentences if it has no token; never None, since none takes too long.
         """
         sentences: list[list[str]] = []
-        counts: list[int] = []
+        sentence_counts: list[int] = []
         for caption in captions:
-            pieces = [
+            sentence_pieces = [
                 piece
                 for sentence in split_sentences(_tokenise(caption))
                 for piece in split_long_sentence(sentence, MAX_WORDS)
             ]
-            sentences += pieces
-            counts.append(len(pieces))
+            sentences += sentence_pieces
+            sentence_counts.append(len(sentence_pieces))
         parses = iter(self.parse_sentences(sentences))
-        return [CaptionParse(tuple(next(parses) for _ in range(count))) for count in counts]
+        return [CaptionParse(tuple(next(parses) for _ in range(sentence_count))) for sentence_count in sentence_counts]
 
     def parse_sentences(self, sentences: Sequence[Sequence[str]]) -> list[Parse]:
         """Parses sentences, given as tokens with case; none may be empty."""
-        rows, words = index_words(sentences)
-        embedded = self.network.embed_words(self.vocabulary.rows(words))
+        word_rows, distinct_words = index_words(sentences)
+        embedded_words = self.network.embed_words(self.vocabulary.rows(distinct_words))
 
         def parse_batch(indices: list[int]) -> list[Parse]:
-            tables = self._analyse(np.array([rows[k] for k in indices], np.int64), embedded)
-            analyses = zip(indices, *(table.tolist() for table in tables), strict=True)
-            return [self._build_parse(sentences[k], tags, heads, labels) for k, tags, heads, labels in analyses]
+            analysis_tables = self._analyse(np.array([word_rows[k] for k in indices], np.int64), embedded_words)
+            analyses = zip(indices, *(analysis_table.tolist() for analysis_table in analysis_tables), strict=True)
+            return [self._build_parse(sentences[k], tag_ids, heads, labels) for k, tag_ids, heads, labels in analyses]
 
-        return map_batches(parse_batch, rows, _batch_size, "caption parser")
+        return map_batches(parse_batch, word_rows, _batch_size, "caption parser")
 
     def tags(self, sentences: Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
         """Tags sentences with parts of speech, without building trees, which is several times faster.
@@ -111,39 +114,43 @@ class CaptionParser:
         Returns:
             The Penn Treebank tags of each sentence.
         """
-        rows, words = index_words(sentences)
-        embedded = self.network.embed_words(self.vocabulary.rows(words))
+        word_rows, distinct_words = index_words(sentences)
+        embedded_words = self.network.embed_words(self.vocabulary.rows(distinct_words))
         tag_names = self.vocabulary.tags
-        sentence_tags: list[tuple[str, ...]] = [()] * len(rows)
-        for indices in group_by_length(rows, _batch_size):
-            _, scores = self.network.read_words(np.array([rows[k] for k in indices], np.int64), embedded)
-            for k, tags in zip(indices, scores.argmax(axis=2).tolist(), strict=True):
-                sentence_tags[k] = tuple([tag_names[tag] for tag in tags])
+        sentence_tags: list[tuple[str, ...]] = [()] * len(word_rows)
+        for batch_indices in group_by_length(word_rows, _batch_size):
+            _, tag_scores = self.network.read_words(
+                np.array([word_rows[sentence_index] for sentence_index in batch_indices], np.int64), embedded_words
+            )
+            for sentence_index, tag_ids in zip(batch_indices, tag_scores.argmax(axis=2).tolist(), strict=True):
+                sentence_tags[sentence_index] = tuple([tag_names[tag_id] for tag_id in tag_ids])
         return sentence_tags
 
-    def _analyse(self, words: Integers, embedded: tuple[Floats, Floats]) -> tuple[Integers, Integers, Integers]:
+    def _analyse(self, word_ids: Integers, embedded: tuple[Floats, Floats]) -> tuple[Integers, Integers, Integers]:
         """Predicts tags, heads and labels (sentences, n) of sentences of one length.
 
         If a tag is ambiguous, the sentence is parsed once more with the second best tag of its most ambiguous word; the
         more probable of the two analyses wins: p(tags) p(heads | tags) p(labels | heads, tags).
         """
-        states, scores = self.network.read_words(words, embedded)
-        tags: Integers = scores.argmax(axis=2)
-        best = np.take_along_axis(scores, tags[:, :, None], axis=2)
-        others = scores.copy()
-        np.put_along_axis(others, tags[:, :, None], -np.inf, axis=2)
-        margin = best[:, :, 0] - others.max(axis=2)
-        first = self._build_trees(states, tags)
-        ambiguous = np.flatnonzero(margin.min(axis=1) < _AMBIGUOUS)
+        states, tag_scores = self.network.read_words(word_ids, embedded)
+        tags: Integers = tag_scores.argmax(axis=2)
+        best_scores = np.take_along_axis(tag_scores, tags[:, :, None], axis=2)
+        other_scores = tag_scores.copy()
+        np.put_along_axis(other_scores, tags[:, :, None], -np.inf, axis=2)
+        score_margins = best_scores[:, :, 0] - other_scores.max(axis=2)
+        first_trees = self._build_trees(states, tags)
+        ambiguous = np.flatnonzero(score_margins.min(axis=1) < _AMBIGUOUS)
         if ambiguous.size:
-            word = margin[ambiguous].argmin(axis=1)
+            word = score_margins[ambiguous].argmin(axis=1)
             other_tags = tags[ambiguous]
-            other_tags[np.arange(len(ambiguous)), word] = others[ambiguous, word].argmax(axis=1)
+            other_tags[np.arange(len(ambiguous)), word] = other_scores[ambiguous, word].argmax(axis=1)
             second = self._build_trees(states[ambiguous], other_tags)
-            gain = second.log_likelihood() - first.take(ambiguous).log_likelihood() - margin[ambiguous, word]
-            better = gain > 0
-            first.put(ambiguous[better], second.take(np.flatnonzero(better)))
-        return first.tags, first.heads, first.labels
+            likelihood_gains = (
+                second.log_likelihood() - first_trees.take(ambiguous).log_likelihood() - score_margins[ambiguous, word]
+            )
+            is_better = likelihood_gains > 0
+            first_trees.put(ambiguous[is_better], second.take(np.flatnonzero(is_better)))
+        return first_trees.tags, first_trees.heads, first_trees.labels
 
     def _build_trees(self, states: Floats, tags: Integers) -> _Trees:
         states = self.network.read_tagged(states, tags)
@@ -157,13 +164,13 @@ class CaptionParser:
 
     def _build_parse(self, words: Sequence[str], tag_ids: list[int], heads: list[int], label_ids: list[int]) -> Parse:
         tag_names, label_names, lemma = self.vocabulary.tags, self.vocabulary.labels, self.lemmas.lemma
-        tags = tuple([tag_names[tag] for tag in tag_ids])
+        tags = tuple([tag_names[tag_id] for tag_id in tag_ids])
         return Parse(
             words=tuple(words),
             tags=tags,
             lemmas=tuple(map(lemma, words, tags)),
             heads=tuple(heads),
-            labels=tuple([label_names[label] for label in label_ids]),
+            labels=tuple([label_names[label_id] for label_id in label_ids]),
         )
 
     def looks_english(self, words: Iterable[str]) -> bool:
@@ -189,24 +196,24 @@ class _Trees:
     relation_scores: Floats  # (sentences, n, labels)
 
     def take(self, rows: Integers) -> _Trees:
-        return _Trees(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        return _Trees(*(getattr(self, field_name)[rows] for field_name in self.__dataclass_fields__))
 
     def put(self, rows: Integers, others: _Trees) -> None:
         self.tags[rows], self.heads[rows], self.labels[rows] = others.tags, others.heads, others.labels
 
     def log_likelihood(self) -> Floats:
         """Computes log p(heads | tags) + log p(labels | heads, tags) of each sentence."""
-        governors = _log_softmax(self.governor_scores)
-        arcs = np.take_along_axis(governors, self.heads[:, :, None], axis=2)[:, :, 0]
-        relations = np.where(self.heads == 0, np.float32(0), _log_softmax(self.relation_scores).max(axis=2))
-        likelihood: Floats = (arcs + relations).sum(axis=1)
+        governor_log_probs = _log_softmax(self.governor_scores)
+        arc_log_probs = np.take_along_axis(governor_log_probs, self.heads[:, :, None], axis=2)[:, :, 0]
+        relation_log_probs = np.where(self.heads == 0, np.float32(0), _log_softmax(self.relation_scores).max(axis=2))
+        likelihood: Floats = (arc_log_probs + relation_log_probs).sum(axis=1)
         return likelihood
 
 
 def _log_softmax(scores: Floats) -> Floats:
-    shifted: Floats = scores - scores.max(axis=2, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(axis=2, keepdims=True))
-    return shifted
+    shifted_scores: Floats = scores - scores.max(axis=2, keepdims=True)
+    shifted_scores -= np.log(np.exp(shifted_scores).sum(axis=2, keepdims=True))
+    return shifted_scores
 
 
 def _tokenise(caption: str) -> list[str]:

@@ -61,24 +61,24 @@ class Installation:
 
 
 def _read_installation(folder: Path) -> Installation:
-    jar, model, models = folder / JAR, folder / PCFG, folder / MODELS
-    if not jar.is_file():
+    program_jar, model_path, models_jar = folder / JAR, folder / PCFG, folder / MODELS
+    if not program_jar.is_file():
         raise MissingBackend(f"Stanford CoreNLP is not in {folder}: there is no {JAR}; {_INSTRUCTIONS}")
-    jars = (jar, *sorted(folder.glob("slf4j-*.jar")))
+    jars = (program_jar, *sorted(folder.glob("slf4j-*.jar")))
     if len(jars) == 1:
         raise MissingBackend(f"{folder} has {JAR}, but not the slf4j jars that it needs; {_INSTRUCTIONS}")
-    if model.is_file():
-        return Installation(jars, str(model), hashlib.sha256(model.read_bytes()).hexdigest())
+    if model_path.is_file():
+        return Installation(jars, str(model_path), hashlib.sha256(model_path.read_bytes()).hexdigest())
     try:
-        with zipfile.ZipFile(models) as archive:
+        with zipfile.ZipFile(models_jar) as archive:
             sha256 = hashlib.sha256(archive.read(_MODEL_MEMBER)).hexdigest()
     except FileNotFoundError:
         raise MissingBackend(
             f"the parser's model is not in {folder}: neither {PCFG} nor {MODELS}; {_INSTRUCTIONS}"
         ) from None
     except (KeyError, zipfile.BadZipFile) as problem:
-        raise AssetError(f"{models} is damaged or is not CoreNLP's ({problem}); {_INSTRUCTIONS}") from problem
-    return Installation((*jars, models), _MODEL_MEMBER, sha256)
+        raise AssetError(f"{models_jar} is damaged or is not CoreNLP's ({problem}); {_INSTRUCTIONS}") from problem
+    return Installation((*jars, models_jar), _MODEL_MEMBER, sha256)
 
 
 def find_installation() -> Installation:
@@ -149,13 +149,13 @@ class CoreNlp:
             self._process = None
 
     def _parse_caption(self, caption: str) -> CaptionParse | None:
-        line = one_line(caption)
-        if not line:
+        caption_line = one_line(caption)
+        if not caption_line:
             return CaptionParse()
         for _ in range(2):  # a process that dies is restarted once
             process = self._start()
             try:
-                return process.parse(line, self.timeout)
+                return process.parse(caption_line, self.timeout)
             except _Died:
                 self.close()
             except TimeoutError:
@@ -178,16 +178,16 @@ def one_line(caption: str) -> str:
 
 def read_answer(answer: Any) -> CaptionParse:
     """Reads the parse in an answer of CoreNLP (JSON)."""
-    sentences = []
+    sentence_parses = []
     for sentence in answer["sentences"]:
         tokens = sentence["tokens"]
         heads, labels = [0] * len(tokens), [""] * len(tokens)
         for edge in sentence["basic-dependencies"]:
             heads[edge["dependent"] - 1] = edge["governor"]
             labels[edge["dependent"] - 1] = edge["dep"] if edge["governor"] else "root"
-        words, tags, lemmas = (tuple(token[name] for token in tokens) for name in ("word", "pos", "lemma"))
-        sentences.append(Parse(words, tags, lemmas, tuple(heads), tuple(labels)))
-    return CaptionParse(tuple(sentences))
+        words, tags, lemmas = (tuple(token[field_name] for token in tokens) for field_name in ("word", "pos", "lemma"))
+        sentence_parses.append(Parse(words, tags, lemmas, tuple(heads), tuple(labels)))
+    return CaptionParse(tuple(sentence_parses))
 
 
 class _Died(Exception):
@@ -215,15 +215,15 @@ class _Process:
             ) from None
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         assert self._java.stdout is not None
-        reader = threading.Thread(target=_queue_lines, args=(self._java.stdout, self._lines), daemon=True)
-        reader.start()
+        reader_thread = threading.Thread(target=_queue_lines, args=(self._java.stdout, self._lines), daemon=True)
+        reader_thread.start()
         self._stop = weakref.finalize(self, _terminate, self._java, self._errors)
         try:
             self.parse("a", _START_TIMEOUT)
         except (_Died, TimeoutError):
-            message = self._error_output()
+            error_message = self._error_output()
             self.end()
-            raise AssetError(f"Stanford CoreNLP did not start; its message: {message or 'none'}") from None
+            raise AssetError(f"Stanford CoreNLP did not start; its message: {error_message or 'none'}") from None
 
     def parse(self, line: str, timeout: float) -> CaptionParse | None:
         """Returns the parse of one line; None if the answer is not a parse."""
@@ -233,41 +233,41 @@ class _Process:
             self._java.stdin.flush()
         except OSError:
             raise _Died from None
-        answer: list[bytes] = []
-        while not answer or answer[-1].rstrip() != b"}":
+        answer_lines: list[bytes] = []
+        while not answer_lines or answer_lines[-1].rstrip() != b"}":
             try:
                 answer_line = self._lines.get(timeout=timeout)
             except queue.Empty:
                 raise TimeoutError from None
             if answer_line is None:
                 raise _Died
-            answer.append(answer_line)
+            answer_lines.append(answer_line)
         try:
-            return read_answer(json.loads(b"".join(answer), strict=False))
+            return read_answer(json.loads(b"".join(answer_lines), strict=False))
         except (ValueError, KeyError, TypeError, IndexError, InputError):
             return None
 
     def _error_output(self) -> str:
         self._errors.seek(0)
-        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
-        return " | ".join(lines[-3:])
+        error_lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        return " | ".join(error_lines[-3:])
 
     def end(self) -> None:
         """Ends the process."""
         self._stop()
 
 
-def _queue_lines(stream: IO[bytes], lines: queue.SimpleQueue[bytes | None]) -> None:
+def _queue_lines(output_stream: IO[bytes], line_queue: queue.SimpleQueue[bytes | None]) -> None:
     """Puts the lines of a stream into a queue, then None."""
-    for line in stream:
-        lines.put(line)
-    lines.put(None)
+    for line in output_stream:
+        line_queue.put(line)
+    line_queue.put(None)
 
 
-def _terminate(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+def _terminate(process: subprocess.Popen[bytes], error_file: IO[bytes]) -> None:
     process.kill()
     process.wait()
-    for stream in (process.stdin, process.stdout, errors):
+    for stream in (process.stdin, process.stdout, error_file):
         if stream is not None:
             try:
                 stream.close()

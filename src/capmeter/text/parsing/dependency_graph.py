@@ -33,17 +33,17 @@ class DependencyGraph:
     """
 
     def __init__(self, parse: Parse, sentence: int = 0) -> None:
-        count = len(parse) + 1
+        node_count = len(parse) + 1
         self.words = ["", *parse.words]
         self.tags = ["", *parse.tags]
         self.lemmas = ["", *parse.lemmas]
-        self.position = list(range(count))
-        self.governors: list[list[Edge]] = [[] for _ in range(count)]
-        self.dependents: list[list[Edge]] = [[] for _ in range(count)]
+        self.position = list(range(node_count))
+        self.governors: list[list[Edge]] = [[] for _ in range(node_count)]
+        self.dependents: list[list[Edge]] = [[] for _ in range(node_count)]
         self.roots: list[int] = []
         self._shift = _SENTENCE * sentence
         # if no two words can share a slot, nodes are ordered by number
-        self._in_hash_order = not sentence and count <= _SLOTS
+        self._in_hash_order = not sentence and node_count <= _SLOTS
         for word, (head, label) in enumerate(zip(parse.heads, parse.labels, strict=True), 1):
             if head:
                 self.governors[word].append((head, label))
@@ -57,8 +57,8 @@ class DependencyGraph:
 
     def copy_of(self, word: int) -> int:
         """Adds a node for the same word, without edges, and returns it."""
-        for texts in (self.words, self.tags, self.lemmas):
-            texts.append(texts[word])
+        for word_texts in (self.words, self.tags, self.lemmas):
+            word_texts.append(word_texts[word])
         self.position.append(self.position[word])
         self._in_hash_order = False
         self.governors.append([])
@@ -79,9 +79,9 @@ class DependencyGraph:
 
     def relabel(self, governor: int, dependent: int, old: str, new: str) -> None:
         """Gives an edge another label, in the same position."""
-        outgoing, incoming = self.dependents[governor], self.governors[dependent]
-        outgoing[outgoing.index((dependent, old))] = (dependent, new)
-        incoming[incoming.index((governor, old))] = (governor, new)
+        outgoing_edges, incoming_edges = self.dependents[governor], self.governors[dependent]
+        outgoing_edges[outgoing_edges.index((dependent, old))] = (dependent, new)
+        incoming_edges[incoming_edges.index((governor, old))] = (governor, new)
 
     def detach(self, word: int) -> None:
         """Removes all edges into a word."""
@@ -104,8 +104,8 @@ class DependencyGraph:
 
     def parent(self, word: int) -> Edge | None:
         """Returns the first edge into a word, with its governor; None for a root."""
-        incoming = self.governors[word]
-        return self._ordered(incoming)[0] if incoming else None
+        incoming_edges = self.governors[word]
+        return self._ordered(incoming_edges)[0] if incoming_edges else None
 
     def has_child(self, word: int, label: str) -> bool:
         """Whether a dependent has this label."""
@@ -127,44 +127,44 @@ class DependencyGraph:
         vertices = list(range(1, len(self)))
         if not self._in_hash_order:
             vertices.sort(key=self._slots(len(self) - 1).__getitem__)
-        order = _sort_topologically(vertices, edges)
-        return vertices if order is None else order
+        topological_order = _sort_topologically(vertices, edges)
+        return vertices if topological_order is None else topological_order
 
     def _ordered(self, edges: list[Edge]) -> list[Edge]:
         if len(edges) < 2:
             return edges
         if self._in_hash_order:
             return sorted(edges, key=_NODE)
-        slots = self._slots(len(edges))
-        return sorted(edges, key=lambda edge: slots[edge[0]])
+        node_slots = self._slots(len(edges))
+        return sorted(edges, key=lambda edge: node_slots[edge[0]])
 
-    def _slots(self, count: int) -> list[int]:
-        """Returns the slot of every node in a hash table of `count` keys: 16 slots, doubled at three quarters."""
-        size = _SLOTS
-        while count > 0.75 * size:
-            size *= 2
-        return [(each + self._shift) % size for each in self.position]
+    def _slots(self, key_count: int) -> list[int]:
+        """Returns the slot of every node in a hash table of `key_count` keys: 16 slots, doubled at three quarters."""
+        table_size = _SLOTS
+        while key_count > 0.75 * table_size:
+            table_size *= 2
+        return [(node_position + self._shift) % table_size for node_position in self.position]
 
 
-def _sort_topologically(vertices: list[int], edges: list[list[Edge]]) -> list[int] | None:
+def _sort_topologically(vertices: list[int], outgoing_edges: list[list[Edge]]) -> list[int] | None:
     """Returns the reverse post-order of a depth-first search; None if there is a cycle."""
-    finished: list[int] = []
-    state = bytearray(len(edges))  # 1: on the path, 2: finished
-    for start in vertices:
-        stack = [] if state[start] else [start]
+    finished_words: list[int] = []
+    visit_states = bytearray(len(outgoing_edges))  # 1: on the path, 2: finished
+    for start_word in vertices:
+        stack = [] if visit_states[start_word] else [start_word]
         while stack:
             word = stack[-1]
-            if state[word]:
+            if visit_states[word]:
                 stack.pop()
-                if state[word] == 1:
-                    state[word] = 2
-                    finished.append(word)
+                if visit_states[word] == 1:
+                    visit_states[word] = 2
+                    finished_words.append(word)
                 continue
-            state[word] = 1
-            for dependent, _ in reversed(edges[word]):
-                if not state[dependent]:
+            visit_states[word] = 1
+            for dependent, _ in reversed(outgoing_edges[word]):
+                if not visit_states[dependent]:
                     stack.append(dependent)
-                elif state[dependent] == 1:
+                elif visit_states[dependent] == 1:
                     return None
-    finished.reverse()
-    return finished
+    finished_words.reverse()
+    return finished_words

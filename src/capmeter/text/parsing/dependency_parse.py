@@ -49,8 +49,8 @@ class Parse:
     def __post_init__(self) -> None:
         lengths = {len(self.words), len(self.tags), len(self.lemmas), len(self.heads), len(self.labels)}
         if len(lengths) > 1:
-            fields = {name: len(getattr(self, name)) for name in (*_TEXTS, "heads")}
-            counts = ", ".join(f"{count} {name}" for name, count in fields.items())
+            field_lengths = {field_name: len(getattr(self, field_name)) for field_name in (*_TEXTS, "heads")}
+            counts = ", ".join(f"{count} {field_name}" for field_name, count in field_lengths.items())
             raise InputError(f"{self.name} has {counts}; expected one of each for every word")
         _check_tree(self)
 
@@ -64,14 +64,16 @@ class Parse:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields by name, as JSON values."""
-        return {name: list(getattr(self, name)) for name in ("words", "tags", "lemmas", "heads", "labels")}
+        return {
+            field_name: list(getattr(self, field_name)) for field_name in ("words", "tags", "lemmas", "heads", "labels")
+        }
 
     @classmethod
     def from_dict(cls, row: Any) -> Parse:
         """Reads what `to_dict` returned; raises an `InputError` if a field is missing or of the wrong type."""
         if not isinstance(row, Mapping):
             raise InputError(f"a parse is an object with words, tags, lemmas, heads and labels, not {row!r:.80}")
-        words, tags, lemmas, labels = (_read_texts(row, name) for name in _TEXTS)
+        words, tags, lemmas, labels = (_read_texts(row, field_name) for field_name in _TEXTS)
         heads = row.get("heads")
         if not isinstance(heads, Sequence) or any(type(head) is not int for head in heads):
             raise InputError(f"a parse's heads are a list of whole numbers, not {heads!r:.80}")
@@ -101,40 +103,40 @@ def truncate_parse(parse: Parse, count: int) -> Parse:
     """Returns the first `count` words of a sentence; words whose head is cut off depend on the first such word."""
     heads = [head if head <= count else 0 for head in parse.heads[:count]]
     labels = ["root" if head == 0 else label for head, label in zip(heads, parse.labels, strict=False)]
-    root = heads.index(0) + 1
-    for k, head in enumerate(heads):
-        if head == 0 and k + 1 != root:
-            heads[k], labels[k] = root, "dep"
+    root_number = heads.index(0) + 1
+    for word_index, head in enumerate(heads):
+        if head == 0 and word_index + 1 != root_number:
+            heads[word_index], labels[word_index] = root_number, "dep"
     return Parse(parse.words[:count], parse.tags[:count], parse.lemmas[:count], tuple(heads), tuple(labels))
 
 
-def _read_texts(row: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    values = row.get(name)
-    if not isinstance(values, Sequence) or isinstance(values, str) or any(type(each) is not str for each in values):
-        raise InputError(f"a parse's {name} are a list of texts, not {values!r:.80}")
+def _read_texts(row: Mapping[str, Any], field_name: str) -> tuple[str, ...]:
+    values = row.get(field_name)
+    if not isinstance(values, Sequence) or isinstance(values, str) or any(type(text) is not str for text in values):
+        raise InputError(f"a parse's {field_name} are a list of texts, not {values!r:.80}")
     return tuple(values)
 
 
 def _check_tree(parse: Parse) -> None:
     """Raises an `InputError` unless the heads are a tree over all words with one root."""
-    heads, count = parse.heads, len(parse.heads)
-    if not count:
+    heads, word_count = parse.heads, len(parse.heads)
+    if not word_count:
         raise InputError("a parse without words; a caption without words has no sentence")
-    if min(heads) < 0 or max(heads) > count:
-        bad_head = next(head for head in heads if not 0 <= head <= count)
-        raise InputError(f"{parse.name} has the head {bad_head}; expected 0 (the root) to {count}")
-    roots = heads.count(0)
-    if roots != 1:
-        raise InputError(f"{parse.name} has {roots} roots (words with the head 0), expected one")
-    in_tree = bytearray(count + 1)  # words known to descend from the root
+    if min(heads) < 0 or max(heads) > word_count:
+        bad_head = next(head for head in heads if not 0 <= head <= word_count)
+        raise InputError(f"{parse.name} has the head {bad_head}; expected 0 (the root) to {word_count}")
+    root_count = heads.count(0)
+    if root_count != 1:
+        raise InputError(f"{parse.name} has {root_count} roots (words with the head 0), expected one")
+    in_tree = bytearray(word_count + 1)  # words known to descend from the root
     in_tree[0] = 1
-    for start in range(1, count + 1):
-        word = start
-        path: list[int] = []
-        while not in_tree[word] and len(path) <= count:
-            path.append(word)
+    for start_word in range(1, word_count + 1):
+        word = start_word
+        visited_words: list[int] = []
+        while not in_tree[word] and len(visited_words) <= word_count:
+            visited_words.append(word)
             word = heads[word - 1]
-        if len(path) > count:
-            raise InputError(f"{parse.name} has a cycle through {parse.words[start - 1]!r}, expected a tree")
-        for each in path:
-            in_tree[each] = 1
+        if len(visited_words) > word_count:
+            raise InputError(f"{parse.name} has a cycle through {parse.words[start_word - 1]!r}, expected a tree")
+        for visited_word in visited_words:
+            in_tree[visited_word] = 1

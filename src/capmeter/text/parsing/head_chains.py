@@ -38,10 +38,10 @@ _PUNCTUATION = "punct"
 _MAX_JOINED = 100_000  # chains of one caption: n equal words have n⁴ of them
 
 
-def _texts(parse: Parse, kind: ChainKind) -> Sequence[str]:
-    if kind == "word":
+def _texts(parse: Parse, chain_kind: ChainKind) -> Sequence[str]:
+    if chain_kind == "word":
         return [word.lower() for word in parse.words]
-    return {"lemma": parse.lemmas, "tag": parse.tags, "dep": parse.labels}[kind]
+    return {"lemma": parse.lemmas, "tag": parse.tags, "dep": parse.labels}[chain_kind]
 
 
 def count_chains(parse: Parse, kind: ChainKind, longest: int = MAX_LENGTH) -> Counter[Chain]:
@@ -52,41 +52,43 @@ def count_chains(parse: Parse, kind: ChainKind, longest: int = MAX_LENGTH) -> Co
         kind: what chains consist of.
         longest: the largest number of words in a chain.
     """
-    texts = _texts(parse, kind)
-    counts: Counter[Chain] = Counter()
-    for k, label in enumerate(parse.labels):
+    word_texts = _texts(parse, kind)
+    chain_counts: Counter[Chain] = Counter()
+    for word_index, label in enumerate(parse.labels):
         if label == _PUNCTUATION:
             continue
-        chain: Chain = (texts[k],)
-        counts[chain] += 1
-        head = parse.heads[k]
+        chain: Chain = (word_texts[word_index],)
+        chain_counts[chain] += 1
+        head = parse.heads[word_index]
         while head and len(chain) < longest:
             if parse.labels[head - 1] == _PUNCTUATION:
                 break
-            chain = (texts[head - 1], *chain)
-            counts[chain] += 1
+            chain = (word_texts[head - 1], *chain)
+            chain_counts[chain] += 1
             head = parse.heads[head - 1]
-    return counts
+    return chain_counts
 
 
 def count_joined_chains(parse: Parse, kind: ChainKind, longest: int = MAX_LENGTH) -> Counter[Chain]:
     """Counts chains like the released code: those of 3 and more words are joined wherever texts are equal."""
-    counts = count_chains(parse, kind, min(longest, 2))
-    pairs: dict[str, list[tuple[str, int]]] = {}
-    last: Mapping[Chain, int] = {chain: count for chain, count in counts.items() if len(chain) == 2}
-    for chain, count in last.items():
-        pairs.setdefault(chain[0], []).append((chain[1], count))
+    chain_counts = count_chains(parse, kind, min(longest, 2))
+    dependent_counts: dict[str, list[tuple[str, int]]] = {}
+    last_chains: Mapping[Chain, int] = {
+        chain: chain_count for chain, chain_count in chain_counts.items() if len(chain) == 2
+    }
+    for chain, chain_count in last_chains.items():
+        dependent_counts.setdefault(chain[0], []).append((chain[1], chain_count))
     for _ in range(3, longest + 1):
-        longer: Counter[Chain] = Counter()
-        for chain, count in last.items():
-            for dependent, times in pairs.get(chain[-1], ()):
-                joined = (*chain, dependent)
-                longer[joined] += count * times
-            if len(longer) > _MAX_JOINED:
+        longer_chains: Counter[Chain] = Counter()
+        for chain, chain_count in last_chains.items():
+            for dependent, pair_count in dependent_counts.get(chain[-1], ()):
+                joined_chain = (*chain, dependent)
+                longer_chains[joined_chain] += chain_count * pair_count
+            if len(longer_chains) > _MAX_JOINED:
                 break
-        counts.update(longer)
-        last = longer
-    return counts
+        chain_counts.update(longer_chains)
+        last_chains = longer_chains
+    return chain_counts
 
 
 @dataclass(frozen=True)
@@ -104,9 +106,9 @@ class HeadWordChains:
 
     def run(self, pool: SentenceSource) -> NGramTable:
         """Counts the chains of this pool's sentences."""
-        table: ParseTable = pool.analyse(Parses(self.parser, self.settings))
+        parse_table: ParseTable = pool.analyse(Parses(self.parser, self.settings))
         chain_counts = []
-        for parse in table.parses:
+        for parse in parse_table.parses:
             sentences = () if parse is None else parse.sentences
             if self.joined:
                 chain_counts.append(count_joined_chains(sentences[0], self.kind) if sentences else Counter())
@@ -120,18 +122,23 @@ class HeadWordChains:
 def build_chain_table(chain_counts: Sequence[Counter[Chain]]) -> NGramTable:
     """Builds the table of the chains of sentences, which are counted."""
     ids: dict[Chain, int] = {}
-    rows = [sorted((ids.setdefault(chain, len(ids)), count) for chain, count in each.items()) for each in chain_counts]
+    rows = [
+        sorted((ids.setdefault(chain, len(ids)), count) for chain, count in counts.items()) for counts in chain_counts
+    ]
     return NGramTable(
         entries=Ragged.from_lengths(
-            np.array([number for row in rows for number, _ in row], np.int64), np.array([len(row) for row in rows])
+            np.array([chain_id for chain_row in rows for chain_id, _ in chain_row], np.int64),
+            np.array([len(chain_row) for chain_row in rows]),
         ),
-        counts=np.array([count for row in rows for _, count in row], np.int64),
+        counts=np.array([count for chain_row in rows for _, count in chain_row], np.int64),
         order=np.array([len(chain) for chain in ids], np.int64),
         hashes=np.array([_hash(chain) for chain in ids], np.uint64),
-        lengths=np.array([sum(n for chain, n in each.items() if len(chain) == 1) for each in chain_counts], np.int64),
+        lengths=np.array(
+            [sum(n for chain, n in counts.items() if len(chain) == 1) for counts in chain_counts], np.int64
+        ),
     )
 
 
 def _hash(chain: Chain) -> int:
-    text = "\0".join(chain).encode("utf-8", "surrogatepass")
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+    chain_bytes = "\0".join(chain).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(chain_bytes, digest_size=8).digest(), "little")

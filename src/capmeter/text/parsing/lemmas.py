@@ -58,8 +58,8 @@ def replace_ending(word: str, endings: Endings) -> str:
     whole_word_lemma = endings.get(WHOLE_WORD + word)
     if whole_word_lemma is not None:
         return whole_word_lemma
-    for start in range(len(word) + 1):
-        replacement = endings.get(word[start:])
+    for ending_start in range(len(word) + 1):
+        replacement = endings.get(word[ending_start:])
         if replacement is not None:
-            return (word[:start] + replacement) or word
+            return (word[:ending_start] + replacement) or word
     return word

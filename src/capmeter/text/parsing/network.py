@@ -53,20 +53,25 @@ class ParserNetwork:
 
     def __init__(self, weights: Weights, shape: ParserShape) -> None:
         self.shape = shape
-        self._weights = {name: np.ascontiguousarray(values, np.float32) for name, values in weights.items()}
+        self._weights = {
+            weight_name: np.ascontiguousarray(weight_values, np.float32)
+            for weight_name, weight_values in weights.items()
+        }
         self._features = self._weights["features.weight"]
         self.dim = self._features.shape[1]
-        window = load_linear(self._weights, "window")
-        self._windows, self._window_bias = np.split(window.weight, 3), window.bias
-        self._layers = [_Layer(self._weights, f"layers.{k}", shape.heads) for k in range(shape.layers)]
+        window_layer = load_linear(self._weights, "window")
+        self._windows, self._window_bias = np.split(window_layer.weight, 3), window_layer.bias
+        self._layers = [
+            _Layer(self._weights, f"layers.{layer_index}", shape.heads) for layer_index in range(shape.layers)
+        ]
         self._tag = load_normalised_linear(self._weights, "tag_norm", "tag")
         self._dependent = load_normalised_linear(self._weights, "norm", "dependent")
         self._head = _GovernorMap(self._weights, "head")
         self._relation_dependent = load_normalised_linear(self._weights, "norm", "relation_dependent")
         self._relation_head = _GovernorMap(self._weights, "relation_head")
         self._relation = load_linear(self._weights, "relation")
-        agreement = self._weights["agreement.weight"]
-        self._agreement = np.ascontiguousarray(agreement.T / np.sqrt(np.float32(agreement.shape[0])))
+        agreement_weight = self._weights["agreement.weight"]
+        self._agreement = np.ascontiguousarray(agreement_weight.T / np.sqrt(np.float32(agreement_weight.shape[0])))
 
     def embed_words(self, feature_ids: Integers) -> tuple[Floats, Floats]:
         """Embeds distinct words.
@@ -79,8 +84,8 @@ class ParserNetwork:
             the word after it, to itself and to the word before it (3, words + 1, dim).
         """
         embeddings = np.zeros((len(feature_ids) + 1, self.dim), np.float32)
-        for column in feature_ids.T:
-            embeddings[:-1] += self._features[column]
+        for feature_column in feature_ids.T:
+            embeddings[:-1] += self._features[feature_column]
         return embeddings, np.stack([embeddings @ window for window in self._windows])
 
     def read_words(self, words: Integers, embedded: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
@@ -93,18 +98,20 @@ class ParserNetwork:
         Returns:
             Hidden states (sentences, n, dim) and the scores of every tag (sentences, n, tags).
         """
-        embeddings, shares = embedded
-        count, length = words.shape
-        beyond = np.full((count, 1), len(embeddings) - 1, np.int64)
-        padded = np.concatenate([beyond, words, beyond], axis=1)
-        window = shares[1][words] + self._window_bias
-        window += shares[0][padded[:, :-2]]
-        window += shares[2][padded[:, 2:]]
-        states = (embeddings[words] + np.maximum(window, 0, out=window)).reshape(count * length, self.dim)
+        embeddings, window_shares = embedded
+        sentence_count, sentence_length = words.shape
+        boundary_ids = np.full((sentence_count, 1), len(embeddings) - 1, np.int64)
+        padded_words = np.concatenate([boundary_ids, words, boundary_ids], axis=1)
+        window_states = window_shares[1][words] + self._window_bias
+        window_states += window_shares[0][padded_words[:, :-2]]
+        window_states += window_shares[2][padded_words[:, 2:]]
+        states = (embeddings[words] + np.maximum(window_states, 0, out=window_states)).reshape(
+            sentence_count * sentence_length, self.dim
+        )
         for layer in self._layers[: self.shape.tags_after]:
-            layer.add_to(states, count)
-        scores = self._tag(normalise(states)).reshape(count, length, -1)
-        return states.reshape(count, length, self.dim), scores
+            layer.add_to(states, sentence_count)
+        tag_scores = self._tag(normalise(states)).reshape(sentence_count, sentence_length, -1)
+        return states.reshape(sentence_count, sentence_length, self.dim), tag_scores
 
     def read_tagged(self, states: Floats, tags: Integers) -> Floats:
         """Runs the other layers, which know the tags (sentences, n).
@@ -112,29 +119,29 @@ class ParserNetwork:
         Returns:
             Normalised hidden states (sentences, n, dim), from which trees and relations are scored.
         """
-        tagged = (states + self._weights["tag_vectors.weight"][tags]).reshape(-1, self.dim)
+        tagged_states = (states + self._weights["tag_vectors.weight"][tags]).reshape(-1, self.dim)
         for layer in self._layers[self.shape.tags_after :]:
-            layer.add_to(tagged, len(states))
-        return normalise(tagged).reshape(states.shape)
+            layer.add_to(tagged_states, len(states))
+        return normalise(tagged_states).reshape(states.shape)
 
     def score_governors(self, states: Floats) -> Floats:
         """Scores each governor of each word (sentences, n, n + 1): (dependent, governor), governor 0 is the root."""
-        length = states.shape[1]
+        sentence_length = states.shape[1]
         dependents = np.maximum(self._dependent(states), 0) @ self._agreement
         governors = np.maximum(self._head(states), 0)
-        scores: Floats = dependents @ governors.transpose(0, 2, 1)
-        scores += (governors @ self._weights["governor_bias.weight"][0])[:, None, :]
-        distances = self._weights["distance"]
-        scores += distances[_distances(length, len(distances) // 2)]
-        positions = np.arange(length)
-        scores[:, positions, positions + 1] = _MASKED
-        return scores
+        governor_scores: Floats = dependents @ governors.transpose(0, 2, 1)
+        governor_scores += (governors @ self._weights["governor_bias.weight"][0])[:, None, :]
+        distance_bias = self._weights["distance"]
+        governor_scores += distance_bias[_distances(sentence_length, len(distance_bias) // 2)]
+        word_positions = np.arange(sentence_length)
+        governor_scores[:, word_positions, word_positions + 1] = _MASKED
+        return governor_scores
 
     def score_relations(self, states: Floats, heads: Integers) -> Floats:
         """Scores every label for the arc from each word to its head (sentences, n, labels)."""
-        hidden = np.take_along_axis(self._relation_head(states), heads[:, :, None], axis=1)
-        hidden += self._relation_dependent(states)
-        return self._relation(np.maximum(hidden, 0, out=hidden))
+        relation_states = np.take_along_axis(self._relation_head(states), heads[:, :, None], axis=1)
+        relation_states += self._relation_dependent(states)
+        return self._relation(np.maximum(relation_states, 0, out=relation_states))
 
 
 class _GovernorMap:
@@ -145,11 +152,11 @@ class _GovernorMap:
         self.words = load_normalised_linear(weights, "norm", name)
 
     def __call__(self, states: Floats) -> Floats:
-        count, length, _ = states.shape
-        mapped = np.empty((count, length + 1, len(self.root)), np.float32)
-        mapped[:, 0] = self.root
-        mapped[:, 1:] = self.words(states)
-        return mapped
+        sentence_count, sentence_length, _ = states.shape
+        mapped_states = np.empty((sentence_count, sentence_length + 1, len(self.root)), np.float32)
+        mapped_states[:, 0] = self.root
+        mapped_states[:, 1:] = self.words(states)
+        return mapped_states
 
 
 class _Layer:
@@ -168,15 +175,15 @@ class _Layer:
 
     def add_to(self, states: Floats, sentences: int) -> None:
         """Adds to the states (sentences · n, dim), in place."""
-        distances = _distances(len(states) // sentences, self.distance.shape[1] // 2)[:, 1:]
+        distance_ids = _distances(len(states) // sentences, self.distance.shape[1] // 2)[:, 1:]
         qkv = self.qkv(normalise(states))
-        states += self.attention_out(attend_to_itself(qkv, sentences, self.heads, self.distance[:, distances]))
-        hidden = self.ffn_up(normalise(states))
-        states += self.ffn_down(np.maximum(hidden, 0, out=hidden))
+        states += self.attention_out(attend_to_itself(qkv, sentences, self.heads, self.distance[:, distance_ids]))
+        hidden_states = self.ffn_up(normalise(states))
+        states += self.ffn_down(np.maximum(hidden_states, 0, out=hidden_states))
 
 
-def _distances(length: int, reach: int) -> Integers:
+def _distances(sentence_length: int, reach: int) -> Integers:
     """Returns indices into a table of distances −reach … reach, for each word and place 0 (the root), 1 … n."""
-    places = np.arange(length + 1)
-    distances: Integers = np.clip(places[None, :] - places[1:, None], -reach, reach) + reach
+    word_places = np.arange(sentence_length + 1)
+    distances: Integers = np.clip(word_places[None, :] - word_places[1:, None], -reach, reach) + reach
     return distances

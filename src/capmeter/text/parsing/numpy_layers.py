@@ -28,9 +28,9 @@ class Linear:
 
     def __call__(self, rows: Floats) -> Floats:
         """Maps rows (…, inputs) to (…, outputs)."""
-        result: Floats = rows @ self.weight
-        result += self.bias
-        return result
+        mapped_rows: Floats = rows @ self.weight
+        mapped_rows += self.bias
+        return mapped_rows
 
 
 def load_linear(weights: Weights, name: str) -> Linear:
@@ -50,10 +50,10 @@ def load_normalised_linear(weights: Weights, norm: str, name: str) -> Linear:
 
 def normalise(states: Floats, epsilon: np.float32 = TORCH_EPSILON) -> Floats:
     """Returns every row (…, dim) with mean 0 and variance 1."""
-    centred: Floats = states - states.mean(axis=-1, keepdims=True)
-    variance = np.einsum("...d,...d->...", centred, centred) / np.float32(states.shape[-1])
-    centred /= np.sqrt(variance + epsilon)[..., None]
-    return centred
+    centred_states: Floats = states - states.mean(axis=-1, keepdims=True)
+    variance = np.einsum("...d,...d->...", centred_states, centred_states) / np.float32(states.shape[-1])
+    centred_states /= np.sqrt(variance + epsilon)[..., None]
+    return centred_states
 
 
 def softmax(scores: Floats) -> Floats:
@@ -81,5 +81,5 @@ def attend_to_itself(projections: Floats, sentences: int, heads: int, bias: Floa
     logits: Floats = query @ key.transpose(0, 1, 3, 2)
     if bias is not None:
         logits += bias
-    attended: Floats = (softmax(logits) @ value).transpose(0, 2, 1, 3).reshape(-1, dim)
-    return attended
+    attended_states: Floats = (softmax(logits) @ value).transpose(0, 2, 1, 3).reshape(-1, dim)
+    return attended_states

@@ -38,14 +38,14 @@ def group_by_length(sentences: Sequence[Sized], batch_size: Callable[[int], int]
     [[0, 3], [4], [2]]
     """
     by_length: defaultdict[int, list[int]] = defaultdict(list)
-    for index, sentence in enumerate(sentences):
-        by_length[len(sentence)].append(index)
+    for sentence_index, sentence in enumerate(sentences):
+        by_length[len(sentence)].append(sentence_index)
     by_length.pop(0, None)
     return [
-        indices[start : start + size]
-        for length, indices in sorted(by_length.items(), reverse=True)
-        for size in (max(1, batch_size(length)),)
-        for start in range(0, len(indices), size)
+        indices[group_start : group_start + group_size]
+        for sentence_length, indices in sorted(by_length.items(), reverse=True)
+        for group_size in (max(1, batch_size(sentence_length)),)
+        for group_start in range(0, len(indices), group_size)
     ]
 
 
@@ -69,10 +69,10 @@ def map_batches(
     batches = group_by_length(sentences, batch_size)
     results: dict[int, Result] = {}
     with task(title, total=len(sentences)) as advance:
-        for indices, batch_results in zip(batches, map_in_threads(work, batches), strict=True):
-            results.update(zip(indices, batch_results, strict=True))
-            advance(len(indices))
-    return [results[index] for index in range(len(sentences))]
+        for batch_indices, batch_results in zip(batches, map_in_threads(work, batches), strict=True):
+            results.update(zip(batch_indices, batch_results, strict=True))
+            advance(len(batch_indices))
+    return [results[sentence_index] for sentence_index in range(len(sentences))]
 
 
 def map_in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
@@ -80,15 +80,15 @@ def map_in_threads(work: Callable[[Item], Result], items: Sequence[Item]) -> Ite
 
     A concurrent call from another thread uses no threads of its own or waits for its turn.
     """
-    blas = _load_blas()
-    threads = min(len(items), max((each["num_threads"] for each in blas.info()), default=1))
+    blas_controller = _load_blas()
+    threads = min(len(items), max((library_info["num_threads"] for library_info in blas_controller.info()), default=1))
     if threads < 2:
         yield from map(work, items)
         return
     from concurrent.futures import ThreadPoolExecutor  # loads logging
 
-    with _blas_limit, blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
-        yield from pool.map(work, items)
+    with _blas_limit, blas_controller.limit(limits=1), ThreadPoolExecutor(threads) as thread_pool:
+        yield from thread_pool.map(work, items)
 
 
 @lru_cache(maxsize=1)
@@ -115,6 +115,6 @@ def split_long_sentence(words: list[str], max_words: int) -> list[list[str]]:
     >>> split_long_sentence(["a", "dog", "on", "grass", "runs"], 3)
     [['a', 'dog'], ['on', 'grass', 'runs']]
     """
-    count = -(-len(words) // max_words)
-    edges = [len(words) * k // count for k in range(count + 1)]
-    return [words[start:end] for start, end in pairwise(edges)]
+    piece_count = -(-len(words) // max_words)
+    piece_edges = [len(words) * piece_index // piece_count for piece_index in range(piece_count + 1)]
+    return [words[piece_start:piece_end] for piece_start, piece_end in pairwise(piece_edges)]

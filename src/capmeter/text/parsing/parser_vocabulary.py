@@ -24,25 +24,25 @@ _LETTERS, _DIGITS = re.compile(r"[^\W\d_]+"), re.compile(r"\d+")
 _MAX_LETTERS = 60  # anything longer is not a word; its middle is ignored
 
 
-def _shape(letters: re.Match[str]) -> str:
-    run = letters[0]
-    if run.isupper():
+def _shape(letter_match: re.Match[str]) -> str:
+    letter_run = letter_match[0]
+    if letter_run.isupper():
         return "X"
-    if run.islower():
+    if letter_run.islower():
         return "x"
-    return "Xx" if run[0].isupper() else "xX"
+    return "Xx" if letter_run[0].isupper() else "xX"
 
 
 def word_features(word: str) -> list[str]:
     """Returns the features of a word, at most `MAX_FEATURES`, the lower-cased word first."""
     if len(word) > _MAX_LETTERS:
         word = word[: _MAX_LETTERS // 2] + word[-_MAX_LETTERS // 2 :]
-    lower = word.lower()
-    features = [f"w:{lower}", f"h:{_DIGITS.sub('d', _LETTERS.sub(_shape, word))}"]
-    if lower != word:
+    lower_word = word.lower()
+    features = [f"w:{lower_word}", f"h:{_DIGITS.sub('d', _LETTERS.sub(_shape, word))}"]
+    if lower_word != word:
         features.append(f"c:{word}")
-    features += [f"s{size}:{lower[-size:]}" for size in _ENDINGS if len(lower) >= size]
-    features += [f"p{size}:{lower[:size]}" for size in _BEGINNINGS if len(lower) >= size]
+    features += [f"s{size}:{lower_word[-size:]}" for size in _ENDINGS if len(lower_word) >= size]
+    features += [f"p{size}:{lower_word[:size]}" for size in _BEGINNINGS if len(lower_word) >= size]
     return features
 
 
@@ -61,8 +61,8 @@ class ParserVocabulary:
 
     def _look_up(self, word: str) -> list[int]:
         """Returns the feature ids of a word, `MAX_FEATURES` of them, padded with `PAD_ID`."""
-        ids = [self.features.get(each, PAD_ID) for each in word_features(word)]
-        return [ids[0] or UNKNOWN_ID, *ids[1:], *[PAD_ID] * (MAX_FEATURES - len(ids))]
+        feature_ids = [self.features.get(word_feature, PAD_ID) for word_feature in word_features(word)]
+        return [feature_ids[0] or UNKNOWN_ID, *feature_ids[1:], *[PAD_ID] * (MAX_FEATURES - len(feature_ids))]
 
     def rows(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
         """Returns the feature ids of words (words, MAX_FEATURES)."""

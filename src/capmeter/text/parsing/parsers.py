@@ -66,10 +66,10 @@ def find_parser(name: str) -> Parser:
         MissingBackend, AssetError: what the parser needs is missing or damaged.
     """
     check_parser(name)
-    module, _, attribute = PARSERS[name].partition(":")
-    if importlib.util.find_spec(module) is None:
+    module_name, _, attribute_name = PARSERS[name].partition(":")
+    if importlib.util.find_spec(module_name) is None:
         raise MissingBackend(f"this build of capmeter has no parser {name!r}; use another: {', '.join(PARSERS)}")
-    parser: Parser = getattr(importlib.import_module(module), attribute)()
+    parser: Parser = getattr(importlib.import_module(module_name), attribute_name)()
     return parser
 
 
@@ -112,15 +112,15 @@ def parse_captions(
     Returns:
         The parse of each caption; None for one that could not be parsed in reasonable time.
     """
-    settings, version = settings or Settings(), parser.version
-    memory: LRUCache[tuple[str, str], CaptionParse] = settings.memory.of("parses")
-    parses = {caption: memory.get((version, caption)) for caption in captions}
-    missing = [caption for caption, parse in parses.items() if parse is None]
-    rows = stored_values(_ParseRows(parser), missing, settings.disk_cache(), parser.batch)
-    for caption, row in zip(missing, rows, strict=True):
-        if row is not None:
-            parses[caption] = parse = CaptionParse.from_dict(row)
-            memory.put((version, caption), parse)
+    settings, parser_version = settings or Settings(), parser.version
+    memory_cache: LRUCache[tuple[str, str], CaptionParse] = settings.memory.of("parses")
+    parses = {caption: memory_cache.get((parser_version, caption)) for caption in captions}
+    missing_captions = [caption for caption, parse in parses.items() if parse is None]
+    parse_rows = stored_values(_ParseRows(parser), missing_captions, settings.disk_cache(), parser.batch)
+    for caption, parse_row in zip(missing_captions, parse_rows, strict=True):
+        if parse_row is not None:
+            parses[caption] = parse = CaptionParse.from_dict(parse_row)
+            memory_cache.put((parser_version, caption), parse)
     return [parses[caption] for caption in captions]
 
 
@@ -141,7 +141,7 @@ class ParseTable:
 
     def take(self, indices: npt.NDArray[np.int64]) -> ParseTable:
         """Selects sentences."""
-        return ParseTable([self.parses[k] for k in indices.tolist()])
+        return ParseTable([self.parses[sentence_index] for sentence_index in indices.tolist()])
 
 
 @dataclass(frozen=True)

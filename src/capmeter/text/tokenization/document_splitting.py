@@ -46,9 +46,9 @@ def split_document(text: str) -> list[str]:
     for line in _INLINE_ITEM.sub("\n", text).splitlines():
         if _RULE.fullmatch(line):
             continue
-        cells = line.strip().strip("|").split("|") if line.count("|") > 1 else [line]
-        for cell in cells:
-            sentences += _split_line(_EMPHASIS.sub("", _LINE_START.sub("", cell, count=1)).strip())
+        table_cells = line.strip().strip("|").split("|") if line.count("|") > 1 else [line]
+        for table_cell in table_cells:
+            sentences += _split_line(_EMPHASIS.sub("", _LINE_START.sub("", table_cell, count=1)).strip())
     return sentences
 
 
@@ -69,29 +69,29 @@ def document_sentences(text: str) -> list[str]:
 def _spaced_ends(text: str) -> Iterator[re.Match[str]]:
     """Ends of sentences with a blank after them: captions of 2015 run sentences together ("a dog.Two cats")."""
     for marks in _MARKS.finditer(text):
-        pattern = _SPACED_MARKS if marks[0][-1].isspace() else _UNSPACED_MARKS
-        yield from pattern.finditer(marks[0])
+        end_pattern = _SPACED_MARKS if marks[0][-1].isspace() else _UNSPACED_MARKS
+        yield from end_pattern.finditer(marks[0])
 
 
 def _split_line(line: str) -> list[str]:
     """Splits a line at the ends of its sentences, except after abbreviations."""
-    sentences, start = [], 0
+    sentences, sentence_start = [], 0
     for boundary in _BOUNDARY.finditer(line):
-        if line[boundary.start()] == "." and _is_abbreviation(line, start, boundary.end()):
+        if line[boundary.start()] == "." and _is_abbreviation(line, sentence_start, boundary.end()):
             continue
-        sentences.append(line[start : boundary.end()].strip())
-        start = boundary.end()
-    sentences.append(line[start:].strip())
+        sentences.append(line[sentence_start : boundary.end()].strip())
+        sentence_start = boundary.end()
+    sentences.append(line[sentence_start:].strip())
     return [sentence for sentence in sentences if any(map(str.isalnum, sentence))]
 
 
 def _is_abbreviation(line: str, start: int, end: int) -> bool:
     """Whether the sentence from `start` up to `end` ends in an abbreviation, after which it may go on."""
-    match = _ABBREVIATION.search(line[max(start, end - 12) : end])
-    following = _NEXT_CHARACTER.match(line, end)
-    if match is None or following is None:
+    abbreviation_match = _ABBREVIATION.search(line[max(start, end - 12) : end])
+    next_character = _NEXT_CHARACTER.match(line, end)
+    if abbreviation_match is None or next_character is None:
         return False
-    name = match[0].strip(" \t(\"'“.")
+    name = abbreviation_match[0].strip(" \t(\"'“.")
     if name == "No":
-        return following[1].isdigit()
-    return name in _TITLES or len(name) == 1 or not following[1].isupper()
+        return next_character[1].isdigit()
+    return name in _TITLES or len(name) == 1 or not next_character[1].isupper()

@@ -71,7 +71,7 @@ def _load_segmenter(language: str) -> Callable[[str], list[str]]:
 
 
 def _drop_punctuation(tokens: Sequence[str]) -> list[str]:
-    return [token for token in tokens if not all(unicodedata.category(c)[0] in "PZ" for c in token)]
+    return [token for token in tokens if not all(unicodedata.category(character)[0] in "PZ" for character in token)]
 
 
 def _missing(language: str, missing: ImportError) -> MissingBackend:

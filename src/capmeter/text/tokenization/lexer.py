@@ -33,26 +33,26 @@ MARK_EVERY = 16
 
 def parse_ranges(text: str) -> Ranges:
     """Parses ``"41-5A AA"``: hexadecimal code points and ranges of them."""
-    pairs = (item.partition("-") for item in text.split())
-    return merge_ranges((int(low, 16), int(high or low, 16)) for low, _, high in pairs)
+    range_parts = (range_text.partition("-") for range_text in text.split())
+    return merge_ranges((int(low, 16), int(high or low, 16)) for low, _, high in range_parts)
 
 
 def merge_ranges(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Returns the union of ranges, sorted, adjacent ranges joined."""
-    union: list[tuple[int, int]] = []
+    merged_ranges: list[tuple[int, int]] = []
     for low, high in sorted(ranges):
-        if union and low <= union[-1][1] + 1:
-            union[-1] = (union[-1][0], max(high, union[-1][1]))
+        if merged_ranges and low <= merged_ranges[-1][1] + 1:
+            merged_ranges[-1] = (merged_ranges[-1][0], max(high, merged_ranges[-1][1]))
         else:
-            union.append((low, high))
-    return tuple(union)
+            merged_ranges.append((low, high))
+    return tuple(merged_ranges)
 
 
 def complement(ranges: Ranges) -> Ranges:
     """Returns every code unit outside the ranges."""
-    edges = [-1, *(edge for low, high in ranges for edge in (low, high)), LAST_UNIT + 1]
-    gaps = zip(edges[::2], edges[1::2], strict=True)
-    return tuple((low + 1, high - 1) for low, high in gaps if low + 1 <= high - 1)
+    range_edges = [-1, *(edge for low, high in ranges for edge in (low, high)), LAST_UNIT + 1]
+    gap_edges = zip(range_edges[::2], range_edges[1::2], strict=True)
+    return tuple((low + 1, high - 1) for low, high in gap_edges if low + 1 <= high - 1)
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class Alphabet(dict[int, str]):
 
 
 def _contains(ranges: Ranges, unit: int) -> bool:
-    place = bisect_right(ranges, (unit, LAST_UNIT + 1)) - 1
-    return place >= 0 and unit <= ranges[place][1]
+    range_index = bisect_right(ranges, (unit, LAST_UNIT + 1)) - 1
+    return range_index >= 0 and unit <= ranges[range_index][1]
 
 
 class _Parser:
@@ -161,10 +161,10 @@ class _Parser:
                 self._take()
                 node = ("rep", node, int(sign == "+"), 1 if sign == "?" else None)
             elif sign == "{" and self.pattern[self.at + 1].isdigit():
-                close = self.pattern.index("}", self.at)
-                least, _, most = self.pattern[self.at + 1 : close].partition(",")
-                self.at = close + 1
-                node = ("rep", node, int(least), int(most or least))
+                close_position = self.pattern.index("}", self.at)
+                least_count, _, most_count = self.pattern[self.at + 1 : close_position].partition(",")
+                self.at = close_position + 1
+                node = ("rep", node, int(least_count), int(most_count or least_count))
             else:
                 return node
 
@@ -177,29 +177,29 @@ class _Parser:
         if sign == "[":
             return ("set", self._bracket())
         if sign == "{":
-            close = self.pattern.index("}", self.at)
-            name, self.at = self.pattern[self.at : close], close + 1
-            if name not in self.nodes:
-                value = self.names[name]
+            close_position = self.pattern.index("}", self.at)
+            pattern_name, self.at = self.pattern[self.at : close_position], close_position + 1
+            if pattern_name not in self.nodes:
+                value = self.names[pattern_name]
                 parsed = _Parser(value, self.names, self.nodes).parse() if isinstance(value, str) else ("set", value)
-                self.nodes[name] = parsed
-            return self.nodes[name]
+                self.nodes[pattern_name] = parsed
+            return self.nodes[pattern_name]
         if sign == "\\":
             sign = self._escape()
-        cases = {sign, sign.lower(), sign.upper(), *OTHER_CASES.get(sign.lower(), "")}
-        return ("set", merge_ranges((ord(case), ord(case)) for case in cases))
+        letter_cases = {sign, sign.lower(), sign.upper(), *OTHER_CASES.get(sign.lower(), "")}
+        return ("set", merge_ranges((ord(case), ord(case)) for case in letter_cases))
 
     def _escape(self) -> str:
         sign = self._take()
         if sign in ("u", "x"):
-            width = 4 if sign == "u" else 2
-            self.at += width
-            return chr(int(self.pattern[self.at - width : self.at], 16))
+            digit_count = 4 if sign == "u" else 2
+            self.at += digit_count
+            return chr(int(self.pattern[self.at - digit_count : self.at], 16))
         return self.ESCAPES.get(sign, sign)
 
     def _bracket(self) -> Ranges:
-        negated = self._peek() == "^"
-        if negated:
+        is_negated = self._peek() == "^"
+        if is_negated:
             self._take()
         ranges: list[tuple[int, int]] = []
         while (sign := self._take()) != "]":
@@ -210,7 +210,7 @@ class _Parser:
                 sign = self._take()
                 high = ord(self._escape() if sign == "\\" else sign)
             ranges.append((low, high))
-        return complement(merge_ranges(ranges)) if negated else merge_ranges(ranges)
+        return complement(merge_ranges(ranges)) if is_negated else merge_ranges(ranges)
 
 
 class _Automaton:
@@ -223,12 +223,12 @@ class _Automaton:
         self.accepts: dict[int, int] = {}
         self._states: dict[frozenset[int], _State] = {}
         self._reached: dict[int, frozenset[int]] = {}
-        first = self._new()
-        for number, node in enumerate(nodes):
-            start, end = self._build(node)
-            self.empty[first].append(start)
-            self.accepts[end] = number
-        self.start = self._state(self._reach(first))
+        first_state = self._new()
+        for rule_number, node in enumerate(nodes):
+            start_state, end_state = self._build(node)
+            self.empty[first_state].append(start_state)
+            self.accepts[end_state] = rule_number
+        self.start = self._state(self._reach(first_state))
 
     def _new(self) -> int:
         self.empty.append([])
@@ -236,74 +236,74 @@ class _Automaton:
         return len(self.empty) - 1
 
     def _build(self, node: Node) -> tuple[int, int]:
-        kind = node[0]
-        start, end = self._new(), self._new()
-        if kind == "set":
-            self.moves[start] = (self.alphabet.add(node[1]), end)
-        elif kind == "cat":
-            last = start
+        node_kind = node[0]
+        start_state, end_state = self._new(), self._new()
+        if node_kind == "set":
+            self.moves[start_state] = (self.alphabet.add(node[1]), end_state)
+        elif node_kind == "cat":
+            last_state = start_state
             for part in node[1]:
-                begin, finish = self._build(part)
-                self.empty[last].append(begin)
-                last = finish
-            self.empty[last].append(end)
-        elif kind == "alt":
+                part_begin, part_end = self._build(part)
+                self.empty[last_state].append(part_begin)
+                last_state = part_end
+            self.empty[last_state].append(end_state)
+        elif node_kind == "alt":
             for part in node[1]:
-                begin, finish = self._build(part)
-                self.empty[start].append(begin)
-                self.empty[finish].append(end)
+                part_begin, part_end = self._build(part)
+                self.empty[start_state].append(part_begin)
+                self.empty[part_end].append(end_state)
         else:
-            _, part, least, most = node
-            last = start
+            _, part, least_count, most_count = node
+            last_state = start_state
             for turn in count():
-                if turn >= least:
-                    self.empty[last].append(end)
-                if turn == most:
+                if turn >= least_count:
+                    self.empty[last_state].append(end_state)
+                if turn == most_count:
                     break
-                begin, finish = self._build(part)
-                self.empty[last].append(begin)
-                if most is None and turn + 1 >= least:
-                    self.empty[finish].extend((begin, end))
+                part_begin, part_end = self._build(part)
+                self.empty[last_state].append(part_begin)
+                if most_count is None and turn + 1 >= least_count:
+                    self.empty[part_end].extend((part_begin, end_state))
                     break
-                last = finish
-        return start, end
+                last_state = part_end
+        return start_state, end_state
 
     def _reach(self, state: int) -> frozenset[int]:
         """Returns the states reached by empty moves that have a move on a character, or accept."""
         if state not in self._reached:
-            queue, reached = [state], {state}
-            while queue:
-                for following in self.empty[queue.pop()]:
-                    if following not in reached:
-                        reached.add(following)
-                        queue.append(following)
+            state_queue, reached = [state], {state}
+            while state_queue:
+                for next_state in self.empty[state_queue.pop()]:
+                    if next_state not in reached:
+                        reached.add(next_state)
+                        state_queue.append(next_state)
             self._reached[state] = frozenset(at for at in reached if self.moves[at] is not None or at in self.accepts)
         return self._reached[state]
 
     def _state(self, members: frozenset[int]) -> _State:
         if members not in self._states:
-            moves = [move for member in members if (move := self.moves[member]) is not None]
+            member_moves = [move for member in members if (move := self.moves[member]) is not None]
             rule = min((self.accepts[member] for member in members if member in self.accepts), default=-1)
-            self._states[members] = _State(self, moves, rule)
+            self._states[members] = _State(self, member_moves, rule)
         return self._states[members]
 
     def step(self, moves: Iterable[tuple[int, int]], kind: str) -> _State | None:
         """Returns the state that these moves lead to over a character of this class."""
         set_ids = self.alphabet.set_ids_of_kind[kind]
-        targets = {target for set_id, target in moves if set_id in set_ids}
-        return self._state(frozenset().union(*map(self._reach, targets))) if targets else None
+        target_states = {target_state for set_id, target_state in moves if set_id in set_ids}
+        return self._state(frozenset().union(*map(self._reach, target_states))) if target_states else None
 
     def ends(self, kinds: str, start: int, stop: int) -> list[int]:
         """Returns the positions in ``start…stop`` where a match that begins at ``start`` may end, in order."""
-        ends = []
+        match_ends = []
         state: _State | None = self.start
         for at in range(start, stop + 1):
             assert state is not None
             if state.rule >= 0:
-                ends.append(at)
+                match_ends.append(at)
             if at == stop or (state := state[kinds[at]]) is None:
                 break
-        return ends
+        return match_ends
 
 
 class Lexer:
@@ -321,7 +321,7 @@ class Lexer:
         self._pairs = [
             (_Parser(rule.pattern, names, nodes).parse(), _Parser(rule.before, names, nodes).parse()) for rule in rules
         ]
-        self._all = _Automaton([("cat", pair) for pair in self._pairs], self._alphabet)
+        self._all = _Automaton([("cat", rule_nodes) for rule_nodes in self._pairs], self._alphabet)
         self._split: dict[int, tuple[_Automaton, _Automaton]] = {}
 
     def classify(self, text: str) -> str:
@@ -357,17 +357,17 @@ class Lexer:
 
     def _continue(self, kinds: str, reached: int, state: _State | None, end: int, rule: int, marks: Marks) -> Match:
         """Reads on after :data:`PATIENCE` characters, up to a mark that an earlier reading without a match left."""
-        passed: list[tuple[int, _State]] = []
+        passed_marks: list[tuple[int, _State]] = []
         for at in range(reached, len(kinds)):
             assert state is not None
             if not at % MARK_EVERY:
                 if (at, state) in marks:
                     break
-                passed.append((at, state))
+                passed_marks.append((at, state))
             if (state := state[kinds[at]]) is None:
                 break
             if state.rule >= 0:
                 end, rule = at + 1, state.rule
-                passed.clear()
-        marks.update(passed)
+                passed_marks.clear()
+        marks.update(passed_marks)
         return Match(end, rule)

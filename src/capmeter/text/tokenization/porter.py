@@ -48,21 +48,21 @@ def stem(word: str) -> str:
     word = _final_y(_past_and_gerund(_plural(word)))
     if word.endswith("alli") and _measure(word[:-4]) > 0:
         word = word[:-2]
-    word = _strip(word, _STEP_2, lambda rest: _measure(rest) > 0)
+    word = _strip(word, _STEP_2, lambda word_stem: _measure(word_stem) > 0)
     if word.endswith("logi") and _measure(word[:-3]) > 0:
         word = word[:-1]
-    word = _strip(word, _STEP_3, lambda rest: _measure(rest) > 0)
-    word = _strip(word, _STEP_4, lambda rest: _measure(rest) > 1, before_ion=("s", "t"))
+    word = _strip(word, _STEP_3, lambda word_stem: _measure(word_stem) > 0)
+    word = _strip(word, _STEP_4, lambda word_stem: _measure(word_stem) > 1, before_ion=("s", "t"))
     return _final_double_l(_final_e(word))
 
 
 def _shape(word: str) -> str:
     """Returns `c` for each consonant and `v` for each vowel; y is a vowel after a consonant."""
-    shape = ""
+    word_shape = ""
     for letter in word:
-        vowel = letter in "aeiou" or (letter == "y" and shape.endswith("c"))
-        shape += "v" if vowel else "c"
-    return shape
+        is_vowel = letter in "aeiou" or (letter == "y" and word_shape.endswith("c"))
+        word_shape += "v" if is_vowel else "c"
+    return word_shape
 
 
 def _measure(stem: str) -> int:
@@ -71,8 +71,8 @@ def _measure(stem: str) -> int:
 
 
 def _ends_cvc(stem: str) -> bool:
-    shape = _shape(stem)
-    return shape == "vc" or (shape.endswith("cvc") and stem[-1] not in "wxy")
+    stem_shape = _shape(stem)
+    return stem_shape == "vc" or (stem_shape.endswith("cvc") and stem[-1] not in "wxy")
 
 
 def _strip(
@@ -81,9 +81,9 @@ def _strip(
     """Applies the first rule whose suffix the word has, if its condition holds."""
     for suffix, replacement in rules:
         if word.endswith(suffix):
-            rest = word[: -len(suffix)]
-            applies = condition(rest) and (suffix != "ion" or rest.endswith(before_ion))
-            return rest + replacement if applies else word
+            word_stem = word[: -len(suffix)]
+            applies = condition(word_stem) and (suffix != "ion" or word_stem.endswith(before_ion))
+            return word_stem + replacement if applies else word
     return word
 
 
@@ -105,31 +105,31 @@ def _past_and_gerund(word: str) -> str:
     if word.endswith("eed"):
         return word[:-1] if _measure(word[:-3]) > 0 else word
     if word.endswith("ed"):
-        rest = word[:-2]
+        word_stem = word[:-2]
     elif word.endswith("ing"):
-        rest = word[:-3]
+        word_stem = word[:-3]
     else:
         return word
-    if "v" not in _shape(rest):
+    if "v" not in _shape(word_stem):
         return word
-    if rest.endswith(("at", "bl", "iz")):
-        return rest + "e"
-    if len(rest) >= 2 and rest[-1] == rest[-2] and _shape(rest)[-1] == "c":
-        return rest if rest[-1] in "lsz" else rest[:-1]
-    return rest + "e" if _measure(rest) == 1 and _ends_cvc(rest) else rest
+    if word_stem.endswith(("at", "bl", "iz")):
+        return word_stem + "e"
+    if len(word_stem) >= 2 and word_stem[-1] == word_stem[-2] and _shape(word_stem)[-1] == "c":
+        return word_stem if word_stem[-1] in "lsz" else word_stem[:-1]
+    return word_stem + "e" if _measure(word_stem) == 1 and _ends_cvc(word_stem) else word_stem
 
 
 def _final_y(word: str) -> str:
     """Step 1c: happy, but neither enjoy nor by."""
-    rest = word[:-1]
-    return rest + "i" if word.endswith("y") and len(rest) > 1 and _shape(rest)[-1] == "c" else word
+    word_stem = word[:-1]
+    return word_stem + "i" if word.endswith("y") and len(word_stem) > 1 and _shape(word_stem)[-1] == "c" else word
 
 
 def _final_e(word: str) -> str:
     """Step 5a: probate, cease; rate keeps it."""
-    rest = word[:-1]
-    if word.endswith("e") and (_measure(rest) > 1 or (_measure(rest) == 1 and not _ends_cvc(rest))):
-        return rest
+    word_stem = word[:-1]
+    if word.endswith("e") and (_measure(word_stem) > 1 or (_measure(word_stem) == 1 and not _ends_cvc(word_stem))):
+        return word_stem
     return word
 
 

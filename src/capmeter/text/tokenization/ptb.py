@@ -106,22 +106,30 @@ def tokenise_to_ids(sentences: Sequence[str]) -> tuple[Ragged, list[str]]:
     Returns:
         Token ids, row i of sentence i, and the tokens by id.
     """
-    is_simple = np.fromiter((_SIMPLE.fullmatch(each) is not None for each in sentences), bool, len(sentences))
+    is_simple = np.fromiter((_SIMPLE.fullmatch(sentence) is not None for sentence in sentences), bool, len(sentences))
     token_ids = _WordIds()
-    rows, words = _split_simple([each for each, simple in zip(sentences, is_simple.tolist(), strict=True) if simple])
+    token_rows, simple_words = _split_simple(
+        [sentence for sentence, simple in zip(sentences, is_simple.tolist(), strict=True) if simple]
+    )
     simple_rows = np.flatnonzero(is_simple)
     # A word's tokens depend on the word alone, except for contractions.
-    is_contraction = np.array([word in CONTRACTIONS for word in words], bool)
+    is_contraction = np.array([word in CONTRACTIONS for word in simple_words], bool)
     has_contraction = np.zeros(len(sentences), bool)
-    has_contraction[simple_rows[rows.rows[is_contraction[rows.values]]]] = True
-    without = np.flatnonzero(~has_contraction[simple_rows])
-    rows, simple_rows = rows.take(without), simple_rows[without]
-    tokens_of_word = Ragged.from_rows([[token_ids[token] for token in _word_tokens(word)] for word in words], np.int32)
-    spread = tokens_of_word.take(rows.values)
-    rows = Ragged(spread.values, spread.offsets[rows.offsets])
+    has_contraction[simple_rows[token_rows.rows[is_contraction[token_rows.values]]]] = True
+    plain_rows = np.flatnonzero(~has_contraction[simple_rows])
+    token_rows, simple_rows = token_rows.take(plain_rows), simple_rows[plain_rows]
+    tokens_of_word = Ragged.from_rows(
+        [[token_ids[token] for token in _word_tokens(word)] for word in simple_words], np.int32
+    )
+    word_tokens = tokens_of_word.take(token_rows.values)
+    token_rows = Ragged(word_tokens.values, word_tokens.offsets[token_rows.offsets])
     other_rows = np.flatnonzero(~is_simple | has_contraction)
-    others = [[token_ids[token] for token in tokenise(sentences[k])] for k in other_rows.tolist()]
-    return Ragged.merged([rows, Ragged.from_rows(others, np.int32)], [simple_rows, other_rows]), list(token_ids)
+    other_ids = [
+        [token_ids[token] for token in tokenise(sentences[sentence_index])] for sentence_index in other_rows.tolist()
+    ]
+    return Ragged.merged([token_rows, Ragged.from_rows(other_ids, np.int32)], [simple_rows, other_rows]), list(
+        token_ids
+    )
 
 
 def _word_tokens(word: str) -> tuple[str, ...]:
@@ -143,9 +151,9 @@ def _split_simple(sentences: list[str]) -> tuple[Ragged, list[str]]:
     """Splits simple sentences into words, still with a final full stop; returns their ids and the words by id."""
     words = "".join([f"{sentence} | " for sentence in sentences]).lower().replace(",", " ").split()
     word_ids = _WordIds({"|": 0})
-    values = np.fromiter(map(word_ids.__getitem__, words), np.int32, len(words))
-    ends = np.flatnonzero(values == 0)
-    return Ragged.from_lengths(values[values > 0] - 1, np.diff(ends, prepend=-1) - 1), list(word_ids)[1:]
+    flat_ids = np.fromiter(map(word_ids.__getitem__, words), np.int32, len(words))
+    sentence_ends = np.flatnonzero(flat_ids == 0)
+    return Ragged.from_lengths(flat_ids[flat_ids > 0] - 1, np.diff(sentence_ends, prepend=-1) - 1), list(word_ids)[1:]
 
 
 @lru_cache(maxsize=65536)
@@ -171,22 +179,22 @@ def split_as_written(caption: str) -> list[str]:
 def _read(text: str, following: str = "\nz") -> Iterator[str]:
     """Yields the tokens of a text that is followed by these characters."""
     lexer, meanings = _lexer()
-    kinds = lexer.classify(text + following)
+    character_kinds = lexer.classify(text + following)
     marks: Marks = set()
-    at = 0
-    while at < len(text):
-        chunk = _CHUNK.match(text, at)
+    position = 0
+    while position < len(text):
+        chunk = _CHUNK.match(text, position)
         if chunk is not None:
             word = chunk[1]
             # A word of letters is one token, as in _SIMPLE.
             yield from (word,) if word.isalpha() and word.lower() not in CONTRACTIONS else split_chunk(word)
-            at = chunk.end()
+            position = chunk.end()
             continue
-        end, rule = lexer.match(kinds, at, marks)
-        meaning = meanings[rule]
+        token_end, rule_index = lexer.match(character_kinds, position, marks)
+        meaning = meanings[rule_index]
         if meaning.render is not None:
-            yield meaning.render(text[at : end - meaning.cut])
-        at = end - meaning.cut - meaning.again
+            yield meaning.render(text[position : token_end - meaning.cut])
+        position = token_end - meaning.cut - meaning.again
 
 
 @lru_cache(maxsize=65536)

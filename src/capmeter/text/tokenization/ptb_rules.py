@@ -199,7 +199,7 @@ RULES = (
 
 def _expand_names(pattern: str) -> str:
     """Replaces the names in a pattern by the patterns that they stand for."""
-    while (plain := re.sub(r"\{([a-z ]+)\}", lambda name: f"({SHAPES[name[1]]})", pattern)) != pattern:
+    while (plain := re.sub(r"\{([a-z ]+)\}", lambda name_match: f"({SHAPES[name_match[1]]})", pattern)) != pattern:
         pattern = plain
     return pattern
 

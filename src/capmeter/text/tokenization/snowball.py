@@ -35,8 +35,8 @@ def stemmer(language: str) -> Stem:
     """
     stem = _load_snowball(language)
     if language in _MASKED:
-        mask, restore = _MASKED[language], _RESTORED[language]
-        return lambda word: stem(word.translate(mask)).translate(restore)
+        mask_letters, restore_letters = _MASKED[language], _RESTORED[language]
+        return lambda word: stem(word.translate(mask_letters)).translate(restore_letters)
     if language == "german":
         # The older algorithm keeps -niss where the newer one reduces it to -nis.
         return lambda word: stem(word) + ("s" if word.endswith(("nisse", "nissen", "nisses")) else "")
@@ -48,8 +48,8 @@ def _load_snowball(language: str) -> Stem:
         import Stemmer
 
         if Stemmer.version().startswith("2."):
-            fast: Stem = Stemmer.Stemmer(language).stemWord
-            return fast
+            fast_stemmer: Stem = Stemmer.Stemmer(language).stemWord
+            return fast_stemmer
     except ImportError:
         pass
     try:
@@ -57,9 +57,9 @@ def _load_snowball(language: str) -> Stem:
         from importlib.metadata import version
 
         if version("snowballstemmer").startswith("2."):
-            module = import_module(f"snowballstemmer.{language}_stemmer")
-            slow: Stem = getattr(module, f"{language.capitalize()}Stemmer")().stemWord
-            return slow
+            stemmer_module = import_module(f"snowballstemmer.{language}_stemmer")
+            slow_stemmer: Stem = getattr(stemmer_module, f"{language.capitalize()}Stemmer")().stemWord
+            return slow_stemmer
     except ImportError:
         pass
     raise MissingBackend(

@@ -67,8 +67,8 @@ def merge_vocabularies(vocabularies: Iterable[Vocabulary]) -> tuple[Vocabulary, 
     """Returns the union of vocabularies, in order of first use, and the new ids of each vocabulary's words."""
     word_ids: dict[str, int] = {}
     new_ids = [
-        np.fromiter((word_ids.setdefault(word, len(word_ids)) for word in each.words), np.int32, len(each))
-        for each in vocabularies
+        np.fromiter((word_ids.setdefault(word, len(word_ids)) for word in vocabulary.words), np.int32, len(vocabulary))
+        for vocabulary in vocabularies
     ]
     return Vocabulary(word_ids), new_ids
 
@@ -100,17 +100,17 @@ class TokenTable:
 
     def compact(self, indices: npt.NDArray[np.int64]) -> tuple[TokenTable, npt.NDArray[np.int64]]:
         """Selects rows, over the vocabulary of their words alone; returns them and the previous ids of these words."""
-        rows = self.ids.take(indices)
+        token_rows = self.ids.take(indices)
         is_used = np.zeros(len(self.vocabulary), bool)
-        is_used[rows.values] = True
+        is_used[token_rows.values] = True
         used_ids = np.flatnonzero(is_used)
-        new_ids = (np.cumsum(is_used) - 1).astype(rows.values.dtype)
-        vocabulary = Vocabulary(self.vocabulary.words[k] for k in used_ids.tolist())
-        return TokenTable(Ragged(new_ids[rows.values], rows.offsets), vocabulary), used_ids
+        new_ids = (np.cumsum(is_used) - 1).astype(token_rows.values.dtype)
+        used_vocabulary = Vocabulary(self.vocabulary.words[word_id] for word_id in used_ids.tolist())
+        return TokenTable(Ragged(new_ids[token_rows.values], token_rows.offsets), used_vocabulary), used_ids
 
     def row(self, index: int) -> tuple[str, ...]:
         """Returns the tokens of one sentence as text."""
-        return tuple(self.vocabulary.words[i] for i in self.ids[index].tolist())
+        return tuple(self.vocabulary.words[word_id] for word_id in self.ids[index].tolist())
 
 
 def tokenizer_version(tokenizer: str) -> str:
@@ -165,32 +165,34 @@ class Tokens:
         """Encodes rows as arrays: word ids, sentence lengths, the words as one text, and their numbers of letters."""
         table, _ = table.compact(rows)
         words = table.vocabulary.words
-        text = "".join(words).encode("utf-8", "surrogatepass")
+        word_bytes = "".join(words).encode("utf-8", "surrogatepass")
         return {
             "ids": compact_integers(table.ids.values),
             "lengths": compact_integers(table.ids.lengths),
-            "text": np.frombuffer(text, np.uint8),
+            "text": np.frombuffer(word_bytes, np.uint8),
             "letters": compact_integers(np.fromiter(map(len, words), np.int64, len(words))),
         }
 
     def table(self, arrays: Arrays) -> TokenTable:
         """Decodes what `arrays` returned."""
-        text = arrays["text"].tobytes().decode("utf-8", "surrogatepass")
+        word_text = arrays["text"].tobytes().decode("utf-8", "surrogatepass")
         word_ends = np.cumsum(arrays["letters"], dtype=np.int64).tolist()
-        vocabulary = Vocabulary(text[begin:end] for begin, end in pairwise([0, *word_ends]))
+        vocabulary = Vocabulary(word_text[word_begin:word_end] for word_begin, word_end in pairwise([0, *word_ends]))
         return TokenTable(Ragged.from_lengths(arrays["ids"].astype(np.int32), arrays["lengths"]), vocabulary)
 
     def merge_tables(self, tables: Sequence[TokenTable], places: Sequence[npt.NDArray[np.int64]]) -> TokenTable:
         """Merges the tables of disjoint parts of a pool; words get ids in the order of the tables."""
         vocabulary, new_ids = merge_vocabularies(table.vocabulary for table in tables)
-        rows = [Ragged(ids[table.ids.values], table.ids.offsets) for ids, table in zip(new_ids, tables, strict=True)]
-        return TokenTable(Ragged.merged(rows, places), vocabulary)
+        token_rows = [
+            Ragged(ids[table.ids.values], table.ids.offsets) for ids, table in zip(new_ids, tables, strict=True)
+        ]
+        return TokenTable(Ragged.merged(token_rows, places), vocabulary)
 
     def run(self, pool: SentenceSource) -> TokenTable:
         """Tokenises the sentences of this pool."""
         if self.tokenizer == "ptb":
-            rows, words = ptb.tokenise_to_ids(pool.sentences)
-            return TokenTable(rows, Vocabulary(words))
+            token_rows, words = ptb.tokenise_to_ids(pool.sentences)
+            return TokenTable(token_rows, Vocabulary(words))
         return TokenTable.from_lists(tokenise_sentences(self.tokenizer, pool.sentences))
 
 
@@ -208,11 +210,11 @@ class WhitespaceTokens:
 
     def run(self, pool: SentenceSource) -> TokenTable:
         """Splits the tokens of this pool."""
-        tokens: TokenTable = pool.analyse(Tokens(self.tokenizer))
-        split = re.compile(r"\w+").findall if self.letters else str.split
-        parts = [split(word) for word in tokens.vocabulary.words]
-        if all(each == [word] for each, word in zip(parts, tokens.vocabulary.words, strict=True)):
-            return tokens
+        token_table: TokenTable = pool.analyse(Tokens(self.tokenizer))
+        split_token = re.compile(r"\w+").findall if self.letters else str.split
+        parts = [split_token(word) for word in token_table.vocabulary.words]
+        if all(word_parts == [word] for word_parts, word in zip(parts, token_table.vocabulary.words, strict=True)):
+            return token_table
         return TokenTable.from_lists(
-            [[word for i in tokens.ids[row].tolist() for word in parts[i]] for row in range(len(tokens.ids))]
+            [[word for i in token_table.ids[row].tolist() for word in parts[i]] for row in range(len(token_table.ids))]
         )
