@@ -72,54 +72,58 @@ def _coordinated(graph: DependencyGraph) -> list[int]:
 
 def _in_order(graph: DependencyGraph, words: list[int]) -> list[int]:
     """Some words in the order in which the graph is read."""
-    chosen = set(words)
-    return [word for word in graph.nodes() if word in chosen] if len(chosen) > 1 else list(chosen)
+    chosen_words = set(words)
+    return [word for word in graph.nodes() if word in chosen_words] if len(chosen_words) > 1 else list(chosen_words)
 
 
 def _copy_for_conjoined_phrases(graph: DependencyGraph) -> None:
     """ "slides down a slide and into the water": the second phrase depends on a copy of the verb."""
-    found = []
+    conjoined_phrases = []
     for noun in _in_order(graph, [word for word in _coordinated(graph) if graph.has_child(word, "case")]):
         if any(label in _MODIFIERS for _, label in graph.governors[noun]):
             for conjunction, conjuncts in _coordinations(graph, noun):
-                found.append((noun, conjunction, [word for word in conjuncts if graph.has_child(word, "case")]))
-    for noun, conjunction, conjuncts in found:
-        above = graph.parent(noun)
-        if above is None or not conjuncts:
+                conjoined_phrases.append(
+                    (noun, conjunction, [word for word in conjuncts if graph.has_child(word, "case")])
+                )
+    for noun, conjunction, conjuncts in conjoined_phrases:
+        parent_edge = graph.parent(noun)
+        if parent_edge is None or not conjuncts:
             continue
-        governor, label = above
-        copies = []
+        governor, label = parent_edge
+        governor_copies = []
         for conjunct in conjuncts:
-            copies.append(copy := graph.copy_of(governor))
+            governor_copies.append(governor_copy := graph.copy_of(governor))
             if (conjunct, "conj") in graph.dependents[noun]:
                 graph.remove(noun, conjunct, "conj")
-                graph.add(copy, conjunct, label)
-            graph.add(governor, copy, "conj")
+                graph.add(governor_copy, conjunct, label)
+            graph.add(governor, governor_copy, "conj")
         graph.remove(noun, conjunction, "cc")
         graph.add(governor, conjunction, "cc")
-        _conjoin(graph, governor, copies, conjunction)
+        _conjoin(graph, governor, governor_copies, conjunction)
 
 
 def _copy_for_conjoined_prepositions(graph: DependencyGraph) -> None:
     """ "on and under the table": the noun also depends, by the second preposition, on a copy of its governor."""
-    found = []
+    conjoined_prepositions = []
     prepositions = [word for word in _coordinated(graph) if any(label == "case" for _, label in graph.governors[word])]
     for noun in _in_order(graph, [noun for word in prepositions for noun, _ in graph.governors[word]]):
         for preposition, label in graph.children(noun):
             if label == "case":
-                found += [(noun, preposition, *each) for each in _coordinations(graph, preposition)]
-    for noun, preposition, conjunction, conjuncts in found:
-        above = graph.parent(noun)
-        if above is None:
+                conjoined_prepositions += [
+                    (noun, preposition, *coordination) for coordination in _coordinations(graph, preposition)
+                ]
+    for noun, preposition, conjunction, conjuncts in conjoined_prepositions:
+        parent_edge = graph.parent(noun)
+        if parent_edge is None:
             continue
-        governor, label = above
-        copies = []
+        governor, label = parent_edge
+        governor_copies = []
         for conjunct in conjuncts:
-            copies.append(copy := graph.copy_of(governor))
-            graph.add(governor, copy, "conj")
-            graph.add(copy, noun, _marked(label, graph.words[conjunct].lower()))
+            governor_copies.append(governor_copy := graph.copy_of(governor))
+            graph.add(governor, governor_copy, "conj")
+            graph.add(governor_copy, noun, _marked(label, graph.words[conjunct].lower()))
         _conjoin(graph, preposition, conjuncts, conjunction)
-        _conjoin(graph, governor, copies, conjunction)
+        _conjoin(graph, governor, governor_copies, conjunction)
 
 
 def _label_agents(graph: DependencyGraph) -> None:
@@ -127,8 +131,8 @@ def _label_agents(graph: DependencyGraph) -> None:
     for verb in range(1, len(graph)):
         if graph.has_child(verb, "auxpass"):
             for noun, label in list(graph.dependents[verb]):
-                cases = [word for word, found in graph.dependents[noun] if found == "case"]
-                if label == "nmod" and any(graph.words[word].lower() == "by" for word in cases):
+                case_words = [word for word, child_label in graph.dependents[noun] if child_label == "case"]
+                if label == "nmod" and any(graph.words[word].lower() == "by" for word in case_words):
                     graph.relabel(verb, noun, label, "nmod:agent")
 
 
@@ -137,20 +141,20 @@ def _label_modifiers(graph: DependencyGraph) -> None:
     for noun in range(1, len(graph)):
         if not graph.has_child(noun, "case"):
             continue
-        cases = [word for word, label in graph.children(noun) if label == "case"]
-        modified = [edge for edge in graph.governors[noun] if edge[1] in _MODIFIERS]
-        if len(cases) == 1 and graph.leaf(cases[0]):
-            for governor, label in modified:
-                graph.relabel(governor, noun, label, _marked(label, graph.words[cases[0]].lower()))
+        case_words = [word for word, label in graph.children(noun) if label == "case"]
+        modified_edges = [edge for edge in graph.governors[noun] if edge[1] in _MODIFIERS]
+        if len(case_words) == 1 and graph.leaf(case_words[0]):
+            for governor, label in modified_edges:
+                graph.relabel(governor, noun, label, _marked(label, graph.words[case_words[0]].lower()))
             continue
-        groups = [sorted([case, *_expression(graph, case)], key=graph.position.__getitem__) for case in cases]
-        longest = max(map(len, groups))
-        group = next(each for each in reversed(groups) if len(each) == longest)
-        for governor, label in modified:
-            runs = _runs(graph, group)
-            graph.relabel(governor, noun, label, _marked(label, runs[-1]))
-            for run in runs[:-1]:  # separate words give an edge each
-                graph.add(governor, noun, _marked(label, run))
+        word_groups = [sorted([case, *_expression(graph, case)], key=graph.position.__getitem__) for case in case_words]
+        longest_length = max(map(len, word_groups))
+        longest_group = next(word_group for word_group in reversed(word_groups) if len(word_group) == longest_length)
+        for governor, label in modified_edges:
+            word_runs = _runs(graph, longest_group)
+            graph.relabel(governor, noun, label, _marked(label, word_runs[-1]))
+            for word_run in word_runs[:-1]:  # separate words give an edge each
+                graph.add(governor, noun, _marked(label, word_run))
 
 
 def _expression(graph: DependencyGraph, case: int) -> list[int]:
@@ -160,19 +164,19 @@ def _expression(graph: DependencyGraph, case: int) -> list[int]:
 
 def _runs(graph: DependencyGraph, words: list[int]) -> list[str]:
     """Neighbouring words joined by "_"."""
-    runs: list[list[int]] = []
+    word_runs: list[list[int]] = []
     for word in words:
-        if runs and graph.position[word] == graph.position[runs[-1][-1]] + 1:
-            runs[-1].append(word)
+        if word_runs and graph.position[word] == graph.position[word_runs[-1][-1]] + 1:
+            word_runs[-1].append(word)
         else:
-            runs.append([word])
-    return ["_".join(graph.words[word] for word in run).lower() for run in runs]
+            word_runs.append([word])
+    return ["_".join(graph.words[word] for word in word_run).lower() for word_run in word_runs]
 
 
 def _marked(label: str, preposition: str) -> str:
     """A modifier's label with a preposition; other labels have none."""
-    kind = label.partition(":")[0]
-    return f"{kind}:{preposition}" if kind in _MODIFIERS else label
+    label_kind = label.partition(":")[0]
+    return f"{label_kind}:{preposition}" if label_kind in _MODIFIERS else label
 
 
 def _label_conjuncts(graph: DependencyGraph) -> None:
@@ -180,25 +184,27 @@ def _label_conjuncts(graph: DependencyGraph) -> None:
     for governor in _coordinated(graph):
         coordinations = _coordinations(graph, governor)
         for conjunct in coordinations[0][1]:
-            at = graph.position[conjunct]
-            before = [word for word, _ in coordinations if graph.position[word] < at]
-            conjunction = before[-1] if before else coordinations[0][0]
+            conjunct_position = graph.position[conjunct]
+            earlier_words = [word for word, _ in coordinations if graph.position[word] < conjunct_position]
+            conjunction = earlier_words[-1] if earlier_words else coordinations[0][0]
             graph.relabel(governor, conjunct, "conj", f"conj:{_conjunction(graph, conjunction)}")
 
 
 def _conjoin(graph: DependencyGraph, governor: int, conjuncts: list[int], conjunction: int) -> None:
-    label = f"conj:{_conjunction(graph, conjunction)}"
+    conjunct_label = f"conj:{_conjunction(graph, conjunction)}"
     for conjunct in conjuncts:
-        old = next((found for word, found in graph.dependents[governor] if word == conjunct), None)
-        if old is not None and (old == "conj" or graph.position[conjunct] > graph.position[conjunction]):
-            graph.relabel(governor, conjunct, old, label)
+        old_label = next((child_label for word, child_label in graph.dependents[governor] if word == conjunct), None)
+        if old_label is not None and (old_label == "conj" or graph.position[conjunct] > graph.position[conjunction]):
+            graph.relabel(governor, conjunct, old_label, conjunct_label)
 
 
 def _conjunction(graph: DependencyGraph, word: int) -> str:
     """What a coordinating word means: itself, "negcc" for what excludes, "and" for what adds."""
-    at = graph.position[word]
-    count = graph.position[-1] if len(graph) == graph.position[-1] + 1 else max(graph.position)
-    words_around = {k: graph.words[at + k].lower() for k in (-1, 0, 1, 2) if 0 < at + k <= count}
+    word_position = graph.position[word]
+    word_count = graph.position[-1] if len(graph) == graph.position[-1] + 1 else max(graph.position)
+    words_around = {
+        k: graph.words[word_position + k].lower() for k in (-1, 0, 1, 2) if 0 < word_position + k <= word_count
+    }
     if words_around[0] == "not" and words_around.get(-1) == "but":
         return "negcc"
     if words_around[0] == "not" and words_around.get(1) == "to" and words_around.get(2) == "mention":
@@ -208,19 +214,19 @@ def _conjunction(graph: DependencyGraph, word: int) -> str:
 
 def _propagate(graph: DependencyGraph) -> None:
     """What governs a conjunct governs those after it; a verb without a subject shares the first one's."""
-    count = len(graph)
-    governors = [list(edges) for edges in graph.governors]
-    edges = [list(graph.children(word)) for word in range(count)]
-    subjects = [next((edge for edge in each if edge[1] in _ANY_SUBJECT), None) for each in edges]
-    for first in range(1, count):
-        for conjunct, label in edges[first]:
-            if not label.startswith("conj:"):
+    word_count = len(graph)
+    governor_edges = [list(edges) for edges in graph.governors]
+    edges = [list(graph.children(word)) for word in range(word_count)]
+    subjects = [next((edge for edge in word_edges if edge[1] in _ANY_SUBJECT), None) for word_edges in edges]
+    for first_word in range(1, word_count):
+        for conjunct, conjunct_label in edges[first_word]:
+            if not conjunct_label.startswith("conj:"):
                 continue
-            relative = graph.has_child(first, "acl:relcl") and graph.has_child(conjunct, "acl:relcl")
-            for governor, shared in governors[first]:
-                if governor != conjunct and shared != "case" and not (relative and shared in ("dobj", "nsubj")):
+            are_relative = graph.has_child(first_word, "acl:relcl") and graph.has_child(conjunct, "acl:relcl")
+            for governor, shared in governor_edges[first_word]:
+                if governor != conjunct and shared != "case" and not (are_relative and shared in ("dobj", "nsubj")):
                     graph.add(governor, conjunct, shared)
-            subject = subjects[first]
+            subject = subjects[first_word]
             if subject and not subjects[conjunct] and graph.tags[conjunct].startswith(("VB", "JJ")):
                 graph.add(conjunct, subject[0], _voiced(graph, conjunct, subject[1]))
 

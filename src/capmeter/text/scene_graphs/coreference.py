@@ -58,13 +58,13 @@ class _Mention(NamedTuple):
 
 def replace_pronouns(sentences: Sequence[Parse]) -> list[Parse]:
     """Replaces the pronouns of a document by the nouns that they refer to; trees stay as they are."""
-    replaced = []
+    replaced_parses = []
     for parse, antecedents in zip(sentences, _find_antecedents(sentences), strict=True):
         words, tags, lemmas = list(parse.words), list(parse.tags), list(parse.lemmas)
-        for position, each in antecedents.items():
-            words[position], lemmas[position], tags[position] = each.words[-1], each.lemma, each.tag
-        replaced.append(replace(parse, words=tuple(words), tags=tuple(tags), lemmas=tuple(lemmas)))
-    return replaced
+        for position, antecedent in antecedents.items():
+            words[position], lemmas[position], tags[position] = antecedent.words[-1], antecedent.lemma, antecedent.tag
+        replaced_parses.append(replace(parse, words=tuple(words), tags=tuple(tags), lemmas=tuple(lemmas)))
+    return replaced_parses
 
 
 def find_contexts(sentences: Sequence[Sequence[str]]) -> list[bool]:
@@ -74,10 +74,10 @@ def find_contexts(sentences: Sequence[Sequence[str]]) -> list[bool]:
     [False, True, True, True, False]
     """
     contexts = [False] * len(sentences)
-    for number, words in enumerate(sentences):
+    for sentence_number, words in enumerate(sentences):
         if any(word.lower() in PRONOUNS for word in words):
-            first = max(0, number - _SENTENCES)
-            contexts[first : number + 1] = [True] * (number + 1 - first)
+            first_sentence = max(0, sentence_number - _SENTENCES)
+            contexts[first_sentence : sentence_number + 1] = [True] * (sentence_number + 1 - first_sentence)
     return contexts
 
 
@@ -88,49 +88,49 @@ def words_with_antecedents(sentences: Sequence[Sequence[str]], parses: Sequence[
         sentences: the words of each sentence of a document.
         parses: theirs, at least of `find_contexts`.
     """
-    texts = []
+    resolved_sentences = []
     for sentence, parse, antecedents in zip(sentences, parses, _find_antecedents(parses), strict=True):
-        words: list[str] = []
+        resolved_words: list[str] = []
         for position, word in enumerate(sentence):
             if parse is not None and position in antecedents:
-                words += [*antecedents[position].words, *(["'s"] if parse.tags[position] == "PRP$" else [])]
+                resolved_words += [*antecedents[position].words, *(["'s"] if parse.tags[position] == "PRP$" else [])]
             else:
-                words.append(_BRACKETS.get(word.lower(), word.lower()))
-        texts.append(words)
-    return texts
+                resolved_words.append(_BRACKETS.get(word.lower(), word.lower()))
+        resolved_sentences.append(resolved_words)
+    return resolved_sentences
 
 
 def _find_antecedents(parses: Sequence[Parse | None]) -> list[dict[int, _Mention]]:
     """For each sentence of a document the antecedents by the position of the pronoun, counted from 0."""
     mentions: list[_Mention] = []
     antecedents: list[dict[int, _Mention]] = []
-    for number, parse in enumerate(parses):
+    for sentence_number, parse in enumerate(parses):
         by_position: dict[int, _Mention] = {}
         antecedents.append(by_position)
         if parse is None:
             continue
-        mentions = [each for each in mentions if each.sentence >= number - _SENTENCES]
-        own = _find_mentions(number, parse)
+        mentions = [mention for mention in mentions if mention.sentence >= sentence_number - _SENTENCES]
+        nouns = _find_mentions(sentence_number, parse)
         for position, (word, tag) in enumerate(zip(parse.words, parse.tags, strict=True)):
             pronoun = word.lower()
             if pronoun in PRONOUNS and tag.startswith("PRP"):
-                before = own[: bisect_left(own, position, key=lambda each: each.position)][-_MAX_MENTIONS:]
-                agreeing = (each for each in (*mentions[-_MAX_MENTIONS:], *before) if _agrees(pronoun, each))
-                best = max(agreeing, key=lambda each: _salience(pronoun, number, each), default=None)
+                before = nouns[: bisect_left(nouns, position, key=lambda mention: mention.position)][-_MAX_MENTIONS:]
+                agreeing = (mention for mention in (*mentions[-_MAX_MENTIONS:], *before) if _agrees(pronoun, mention))
+                best = max(agreeing, key=lambda mention: _salience(pronoun, sentence_number, mention), default=None)
                 if best is not None:
                     by_position[position] = best
-        mentions += own
+        mentions += nouns
     return antecedents
 
 
-def _salience(pronoun: str, sentence: int, mention: _Mention) -> tuple[float, int, int]:
+def _salience(pronoun: str, sentence_number: int, mention: _Mention) -> tuple[float, int, int]:
     """What a pronoun prefers: subjects, near sentences, for "they" people; then the last mention."""
-    person = pronoun in _PLURAL and mention.lemma in _PEOPLE
-    rank = mention.rank + person - 1.5 * (sentence - mention.sentence)
+    is_person = pronoun in _PLURAL and mention.lemma in _PEOPLE
+    rank = mention.rank + is_person - 1.5 * (sentence_number - mention.sentence)
     return rank, mention.sentence, mention.position
 
 
-def _find_mentions(number: int, parse: Parse) -> list[_Mention]:
+def _find_mentions(sentence_number: int, parse: Parse) -> list[_Mention]:
     """The nouns of a sentence that are neither parts of compounds nor words for the picture."""
     compounds: dict[int, list[int]] = {}
     for position, (head, label) in enumerate(zip(parse.heads, parse.labels, strict=True)):
@@ -140,9 +140,11 @@ def _find_mentions(number: int, parse: Parse) -> list[_Mention]:
     for position, (tag, lemma, label) in enumerate(zip(parse.tags, parse.lemmas, parse.labels, strict=True)):
         if tag not in _NOUNS or label == "compound" or lemma.lower() in PICTURE_WORDS:
             continue
-        words = tuple(parse.words[k].lower() for k in (*compounds.get(position, ()), position))
-        rank = 2.0 if label in _SUBJECTS else 1.0 if label in ("dobj", "root", "conj") else 0.5
-        mentions.append(_Mention(number, position, words, lemma.lower(), tag, rank))
+        mention_words = tuple(
+            parse.words[word_position].lower() for word_position in (*compounds.get(position, ()), position)
+        )
+        mention_rank = 2.0 if label in _SUBJECTS else 1.0 if label in ("dobj", "root", "conj") else 0.5
+        mentions.append(_Mention(sentence_number, position, mention_words, lemma.lower(), tag, mention_rank))
     return mentions
 
 

@@ -44,7 +44,7 @@ class DecoderVocabulary:
         if tuple(tokens[: len(SPECIAL_TOKENS)]) != SPECIAL_TOKENS:
             raise ValueError(f"expected tokens that begin with {SPECIAL_TOKENS}")
         self.tokens = tuple(tokens)
-        self._ids = {token: number for number, token in enumerate(self.tokens)}
+        self._ids = {token: token_id for token_id, token in enumerate(self.tokens)}
         self.predicates = frozenset(token[1:] for token in self.tokens if token.startswith(PREDICATE))
 
     def __len__(self) -> int:
@@ -53,7 +53,7 @@ class DecoderVocabulary:
     @property
     def predicate_end_ids(self) -> list[int]:
         """The ids of the tokens that end a predicate, after which the object begins."""
-        return [CLOSE_ID, *(number for token, number in self._ids.items() if token.startswith(PREDICATE))]
+        return [CLOSE_ID, *(token_id for token, token_id in self._ids.items() if token.startswith(PREDICATE))]
 
     def source_tokens(self, words: Sequence[str], lemmas: Sequence[str]) -> SourceTokens:
         """Returns the tokens that can be copied from a sentence.
@@ -62,11 +62,11 @@ class DecoderVocabulary:
             words: its words.
             lemmas: their base forms as if they were verbs.
         """
-        texts = [*map(str.lower, words), *map(VERB.__add__, lemmas)]
-        first = {text: len(self) + k for k, text in reversed(list(enumerate(texts)))}
-        known = self._ids
-        ids = [known[text] if text in known else first[text] for text in texts]
-        return SourceTokens(texts, ids)
+        token_texts = [*map(str.lower, words), *map(VERB.__add__, lemmas)]
+        first_ids = {text: len(self) + token_index for token_index, text in reversed(list(enumerate(token_texts)))}
+        known_ids = self._ids
+        token_ids = [known_ids[text] if text in known_ids else first_ids[text] for text in token_texts]
+        return SourceTokens(token_texts, token_ids)
 
     def ids(self, tokens: Sequence[str], source: SourceTokens) -> list[int]:
         """Returns the ids of tokens; `UNKNOWN_ID` for those outside the vocabulary and the sentence."""
@@ -76,4 +76,4 @@ class DecoderVocabulary:
     def texts(self, ids: Sequence[int], source: SourceTokens) -> list[str]:
         """Returns the tokens with these ids."""
         size = len(self)
-        return [self.tokens[number] if number < size else source.texts[number - size] for number in ids]
+        return [self.tokens[token_id] if token_id < size else source.texts[token_id - size] for token_id in ids]

@@ -82,14 +82,14 @@ class SceneGraphSource(ABC):
 
     def extract(self, captions: Sequence[str], settings: Settings) -> list[CaptionTuples]:
         """Extracts the tuples of captions, as far as the caches of the settings do not have them."""
-        memory: LRUCache[tuple[str, str], CaptionTuples] = settings.memory.of("scenes")
-        tuples = {caption: memory.get((self.version, caption)) for caption in captions}
-        missing = [caption for caption, each in tuples.items() if each is None]
-        rows = stored_values(_TupleRows(self, settings), missing, settings.disk_cache(), self.batch)
-        for caption, row in zip(missing, rows, strict=True):
-            tuples[caption] = extracted = _read_tuples(row)
-            memory.put((self.version, caption), extracted)
-        return [each for caption in captions if (each := tuples[caption]) is not None]
+        memory_cache: LRUCache[tuple[str, str], CaptionTuples] = settings.memory.of("scenes")
+        tuples_by_caption = {caption: memory_cache.get((self.version, caption)) for caption in captions}
+        missing_captions = [caption for caption, scene_tuples in tuples_by_caption.items() if scene_tuples is None]
+        tuple_rows = stored_values(_TupleRows(self, settings), missing_captions, settings.disk_cache(), self.batch)
+        for caption, tuple_row in zip(missing_captions, tuple_rows, strict=True):
+            tuples_by_caption[caption] = caption_tuples = _read_tuples(tuple_row)
+            memory_cache.put((self.version, caption), caption_tuples)
+        return [scene_tuples for caption in captions if (scene_tuples := tuples_by_caption[caption]) is not None]
 
 
 @dataclass(frozen=True)
@@ -124,25 +124,29 @@ class RuleSource(SceneGraphSource):
     def compute(self, captions: Sequence[str], settings: Settings) -> list[list[Any] | None]:
         """Parses captions, and documents sentence by sentence, and applies the rules."""
         documents = [document_sentences(caption) if self.documents else [] for caption in captions]
-        texts = [each for caption, document in zip(captions, documents, strict=True) for each in document or (caption,)]
-        parses = iter(parse_captions(self.parser, texts, settings))
-        rows: list[list[Any] | None] = []
+        parsed_texts = [
+            text for caption, document in zip(captions, documents, strict=True) for text in document or (caption,)
+        ]
+        parses = iter(parse_captions(self.parser, parsed_texts, settings))
+        tuple_rows: list[list[Any] | None] = []
         for caption, document in zip(captions, documents, strict=True):
             sentence_parses = list(islice(parses, max(1, len(document))))
-            parsed = [parse for parse in sentence_parses if parse is not None]
-            if len(parsed) < len(sentence_parses):
-                rows.append(None)
+            complete_parses = [parse for parse in sentence_parses if parse is not None]
+            if len(complete_parses) < len(sentence_parses):
+                tuple_rows.append(None)
             elif document:
-                sentences = [sentence for parse in parsed for sentence in parse.sentences]
-                rows.append(self._apply_rules(caption, CaptionParse(tuple(replace_pronouns(sentences))), PICTURE_WORDS))
+                sentences = [sentence for parse in complete_parses for sentence in parse.sentences]
+                tuple_rows.append(
+                    self._apply_rules(caption, CaptionParse(tuple(replace_pronouns(sentences))), PICTURE_WORDS)
+                )
             else:
-                rows.append(self._apply_rules(caption, parsed[0]))
-        return rows
+                tuple_rows.append(self._apply_rules(caption, complete_parses[0]))
+        return tuple_rows
 
     def _apply_rules(self, caption: str, parse: CaptionParse, without: Collection[str] = ()) -> list[Any]:
-        truncated = any(len(sentence) > MAX_WORDS for sentence in parse.sentences)
-        tuples = [each for each in extract_tuples(parse) if mentions_none_of(each, without)]
-        return [tuples, truncated, _is_latin(caption) and looks_english(parse)]
+        is_truncated = any(len(sentence) > MAX_WORDS for sentence in parse.sentences)
+        scene_tuples = [scene_tuple for scene_tuple in extract_tuples(parse) if mentions_none_of(scene_tuple, without)]
+        return [scene_tuples, is_truncated, _is_latin(caption) and looks_english(parse)]
 
 
 class LearnedSource(SceneGraphSource):
@@ -173,15 +177,15 @@ def tuples_from_triples(triples: Iterable[Triple]) -> list[SceneTuple]:
     >>> tuples_from_triples([("dogs", "is", "2"), ("dogs", "run on", "grass"), ("sky",)])
     [('dogs', 'two'), ('dogs', 'grass', 'run on'), ('sky',)]
     """
-    tuples: list[SceneTuple] = []
+    scene_tuples: list[SceneTuple] = []
     for triple in triples:
         if len(triple) == 1:
-            tuples.append(triple)
+            scene_tuples.append(triple)
         elif triple[1] == IS:
-            tuples.append((triple[0], _NUMBERS.get(triple[2], triple[2])))
+            scene_tuples.append((triple[0], _NUMBERS.get(triple[2], triple[2])))
         else:
-            tuples.append((triple[0], triple[2], triple[1]))
-    return tuples
+            scene_tuples.append((triple[0], triple[2], triple[1]))
+    return scene_tuples
 
 
 def find_source(name: str) -> SceneGraphSource:
@@ -223,8 +227,8 @@ class SceneTable:
 
     def take(self, indices: npt.NDArray[np.int64]) -> SceneTable:
         """Selects sentences."""
-        rows = indices.tolist()
-        sentences, scenes = [self.sentences[k] for k in rows], [self.scenes[k] for k in rows]
+        row_indices = indices.tolist()
+        sentences, scenes = [self.sentences[k] for k in row_indices], [self.scenes[k] for k in row_indices]
         return SceneTable(self.version, sentences, scenes, self.settings)
 
     def graph(self, sentence: int, synsets: Synsets) -> SceneGraph:
@@ -234,15 +238,17 @@ class SceneTable:
     def reference_graph(self, sentences: Sequence[int], synsets: Synsets) -> SceneGraph:
         """Builds one graph of several references, in their order; the same texts give the same object."""
         memory: LRUCache[tuple[str, Synsets, tuple[str, ...]], SceneGraph] = self.settings.memory.of("scene_graphs")
-        key = self.version, synsets, tuple(self.sentences[k] for k in sentences)
-        graph = memory.get(key)
+        graph_key = self.version, synsets, tuple(self.sentences[sentence_index] for sentence_index in sentences)
+        graph = memory.get(graph_key)
         if graph is None:
             graph = self._build(sentences, synsets)
-            memory.put(key, graph)
+            memory.put(graph_key, graph)
         return graph
 
     def _build(self, sentences: Sequence[int], synsets: Synsets) -> SceneGraph:
-        return build_scene_graph((each for k in sentences for each in self.scenes[k].tuples or ()), synsets)
+        return build_scene_graph(
+            (scene_tuple for k in sentences for scene_tuple in self.scenes[k].tuples or ()), synsets
+        )
 
 
 @dataclass(frozen=True)
@@ -264,15 +270,15 @@ class Scenes:
         source, sentences = find_source(self.source), list(pool.sentences)
         if self.input == "raw":
             return SceneTable(source.version, sentences, source.extract(sentences, self.settings), self.settings)
-        parts = [
+        text_parts = [
             [text]
             if self.source != OFFICIAL_PARSER and document_sentences(text)
             else [" ".join(tokens) for tokens in tokenise_sentences(text)] or [""]
             for text in sentences
         ]
-        distinct = list(dict.fromkeys(part for each in parts for part in each))
-        tuples = dict(zip(distinct, source.extract(distinct, self.settings), strict=True))
-        scenes = [_merge_sentences([tuples[part] for part in each]) for each in parts]
+        distinct_parts = list(dict.fromkeys(part for sentence_parts in text_parts for part in sentence_parts))
+        part_tuples = dict(zip(distinct_parts, source.extract(distinct_parts, self.settings), strict=True))
+        scenes = [_merge_sentences([part_tuples[part] for part in sentence_parts]) for sentence_parts in text_parts]
         return SceneTable(f"{source.version}/{self.input}", sentences, scenes, self.settings)
 
 
@@ -280,16 +286,18 @@ def _merge_sentences(sentences: Sequence[CaptionTuples]) -> CaptionTuples:
     """The tuples of a text from those of its sentences."""
     if len(sentences) == 1:
         return sentences[0]
-    parsed = [each.tuples for each in sentences if each.tuples is not None]
-    tuples = tuple(each for sentence in parsed for each in sentence) if len(parsed) == len(sentences) else None
+    parsed = [s.tuples for s in sentences if s.tuples is not None]
+    tuples = (
+        tuple(scene_tuple for sentence in parsed for scene_tuple in sentence) if len(parsed) == len(sentences) else None
+    )
     return CaptionTuples(tuples, any(s.truncated for s in sentences), any(s.english for s in sentences))
 
 
-def _read_tuples(row: list[Any] | None) -> CaptionTuples:
-    if row is None:
+def _read_tuples(tuple_row: list[Any] | None) -> CaptionTuples:
+    if tuple_row is None:
         return CaptionTuples(None)
-    tuples, truncated, english = row
-    return CaptionTuples(tuple([tuple(map(sys.intern, each)) for each in tuples]), truncated, english)
+    tuples, truncated, english = tuple_row
+    return CaptionTuples(tuple([tuple(map(sys.intern, scene_tuple)) for scene_tuple in tuples]), truncated, english)
 
 
 def _is_latin(caption: str) -> bool:

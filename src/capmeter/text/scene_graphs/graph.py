@@ -65,10 +65,12 @@ class SceneGraph:
         return len(self.objects) + len(self.attributes) + len(self.relations)
 
     def __str__(self) -> str:
-        owned = self.owned()
+        owned_attributes = self.owned()
         lines = []
-        for number, concept in enumerate(self.objects):
-            attributes = ", ".join(str(self.attributes[k][1]) for k in owned.get(number, ()))
+        for object_number, concept in enumerate(self.objects):
+            attributes = ", ".join(
+                str(self.attributes[attribute_index][1]) for attribute_index in owned_attributes.get(object_number, ())
+            )
             lines.append(f"{concept}: {attributes}" if attributes else str(concept))
         lines += [f"{self.objects[a]} -- {relation} --> {self.objects[b]}" for a, relation, b in self.relations]
         return "\n".join(lines)
@@ -76,8 +78,8 @@ class SceneGraph:
     def owned(self) -> dict[int, list[int]]:
         """For each object with attributes, their positions in `attributes`."""
         owned: dict[int, list[int]] = {}
-        for k, (owner, _) in enumerate(self.attributes):
-            owned.setdefault(owner, []).append(k)
+        for attribute_index, (owner, _) in enumerate(self.attributes):
+            owned.setdefault(owner, []).append(attribute_index)
         return owned
 
     def tuples(self) -> Iterator[ConceptTuple]:
@@ -95,29 +97,30 @@ class SceneGraph:
         Of one tuple at most 1,000 are made.
         """
         word_choices = (
-            each for concepts in self.tuples() for each in islice(product(*(c.words for c in concepts)), 1000)
+            words for concepts in self.tuples() for words in islice(product(*(c.words for c in concepts)), 1000)
         )
-        return list(dict.fromkeys(" ".join(reversed(each) if len(each) == 2 else each) for each in word_choices))
+        return list(dict.fromkeys(" ".join(reversed(words) if len(words) == 2 else words) for words in word_choices))
 
     def to_dict(self) -> dict[str, Any]:
         """The graph's words, as JSON values."""
         return {
-            "objects": [list(each.words) for each in self.objects],
-            "attributes": [[owner, list(each.words)] for owner, each in self.attributes],
-            "relations": [[subject, list(each.words), thing] for subject, each, thing in self.relations],
+            "objects": [list(concept.words) for concept in self.objects],
+            "attributes": [[owner, list(concept.words)] for owner, concept in self.attributes],
+            "relations": [[subject, list(concept.words), thing] for subject, concept, thing in self.relations],
         }
 
     @classmethod
     def from_dict(cls, saved: Any, synsets: Synsets) -> SceneGraph:
         """The graph that `to_dict` gave; synsets are looked up again."""
         try:
-            objects = tuple(_concept(words, synsets) for words in saved["objects"])
+            objects = tuple(_concept(concept_words, synsets) for concept_words in saved["objects"])
             attributes = tuple(
-                (_number(owner, objects), _concept(words, synsets)) for owner, words in saved["attributes"]
+                (_number(owner, objects), _concept(concept_words, synsets))
+                for owner, concept_words in saved["attributes"]
             )
             relations = tuple(
-                (_number(subject, objects), _concept(words, synsets), _number(thing, objects))
-                for subject, words, thing in saved["relations"]
+                (_number(subject, objects), _concept(concept_words, synsets), _number(thing, objects))
+                for subject, concept_words, thing in saved["relations"]
             )
         except (KeyError, TypeError, ValueError) as problem:
             raise InputError(
@@ -127,10 +130,10 @@ class SceneGraph:
         return cls(objects, attributes, relations)
 
 
-def _number(value: Any, objects: Sequence[Concept]) -> int:
-    if type(value) is not int or not 0 <= value < len(objects):
-        raise ValueError(f"{value!r} is not the number of one of {len(objects)} objects")
-    return value
+def _number(object_number: Any, objects: Sequence[Concept]) -> int:
+    if type(object_number) is not int or not 0 <= object_number < len(objects):
+        raise ValueError(f"{object_number!r} is not the number of one of {len(objects)} objects")
+    return object_number
 
 
 def _concept(words: Any, synsets: Synsets) -> Concept:
@@ -149,15 +152,15 @@ def build_scene_graph(tuples: Iterable[Sequence[str]], synsets: Synsets) -> Scen
 
     Without synonyms (`synsets` always empty) only identical words merge.
     """
-    builder = _Builder(synsets)
-    for each in tuples:
-        if len(each) == 1:
-            builder.object(each[0])
-        elif len(each) == 2:
-            builder.attribute(each[0], each[1])
+    graph_builder = _Builder(synsets)
+    for scene_tuple in tuples:
+        if len(scene_tuple) == 1:
+            graph_builder.object(scene_tuple[0])
+        elif len(scene_tuple) == 2:
+            graph_builder.attribute(scene_tuple[0], scene_tuple[1])
         else:
-            builder.relation(each[0], each[1], each[2])
-    return builder.graph()
+            graph_builder.relation(scene_tuple[0], scene_tuple[1], scene_tuple[2])
+    return graph_builder.graph()
 
 
 class _Builder:
@@ -175,9 +178,11 @@ class _Builder:
         return SceneGraph(
             tuple(self._objects),
             tuple(
-                (owner, each) for (owner, _), concepts in sorted(self._attributes.concepts.items()) for each in concepts
+                (owner, concept)
+                for (owner, _), concepts in sorted(self._attributes.concepts.items())
+                for concept in concepts
             ),
-            tuple((a, each, b) for (a, b), concepts in self._relations.concepts.items() for each in concepts),
+            tuple((a, concept, b) for (a, b), concepts in self._relations.concepts.items() for concept in concepts),
         )
 
     def object(self, word: str) -> int:
@@ -185,18 +190,18 @@ class _Builder:
         object_number = self._known.get(word)
         if object_number is not None:
             return object_number
-        new = self._concept(word)
-        number = self._most_similar(new)
+        new_concept = self._concept(word)
+        number = self._most_similar(new_concept)
         if number is None:
             number = len(self._objects)
-            self._objects.append(new)
+            self._objects.append(new_concept)
         else:
-            self._objects[number] = self._objects[number].joined(new)
+            self._objects[number] = self._objects[number].joined(new_concept)
         self._known[word] = number
-        for synset in new.synsets:
-            sharing = self._sharing.setdefault(synset, [])
-            if number not in sharing:
-                sharing.append(number)
+        for synset in new_concept.synsets:
+            sharing_objects = self._sharing.setdefault(synset, [])
+            if number not in sharing_objects:
+                sharing_objects.append(number)
         return number
 
     def attribute(self, owner: str, word: str) -> None:
@@ -205,25 +210,25 @@ class _Builder:
 
     def relation(self, subject: str, thing: str, words: str) -> None:
         """A relation, without a leading "be", joins the first similar one between the same objects."""
-        pair = self.object(subject), self.object(thing)
-        self._relations.join(pair, self._concept(words.removeprefix("be ")))
+        object_pair = self.object(subject), self.object(thing)
+        self._relations.join(object_pair, self._concept(words.removeprefix("be ")))
 
     def _concept(self, word: str) -> Concept:
         return _one_word(word, self._synsets)
 
-    def _most_similar(self, new: Concept) -> int | None:
+    def _most_similar(self, new_concept: Concept) -> int | None:
         """The first object with the largest share of common synsets, |∩| / |∪|."""
-        common: dict[int, int] = {}
-        for synset in new.synsets:
-            for number in self._sharing.get(synset, ()):
-                common[number] = common.get(number, 0) + 1
-        best, largest = None, 0.0
-        for number in sorted(common):
-            count = common[number]
-            share = count / (len(new.synsets) + len(self._objects[number].synsets) - count)
-            if share > largest:
-                best, largest = number, share
-        return best
+        common_counts: dict[int, int] = {}
+        for synset in new_concept.synsets:
+            for object_number in self._sharing.get(synset, ()):
+                common_counts[object_number] = common_counts.get(object_number, 0) + 1
+        best_object, largest_share = None, 0.0
+        for object_number in sorted(common_counts):
+            common_count = common_counts[object_number]
+            share = common_count / (len(new_concept.synsets) + len(self._objects[object_number].synsets) - common_count)
+            if share > largest_share:
+                best_object, largest_share = object_number, share
+        return best_object
 
 
 @lru_cache(maxsize=1 << 16)
@@ -246,16 +251,18 @@ class _Groups:
         if len(concepts) < _LONG:
             if new in concepts:
                 return
-            position = next((k for k, each in enumerate(concepts) if each.similar(new)), len(concepts))
+            position = next(
+                (concept_index for concept_index, concept in enumerate(concepts) if concept.similar(new)), len(concepts)
+            )
         else:
-            first = self._index(key)
-            first_position = first.get(new.words[0])
+            first_positions = self._index(key)
+            first_position = first_positions.get(new.words[0])
             if first_position is not None and concepts[first_position] == new:
                 return
             marks: tuple[str | int, ...] = (*new.words, *new.synsets)
-            position = min((first[mark] for mark in marks if mark in first), default=len(concepts))
+            position = min((first_positions[mark] for mark in marks if mark in first_positions), default=len(concepts))
             for mark in marks:
-                first[mark] = min(position, first.get(mark, position))
+                first_positions[mark] = min(position, first_positions.get(mark, position))
         if position == len(concepts):
             concepts.append(new)
         else:
@@ -264,36 +271,36 @@ class _Groups:
     def _index(self, key: tuple[int, int]) -> dict[str | int, int]:
         """Where the words and synsets of a list first occur, computed once the list is long."""
         if key not in self._first:
-            first: dict[str | int, int] = {}
-            for position, each in enumerate(self.concepts[key]):
-                marks: tuple[str | int, ...] = (*each.words, *each.synsets)
+            first_positions: dict[str | int, int] = {}
+            for position, concept in enumerate(self.concepts[key]):
+                marks: tuple[str | int, ...] = (*concept.words, *concept.synsets)
                 for mark in marks:
-                    first.setdefault(mark, position)
-            self._first[key] = first
+                    first_positions.setdefault(mark, position)
+            self._first[key] = first_positions
         return self._first[key]
 
 
 def graph_from_concepts(tuples: Iterable[Sequence[Concept]]) -> SceneGraph:
     """The graph whose tuples (object), (object, attribute), (subject, relation, object) these are."""
-    numbers: dict[frozenset[str], int] = {}
+    object_numbers: dict[frozenset[str], int] = {}
     objects: list[Concept] = []
     attributes: list[tuple[int, Concept]] = []
     relations: list[tuple[int, Concept, int]] = []
 
     def number(concept: Concept) -> int:
-        object_number = numbers.setdefault(frozenset(concept.words), len(numbers))
+        object_number = object_numbers.setdefault(frozenset(concept.words), len(object_numbers))
         if object_number == len(objects):
             objects.append(concept)
         return object_number
 
-    ordered = sorted(tuples, key=len)
-    for each in ordered:
-        if len(each) == 1:
-            number(each[0])
-        elif len(each) == 2:
-            attributes.append((number(each[0]), each[1]))
+    ordered_tuples = sorted(tuples, key=len)
+    for concept_tuple in ordered_tuples:
+        if len(concept_tuple) == 1:
+            number(concept_tuple[0])
+        elif len(concept_tuple) == 2:
+            attributes.append((number(concept_tuple[0]), concept_tuple[1]))
         else:
-            relations.append((number(each[0]), each[1], number(each[2])))
+            relations.append((number(concept_tuple[0]), concept_tuple[1], number(concept_tuple[2])))
     return SceneGraph(tuple(objects), tuple(attributes), tuple(relations))
 
 

@@ -73,7 +73,9 @@ class SceneGraphNetwork:
     ) -> None:
         self.shape = shape
         self.encoder = SentenceEncoder(_select(weights, ENCODER_PREFIX), encoder_shape)
-        self._decoders = _Decoders([_select(weights, DECODER_PREFIX.format(k)) for k in range(decoders)], shape)
+        self._decoders = _Decoders(
+            [_select(weights, DECODER_PREFIX.format(decoder_index)) for decoder_index in range(decoders)], shape
+        )
         self._is_predicate_end = np.zeros(self._decoders.vocabulary_size + 1, np.bool_)  # the last: copied tokens
         self._is_predicate_end[list(predicate_end_ids)] = True
 
@@ -99,33 +101,35 @@ class SceneGraphNetwork:
         """
         count, max_tokens = len(encoded), min(max_tokens, self.shape.steps)
         best_scores, best_ids = np.full(count, -np.inf), [list[int]() for _ in range(count)]
-        state = self._decoders.start(encoded, source_ids)
-        sentences, scores, last_ids = np.arange(count), np.zeros(count, np.float32), np.full(count, PAD_ID)
+        decoder_state = self._decoders.start(encoded, source_ids)
+        sentences, hypothesis_scores, last_ids = np.arange(count), np.zeros(count, np.float32), np.full(count, PAD_ID)
         hypotheses, subjects = np.zeros((count, 0), np.int64), _Subjects.start(count)
         first_verb = self._decoders.vocabulary_size + source_ids.shape[1] // 2  # base forms follow the words
         for step in range(max_tokens):
-            probabilities = self._decoders.next_probabilities(last_ids, step, state)
+            probabilities = self._decoders.next_probabilities(last_ids, step, decoder_state)
             probabilities[np.arange(len(last_ids)), last_ids] = 0  # no loops, whose mean probabilities are high
             probabilities[np.arange(len(last_ids)), subjects.unrelated] = 0
-            rows, last_ids, scores = _top_hypotheses(probabilities, scores, sentences, beam_size)
-            previous_sentences, sentences = sentences, sentences[rows]
-            hypotheses = np.column_stack([hypotheses[rows], last_ids])
-            subjects = self._next_subjects(subjects.take(rows), last_ids, first_verb)
-            for row in np.flatnonzero(subjects.ended).tolist() if unique_ids else ():
-                is_unique = subjects.words[row] in unique_ids[sentences[row]]
-                subjects.unrelated[row] = subjects.words[row] if is_unique else PAD_ID
+            parent_rows, last_ids, hypothesis_scores = _top_hypotheses(
+                probabilities, hypothesis_scores, sentences, beam_size
+            )
+            previous_sentences, sentences = sentences, sentences[parent_rows]
+            hypotheses = np.column_stack([hypotheses[parent_rows], last_ids])
+            subjects = self._next_subjects(subjects.take(parent_rows), last_ids, first_verb)
+            for hypothesis_index in np.flatnonzero(subjects.ended).tolist() if unique_ids else ():
+                is_unique = subjects.words[hypothesis_index] in unique_ids[sentences[hypothesis_index]]
+                subjects.unrelated[hypothesis_index] = subjects.words[hypothesis_index] if is_unique else PAD_ID
             finished = (last_ids == STOP_ID) | (step + 1 == max_tokens)
-            for row in np.flatnonzero(finished).tolist():
-                sentence, mean_score = sentences[row], scores[row] / (step + 1)
+            for hypothesis_index in np.flatnonzero(finished).tolist():
+                sentence, mean_score = sentences[hypothesis_index], hypothesis_scores[hypothesis_index] / (step + 1)
                 if mean_score > best_scores[sentence]:
-                    best_scores[sentence], best_ids[sentence] = mean_score, hypotheses[row].tolist()
-            active = np.flatnonzero(~finished & (scores / (step + 1 + _LOOK_AHEAD) > best_scores[sentences]))
+                    best_scores[sentence], best_ids[sentence] = mean_score, hypotheses[hypothesis_index].tolist()
+            active = np.flatnonzero(~finished & (hypothesis_scores / (step + 1 + _LOOK_AHEAD) > best_scores[sentences]))
             if not len(active):
                 break
-            rows, sentences, subjects = rows[active], sentences[active], subjects.take(active)
-            scores, last_ids, hypotheses = scores[active], last_ids[active], hypotheses[active]
-            state = state.take(rows, same=np.array_equal(sentences, previous_sentences))
-        return [ids[:-1] if ids[-1:] == [STOP_ID] else ids for ids in best_ids]
+            parent_rows, sentences, subjects = parent_rows[active], sentences[active], subjects.take(active)
+            hypothesis_scores, last_ids, hypotheses = hypothesis_scores[active], last_ids[active], hypotheses[active]
+            decoder_state = decoder_state.take(parent_rows, same=np.array_equal(sentences, previous_sentences))
+        return [token_ids[:-1] if token_ids[-1:] == [STOP_ID] else token_ids for token_ids in best_ids]
 
     def _next_subjects(self, subjects: _Subjects, last_ids: Integers, first_verb: int) -> _Subjects:
         """The subjects after these tokens; base forms of verbs have ids from `first_verb`."""
@@ -133,10 +137,10 @@ class SceneGraphNetwork:
             last_ids == NEXT_ID,
             self._is_predicate_end[np.minimum(last_ids, len(self._is_predicate_end) - 1)],
         )
-        ends = (last_ids >= first_verb) | (last_ids == OPEN_ID) | is_end
+        ends_subject = (last_ids >= first_verb) | (last_ids == OPEN_ID) | is_end
         return _Subjects(
-            words=np.where(is_next, PAD_ID, np.where(subjects.complete | ends, subjects.words, last_ids)),
-            complete=(subjects.complete | ends) & ~is_next,
+            words=np.where(is_next, PAD_ID, np.where(subjects.complete | ends_subject, subjects.words, last_ids)),
+            complete=(subjects.complete | ends_subject) & ~is_next,
             unrelated=np.where(is_next, PAD_ID, subjects.unrelated),
             ended=is_end,
         )
@@ -154,7 +158,7 @@ class _Subjects:
     @classmethod
     def start(cls, count: int) -> _Subjects:
         """Those before the first token."""
-        return cls(*(np.full(count, value) for value in (PAD_ID, False, PAD_ID, False)))
+        return cls(*(np.full(count, initial_value) for initial_value in (PAD_ID, False, PAD_ID, False)))
 
     def take(self, rows: Integers) -> _Subjects:
         """Selects hypotheses."""
@@ -162,11 +166,13 @@ class _Subjects:
 
 
 def _select(weights: Weights, prefix: str) -> Weights:
-    return {name.removeprefix(prefix): values for name, values in weights.items() if name.startswith(prefix)}
+    return {
+        name.removeprefix(prefix): weight_values for name, weight_values in weights.items() if name.startswith(prefix)
+    }
 
 
 def _top_hypotheses(
-    probabilities: Floats, scores: Floats, sentences: Integers, beam_size: int
+    probabilities: Floats, hypothesis_scores: Floats, sentences: Integers, beam_size: int
 ) -> tuple[Integers, Integers, Floats]:
     """Extends hypotheses by one token each and selects the most probable of each sentence.
 
@@ -179,20 +185,20 @@ def _top_hypotheses(
     Returns:
         The extended hypotheses, their tokens and log probabilities, in the order of the sentences.
     """
-    width = min(beam_size, probabilities.shape[1])
-    if width > 1:
-        tokens = np.argpartition(probabilities, -width, axis=1)[:, -width:]
+    beam_width = min(beam_size, probabilities.shape[1])
+    if beam_width > 1:
+        token_ids = np.argpartition(probabilities, -beam_width, axis=1)[:, -beam_width:]
     else:
-        tokens = probabilities.argmax(axis=1)[:, None]
-    logs = np.log(np.take_along_axis(probabilities, tokens, axis=1) + _MIN_PROBABILITY)
-    scores, tokens = (logs + scores[:, None]).ravel(), tokens.ravel()
-    rows = np.repeat(np.arange(len(probabilities)), width)
-    order = np.lexsort((tokens, -scores, sentences[rows]))
-    ordered_sentences = sentences[rows[order]]
-    first = np.searchsorted(ordered_sentences, ordered_sentences)
-    in_beam = np.arange(len(order)) - first < beam_size
-    order = order[in_beam & (scores[order] > scores[order[first]] - _BEAM_MARGIN)]
-    return rows[order], tokens[order], scores[order]
+        token_ids = probabilities.argmax(axis=1)[:, None]
+    log_probabilities = np.log(np.take_along_axis(probabilities, token_ids, axis=1) + _MIN_PROBABILITY)
+    hypothesis_scores, token_ids = (log_probabilities + hypothesis_scores[:, None]).ravel(), token_ids.ravel()
+    parent_rows = np.repeat(np.arange(len(probabilities)), beam_width)
+    order = np.lexsort((token_ids, -hypothesis_scores, sentences[parent_rows]))
+    ordered_sentences = sentences[parent_rows[order]]
+    first_positions = np.searchsorted(ordered_sentences, ordered_sentences)
+    in_beam = np.arange(len(order)) - first_positions < beam_size
+    order = order[in_beam & (hypothesis_scores[order] > hypothesis_scores[order[first_positions]] - _BEAM_MARGIN)]
+    return parent_rows[order], token_ids[order], hypothesis_scores[order]
 
 
 class _Decoders:
@@ -201,13 +207,14 @@ class _Decoders:
     def __init__(self, weights: Sequence[Weights], shape: DecoderShape) -> None:
         self.shape = shape
         self._weights = {
-            name: np.stack([np.asarray(each[name], np.float32) for each in weights]) for name in weights[0]
+            weight_name: np.stack([np.asarray(decoder_weights[weight_name], np.float32) for decoder_weights in weights])
+            for weight_name in weights[0]
         }
         self._tokens, self._steps = self._weights["tokens.weight"], self._weights["steps.weight"]
         _, self.vocabulary_size, self.dim = self._tokens.shape
         self._memory = self.linear("joined")
         self._memory_norm = self._weights["joined_norm.weight"][:, None], self._weights["joined_norm.bias"][:, None]
-        self._layers = [_DecoderLayer(self, f"layers.{k}") for k in range(shape.layers)]
+        self._layers = [_DecoderLayer(self, f"layers.{layer_index}") for layer_index in range(shape.layers)]
         self._token_logits = self.normalised_linear("written", "choice")
         self._copy_query = self.normalised_linear("written", "copy_query")
         self._copy_key, self._copy_embedding = self.linear("copy_key"), self.linear("copied")
@@ -227,35 +234,35 @@ class _Decoders:
 
     def start(self, encoded: Floats, source_ids: Integers) -> _DecoderState:
         """Returns the state before the first token."""
-        count, _, width = encoded.shape
+        sentence_count, _, width = encoded.shape
         scale, shift = self._memory_norm
         memory = normalise(self._memory(encoded.reshape(-1, width))) * scale + shift
         copy_keys, copies = (
-            _split_words_and_lemmas(linear(memory), count) for linear in (self._copy_key, self._copy_embedding)
+            _split_words_and_lemmas(linear(memory), sentence_count) for linear in (self._copy_key, self._copy_embedding)
         )
-        caches = [layer.start(memory, count) for layer in self._layers]
-        return _DecoderState(caches, copy_keys.swapaxes(2, 3) / np.sqrt(np.float32(self.dim)), copies, source_ids)
+        layer_caches = [layer.start(memory, sentence_count) for layer in self._layers]
+        return _DecoderState(layer_caches, copy_keys.swapaxes(2, 3) / np.sqrt(np.float32(self.dim)), copies, source_ids)
 
     def next_probabilities(self, last_ids: Integers, step: int, state: _DecoderState) -> Floats:
         """Computes the mean probability of each token and each source token as the next one (H, tokens + 2n)."""
-        rows, length, size = np.arange(len(last_ids)), state.source_ids.shape[1], self.vocabulary_size
+        hypothesis_rows, source_length, size = np.arange(len(last_ids)), state.source_ids.shape[1], self.vocabulary_size
         x = self._tokens[:, np.where(last_ids < size, last_ids, UNKNOWN_ID)]
-        copied = np.flatnonzero(last_ids >= size)
-        x[:, copied] = state.copies[:, copied, last_ids[copied] - size]
+        copied_rows = np.flatnonzero(last_ids >= size)
+        x[:, copied_rows] = state.copies[:, copied_rows, last_ids[copied_rows] - size]
         x += self._steps[:, step : step + 1]
-        for layer, cache in zip(self._layers, state.caches, strict=True):
-            layer.add_to(x, cache)
+        for layer, layer_cache in zip(self._layers, state.caches, strict=True):
+            layer.add_to(x, layer_cache)
         x = normalise(x)
         generate, copy = self._token_logits(x), (self._copy_query(x)[:, :, None, :] @ state.copy_keys)[:, :, 0, :]
-        largest = np.maximum(generate.max(axis=2), copy.max(axis=2))[:, :, None]
-        np.exp(np.subtract(generate, largest, out=generate), out=generate)
-        np.exp(np.subtract(copy, largest, out=copy), out=copy)
-        total = (generate.sum(axis=2) + copy.sum(axis=2))[:, :, None] * np.float32(len(generate))
-        generate /= total
-        copy = (copy / total).sum(axis=0)
-        probabilities = np.zeros((len(last_ids), size + length), np.float32)
+        largest_logits = np.maximum(generate.max(axis=2), copy.max(axis=2))[:, :, None]
+        np.exp(np.subtract(generate, largest_logits, out=generate), out=generate)
+        np.exp(np.subtract(copy, largest_logits, out=copy), out=copy)
+        total_scores = (generate.sum(axis=2) + copy.sum(axis=2))[:, :, None] * np.float32(len(generate))
+        generate /= total_scores
+        copy = (copy / total_scores).sum(axis=0)
+        probabilities = np.zeros((len(last_ids), size + source_length), np.float32)
         probabilities[:, :size] = generate.sum(axis=0)
-        np.add.at(probabilities, (rows[:, None], state.source_ids), copy)
+        np.add.at(probabilities, (hypothesis_rows[:, None], state.source_ids), copy)
         probabilities[:, [PAD_ID, UNKNOWN_ID]] = 0
         return probabilities
 
@@ -271,10 +278,10 @@ class _DecoderState:
 
     def take(self, rows: Integers, *, same: bool) -> _DecoderState:
         """Selects hypotheses; same: they are of the same sentences, in the same order."""
-        caches = [cache.take(rows, same=same) for cache in self.caches]
+        layer_caches = [layer_cache.take(rows, same=same) for layer_cache in self.caches]
         if same:
-            return _DecoderState(caches, self.copy_keys, self.copies, self.source_ids)
-        return _DecoderState(caches, self.copy_keys[:, rows], self.copies[:, rows], self.source_ids[rows])
+            return _DecoderState(layer_caches, self.copy_keys, self.copies, self.source_ids)
+        return _DecoderState(layer_caches, self.copy_keys[:, rows], self.copies[:, rows], self.source_ids[rows])
 
 
 @dataclass(eq=False)
@@ -310,25 +317,25 @@ class _DecoderLayer:
 
     def start(self, memory: Floats, sentences: int) -> _LayerCache:
         """Computes keys and values of the encoded words (D, sentences · n, dim)."""
-        both = self.key_value(memory).reshape(len(memory), sentences, -1, 2, self.heads, self.dim)
-        keys = np.ascontiguousarray(both[:, :, :, 0].transpose(0, 1, 3, 4, 2))
-        values = np.ascontiguousarray(both[:, :, :, 1].transpose(0, 1, 3, 2, 4))
+        keys_and_values = self.key_value(memory).reshape(len(memory), sentences, -1, 2, self.heads, self.dim)
+        keys = np.ascontiguousarray(keys_and_values[:, :, :, 0].transpose(0, 1, 3, 4, 2))
+        values = np.ascontiguousarray(keys_and_values[:, :, :, 1].transpose(0, 1, 3, 2, 4))
         return _LayerCache((keys, values), keys[..., :0], values[..., :0, :])
 
     def add_to(self, x: Floats, cache: _LayerCache) -> None:
         """Adds this layer to the states of this step (D, H, dim), in place; the step joins the cache."""
-        parts = self.qkv(normalise(x)).reshape(*x.shape[:2], 3, self.heads, self.dim)
-        cache.keys = np.concatenate([cache.keys, parts[:, :, 1, :, :, None]], axis=4)
-        cache.values = np.concatenate([cache.values, parts[:, :, 2, :, None, :]], axis=3)
-        x += self.self_attention_out(self._attend(parts[:, :, 0], cache.keys, cache.values))
+        qkv_parts = self.qkv(normalise(x)).reshape(*x.shape[:2], 3, self.heads, self.dim)
+        cache.keys = np.concatenate([cache.keys, qkv_parts[:, :, 1, :, :, None]], axis=4)
+        cache.values = np.concatenate([cache.values, qkv_parts[:, :, 2, :, None, :]], axis=3)
+        x += self.self_attention_out(self._attend(qkv_parts[:, :, 0], cache.keys, cache.values))
         queries = self.query(normalise(x)).reshape(*x.shape[:2], self.heads, self.dim)
         x += self.cross_attention_out(self._attend(queries, *cache.memory))
-        hidden = self.ffn_up(normalise(x))
-        x += self.ffn_down(np.maximum(hidden, 0, out=hidden))
+        hidden_states = self.ffn_up(normalise(x))
+        x += self.ffn_down(np.maximum(hidden_states, 0, out=hidden_states))
 
     def _attend(self, queries: Floats, keys: Floats, values: Floats) -> Floats:
-        weights = softmax((queries[..., None, :] @ keys) / np.sqrt(np.float32(self.dim)))
-        return np.ascontiguousarray((weights @ values)[..., 0, :]).reshape(*queries.shape[:2], -1)
+        attention_weights = softmax((queries[..., None, :] @ keys) / np.sqrt(np.float32(self.dim)))
+        return np.ascontiguousarray((attention_weights @ values)[..., 0, :]).reshape(*queries.shape[:2], -1)
 
 
 def _split_words_and_lemmas(x: Floats, sentences: int) -> Floats:

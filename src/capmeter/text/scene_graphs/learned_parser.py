@@ -130,8 +130,8 @@ class FactualParser:
         """
         documents = [document_sentences(caption) for caption in captions]
         short = self._parse_captions([text for text, document in zip(captions, documents, strict=True) if not document])
-        long = self._parse_documents([document for document in documents if document])
-        return [next(long) if document else next(short) for document in documents]
+        document_triples = self._parse_documents([document for document in documents if document])
+        return [next(document_triples) if document else next(short) for document in documents]
 
     def looks_english(self, caption: str) -> bool:
         """Whether a caption looks English, by the vocabulary of the bundled caption parser."""
@@ -151,32 +151,36 @@ class FactualParser:
         return self._resolve([document_sentences(text) for text in texts])
 
     def _resolve(self, documents: Sequence[Sequence[str]]) -> list[list[list[str]]]:
-        tokens = [[piece for text in document for piece in _parser_pieces(text)] for document in documents]
-        contexts = [find_contexts(sentences) for sentences in tokens]
-        needed = (compress(*pair) for pair in zip(tokens, contexts, strict=True))
-        parses = iter(bundled_caption_parser().parse_sentences([each for document in needed for each in document]))
+        document_tokens = [[piece for text in document for piece in _parser_pieces(text)] for document in documents]
+        contexts = [find_contexts(sentences) for sentences in document_tokens]
+        needed = (compress(*pair) for pair in zip(document_tokens, contexts, strict=True))
+        parses = iter(
+            bundled_caption_parser().parse_sentences([sentence for document in needed for sentence in document])
+        )
         return [
             words_with_antecedents(sentences, [next(parses) if is_context else None for is_context in context])
-            for sentences, context in zip(tokens, contexts, strict=True)
+            for sentences, context in zip(document_tokens, contexts, strict=True)
         ]
 
     def _parse_texts(self, texts: Sequence[Sequence[list[str]]], network: SceneGraphNetwork) -> Iterator[list[Triple]]:
         """Parses texts, given as sentences, and merges the triples of each."""
         pieces = [[piece for words in text for piece in split_long_sentence(words, MAX_WORDS)] for text in texts]
-        triples = iter(self._parse_sentences([piece for each in pieces for piece in each], network))
-        for each in pieces:
-            yield drop_redundant_entities(triple for part in islice(triples, len(each)) for triple in part)
+        triples = iter(self._parse_sentences([piece for pieces_of_text in pieces for piece in pieces_of_text], network))
+        for pieces_of_text in pieces:
+            yield drop_redundant_entities(triple for part in islice(triples, len(pieces_of_text)) for triple in part)
 
     def _parse_sentences(self, sentences: Sequence[list[str]], network: SceneGraphNetwork) -> list[list[Triple]]:
         """Parses sentences, none of them empty or longer than `MAX_WORDS`."""
-        rows, words = index_words(sentences)
-        embeddings = network.encoder.embed_words(self.pieces.rows(words))
+        word_rows, distinct_words = index_words(sentences)
+        embeddings = network.encoder.embed_words(self.pieces.rows(distinct_words))
 
         def parse_batch(indices: list[int]) -> list[list[Triple]]:
-            encoded = network.encoder.encode(np.array([rows[k] for k in indices], np.int64), embeddings)
-            return self._decode([sentences[k] for k in indices], encoded, network)
+            encoded = network.encoder.encode(
+                np.array([word_rows[sentence_index] for sentence_index in indices], np.int64), embeddings
+            )
+            return self._decode([sentences[sentence_index] for sentence_index in indices], encoded, network)
 
-        return map_batches(parse_batch, rows, lambda _: _BATCH_SENTENCES, "scene graphs")
+        return map_batches(parse_batch, word_rows, lambda _: _BATCH_SENTENCES, "scene graphs")
 
     def _decode(
         self, sentences: Sequence[Sequence[str]], encoded: Floats, network: SceneGraphNetwork

@@ -73,40 +73,44 @@ def match(candidate: SceneGraph, reference: SceneGraph) -> GraphMatch:
     for subject, relation, thing in reference.relations:
         related.add((subject, thing), relation)
 
-    objects = tuple(bool(each) for each in matching_objects)
-    attributes = tuple(
-        any(owned.confirm((k, k), attribute) for k in matching_objects[owner])
+    object_matches = tuple(bool(matched_objects) for matched_objects in matching_objects)
+    attribute_matches = tuple(
+        any(owned.confirm((owner_number, owner_number), attribute) for owner_number in matching_objects[owner])
         for owner, attribute in candidate.attributes
     )
-    relations = tuple(
+    relation_matches = tuple(
         any(related.confirm((a, b), relation) for a in matching_objects[subject] for b in matching_objects[thing])
         for subject, relation, thing in candidate.relations
     )
     counts = {
-        "all": Counts(sum(objects) + sum(attributes) + sum(relations), len(candidate), len(reference)),
-        "object": Counts(sum(objects), len(objects), len(reference.objects)),
-        "attribute": Counts(sum(attributes), len(attributes), len(reference.attributes)),
-        "relation": Counts(sum(relations), len(relations), len(reference.relations)),
+        "all": Counts(
+            sum(object_matches) + sum(attribute_matches) + sum(relation_matches), len(candidate), len(reference)
+        ),
+        "object": Counts(sum(object_matches), len(object_matches), len(reference.objects)),
+        "attribute": Counts(sum(attribute_matches), len(attribute_matches), len(reference.attributes)),
+        "relation": Counts(sum(relation_matches), len(relation_matches), len(reference.relations)),
     }
-    for kind, words in (("color", COLORS), ("cardinality", NUMBERS), ("size", SIZES)):
-        counts[kind] = _attributes_among(words, candidate, reference, matching_objects)
-    return GraphMatch(objects, attributes, relations, counts)
+    for count_kind, kind_words in (("color", COLORS), ("cardinality", NUMBERS), ("size", SIZES)):
+        counts[count_kind] = _attributes_among(kind_words, candidate, reference, matching_objects)
+    return GraphMatch(object_matches, attribute_matches, relation_matches, counts)
 
 
 def _matching_triples(candidate: SceneGraph, reference: SceneGraph) -> list[list[int]]:
     """For each object of the candidate the reference's objects that are similar."""
     by_word: dict[str, list[int]] = {}
     by_synset: dict[int, list[int]] = {}
-    for number, each in enumerate(reference.objects):
-        for word in each.words:
-            by_word.setdefault(word, []).append(number)
-        for synset in each.synsets:
-            by_synset.setdefault(synset, []).append(number)
+    for object_number, scene_object in enumerate(reference.objects):
+        for word in scene_object.words:
+            by_word.setdefault(word, []).append(object_number)
+        for synset in scene_object.synsets:
+            by_synset.setdefault(synset, []).append(object_number)
     matching_objects = []
-    for each in candidate.objects:
-        found = {number for word in each.words for number in by_word.get(word, ())}
-        found.update(number for synset in each.synsets for number in by_synset.get(synset, ()))
-        matching_objects.append(sorted(found))
+    for scene_object in candidate.objects:
+        similar_objects = {object_number for word in scene_object.words for object_number in by_word.get(word, ())}
+        similar_objects.update(
+            object_number for synset in scene_object.synsets for object_number in by_synset.get(synset, ())
+        )
+        matching_objects.append(sorted(similar_objects))
     return matching_objects
 
 
@@ -123,9 +127,9 @@ class _Marks:
 
     def confirm(self, key: tuple[int, int], concept: Concept) -> bool:
         """Whether any of them is similar to a concept."""
-        words = self._words.get(key)
-        return words is not None and not (
-            words.isdisjoint(concept.words) and self._synsets[key].isdisjoint(concept.synsets)
+        marked_words = self._words.get(key)
+        return marked_words is not None and not (
+            marked_words.isdisjoint(concept.words) and self._synsets[key].isdisjoint(concept.synsets)
         )
 
 
@@ -133,14 +137,15 @@ def _attributes_among(
     words: frozenset[str], candidate: SceneGraph, reference: SceneGraph, matching_objects: list[list[int]]
 ) -> Counts:
     """The counts of those attributes alone, on both sides, whose text is one of some words."""
-    candidate_attributes = [(owner, each) for owner, each in candidate.attributes if str(each) in words]
-    reference_attributes = [(owner, each) for owner, each in reference.attributes if str(each) in words]
+    candidate_attributes = [(owner, concept) for owner, concept in candidate.attributes if str(concept) in words]
+    reference_attributes = [(owner, concept) for owner, concept in reference.attributes if str(concept) in words]
     if not candidate_attributes or not reference_attributes:
         return Counts(0, len(candidate_attributes), len(reference_attributes))
-    marks = _Marks()
-    for owner, each in reference_attributes:
-        marks.add((owner, owner), each)
-    true = sum(
-        any(marks.confirm((k, k), each) for k in matching_objects[owner]) for owner, each in candidate_attributes
+    reference_marks = _Marks()
+    for owner, concept in reference_attributes:
+        reference_marks.add((owner, owner), concept)
+    true_count = sum(
+        any(reference_marks.confirm((owner_number, owner_number), concept) for owner_number in matching_objects[owner])
+        for owner, concept in candidate_attributes
     )
-    return Counts(true, len(candidate_attributes), len(reference_attributes))
+    return Counts(true_count, len(candidate_attributes), len(reference_attributes))

@@ -35,74 +35,80 @@ _CLAUSES = frozenset("conj xcomp ccomp acl advcl acl:relcl parataxis appos list"
 
 def join_prepositions(graph: DependencyGraph) -> None:
     """Rewrites every preposition of several words in a tree."""
-    words = [word.lower() for word in graph.words]
-    pairs = list(pairwise(words))
-    if _STARTS.isdisjoint(pairs):
+    lower_words = [word.lower() for word in graph.words]
+    word_pairs = list(pairwise(lower_words))
+    if _STARTS.isdisjoint(word_pairs):
         return
-    where: dict[str, list[int]] = {}
-    for start, (first, second) in enumerate(pairs):
-        where.setdefault(f"{first} {second}", []).append(start)
-        if start + 2 < len(words):
-            where.setdefault(f"{first} {second} {words[start + 2]}", []).append(start)
-    for phrases, join in ((_TWO_BESIDE, _join_beside), (_TWO_ABOVE, _join_above), (_THREE, _join_three)):
+    phrase_positions: dict[str, list[int]] = {}
+    for phrase_start, (first_word, second_word) in enumerate(word_pairs):
+        phrase_positions.setdefault(f"{first_word} {second_word}", []).append(phrase_start)
+        if phrase_start + 2 < len(lower_words):
+            phrase_positions.setdefault(f"{first_word} {second_word} {lower_words[phrase_start + 2]}", []).append(
+                phrase_start
+            )
+    for phrases, join_phrase in ((_TWO_BESIDE, _join_beside), (_TWO_ABOVE, _join_above), (_THREE, _join_three)):
         for phrase in phrases:
-            for start in where.get(phrase, ()):
-                join(graph, start)
+            for phrase_start in phrase_positions.get(phrase, ()):
+                join_phrase(graph, phrase_start)
 
 
-def _join_beside(graph: DependencyGraph, first: int) -> None:
+def _join_beside(graph: DependencyGraph, first_word: int) -> None:
     """Two dependents of one noun: (noun → next, noun → to) becomes (noun → next → to)."""
-    second = first + 1
-    if not (graph.leaf(first) and graph.leaf(second)):
+    second_word = first_word + 1
+    if not (graph.leaf(first_word) and graph.leaf(second_word)):
         return
-    for governor, label in graph.governors[first]:
-        if label in ("case", "advmod") and (governor, "case") in graph.governors[second]:
-            _group(graph, governor, "case", (first, second))
+    for governor, label in graph.governors[first_word]:
+        if label in ("case", "advmod") and (governor, "case") in graph.governors[second_word]:
+            _group(graph, governor, "case", (first_word, second_word))
             return
 
 
-def _join_above(graph: DependencyGraph, first: int) -> None:
+def _join_above(graph: DependencyGraph, first_word: int) -> None:
     """A first word that governs the noun: (x → out → surf → of) becomes (x → surf → out → of)."""
-    second = first + 1
-    for noun, label in graph.children(first):
-        if label == "nmod" and (second, "case") in graph.dependents[noun] and graph.leaf(second):
+    second_word = first_word + 1
+    for noun, label in graph.children(first_word):
+        if label == "nmod" and (second_word, "case") in graph.dependents[noun] and graph.leaf(second_word):
             break
     else:
         return
-    if first in graph.roots:
-        graph.roots[graph.roots.index(first)] = noun
-        graph.remove(first, noun, "nmod")
+    if first_word in graph.roots:
+        graph.roots[graph.roots.index(first_word)] = noun
+        graph.remove(first_word, noun, "nmod")
     else:
-        (governor, noun_label) = graph.governors[first][0]
-        graph.remove(first, noun, "nmod")
-        graph.add(governor, noun, noun_label if noun_label in _CLAUSES and graph.has_child(first, "cop") else "nmod")
-    graph.move_children(first, noun)
-    _group(graph, noun, "case", (first, second))
+        (governor, noun_label) = graph.governors[first_word][0]
+        graph.remove(first_word, noun, "nmod")
+        graph.add(
+            governor, noun, noun_label if noun_label in _CLAUSES and graph.has_child(first_word, "cop") else "nmod"
+        )
+    graph.move_children(first_word, noun)
+    _group(graph, noun, "case", (first_word, second_word))
 
 
-def _join_three(graph: DependencyGraph, first: int) -> None:
+def _join_three(graph: DependencyGraph, first_word: int) -> None:
     """(x → front → in, front → house → of) becomes (x → house → in → front, of)."""
-    second, third = first + 1, first + 2
-    if (first, "case") not in graph.dependents[second] or not (graph.leaf(first) and graph.leaf(third)):
+    second_word, third_word = first_word + 1, first_word + 2
+    if (first_word, "case") not in graph.dependents[second_word] or not (
+        graph.leaf(first_word) and graph.leaf(third_word)
+    ):
         return
-    for noun, label in graph.children(second):
-        marked = [found for word, found in graph.dependents[noun] if word == third]
-        if label in ("nmod", "acl", "advcl") and marked and marked[0] in ("case", "mark"):
+    for noun, label in graph.children(second_word):
+        marker_labels = [child_label for word, child_label in graph.dependents[noun] if word == third_word]
+        if label in ("nmod", "acl", "advcl") and marker_labels and marker_labels[0] in ("case", "mark"):
             break
     else:
         return
     marker = "case"
-    if second in graph.roots:
-        graph.roots[graph.roots.index(second)] = noun
-        graph.remove(second, noun, label)
+    if second_word in graph.roots:
+        graph.roots[graph.roots.index(second_word)] = noun
+        graph.remove(second_word, noun, label)
     else:
-        (governor, noun_label) = graph.governors[second][0]
-        graph.remove(second, noun, label)
+        (governor, noun_label) = graph.governors[second_word][0]
+        graph.remove(second_word, noun, label)
         if noun_label == "nmod" and label != "nmod":
             noun_label, marker = label, "mark"
         graph.add(governor, noun, noun_label)
-    graph.move_children(second, noun)
-    _group(graph, noun, marker, (first, second, third))
+    graph.move_children(second_word, noun)
+    _group(graph, noun, marker, (first_word, second_word, third_word))
 
 
 def _group(graph: DependencyGraph, governor: int, label: str, words: tuple[int, ...]) -> None:

@@ -16,26 +16,26 @@ def resolve_pronouns(graph: DependencyGraph) -> None:
     """Moves the edges of every pronoun, except the first word, to its antecedent."""
     pronouns = [word for word in range(2, len(graph)) if graph.tags[word].startswith("PRP")]
     nouns = {singular: _topmost_noun(graph, singular=singular) for singular in (True, False)} if pronouns else {}
-    pairs = []
+    pronoun_pairs = []
     for pronoun in pronouns:
         noun = nouns[graph.words[pronoun] in _SINGULAR]
         if graph.position[pronoun] == pronoun and graph.governors[pronoun] and 0 < graph.position[noun] < pronoun:
-            pairs.append((pronoun, graph.position[noun]))
-    for pronoun, noun in pairs:
+            pronoun_pairs.append((pronoun, graph.position[noun]))
+    for pronoun, noun in pronoun_pairs:
         _stand_in(graph, pronoun, noun)
 
 
 def _topmost_noun(graph: DependencyGraph, *, singular: bool) -> int:
     """The first noun of a breadth-first search from the root; only a singular one for a singular pronoun."""
-    tags = ("NN", "NNP") if singular else ("NN", "NNP", "NNS", "NNPS")
+    noun_tags = ("NN", "NNP") if singular else ("NN", "NNP", "NNS", "NNPS")
     queue = graph.roots[:1]
-    seen = set(queue)
+    seen_words = set(queue)
     for word in queue:  # grows while it is read
-        if graph.tags[word] in tags:
+        if graph.tags[word] in noun_tags:
             return word
         for child, _ in sorted(graph.dependents[word], key=lambda edge: graph.position[edge[0]]):
-            if child not in seen:
-                seen.add(child)
+            if child not in seen_words:
+                seen_words.add(child)
                 queue.append(child)
     return 0
 

@@ -34,12 +34,12 @@ _Pattern = Callable[[DependencyGraph, int], "QuantifierMatch | None"]
 
 def demote_quantifiers(graph: DependencyGraph) -> None:
     """Rewrites every quantifier with "of"."""
-    lower = [word.lower() for word in graph.words]
-    if "of" not in lower or not any(after == "of" and _may_count(word) for word, after in pairwise(lower)):
+    lower_words = [word.lower() for word in graph.words]
+    if "of" not in lower_words or not any(after == "of" and _may_count(word) for word, after in pairwise(lower_words)):
         return
     for pattern in (_a_number_of, _many_of, _some_of_the):
-        matches = [match for match in (pattern(graph, word) for word in graph.nodes()) if match]
-        for head, noun, words in matches:
+        quantifier_matches = [match for match in (pattern(graph, word) for word in graph.nodes()) if match]
+        for head, noun, words in quantifier_matches:
             if not _step_down(graph, head, noun, words):
                 return
 
@@ -48,19 +48,19 @@ def _may_count(word: str) -> bool:
     return word in _WITH_ARTICLE or any(pattern.fullmatch(word) for pattern in (_ALONE, _WITH_DETERMINER))
 
 
-def _counted_nouns(graph: DependencyGraph, word: int, tag: str) -> Iterator[tuple[int, int]]:
+def _counted_nouns(graph: DependencyGraph, word: int, tag_prefix: str) -> Iterator[tuple[int, int]]:
     """Modifiers of a word with a tag of this beginning, each with its "of", which must follow the word."""
     for noun, label in graph.children(word):
-        if label.startswith("nmod") and graph.tags[noun].startswith(tag):
+        if label.startswith("nmod") and graph.tags[noun].startswith(tag_prefix):
             for preposition, marker in graph.children(noun):
-                follows = graph.position[preposition] == graph.position[word] + 1
-                if marker == "case" and follows and graph.words[preposition].lower() == "of":
+                follows_word = graph.position[preposition] == graph.position[word] + 1
+                if marker == "case" and follows_word and graph.words[preposition].lower() == "of":
                     yield noun, preposition
 
 
 def _first_counted(graph: DependencyGraph, word: int, *tags: str) -> tuple[int, int] | None:
-    tagged = sorted((noun, of) for tag in tags for noun, of in _counted_nouns(graph, word, tag))
-    return tagged[0] if tagged else None
+    counted_nouns = sorted((noun, of) for tag in tags for noun, of in _counted_nouns(graph, word, tag))
+    return counted_nouns[0] if counted_nouns else None
 
 
 def _a_number_of(graph: DependencyGraph, word: int) -> QuantifierMatch | None:
@@ -68,13 +68,13 @@ def _a_number_of(graph: DependencyGraph, word: int) -> QuantifierMatch | None:
     if graph.words[word].lower() not in _WITH_ARTICLE:
         return None
     edges = graph.children(word)
-    articles = [each for each, label in edges if label == "det" and graph.words[each].lower() in ("a", "an")]
+    articles = [child for child, label in edges if label == "det" and graph.words[child].lower() in ("a", "an")]
     counted_noun = _first_counted(graph, word, "NN", "PRP") if articles else None
     if counted_noun is None:
         return None
     noun, preposition = counted_noun
-    positions = graph.position
-    adjectives = [each for each, label in edges if label == "amod" and positions[each] < positions[word]]
+    word_positions = graph.position
+    adjectives = [child for child, label in edges if label == "amod" and word_positions[child] < word_positions[word]]
     return word, noun, [articles[0], word, preposition, *adjectives]
 
 
@@ -91,9 +91,9 @@ def _some_of_the(graph: DependencyGraph, word: int) -> QuantifierMatch | None:
     if not _WITH_DETERMINER.fullmatch(graph.words[word].lower()):
         return None
     for noun, preposition in _counted_nouns(graph, word, "NN"):
-        siblings = sorted((graph.position[each], label) for each, label in graph.dependents[noun])
-        after = [label for position, label in siblings if position > graph.position[preposition]]
-        if after[:1] == ["det"]:
+        siblings = sorted((graph.position[dependent], label) for dependent, label in graph.dependents[noun])
+        following_labels = [label for position, label in siblings if position > graph.position[preposition]]
+        if following_labels[:1] == ["det"]:
             return word, noun, _words_before(graph, word, preposition)
     counted_noun = _first_counted(graph, word, "PRP")
     return counted_noun and (word, counted_noun[0], _words_before(graph, word, counted_noun[1]))
@@ -101,7 +101,7 @@ def _some_of_the(graph: DependencyGraph, word: int) -> QuantifierMatch | None:
 
 def _words_before(graph: DependencyGraph, word: int, preposition: int) -> list[int]:
     positions = graph.position
-    return [word, preposition, *(each for each, _ in graph.children(word) if positions[each] < positions[word])]
+    return [word, preposition, *(child for child, _ in graph.children(word) if positions[child] < positions[word])]
 
 
 def _step_down(graph: DependencyGraph, head: int, noun: int, words: list[int]) -> bool:
@@ -110,18 +110,18 @@ def _step_down(graph: DependencyGraph, head: int, noun: int, words: list[int]) -
         graph.roots.remove(head)
         graph.roots.append(noun)
     else:
-        above = graph.parent(head)
-        if above is None:
+        parent_edge = graph.parent(head)
+        if parent_edge is None:
             return False
-        graph.remove(above[0], head, above[1])
-        graph.add(above[0], noun, above[1])
-    label = graph.label(head, noun)
-    if label is not None:
-        graph.remove(head, noun, label)
-    first, *others = sorted(words, key=graph.position.__getitem__)
-    for each in (first, *others):
-        graph.detach(each)
-    graph.add(noun, first, "det:qmod")
-    for each in others:
-        graph.add(first, each, "mwe")
+        graph.remove(parent_edge[0], head, parent_edge[1])
+        graph.add(parent_edge[0], noun, parent_edge[1])
+    edge_label = graph.label(head, noun)
+    if edge_label is not None:
+        graph.remove(head, noun, edge_label)
+    first_word, *other_words = sorted(words, key=graph.position.__getitem__)
+    for quantifier_word in (first_word, *other_words):
+        graph.detach(quantifier_word)
+    graph.add(noun, first_word, "det:qmod")
+    for quantifier_word in other_words:
+        graph.add(first_word, quantifier_word, "mwe")
     return True

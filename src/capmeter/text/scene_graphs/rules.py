@@ -37,27 +37,27 @@ MAX_WORDS = 1000  # words of a sentence that are read: of n conjoined subjects a
 
 def extract_tuples(parse: CaptionParse) -> list[SceneTuple]:
     """The tuples of a caption, sentence by sentence, in SPICE's order; of the first `MAX_WORDS` words of a sentence."""
-    tuples: list[SceneTuple] = []
-    for number, sentence in enumerate(parse.sentences):
+    scene_tuples: list[SceneTuple] = []
+    for sentence_number, sentence in enumerate(parse.sentences):
         graph = collapse_dependencies(
-            sentence if len(sentence) <= MAX_WORDS else truncate_parse(sentence, MAX_WORDS), number
+            sentence if len(sentence) <= MAX_WORDS else truncate_parse(sentence, MAX_WORDS), sentence_number
         )
         demote_quantifiers(graph)
         resolve_pronouns(graph)
         scene = _Sentence(graph)
-        tuples += scene.subjects_and_objects()
-        tuples += scene.clauses()
-        tuples += scene.predicates()
-        tuples += scene.copulas()
-        tuples += scene.adjectives_before()
-        tuples += scene.adjectives_after()
-        tuples += scene.prepositions()
-        tuples += scene.possessions()
-        tuples += scene.agents()
-        tuples += scene.counts()
-        tuples += scene.compounds()
-        tuples += scene.nouns()
-    return tuples
+        scene_tuples += scene.subjects_and_objects()
+        scene_tuples += scene.clauses()
+        scene_tuples += scene.predicates()
+        scene_tuples += scene.copulas()
+        scene_tuples += scene.adjectives_before()
+        scene_tuples += scene.adjectives_after()
+        scene_tuples += scene.prepositions()
+        scene_tuples += scene.possessions()
+        scene_tuples += scene.agents()
+        scene_tuples += scene.counts()
+        scene_tuples += scene.compounds()
+        scene_tuples += scene.nouns()
+    return scene_tuples
 
 
 class _Sentence:
@@ -149,9 +149,9 @@ class _Sentence:
         if "nummod" in self.labels or "det:qmod" in self.labels:
             for noun in self._plurals():
                 if self._has(noun, "nummod"):
-                    number = next(word for word, label in self.edges[noun] if label == "nummod")
-                    if self.graph.position[number] < self.graph.position[noun]:
-                        yield self.name[noun], self.name[number]
+                    number_word = next(word for word, label in self.edges[noun] if label == "nummod")
+                    if self.graph.position[number_word] < self.graph.position[noun]:
+                        yield self.name[noun], self.name[number_word]
                 elif self._has(noun, "det:qmod"):
                     yield self.name[noun], next(self.name[word] for word, x in self.edges[noun] if x == "det:qmod")
 
@@ -162,9 +162,9 @@ class _Sentence:
 
     def nouns(self) -> Iterator[SceneTuple]:
         """Every noun outside compounds."""
-        compounds = {word for pair in self._compounds() for word in pair}
+        compound_words = {word for pair in self._compounds() for word in pair}
         for word in self.nodes:
-            if self.noun[word] and word not in compounds:
+            if self.noun[word] and word not in compound_words:
                 yield (self.name[word],)
 
     def _has(self, word: int, label: str) -> bool:
@@ -173,23 +173,25 @@ class _Sentence:
     def _pairs(self, label: str) -> Iterator[SceneTuple]:
         if label in self.labels:
             for head in self.nodes:
-                for word, found in self.edges[head]:
-                    if found == label:
+                for word, child_label in self.edges[head]:
+                    if child_label == label:
                         yield self.name[head], self.name[word]
 
     def _nouns_by(self, word: int, label: str) -> list[int]:
-        return [each for each, found in self.edges[word] if found == label and self.noun[each]]
+        return [
+            dependent for dependent, child_label in self.edges[word] if child_label == label and self.noun[dependent]
+        ]
 
     def _objects(self, verb: int) -> Iterator[tuple[int, str]] | list[tuple[int, str]]:
         """The nouns that a verb acts on or is modified by, each with the relation: predicate and preposition."""
-        objects = []
+        object_relations = []
         for word, label in self.edges[verb]:
-            modifier = label.startswith("nmod:")
-            if self.noun[word] and (modifier or label in ("iobj", "dobj")):
-                preposition = label.removeprefix("nmod:").replace("_", " ") if modifier else ""
-                shown = f" {preposition}" if preposition and preposition not in _NO_PREPOSITION else ""
-                objects.append((word, self._predicate(verb) + shown))
-        return objects
+            is_modifier = label.startswith("nmod:")
+            if self.noun[word] and (is_modifier or label in ("iobj", "dobj")):
+                preposition = label.removeprefix("nmod:").replace("_", " ") if is_modifier else ""
+                preposition_text = f" {preposition}" if preposition and preposition not in _NO_PREPOSITION else ""
+                object_relations.append((word, self._predicate(verb) + preposition_text))
+        return object_relations
 
     def _predicate(self, verb: int) -> str:
         """A verb's lemma with its particle: "hold out"; of "be" only the blank before the particle is left."""
@@ -203,8 +205,8 @@ class _Sentence:
         """The predicate of a subject: a preposition with its noun, or an attribute; "be" adds nothing."""
         case = next((word for word, label in self.edges[predicate] if label == "case"), 0)
         if case:
-            others = [word for word, label in self.edges[case] if label == "mwe"]
-            yield self.name[subject], self.name[predicate], " ".join(self.graph.words[k] for k in (case, *others))
+            other_words = [word for word, label in self.edges[case] if label == "mwe"]
+            yield self.name[subject], self.name[predicate], " ".join(self.graph.words[k] for k in (case, *other_words))
         elif self.graph.lemmas[predicate] != "be":
             yield self.name[subject], self.name[predicate]
 
@@ -217,19 +219,19 @@ class _Sentence:
 
     def _plurals(self) -> Iterator[int]:
         """Plural nouns as SPICE finds them: a subject with its first plural object, other subjects, the others."""
-        plural = [tag in _PLURALS for tag in self.graph.tags]
-        paired: set[int] = set()  # verbs with plural subjects and a plural object
+        is_plural = [tag in _PLURALS for tag in self.graph.tags]
+        paired_verbs: set[int] = set()  # verbs with plural subjects and a plural object
         by_subject: dict[int, list[int]] = {}
         objects: set[int] = set()  # of verbs with plural subjects
         for verb, subjects in self.subjects:
-            by_subject[verb] = [word for word in subjects if plural[word]]
+            by_subject[verb] = [word for word in subjects if is_plural[word]]
         for verb in self.nodes:
-            things = [word for word in self._acted_on(verb) if plural[word]]
-            if things:
-                paired.add(verb)
+            plural_objects = [word for word in self._acted_on(verb) if is_plural[word]]
+            if plural_objects:
+                paired_verbs.add(verb)
                 if by_subject.get(verb):
                     yield by_subject[verb][0]
-                    yield things[0]
+                    yield plural_objects[0]
             if by_subject.get(verb):
                 objects.update(word for word, x in self.edges[verb] if x in ("dobj", "iobj") or x.startswith("nmod"))
         subject_of: dict[int, list[int]] = {}
@@ -239,15 +241,15 @@ class _Sentence:
                     subject_of.setdefault(word, []).append(verb)
         for word in self.nodes:
             verbs = subject_of.get(word, [])
-            if plural[word] and (word in self.graph.roots or any(verb not in paired for verb in verbs)):
+            if is_plural[word] and (word in self.graph.roots or any(verb not in paired_verbs for verb in verbs)):
                 yield word
         for word in self.nodes:
-            if plural[word] and word not in self.graph.roots and word not in subject_of and word not in objects:
+            if is_plural[word] and word not in self.graph.roots and word not in subject_of and word not in objects:
                 yield word
 
     def _acted_on(self, verb: int) -> list[int]:
         """Direct and indirect objects first, then modifiers with a preposition."""
         edges = self.edges[verb]
-        objects = [word for word, label in edges if label in ("dobj", "iobj")]
-        modifiers = [word for word, label in edges if label.startswith("nmod:") and "agent" not in label]
-        return objects + [word for word in modifiers if self._has(word, "case")]
+        object_words = [word for word, label in edges if label in ("dobj", "iobj")]
+        modifier_words = [word for word, label in edges if label.startswith("nmod:") and "agent" not in label]
+        return object_words + [word for word in modifier_words if self._has(word, "case")]

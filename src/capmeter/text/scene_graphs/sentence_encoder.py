@@ -45,11 +45,11 @@ class SentenceEncoder:
     """
 
     def __init__(self, weights: Weights, shape: SentenceEncoderShape) -> None:
-        arrays = {name: np.ascontiguousarray(values, np.float32) for name, values in weights.items()}
+        arrays = {weight_name: np.ascontiguousarray(values, np.float32) for weight_name, values in weights.items()}
         self._pieces, self._positions = arrays["pieces"], arrays["places"]
         self.dim = self._pieces.shape[1]
         self._norm = LayerNorm(arrays, "norm")
-        self._layers = [_Layer(arrays, f"layers.{k}", shape.heads) for k in range(shape.layers)]
+        self._layers = [_Layer(arrays, f"layers.{layer_index}", shape.heads) for layer_index in range(shape.layers)]
         if len(self._positions) != shape.places:
             raise ValueError(f"weights for {len(self._positions)} places, expected {shape.places}")
 
@@ -63,8 +63,8 @@ class SentenceEncoder:
             The embeddings (words + 2, dim), those of the begin and end of a sentence last.
         """
         embeddings = np.zeros((len(piece_ids) + 2, self.dim), np.float32)
-        for column in piece_ids.T:
-            embeddings[:-2] += self._pieces[column] * (column != PAD_ID)[:, None]
+        for piece_column in piece_ids.T:
+            embeddings[:-2] += self._pieces[piece_column] * (piece_column != PAD_ID)[:, None]
         embeddings[:-2] /= (piece_ids != PAD_ID).sum(axis=1, keepdims=True)
         embeddings[-2:] = self._pieces[[BEGIN_ID, END_ID]]
         return embeddings
@@ -79,14 +79,14 @@ class SentenceEncoder:
         Returns:
             The embedding and then the hidden state of each word (sentences, n, 2 · dim).
         """
-        count, length = words.shape
-        begin, end = (np.full((count, 1), len(embeddings) - k) for k in (2, 1))
-        embedded = embeddings[np.concatenate([begin, words, end], axis=1)]
-        x = self._norm((embedded + self._positions[: length + 2]).reshape(-1, self.dim))
+        sentence_count, sentence_length = words.shape
+        begin_rows, end_rows = (np.full((sentence_count, 1), len(embeddings) - k) for k in (2, 1))
+        embedded_words = embeddings[np.concatenate([begin_rows, words, end_rows], axis=1)]
+        x = self._norm((embedded_words + self._positions[: sentence_length + 2]).reshape(-1, self.dim))
         for layer in self._layers:
-            x = layer(x, count)
-        states = x.reshape(count, length + 2, self.dim)
-        return np.concatenate([embedded[:, 1:-1], states[:, 1:-1]], axis=2)
+            x = layer(x, sentence_count)
+        states = x.reshape(sentence_count, sentence_length + 2, self.dim)
+        return np.concatenate([embedded_words[:, 1:-1], states[:, 1:-1]], axis=2)
 
 
 class LayerNorm:
@@ -97,10 +97,10 @@ class LayerNorm:
 
     def __call__(self, x: Floats) -> Floats:
         """Returns the normalised rows."""
-        result = normalise(x, np.float32(LAYER_NORM_EPSILON))
-        result *= self.scale
-        result += self.shift
-        return result
+        normalised_rows = normalise(x, np.float32(LAYER_NORM_EPSILON))
+        normalised_rows *= self.scale
+        normalised_rows += self.shift
+        return normalised_rows
 
 
 class _Layer:
@@ -117,8 +117,8 @@ class _Layer:
         y = self.attention_out(attend_to_itself(self.qkv(x), sentences, self.heads))
         y += x
         y = self.attention_norm(y)
-        for start in range(0, len(y), _ROWS_AT_ONCE):
-            block = y[start : start + _ROWS_AT_ONCE]
+        for block_start in range(0, len(y), _ROWS_AT_ONCE):
+            block = y[block_start : block_start + _ROWS_AT_ONCE]
             block += self.ffn_down(gelu(self.ffn_up(block)))
         return self.ffn_norm(y)
 

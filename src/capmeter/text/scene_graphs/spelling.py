@@ -49,13 +49,13 @@ class Spelling:
 
     def correct(self, words: Iterable[str]) -> list[str]:
         """Returns the words in lower case: unchanged, corrected, or each split into two."""
-        return [corrected for word in words for corrected in self._cached_correction(word)]
+        return [corrected_word for word in words for corrected_word in self._cached_correction(word)]
 
     def is_correct(self, word: str) -> bool:
         """Whether a word stays as it is: known, derived from a known word, too short, too long, or not a word."""
         if not _MIN_LETTERS <= len(word) <= _MAX_LETTERS or not (word.isascii() and word.isalpha()):
             return True
-        return any(form in self._lexicon for form in _base_forms(word))
+        return any(base_form in self._lexicon for base_form in _base_forms(word))
 
     def _correct_word(self, word: str) -> tuple[str, ...]:
         return (word,) if self.is_correct(word) else self._split(word) or (self._find_nearest(word),)
@@ -64,9 +64,9 @@ class Spelling:
         """Returns the two words that were run together, the hyphenated word that lost its hyphen, or nothing."""
         if word in self._hyphenated:
             return (self._hyphenated[word],)
-        pairs = ((word[:k], word[k:]) for k in range(2, len(word) - 1))
+        word_pairs = ((word[:split_position], word[split_position:]) for split_position in range(2, len(word) - 1))
         small_and_common = (
-            (a, b) for a, b in pairs if (a in _BEFORE and b in self._common) or (b in _AFTER and a in self._common)
+            (a, b) for a, b in word_pairs if (a in _BEFORE and b in self._common) or (b in _AFTER and a in self._common)
         )
         return next(small_and_common, ())
 
@@ -74,14 +74,14 @@ class Spelling:
         """Returns the most probable word that is few edits away, or the word itself."""
         max_edits = 2 if len(word) >= _LONG_WORD else 1
         neighbours = process.extract(word, self.frequent, scorer=OSA.distance, score_cutoff=max_edits, limit=None)
-        return min(neighbours, key=lambda each: _edit_cost(word, *each))[0] if neighbours else word
+        return min(neighbours, key=lambda neighbour: _edit_cost(word, *neighbour))[0] if neighbours else word
 
 
 def _edit_cost(word: str, correction: str, edits: int, rank: int) -> float:
     """Returns the negative log probability of a misspelt word for the frequent word of this rank, up to a constant."""
-    substituted = len(word) == len(correction) and sorted(word) != sorted(correction)
+    is_substitution = len(word) == len(correction) and sorted(word) != sorted(correction)
     first_letter_cost = _OTHER_FIRST_LETTER * (word[0] != correction[0])
-    edit_cost = first_letter_cost + _SUBSTITUTION * substituted + _SECOND_EDIT * (edits - 1)
+    edit_cost = first_letter_cost + _SUBSTITUTION * is_substitution + _SECOND_EDIT * (edits - 1)
     return math.log(rank + _RANK_OFFSET) + edit_cost
 
 

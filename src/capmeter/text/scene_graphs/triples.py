@@ -50,15 +50,15 @@ def linearise_triples(
         verbs: base forms of the caption's verbs.
     """
     tokens: list[str] = []
-    for triple in sorted(dict.fromkeys(triples), key=lambda each: _mention_order(each, words)):
+    for triple in sorted(dict.fromkeys(triples), key=lambda triple: _mention_order(triple, words)):
         if tokens:
             tokens.append(NEXT)
         tokens += triple[0].split()
         if len(triple) == 3:
             _, predicate, object_ = triple
-            verb, _, rest = predicate.partition(" ")
-            if verb in verbs and rest in predicates:
-                tokens += [VERB + verb, PREDICATE + rest]
+            verb, _, predicate_rest = predicate.partition(" ")
+            if verb in verbs and predicate_rest in predicates:
+                tokens += [VERB + verb, PREDICATE + predicate_rest]
             elif predicate in predicates:
                 tokens.append(PREDICATE + predicate)
             else:
@@ -70,34 +70,34 @@ def linearise_triples(
 def parse_triples(tokens: Iterable[str]) -> list[Triple]:
     """Reads distinct triples from tokens; malformed ones (a predicate without an object …) are dropped."""
     triples: dict[Triple, None] = {}
-    parts: list[list[str]] = [[]]
+    triple_parts: list[list[str]] = [[]]
     marks: list[str] = []  # of this triple
 
     def finish() -> None:
-        triple = tuple(" ".join(part) for part in parts)
+        triple = tuple(" ".join(part) for part in triple_parts)
         if is_triple(triple) and tuple(marks) in _PATTERNS:
             triples.setdefault(triple)
 
     for token in tokens:
         if token == NEXT:
             finish()
-            parts, marks = [[]], []
+            triple_parts, marks = [[]], []
         elif token in (OPEN, CLOSE):
-            parts.append([])
+            triple_parts.append([])
             marks.append(token)
         elif token.startswith(VERB):
-            parts.append([token[1:]])
+            triple_parts.append([token[1:]])
             marks.append(VERB)
         elif token.startswith(PREDICATE):
-            rest = token[1:].split()
-            if marks == [VERB] and len(parts) == 2:
-                parts[1] += rest
-                parts.append([])
+            predicate_words = token[1:].split()
+            if marks == [VERB] and len(triple_parts) == 2:
+                triple_parts[1] += predicate_words
+                triple_parts.append([])
             else:
-                parts += [rest, []]
+                triple_parts += [predicate_words, []]
             marks.append(PREDICATE)
         else:
-            parts[-1].append(token)
+            triple_parts[-1].append(token)
     finish()
     return list(triples)
 
@@ -109,10 +109,13 @@ def drop_redundant_entities(triples: Iterable[Triple]) -> list[Triple]:
     [('bus', 'is', 'red'), ('sky',)]
     """
     distinct = list(dict.fromkeys(triples))
-    mentioned = {
-        part for each in distinct if len(each) == 3 for part in (each[:1] if each[1] == IS else (each[0], each[2]))
+    mentioned_entities = {
+        part
+        for triple in distinct
+        if len(triple) == 3
+        for part in (triple[:1] if triple[1] == IS else (triple[0], triple[2]))
     }
-    return [triple for triple in distinct if len(triple) == 3 or triple[0] not in mentioned]
+    return [triple for triple in distinct if len(triple) == 3 or triple[0] not in mentioned_entities]
 
 
 def spice_tuples(triples: Iterable[Triple]) -> set[Triple]:
@@ -121,14 +124,14 @@ def spice_tuples(triples: Iterable[Triple]) -> set[Triple]:
     >>> sorted(spice_tuples([("bus", "is", "red"), ("man", "on", "bus")]))
     [('bus',), ('bus', 'red'), ('man',), ('man', 'on', 'bus')]
     """
-    tuples: set[Triple] = set()
+    scene_tuples: set[Triple] = set()
     for triple in triples:
-        tuples.add(triple[:1])
+        scene_tuples.add(triple[:1])
         if len(triple) == 3 and triple[1] == IS:
-            tuples.add((triple[0], triple[2]))
+            scene_tuples.add((triple[0], triple[2]))
         elif len(triple) == 3:
-            tuples |= {triple, triple[2:]}
-    return tuples
+            scene_tuples |= {triple, triple[2:]}
+    return scene_tuples
 
 
 def _mention_order(triple: Triple, words: Sequence[str]) -> tuple[int, int, Triple]:
@@ -139,8 +142,8 @@ def _mention_order(triple: Triple, words: Sequence[str]) -> tuple[int, int, Trip
 
 def _find_mention(phrase: str, words: Sequence[str]) -> int:
     """Returns the position of the last word of a phrase in the caption, or of the first word with its beginning."""
-    head = phrase.split()[-1]
-    if head in words:
-        return words.index(head)
-    stem = head[: max(3, len(head) - 3)]
-    return next((k for k, word in enumerate(words) if word.startswith(stem)), _NOT_MENTIONED)
+    head_word = phrase.split()[-1]
+    if head_word in words:
+        return words.index(head_word)
+    stem = head_word[: max(3, len(head_word) - 3)]
+    return next((word_position for word_position, word in enumerate(words) if word.startswith(stem)), _NOT_MENTIONED)

@@ -33,18 +33,18 @@ def pack_changes(start: Arrays, trained: Arrays) -> dict[str, npt.NDArray[Any]]:
         trained: the same names and shapes.
     """
     changes: dict[str, npt.NDArray[Any]] = {}
-    for name, after in trained.items():
-        before = start[name]
-        if np.array_equal(before, after):
+    for weight_name, trained_weight in trained.items():
+        start_weight = start[weight_name]
+        if np.array_equal(start_weight, trained_weight):
             continue
-        if after.ndim != 2:
-            changes[name] = after.astype(np.float16)
+        if trained_weight.ndim != 2:
+            changes[weight_name] = trained_weight.astype(np.float16)
             continue
-        change = after.astype(np.float32) - before.astype(np.float32)
-        scale = (np.abs(change).max(axis=1) / _LARGEST).astype(np.float16)
-        steps = np.divide(change, scale[:, None], out=np.zeros_like(change), where=scale[:, None] > 0)
-        changes[name] = np.clip(np.rint(steps), -_LARGEST, _LARGEST).astype(np.int8)
-        changes[name + SCALE] = scale
+        weight_change = trained_weight.astype(np.float32) - start_weight.astype(np.float32)
+        scale = (np.abs(weight_change).max(axis=1) / _LARGEST).astype(np.float16)
+        steps = np.divide(weight_change, scale[:, None], out=np.zeros_like(weight_change), where=scale[:, None] > 0)
+        changes[weight_name] = np.clip(np.rint(steps), -_LARGEST, _LARGEST).astype(np.int8)
+        changes[weight_name + SCALE] = scale
     return changes
 
 
@@ -55,16 +55,16 @@ def apply_changes(start: Arrays, changes: Arrays) -> dict[str, npt.NDArray[Any]]
         ValueError: a change is of no weight, or of another shape.
     """
     weights = dict(start)
-    for name, change in changes.items():
-        if name.endswith(SCALE):
+    for weight_name, change in changes.items():
+        if weight_name.endswith(SCALE):
             continue
-        if name not in start or start[name].shape != change.shape:
-            raise ValueError(f"a change of {name}, which has another shape or does not exist")
-        scale = changes.get(name + SCALE)
+        if weight_name not in start or start[weight_name].shape != change.shape:
+            raise ValueError(f"a change of {weight_name}, which has another shape or does not exist")
+        scale = changes.get(weight_name + SCALE)
         if scale is None:
-            weights[name] = change
+            weights[weight_name] = change
         elif scale.shape != change.shape[:1]:
-            raise ValueError(f"the scale of {name} has the shape {scale.shape}")
+            raise ValueError(f"the scale of {weight_name} has the shape {scale.shape}")
         else:
-            weights[name] = start[name].astype(np.float32) + change * scale.astype(np.float32)[:, None]
+            weights[weight_name] = start[weight_name].astype(np.float32) + change * scale.astype(np.float32)[:, None]
     return weights

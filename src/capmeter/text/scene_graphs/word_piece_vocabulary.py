@@ -37,7 +37,7 @@ class WordPieceVocabulary:
         if tuple(pieces[: len(SPECIAL_PIECES)]) != SPECIAL_PIECES:
             raise ValueError(f"expected pieces that begin with {SPECIAL_PIECES}")
         self.pieces = tuple(pieces)
-        self._ids = {piece: number for number, piece in enumerate(self.pieces)}
+        self._ids = {piece: piece_id for piece_id, piece in enumerate(self.pieces)}
         self._longest = max(map(len, self.pieces))
         self.row = lru_cache(maxsize=1 << 16)(self._look_up)
 
@@ -50,21 +50,21 @@ class WordPieceVocabulary:
 
     def ids(self, word: str) -> list[int]:
         """Returns the ids of a word's pieces, at least one."""
-        ids: list[int] = []
-        for part in _PARTS.findall(_strip_accents(word[:_MAX_LETTERS])):
-            start = 0
-            while start < len(part) and len(ids) < MAX_PIECES:
-                prefix = CONTINUATION if start else ""
-                ends = range(min(len(part), start + self._longest), start, -1)
-                end = next((end for end in ends if prefix + part[start:end] in self._ids), 0)
-                ids.append(self._ids[prefix + part[start:end]] if end else UNKNOWN_ID)
-                start = end or len(part)
-        return ids[:MAX_PIECES] or [UNKNOWN_ID]
+        piece_ids: list[int] = []
+        for word_part in _PARTS.findall(_strip_accents(word[:_MAX_LETTERS])):
+            piece_start = 0
+            while piece_start < len(word_part) and len(piece_ids) < MAX_PIECES:
+                prefix = CONTINUATION if piece_start else ""
+                possible_ends = range(min(len(word_part), piece_start + self._longest), piece_start, -1)
+                end = next((end for end in possible_ends if prefix + word_part[piece_start:end] in self._ids), 0)
+                piece_ids.append(self._ids[prefix + word_part[piece_start:end]] if end else UNKNOWN_ID)
+                piece_start = end or len(word_part)
+        return piece_ids[:MAX_PIECES] or [UNKNOWN_ID]
 
     def _look_up(self, word: str) -> list[int]:
         """Returns the ids of a word's pieces, `MAX_PIECES` of them, padded with `PAD_ID`."""
-        ids = self.ids(word)
-        return ids + [PAD_ID] * (MAX_PIECES - len(ids))
+        piece_ids = self.ids(word)
+        return piece_ids + [PAD_ID] * (MAX_PIECES - len(piece_ids))
 
     def rows(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
         """Returns the ids of words' pieces (words, MAX_PIECES)."""
